@@ -1,0 +1,53 @@
+# Every target sets up what it needs from a fresh clone: nothing but Python >= 3.11 is expected.
+# Another interpreter: make test PYTHON=/path/to/python
+
+VENV ?= .venv
+RUN := $(VENV)/bin/python
+JOBS ?= 2
+PYTEST := $(RUN) -m pytest -n $(JOBS)
+
+.PHONY: help demo test test-all test-matrix bench lint stubs wheel clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo         train a digit classifier in four ways and profile it"
+	@echo "make test         the tests"
+	@echo "make test-all     the tests, slow ones included"
+	@echo "make test-matrix  the tests on the oldest and the newest Python and JAX"
+	@echo "make bench        the benchmarks, as ratios"
+	@echo "make lint         ruff, mypy, and whether the stubs are current"
+	@echo "make stubs        write the stubs of the generated front ends"
+	@echo "make wheel        build the wheel and try it outside the tree"
+
+demo: $(VENV)/.ready
+	$(RUN) benchmarks/demo.py
+
+test: $(VENV)/.ready
+	$(PYTEST) -m "not slow"
+
+test-all: $(VENV)/.ready
+	$(PYTEST)
+
+test-matrix:
+	tools/matrix $(JOBS)
+
+bench: $(VENV)/.ready
+	$(RUN) benchmarks/run.py
+
+lint: $(VENV)/.ready
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+	$(RUN) tools/stubs.py --check
+
+stubs: $(VENV)/.ready
+	$(RUN) tools/stubs.py
+
+wheel: $(VENV)/.ready
+	tools/wheel_smoke $(RUN)
+
+# The environment is made again when the requirements change.
+$(VENV)/.ready: pyproject.toml setup.py
+	tools/make_env $(VENV) "$$(tools/find_python)" -e '.[test,lint]'
+
+clean:
+	rm -rf .venv* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .stamps
