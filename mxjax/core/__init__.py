@@ -1,0 +1,91 @@
+"""How an operator call runs: value, segment, program, scheduler, tape, graph (see README.md)."""
+
+from __future__ import annotations
+
+from . import compiler, rng
+from .aval import Aval, aval, aval_of
+from .call import SCALARS, Call, bind, differentiable
+from .compiler import platform_of
+from .graph import Graph, GraphCall, is_recording, recording
+from .program import compile_function
+from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar
+from .scheduler import drop_programs, flush, flush_all, flush_thread, read, wait_all
+from .segment import SCALAR, Step, Tree, user_site
+from .state import ThreadState, local, observers, states
+from .stats import stats
+from .tape import Leaf, Node, attach_python, backward, gradients
+from .value import TRACED, Dynamic, Failure, Value, concrete, host, place, traced
+
+__all__ = [
+    "SCALAR",
+    "SCALARS",
+    "TRACED",
+    "Aval",
+    "Call",
+    "Dynamic",
+    "Failure",
+    "Graph",
+    "GraphCall",
+    "Leaf",
+    "Node",
+    "ScalarFamily",
+    "Step",
+    "ThreadState",
+    "Tree",
+    "Value",
+    "attach_python",
+    "aval",
+    "aval_of",
+    "backward",
+    "bind",
+    "compile_function",
+    "compiler",
+    "concrete",
+    "default_device",
+    "differentiable",
+    "drop_programs",
+    "flush",
+    "flush_all",
+    "flush_thread",
+    "gradients",
+    "host",
+    "is_recording",
+    "local",
+    "observe",
+    "observers",
+    "place",
+    "platform_of",
+    "read",
+    "record",
+    "record1",
+    "record2",
+    "record_on",
+    "record_scalar",
+    "recording",
+    "rng",
+    "states",
+    "stats",
+    "traced",
+    "unobserve",
+    "user_site",
+    "wait_all",
+]
+
+
+def observe(observer: object) -> None:
+    """Let an observer (``core.interfaces.SegmentObserver``) see what the engine does, in all threads."""
+    observers.append(observer)
+    _refresh()
+
+
+def unobserve(observer: object) -> None:
+    """End :func:`observe`."""
+    if observer in observers:
+        observers.remove(observer)
+    _refresh()
+
+
+def _refresh() -> None:
+    for st in list(states):
+        st.observed = bool(observers)
+        st.refresh()

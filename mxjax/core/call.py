@@ -1,0 +1,151 @@
+"""Calls: operators bound to their static attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import dtypes
+
+from .aval import Aval, aval
+from .compiler import for_platform, platform_of
+from .stats import stats
+
+
+class Call:
+    """One operator with its attributes; interned by :func:`bind`, so that equality is identity.
+
+    ``fn`` takes arrays and returns an array or a tuple of arrays. ``many`` tells which, once the
+    first inference has seen it. ``effect`` marks calls that must run although nobody reads them and
+    that may fail at run time: their place in the user's code is kept with every record.
+    """
+
+    __slots__ = ("__weakref__", "attrs", "effect", "fn", "infer_cache", "name", "op", "policy", "vjps")
+
+    def __init__(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        attrs: tuple[tuple[str, Any], ...] = (),
+        *,
+        effect: bool = False,
+        op: Any = None,
+    ):
+        self.name = name
+        self.fn = fn
+        self.attrs = attrs
+        self.effect = effect
+        self.policy: Any = None  # the rematerialisation its program must be compiled for
+        self.op = op
+        self.infer_cache: dict[tuple[Any, ...], tuple[tuple[Aval, ...], bool]] = {}
+        self.vjps: dict[Any, Call] = {}
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{k}={v!r}" for k, v in self.attrs)
+        return f"{self.name}({inner})"
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self.fn(*arrays)
+
+    def infer(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[Aval, ...], bool]:
+        """Output avals for input avals (scalars stand as their kind), and whether ``fn`` gives a tuple."""
+        key = (avals, device)
+        found = self.infer_cache.get(key)
+        if found is None:
+            stats.inferred += 1
+            structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
+            with jax.enable_x64(True), for_platform(platform_of(device)):
+                out = jax.eval_shape(self.fn, *structs)
+            many = isinstance(out, (tuple, list))
+            outs = tuple(aval(tuple(o.shape), np.dtype(o.dtype), device) for o in (out if many else (out,)))
+            if len(self.infer_cache) > 10_000:
+                self.infer_cache.clear()
+            found = self.infer_cache[key] = (outs, many)
+        return found
+
+    def vjp(self, wants: tuple[bool, ...], has: tuple[bool, ...], many: bool) -> Call:
+        """The call computing the gradients of the wanted inputs from (inputs, given cotangents)."""
+        key = (wants, has)
+        found = self.vjps.get(key)
+        if found is None:
+            backward = Call("_backward_" + self.name, _make_vjp(self.fn, wants, has, many), op=self.op)
+            found = self.vjps.setdefault(key, backward)
+        return found
+
+
+# What a dynamic scalar looks like to inference and to the program that receives it.
+SCALARS = {
+    "d": jax.ShapeDtypeStruct((), np.dtype("float64")),
+    "q": jax.ShapeDtypeStruct((), np.dtype("int64")),
+}
+
+
+def differentiable(dtype: Any) -> bool:
+    return bool(jnp.issubdtype(dtype, jnp.inexact))
+
+
+def _make_vjp(
+    fn: Callable[..., Any], wants: tuple[bool, ...], has: tuple[bool, ...], many: bool
+) -> Callable[..., Any]:
+    n = len(wants)
+    wanted = [i for i in range(n) if wants[i]]
+
+    def backward(*args: Any) -> tuple[Any, ...]:
+        inputs, given = list(args[:n]), iter(args[n:])
+
+        def forward(*diff: Any) -> Any:
+            full = list(inputs)
+            for i, d in zip(wanted, diff, strict=True):
+                full[i] = d
+            return fn(*full)
+
+        out, pull = jax.vjp(forward, *[inputs[i] for i in wanted])
+        outs = list(out) if many else [out]
+        cotangents = [cotangent(o, next(given) if h else None) for h, o in zip(has, outs, strict=True)]
+        return tuple(pull(type(out)(cotangents) if many else cotangents[0]))
+
+    return backward
+
+
+def cotangent(out: Any, given: Any) -> Any:
+    """A cotangent in the form ``jax.vjp`` asks for: zeros where none came, float0 for integers."""
+    if not differentiable(out.dtype):
+        return np.zeros(out.shape, dtypes.float0)
+    if given is None:
+        return jnp.zeros(out.shape, out.dtype)
+    return given.astype(out.dtype) if given.dtype != out.dtype else given
+
+
+_calls: dict[Any, Call] = {}
+
+
+def bind(
+    name: str,
+    fn: Callable[..., Any],
+    attrs: tuple[tuple[str, Any], ...] = (),
+    *,
+    effect: bool = False,
+    op: Any = None,
+) -> Call:
+    """The one Call of this function with these attributes (hashable values).
+
+    Values that compare equal but are not the same to an operator (``1``, ``1.0`` and ``True``) are
+    told apart by their types.
+    """
+    key = (name, fn, attrs, tuple(type(v) for _, v in attrs))
+    found = _calls.get(key)
+    if found is None:
+        if attrs:
+            kwargs = dict(attrs)
+
+            def bound(*arrays: Any) -> Any:
+                return fn(*arrays, **kwargs)
+        else:
+            bound = fn
+        if len(_calls) > 50_000:  # attributes that never repeat must not pile up
+            _calls.clear()
+        found = _calls.setdefault(key, Call(name, bound, attrs, effect=effect, op=op))
+    return found

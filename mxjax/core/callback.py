@@ -1,0 +1,36 @@
+"""Errors raised in Python code that a program calls back into."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+_lock = threading.Lock()
+_raised: list[BaseException] = []
+
+
+def guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a host callback so that its exception is found again behind the runtime's own error."""
+
+    def call(*args: Any) -> Any:
+        try:
+            return fn(*args)
+        except BaseException as error:
+            with _lock:
+                _raised.append(error)
+                del _raised[:-16]
+            raise
+
+    return call
+
+
+def original(error: BaseException) -> BaseException | None:
+    """The exception of the user's code behind a runtime error, if it came from a guarded callback."""
+    text = str(error)
+    with _lock:
+        for raised in reversed(_raised):
+            if type(raised).__name__ in text:
+                _raised.remove(raised)
+                return raised
+    return None

@@ -1,0 +1,66 @@
+"""Compiler options of each program, merged from everybody who has a say."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+_now = threading.local()
+
+
+@contextmanager
+def for_platform(platform: str) -> Iterator[None]:
+    """While operators are traced for a platform, so that they can choose their lowering by it."""
+    before = getattr(_now, "platform", None)
+    _now.platform = platform
+    try:
+        yield
+    finally:
+        _now.platform = before
+
+
+def platform_now() -> str:
+    """The platform the operator at hand is traced for; JAX's default one outside of programs."""
+    found = getattr(_now, "platform", None)
+    if found is None:
+        default = jax.default_backend()
+        found = "gpu" if default in ("cuda", "rocm") else default
+    return str(found)
+
+
+Contributor = Callable[[str, Sequence[Any]], dict[str, Any]]
+
+# Each is asked for every program: (platform, calls in the program) -> options.
+contributors: list[Contributor] = []
+
+# These options are lists in one string; a program's list replaces the global one, so all are joined.
+_LISTS = ("xla_disable_hlo_passes",)
+
+
+def platform_of(device: Any) -> str:
+    """``cpu``, ``gpu`` or ``tpu`` of a device or of a sharding."""
+    found = getattr(device, "platform", None)
+    if found is None:
+        found = next(iter(device.device_set)).platform
+    return "gpu" if found in ("cuda", "rocm") else str(found)
+
+
+def options_for(device: Any, calls: Sequence[Any]) -> dict[str, Any]:
+    """All contributors' options for a program on this device."""
+    merged: dict[str, Any] = {}
+    for contribute in contributors:
+        merge(merged, contribute(platform_of(device), calls))
+    return merged
+
+
+def merge(into: dict[str, Any], more: dict[str, Any]) -> None:
+    for name, value in more.items():
+        if name in _LISTS and into.get(name):
+            parts = [*str(into[name]).split(","), *str(value).split(",")]
+            into[name] = ",".join(dict.fromkeys(p for p in parts if p))
+        else:
+            into[name] = value

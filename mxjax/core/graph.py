@@ -1,0 +1,242 @@
+"""Graphs: recorded segments with symbolic inputs, the one form behind hybridize, export and Symbol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+from .aval import Aval
+from .call import SCALARS, Call, cotangent
+from .interfaces import RematPolicy
+from .program import needed, run_steps
+from .segment import SCALAR, Segment, Step
+from .state import local
+from .value import Value
+
+
+class Graph:
+    """A function of arrays as a list of steps.
+
+    ``avals`` are the inputs (placeholders first, then the values the recording captured), ``outputs``
+    the numbers of the results; a negative number names an input that is returned as it is. ``fmt`` gives
+    the kinds of the dynamic scalars, which follow the arrays as 0-d inputs.
+    """
+
+    __slots__ = ("avals", "captured", "fmt", "name", "outputs", "scalars", "steps")
+
+    def __init__(
+        self,
+        name: str,
+        steps: Sequence[Step],
+        avals: Sequence[Aval],
+        outputs: Sequence[int],
+        fmt: str,
+        captured: Sequence[Value] = (),
+        scalars: Sequence[float | int] = (),
+    ):
+        self.name = name
+        self.steps = needed(steps, [k for k in outputs if k >= 0])
+        self.avals = tuple(avals)
+        self.outputs = tuple(outputs)
+        self.fmt = fmt
+        self.captured = tuple(captured)
+        self.scalars = tuple(scalars)
+
+    def run(self, *arrays: Any) -> tuple[Any, ...]:
+        """Run on arrays or tracers: the inputs, then the dynamic scalars."""
+        n = len(self.avals)
+        inputs, scalars = arrays[:n], arrays[n:]
+        env = run_steps(self.steps, inputs, scalars)
+        return tuple(env[k] if k >= 0 else inputs[-1 - k] for k in self.outputs)
+
+    def __repr__(self) -> str:
+        def operand(i: int) -> str:
+            return f"${i - SCALAR}" if i >= SCALAR else f"%{i}" if i >= 0 else f"in{-1 - i}"
+
+        lines = [f"graph {self.name}({', '.join(map(repr, self.avals))})"]
+        for s in self.steps:
+            results = ", ".join(f"%{s.first + k}" for k in range(len(s.avals)))
+            scope = f"  # {s.scope}" if s.scope else ""
+            lines.append(f"  {results} = {s.call!r}({', '.join(map(operand, s.args))}){scope}")
+        lines.append(f"  return {', '.join(map(operand, self.outputs))}")
+        return "\n".join(lines)
+
+
+class Recording:
+    """A graph being recorded; made by :func:`recording`."""
+
+    def __init__(self, seg: Segment, name: str):
+        self._seg = seg
+        self._name = name
+        self._placeholders = 0
+
+    def placeholder(self, aval: Aval) -> Value:
+        """A symbolic input. All are made before the first call is recorded."""
+        seg = self._seg
+        v = Value.__new__(Value)
+        v.seg = seg
+        v.idx = -1 - len(seg.slots)
+        v.aval = aval
+        v.tape = None
+        v.shared = True
+        seg.slots[v] = v.idx
+        seg.step.n_ins = len(seg.slots)
+        self._placeholders += 1
+        return v
+
+    def owns(self, v: Value) -> bool:
+        """Whether this recording made the value."""
+        return v.seg is self._seg
+
+    def captured(self) -> list[Value]:
+        """The values from outside that took part, in the order of their entry."""
+        return list(self._seg.slots)[self._placeholders : self._seg.step.n_ins]
+
+    def finish(self, outputs: Sequence[Value]) -> Graph:
+        """The graph that computes these values."""
+        seg = self._seg
+        numbers = [seg.enter(v) if v.seg is not seg else v.idx for v in outputs]
+        for k, (number, v) in enumerate(zip(numbers, outputs, strict=True)):
+            if not isinstance(number, int):  # a constant nobody computed with: it entered just now
+                numbers[k] = seg.slots[v]
+                seg.step.n_ins = len(seg.slots)
+        inputs = list(seg.slots)[: seg.step.n_ins]
+        return Graph(
+            self._name,
+            seg.step.path(),
+            [v.aval for v in inputs],
+            numbers,
+            seg.step.fmt,
+            inputs[self._placeholders :],
+            seg.scalars[: len(seg.step.fmt)],
+        )
+
+
+@contextmanager
+def recording(name: str, device: Any) -> Iterator[Recording]:
+    """Record this thread's calls into a new graph instead of running them."""
+    st = local.st
+    before = st.seg, st.taping
+    st.seg = Segment(st, device, graph=True)
+    st.taping = False
+    st.refresh()
+    try:
+        yield Recording(st.seg, name)
+    finally:
+        st.seg, st.taping = before
+        st.refresh()
+
+
+def is_recording() -> bool:
+    """Whether this thread is recording a graph."""
+    return local.st.seg.graph
+
+
+class GraphCall(Call):
+    """A graph as one operator: the cached form of a hybridized block.
+
+    A rematerialisation policy may lower it to a function that keeps less for the backward pass.
+    """
+
+    __slots__ = ("graph",)
+
+    def __init__(self, graph: Graph, policy: RematPolicy | None = None):
+        run = graph.run if policy is None else policy.lower(graph)
+        effect = any(s.call.effect for s in graph.steps)  # type: ignore[union-attr]
+        super().__init__(graph.name, run, effect=effect)
+        self.graph = graph
+        self.policy = policy
+
+
+class Pair:
+    """Forward and backward of a call with the residuals in between as explicit values.
+
+    The forward call returns ``(*outputs, *residuals)``; residuals that are inputs or outputs anyway are
+    not returned twice. When forward and backward end up in one segment the residuals never leave the
+    program; otherwise those still alive are kept.
+    """
+
+    __slots__ = ("_backwards", "_outs", "_plan", "_tree", "forward", "kept", "n_outs", "name", "policy", "wants")
+
+    def __init__(self, call: Call, avals: Sequence[Any], wants: tuple[bool, ...]):
+        self.name = call.name
+        self.policy = call.policy
+        self.wants = wants
+        self._backwards: dict[Any, Call] = {}
+        fn = call.fn
+        wanted = [i for i, w in enumerate(wants) if w]
+
+        def linear(*inputs: Any) -> tuple[list[Any], Any]:
+            def of_wanted(*diff: Any) -> tuple[Any, ...]:
+                full = list(inputs)
+                for i, d in zip(wanted, diff, strict=True):
+                    full[i] = d
+                return tuple(fn(*full))
+
+            out, pull = jax.vjp(of_wanted, *[inputs[i] for i in wanted])
+            return list(out), pull
+
+        def probe(*inputs: Any) -> Any:
+            out, pull = linear(*inputs)
+            leaves, self._tree = jax.tree_util.tree_flatten(pull)
+            places = {id(x): ("in", i) for i, x in enumerate(inputs)}
+            for i, x in enumerate(out):
+                places.setdefault(id(x), ("out", i))
+            fresh: list[Any] = []
+            plan = []
+            for leaf in leaves:
+                place = places.get(id(leaf))
+                if place is None:
+                    place = places[id(leaf)] = ("kept", len(fresh))
+                    fresh.append(leaf)
+                plan.append(place)
+            self._plan = tuple(plan)
+            self.kept = len(fresh)
+            return out
+
+        # One abstract run finds the residuals, and which of them are inputs or outputs themselves.
+        structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
+        with jax.enable_x64(True):
+            self._outs = jax.eval_shape(probe, *structs)
+        self.n_outs = len(self._outs)
+
+        def forward(*inputs: Any) -> tuple[Any, ...]:
+            out, pull = linear(*inputs)
+            fresh = dict.fromkeys(range(self.kept))
+            for leaf, (kind, i) in zip(jax.tree_util.tree_leaves(pull), self._plan, strict=True):
+                if kind == "kept":
+                    fresh[i] = leaf
+            return (*out, *fresh.values())
+
+        self.forward = Call(self.name, forward, effect=call.effect)
+        self.forward.policy = self.policy
+
+    def residuals(self, inputs: Sequence[Any], made: Sequence[Value]) -> tuple[Any, ...]:
+        """The values the backward starts from, out of one recorded forward call."""
+        table = {"in": inputs, "out": made, "kept": made[self.n_outs :]}
+        return tuple(table[kind][i] for kind, i in self._plan)
+
+    def backward(self, has: tuple[bool, ...]) -> Call:
+        """The call (residuals, given cotangents) -> gradients of the wanted inputs."""
+        found = self._backwards.get(has)
+        if found is None:
+            n = len(self._plan)
+
+            def run(*args: Any) -> tuple[Any, ...]:
+                pull = jax.tree_util.tree_unflatten(self._tree, args[:n])
+                given = iter(args[n:])
+                cts = [cotangent(o, next(given) if h else None) for h, o in zip(has, self._outs, strict=True)]
+                return tuple(pull(tuple(cts)))
+
+            made = Call("_backward_" + self.name, run)
+            made.policy = self.policy
+            found = self._backwards.setdefault(has, made)
+        return found
+
+
+def wants_of(values: Sequence[Any]) -> tuple[bool, ...]:
+    """Which operands need a gradient."""
+    return tuple([v.tape is not None and v.aval.differentiable for v in values])

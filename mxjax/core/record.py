@@ -1,0 +1,361 @@
+"""Recording: the one way operators run."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import errors
+from . import compiler, scheduler
+from .aval import Aval
+from .call import Call, bind
+from .segment import Elsewhere, Segment, Step, TracedInput, Tree, user_site
+from .state import ThreadState, local, observers
+from .stats import stats
+from .value import TRACED, Dynamic, Failure, Value, traced
+
+_new = Value.__new__
+# What puts a call on the tape; the tape, which itself records, enters its function here.
+taping: list[Callable[..., None]] = [lambda *_: None]
+
+
+def record(call: Call, inputs: Sequence[Any]) -> tuple[Value, ...]:
+    """Append a call to the current segment; its results are pending values."""
+    st = local.st
+    if st.observed:
+        st.began = time.time_ns()
+    seg = st.seg
+    key: Any = [call]
+    try:
+        for v in inputs:
+            key.append(v.idx if v.seg is seg else seg.enter(v))
+    except (Elsewhere, TracedInput):
+        return _record_elsewhere(st, call, inputs)
+    key = tuple(key)
+    step = seg.step.next.get(key)
+    if step is None:
+        step = _grow(st, seg, key, inputs)
+    aval = step.one
+    if aval is not None:
+        v = _new(Value)
+        v.seg = seg
+        v.idx = step.first
+        v.aval = aval
+        v.tape = None
+        v.shared = False
+        seg.step = step
+        seg.outs.append(v)
+        if st.slow or seg.closed or step.depth >= st.soft or step.effects:
+            return _finish(st, seg, step, call, inputs, (v,))
+        return (v,)
+    return _record_many(st, seg, step, call, inputs)
+
+
+def record1(call: Call, a: Value) -> Value:
+    """:func:`record` for one input and one output, the commonest call."""
+    st = local.st
+    if st.observed:
+        st.began = time.time_ns()
+    seg = st.seg
+    step = seg.step.next.get((call, a.idx)) if a.seg is seg else None
+    if step is None or step.one is None:
+        return record(call, (a,))[0]
+    v = _new(Value)
+    v.seg = seg
+    v.idx = step.first
+    v.aval = step.one
+    v.tape = None
+    v.shared = False
+    seg.step = step
+    seg.outs.append(v)
+    if st.slow or seg.closed or step.depth >= st.soft or step.effects:
+        return _finish(st, seg, step, call, (a,), (v,))[0]
+    return v
+
+
+def record2(call: Call, a: Value, b: Value) -> Value:
+    """:func:`record` for two inputs and one output."""
+    st = local.st
+    if st.observed:
+        st.began = time.time_ns()
+    seg = st.seg
+    try:
+        key = (
+            call,
+            a.idx if a.seg is seg else seg.enter(a),
+            b.idx if b.seg is seg else seg.enter(b),
+        )
+    except (Elsewhere, TracedInput):
+        return _record_elsewhere(st, call, (a, b))[0]
+    step = seg.step.next.get(key)
+    if step is None:
+        step = _grow(st, seg, key, (a, b))
+    v = _new(Value)
+    v.seg = seg
+    v.idx = step.first
+    v.aval = step.one  # type: ignore[assignment]  # binary operators have one result
+    v.tape = None
+    v.shared = False
+    seg.step = step
+    seg.outs.append(v)
+    if st.slow or seg.closed or step.depth >= st.soft or step.effects:
+        return _finish(st, seg, step, call, (a, b), (v,))[0]
+    return v
+
+
+def record_scalar(family: ScalarFamily, a: Value, s: float | int) -> Value:
+    """Record a binary operator whose second operand is a Python number.
+
+    The number is part of the program while it stays the same in this place, which lets the compiler use
+    it (``x ** 2``); where it keeps changing (a learning rate) it becomes an input of the program.
+    """
+    if not s and type(s) is float and math.copysign(1.0, s) < 0:
+        return record(family.dynamic, (a, Dynamic(s)))[0]  # -0.0 would be found under 0.0
+    st = local.st
+    if st.observed:
+        st.began = time.time_ns()
+    seg = st.seg
+    try:
+        # The type tells 1 from 1.0 and True, which are equal keys but give different dtypes.
+        key = (family, a.idx if a.seg is seg else seg.enter(a), s, type(s))
+    except (Elsewhere, TracedInput):
+        seg.rollback()
+        return record(family.constant(s), (a,))[0]
+    step = seg.step.next.get(key)
+    if step is None:
+        return _record_new_scalar(seg, family, a, s, key)
+    v = _new(Value)
+    v.seg = seg
+    v.idx = step.first
+    v.aval = step.one  # type: ignore[assignment]
+    v.tape = None
+    v.shared = False
+    seg.step = step
+    seg.outs.append(v)
+    if st.slow or seg.closed or step.depth >= st.soft:
+        return _finish(st, seg, step, step.call, (a,), (v,))[0]  # type: ignore[arg-type]
+    return v
+
+
+VARYING = 3  # so many different numbers in one place make it an input
+
+
+def _record_new_scalar(
+    seg: Segment, family: ScalarFamily, a: Value, s: float | int, key: tuple[Any, ...]
+) -> Value:
+    seg.rollback()
+    before = seg.step
+    if before.varying is None:
+        before.varying = {}
+    seen = before.varying.setdefault(key[:2], set())
+    if len(seen) >= VARYING:
+        return record(family.dynamic, (a, Dynamic(s)))[0]
+    seen.add(s)
+    v = record(family.constant(s), (a,))[0]
+    after = v.seg.step if v.seg is seg else None
+    if after is not None and after.parent is before:
+        before.next[key] = after
+    return v
+
+
+class ScalarFamily:
+    """One operator with a number for its second operand: as a constant, and as an input.
+
+    ``fn(array, number)`` must give the same dtype for a Python number and for a traced 0-d number.
+    """
+
+    __slots__ = ("dynamic", "fn", "name", "op")
+
+    def __init__(self, name: str, fn: Callable[[Any, Any], Any], op: Any = None):
+        self.name = name
+        self.fn = fn
+        self.op = op
+        self.dynamic = bind(name, fn, op=op)
+
+    def constant(self, s: float | int) -> Call:
+        return bind(self.name, _scalar_fn(self.fn), (("scalar", s),), op=self.op)
+
+
+@functools.cache
+def _scalar_fn(fn: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def with_constant(x: Any, *, scalar: float | int) -> Any:
+        return fn(x, scalar)
+
+    return with_constant
+
+
+def _record_many(
+    st: ThreadState, seg: Segment, step: Step, call: Call, inputs: Sequence[Any]
+) -> tuple[Value, ...]:
+    outs = []
+    first = step.first
+    for k, aval in enumerate(step.avals):
+        v = _new(Value)
+        v.seg = seg
+        v.idx = first + k
+        v.aval = aval
+        v.tape = None
+        v.shared = False
+        outs.append(v)
+    seg.step = step
+    seg.outs.extend(outs)
+    return _finish(st, seg, step, call, inputs, tuple(outs))
+
+
+def _finish(
+    st: ThreadState,
+    seg: Segment,
+    step: Step,
+    call: Call,
+    inputs: Sequence[Any],
+    outs: tuple[Value, ...],
+) -> tuple[Value, ...]:
+    """Everything after recording that most calls do not need."""
+    if seg.closed:
+        with seg.lock:  # whoever closed it is done when the lock is free
+            pass
+        if outs and outs[0].seg is not None:  # it came too late for that run
+            st.renew(seg)
+            return record(call, inputs)
+    if call.effect and outs[0].seg is seg:
+        if seg.sites is None:
+            seg.sites = {}
+        seg.sites[step.depth] = user_site(2)
+    if st.taping:
+        taping[0](call, inputs, outs, step.many)
+    if st.observed:
+        now = time.time_ns()
+        for o in observers:
+            o.on_record(call.name, st.began, now)
+    if step.depth >= st.soft:
+        scheduler.at_limit(st, seg, call)
+    return outs
+
+
+def _grow(st: ThreadState, seg: Segment, key: tuple[Any, ...], inputs: Sequence[Any]) -> Step:
+    """The first record of this call in this place: infer the results' shapes, or explain why not."""
+    avals = tuple(v.kind if type(v) is Dynamic else v.aval for v in inputs)
+    if Tree.nodes > Tree.limit and not seg.step.depth and not seg.graph:
+        seg.step = Tree.root(seg.device)  # a new tree: the old one has grown too large
+    try:
+        return seg.step.grow(key, avals, seg.device, st.scope)
+    except Exception as error:
+        seg.rollback()
+        if isinstance(error, errors.MXNetError):
+            raise
+        raise inference_error(key[0], avals, error) from error
+
+
+def inference_error(call: Call, avals: Sequence[Any], error: Exception) -> Exception:
+    """An error that names operator, attributes, shapes, dtypes and devices."""
+    given = ", ".join(
+        "scalar" if isinstance(a, str) else f"{a.dtype}{list(a.shape)} on {a.device}" for a in avals
+    )
+    text = str(error).strip().split("\n\n")[0]
+    scope = local.st.scope
+    where = f" in block {scope}" if scope else ""
+    message = f"operator {call!r}{where} cannot take ({given}): {text}"
+    return errors.like(error, message)
+
+
+def _devices(inputs: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for v in inputs:
+        if type(v) is not Dynamic and v.seg is not TRACED and v.aval.device not in found:
+            found.append(v.aval.device)
+    return found
+
+
+def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tuple[Value, ...]:
+    """Inputs from another device, thread or transformation: bring them together, then record."""
+    st.seg.rollback()
+    if any(v.seg is TRACED for v in inputs):
+        return _run_traced(st, call, inputs)
+    devices = _devices(inputs)
+    if len(devices) > 1:
+        where = ", ".join(f"{v.aval!r}" for v in inputs if type(v) is not Dynamic)
+        raise errors.DeviceError(
+            f"operator {call!r} got inputs on different devices: {where}. "
+            "Move them to one device first: x.to_device(device)"
+        )
+    seg = st.seg
+    if seg.graph:
+        # A graph is recorded without a device of its own; values of other segments are its constants.
+        for v in inputs:
+            if type(v) is not Dynamic and v.seg is not None and v.seg is not seg:
+                scheduler.flush(v.seg)
+        if devices and seg.device is not devices[0]:
+            raise errors.DeviceError(
+                f"operator {call!r} got an input on {devices[0]} while the hybridized block runs on "
+                f"{seg.device}. Move its parameters and inputs to one device"
+            )
+        return record(call, inputs)
+    if devices:
+        seg = st.switch(devices[0])
+    elif seg.device is None:
+        seg = st.switch(default_device(st))
+    for v in inputs:
+        if type(v) is not Dynamic and v.seg is not None and v.seg is not seg:
+            scheduler.flush(v.seg)
+    return record(call, inputs)
+
+
+def default_device(st: ThreadState | None = None) -> Any:
+    """The JAX device new arrays go to."""
+    st = st or local.st
+    if st.device is not None:
+        return st.device
+    from ..device import current_device
+
+    return current_device().jax_device
+
+
+def record_on(device: Any, call: Call, inputs: Sequence[Any] = ()) -> tuple[Value, ...]:
+    """:func:`record` for calls without array inputs, which must be told where to run."""
+    st = local.st
+    seg = st.seg
+    if seg.device is not device and not seg.graph:
+        st.switch(device)
+    return record(call, inputs)
+
+
+def _run_traced(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tuple[Value, ...]:
+    """Inside ``jax.jit``, ``jax.grad``, ... of the user a call runs on the tracers at once."""
+    stats.traced += 1
+    device = None
+    arrays = []
+    for v in inputs:
+        if type(v) is Dynamic:
+            arrays.append(np.asarray(v.value, "float64" if v.kind == "d" else "int64"))
+            continue
+        device = device or v.aval.device
+        arrays.append(v.arr if v.seg is TRACED else scheduler.read(v))
+    try:
+        with (
+            jax.enable_x64(True),
+            jax.named_scope(call.name),
+            compiler.for_platform(compiler.platform_of(device)),
+        ):
+            out = call.fn(*arrays)
+    except (TypeError, ValueError) as error:
+        avals = [v.kind if type(v) is Dynamic else v.aval for v in inputs]
+        raise inference_error(call, avals, error) from error
+    many = isinstance(out, (tuple, list))
+    outs = tuple(traced(o, device) for o in (out if many else (out,)))
+    if st.taping:
+        taping[0](call, inputs, outs, many)
+    return outs
+
+
+def is_concrete(v: Value) -> bool:
+    return v.seg is None and type(v.arr) is not Failure
+
+
+def out_aval(v: Value) -> Aval:
+    return v.aval

@@ -1,0 +1,437 @@
+"""When recorded calls run, and as what: one program, or operator by operator."""
+
+from __future__ import annotations
+
+import sys
+import time
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import errors
+from .call import Call
+from .program import Program
+from .segment import SCALAR, Segment, Step, Tree
+from .state import Churn, ThreadState, local, observers, states
+from .stats import stats
+from .value import TRACED, Failure, Value, place
+
+# Compiling a segment pays when it comes back. Programs that never came back are a loss, so only so
+# many may stand unproven at a time; beyond that a segment runs operator by operator until it comes back
+# twice in short order (a loop), or so often that the time lost would have paid several times for a program.
+UNPROVEN = 4
+PATIENCE = 4.0  # times the compile time, lost to running by operator, before a program is bought
+STEP_SECONDS = 8e-6  # what one step by itself costs more than in a program
+VARIANTS = 6  # programs of one segment that differ in results and donations only
+
+
+class _Ledger:
+    """The state of that bargain."""
+
+    unproven = 0
+    proven = 0
+    seconds_per_step = 0.02
+    # The last segments without a program: a loop of up to some twenty is recognised.
+    recent: deque[Step] = deque(maxlen=64)
+
+
+_count = sys.getrefcount
+_weak = weakref.ref
+
+
+def _calibrate() -> int:
+    values = [Value.__new__(Value)]
+    return [c for _, c in enumerate(map(_count, values))][0]
+
+
+# What counting in this way gives for a value that one list alone holds.
+_UNHELD = _calibrate()
+
+
+class ReadWhileRecording(errors.MXNetError):
+    """A number was asked for inside a forward that is being recorded."""
+
+
+def flush(seg: Segment) -> None:
+    """Run what was recorded; afterwards every value somebody holds is concrete."""
+    if seg.graph:
+        raise ReadWhileRecording(
+            "the value of an array was asked for while a hybridized block was being recorded: its forward "
+            "may not look at numbers (asnumpy, bool, printing). Leave the block unhybridized, or use "
+            "operators that choose by value (np.where, npx.cond)"
+        )
+    with seg.lock:
+        if seg.closed:
+            return
+        step = seg.step
+        if seg.state is local.st and not step.effects:
+            # The owner takes the contents out and goes on with the same segment.
+            solo = step.solo
+            if solo is not None and not observers:
+                _run_solo(seg, solo)
+                return
+            if not step.depth:
+                return
+            ins = list(seg.slots)
+            outs, scalars = seg.outs, seg.scalars
+            seg.slots.clear()
+            seg.outs = []
+            seg.closing = None
+            if scalars:
+                seg.scalars = []
+            seg.step = Tree.root(seg.device)
+            _run(seg, step, ins, outs, scalars, _UNHELD)
+            return
+        # Its owner may be recording at this moment: what it looks at is left as it is.
+        seg.closed = True
+        outs = seg.outs
+        count = len(outs)
+        step = seg.step
+        while step.n_outs > count and step.parent is not None:
+            step = step.parent
+        ins = list(seg.slots)[: step.n_ins]
+        seg.state.renew(seg)
+        if step.depth:
+            # The segment's own dictionary holds each input once more.
+            _run(seg, step, ins, outs[: step.n_outs], seg.scalars[: len(step.fmt)], _UNHELD + 1, 1)
+
+
+def drop_programs() -> None:
+    """Forget all recorded structures with their programs: a setting that shapes programs has changed."""
+    flush_all()
+    Tree.clear()
+    for st in list(states):
+        for seg in st.segs.values():
+            if not seg.step.depth:
+                seg.step = Tree.root(seg.device)
+
+
+def forget(programs: bool = True) -> None:
+    """Start this thread's engine without a history, and without programs unless those may stay."""
+    if programs:
+        drop_programs()
+    else:
+        flush_thread()
+    _Ledger.unproven = _Ledger.proven = 0
+    _Ledger.recent.clear()
+    st = local.st
+    st.churn = Churn()
+    if programs:
+        st.segs.clear()
+        st.seg = Segment(st, None)
+    st.refresh()
+
+
+def _run_solo(seg: Segment, solo: Any) -> None:
+    """A segment of one small operator: nothing to choose, nothing worth donating."""
+    slots = seg.slots
+    outs = seg.outs
+    v = outs[0]
+    step = v.step = seg.step
+    stats.solo += 1
+    try:
+        if len(slots) == 2:
+            a, b = slots
+            slots.clear()
+            outs.clear()
+            seg.step = step.parent  # type: ignore[assignment]
+            v.arr = solo(a.arr, b.arr)[0]
+        else:
+            arrays = [i.arr for i in slots]
+            slots.clear()
+            outs.clear()
+            seg.step = step.parent  # type: ignore[assignment]
+            v.arr = solo(*arrays)[0]
+    except Exception as error:
+        v.arr = Failure(located(seg, step, error))
+        pending_errors.append(v.arr.error)
+    v.seg = None
+
+
+SOLO_BYTES = 1 << 16  # up to this size the engine's own work counts more than a donated buffer
+
+
+def _run(
+    seg: Segment,
+    step: Step,
+    ins: list[Value],
+    outs: list[Value],
+    scalars: Sequence[float | int],
+    unheld_in: int,
+    extra: int = 0,
+) -> None:
+    """Run recorded steps. ``outs`` are held by this list alone (and ``extra`` times elsewhere)."""
+    stats.segments += 1
+    stats.operators += step.depth
+    unheld = _UNHELD + extra
+    live = tuple([k for k, c in enumerate(map(_count, outs)) if c > unheld])
+    if not live and not step.effects:
+        return
+    dying = tuple(
+        [
+            j
+            for j, c in enumerate(map(_count, ins))
+            if c <= unheld_in and not ins[j].shared and ins[j].aval.shape
+        ]
+    )
+    program = step.programs.get((live, dying))
+    arrays = [v.arr for v in ins]
+    ins.clear()
+    if len(live) != len(outs):
+        outs = [outs[k] for k in live]
+    try:
+        if program is None:
+            program = _choose(step, (live, dying), seg.device)
+        else:
+            stats.hits += 1
+            if not program.proven:
+                program.proven = True
+                single = step.depth == 1 and live == (0,) and not step.fmt and not program.donate
+                if single and _small(step):
+                    step.solo = program.call
+                if step.depth > 1:
+                    _Ledger.unproven -= 1
+                    _Ledger.proven += 1
+            if step.depth > 1 and seg.state.churn.streak:
+                seg.state.churn.came_back()
+        if program is not None:
+            results = program.run(arrays, scalars)
+            if program.live != live:
+                at = dict(zip(program.live, results, strict=True))
+                results = [at[k] for k in live]
+        else:
+            stats.fallbacks += 1
+            results = _run_by_operator(step, live, arrays, scalars, seg.device)
+            if seg.state.churn.fell_back() and seg.state is local.st:
+                seg.state.refresh()
+    except BaseException as error:
+        _fail(seg, step, outs, error)
+        if not isinstance(error, Exception):
+            raise
+        return
+    for v, r in zip(outs, results, strict=True):
+        v.arr = r
+        v.step = step
+        v.seg = None
+    if results:
+        _running.append(_weak(results[-1]))
+
+
+def _small(step: Step) -> bool:
+    return step.one is not None and step.one.nbytes <= SOLO_BYTES and not step.effects
+
+
+_running: deque[weakref.ref[Any]] = deque(maxlen=256)
+
+
+def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: Any) -> Program | None:
+    """A program for a segment that has none yet, or ``None`` to run it operator by operator."""
+    if len(step.programs) >= VARIANTS:
+        near = _nearest(step, key)
+        if near is not None:
+            return near
+    steady = local.st.steady
+    if step.depth > 1 and not step.effects and not steady:
+        allowed = UNPROVEN + _Ledger.proven // 2
+        if _Ledger.unproven >= allowed:
+            step.seen += 1
+            often = step.seen * STEP_SECONDS > PATIENCE * _Ledger.seconds_per_step
+            again = _Ledger.recent.count(step) >= 2
+            _Ledger.recent.append(step)
+            if not often and not again:
+                return None
+    reason = "another set of results or donations" if step.programs else "a new segment"
+    program = build(step, key[0], key[1], device, reason)
+    if step.depth > 1:
+        if steady:
+            program.proven = True
+        else:
+            _Ledger.unproven += 1
+        _Ledger.seconds_per_step += 0.2 * (program.cost / step.depth - _Ledger.seconds_per_step)
+    step.programs[key] = program
+    return program
+
+
+def _nearest(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]]) -> Program | None:
+    """A program that returns at least these results and donates nothing that must stay."""
+    live, dying = set(key[0]), set(key[1])
+    for (others, _), program in step.programs.items():
+        if live.issubset(others) and dying.issuperset(program.donate):
+            return program  # type: ignore[no-any-return]
+    return None
+
+
+def build(
+    step: Step, live: Sequence[int], dying: Sequence[int], device: Any, reason: str
+) -> Program:
+    """Compile the segment that ends with this step."""
+    path = step.path()
+    name = path[-1].call.name if step.depth == 1 else f"segment{step.depth}"  # type: ignore[union-attr]
+    avals = [a for s in path for a in s.new_ins]
+    return Program(name, path, avals, step.fmt, tuple(live), dying, device, reason)
+
+
+def _run_by_operator(
+    step: Step, live: Sequence[int], arrays: list[Any], scalars: Sequence[Any], device: Any
+) -> list[Any]:
+    """Run each step as a program of its own; those programs are shared by everybody."""
+    path = step.path()
+    ends: dict[int, int] = {}
+    for at, s in enumerate(path):
+        for i in s.args:
+            if 0 <= i < SCALAR:
+                ends[i] = at
+    keep = set(live)
+    env: dict[int, Any] = {}
+    avals_of: dict[int, Any] = {}
+    inputs: list[Any] = []
+    root = Tree.root(device)
+    for at, s in enumerate(path):
+        inputs.extend(s.new_ins)
+        key: list[Any] = [s.call]
+        args, numbers = [], []
+        for i in s.args:
+            if i >= SCALAR:
+                key.append(s.fmt[i - SCALAR])
+                numbers.append(scalars[i - SCALAR])
+            else:
+                key.append(avals_of[i] if i >= 0 else inputs[-1 - i])
+                args.append(env[i] if i >= 0 else arrays[-1 - i])
+        single = root.next.get(tuple(key))
+        if single is None:
+            single = root.grow(tuple(key), tuple(key[1:]), device, s.scope)
+        whole = (tuple(range(single.n_outs)), ())
+        program = single.programs.get(whole)
+        if program is None:
+            program = single.programs[whole] = build(single, whole[0], (), device, "an operator by itself")
+        results = program.run(args, numbers)
+        for k, r in enumerate(results):
+            env[s.first + k] = r
+            avals_of[s.first + k] = s.avals[k]
+        for i in s.args:
+            if 0 <= i < SCALAR and ends[i] == at and i not in keep:
+                env.pop(i, None)
+    return [env[k] for k in live]
+
+
+def _fail(seg: Segment, step: Step, held: list[Value], error: BaseException) -> None:
+    """Give the error to everybody who waits for a result of this run."""
+    failure = Failure(located(seg, step, error))
+    for v in held:
+        v.arr = failure
+        v.step = step
+        v.seg = None
+    pending_errors.append(failure.error)
+
+
+pending_errors: list[BaseException] = []
+
+
+def located(seg: Segment | None, step: Step, error: BaseException) -> BaseException:
+    """A run-time error with the place in the user's code where its call was recorded."""
+    from .callback import original
+
+    raised = original(error)
+    path = step.path()
+    if seg is not None and seg.sites:
+        places = [(path[depth - 1], site) for depth, site in sorted(seg.sites.items())]
+    else:
+        places = [(s, s.site) for s in (path if len(path) <= 2 else [path[0], path[-1]])]
+    where = "; ".join(f"{s.call.name} recorded at {f}:{n}" for s, (f, n) in places)  # type: ignore[union-attr]
+    cause = raised if raised is not None else error
+    text = str(cause).strip()
+    kind = type(cause).__name__
+    if "RESOURCE_EXHAUSTED" in text or "out of memory" in text.lower():
+        made: errors.MXNetError = errors.MXNetMemoryError(
+            f"out of memory while running {step.depth} recorded calls ({where}): {text}"
+        )
+    else:
+        made = errors.like(cause, f"{kind} while running recorded calls ({where}): {text}")
+    made.__cause__ = cause
+    return made
+
+
+def read(v: Value) -> Any:
+    """The array of a value; runs its segment if it is pending, raises what its program raised."""
+    seg = v.seg
+    if seg is not None:
+        if seg is TRACED:
+            return v.arr
+        solo = seg.step.solo
+        if solo is not None and seg.state is local.st and not observers:
+            with seg.lock:
+                if v.seg is seg:
+                    _run_solo(seg, solo)
+        else:
+            flush(seg)
+    arr = v.arr
+    if type(arr) is Failure:
+        _forget(arr.error)
+        raise arr.error
+    if type(arr) is np.ndarray:
+        with jax.enable_x64(True):  # else 64-bit numbers would lose half of their bits
+            arr = v.arr = place(arr, v.aval.device)
+    return arr
+
+
+def _forget(error: BaseException) -> None:
+    """The error reached the user: :func:`wait_all` need not raise it again."""
+    if error in pending_errors:
+        pending_errors.remove(error)
+
+
+def at_limit(st: ThreadState, seg: Segment, call: Call) -> None:
+    """The segment is long: run it, if possible where a loop of the user begins again."""
+    if seg.graph:
+        return
+    depth = seg.step.depth
+    if depth >= st.limit:
+        flush(seg)
+        if st.modes.naive:
+            wait_all()
+        churn = st.churn
+        if churn.direct:
+            churn.direct -= 1
+            if not churn.direct:
+                st.refresh()
+    elif not st.taping:
+        if call is seg.closing:
+            flush(seg)
+        elif call is seg.step.opening:
+            # A loop began again: the segment ends with the loop's last call, when that comes next.
+            seg.closing = seg.step.parent.call  # type: ignore[union-attr]
+
+
+def flush_thread(st: ThreadState | None = None) -> None:
+    """Run everything this thread has recorded."""
+    st = st or local.st
+    for seg in list(st.segs.values()):
+        if not seg.closed and seg.step.depth:
+            flush(seg)
+
+
+def flush_all() -> None:
+    """Run everything any thread has recorded."""
+    for st in list(states):
+        flush_thread(st)
+
+
+def wait_all() -> None:
+    """Run everything and wait for it; raises the first error nobody has seen."""
+    start = time.time_ns()
+    flush_all()
+    while _running:
+        array = _running.popleft()()
+        if array is not None and not array.is_deleted():
+            array.block_until_ready()
+    jax.effects_barrier()
+    for o in observers:
+        o.on_sync("waitall", start, time.time_ns())
+    if pending_errors:
+        error = pending_errors[0]
+        pending_errors.clear()
+        raise error

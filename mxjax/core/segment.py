@@ -1,0 +1,238 @@
+"""Segments: calls recorded and not yet run.
+
+A segment does not store its calls. Every thread walks a shared tree whose edges are calls with their
+operands: recording a call that was recorded before in the same place is one dictionary look-up, which
+yields the shapes of the results as well, and at the end the node reached *is* the structure of the
+segment, with the programs compiled for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .aval import Aval
+from .call import Call
+from .value import TRACED, Dynamic, Failure, Value
+
+# Operands of a step: results are 0, 1, ..., inputs -1, -2, ..., dynamic scalars SCALAR, SCALAR + 1, ...
+SCALAR = 1 << 30
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_WINGS = tuple(
+    str(Path(__file__).resolve().parent.parent.parent / wing)
+    for wing in ("gluon", "kvstore", "memonger", "profiler")
+)
+
+
+def user_site(depth: int = 2) -> tuple[str, int]:
+    """File and line of the innermost frame that is not ours."""
+    frame = sys._getframe(depth)
+    last = frame
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_PACKAGE) and not name.startswith(_WINGS):
+            return name, frame.f_lineno
+        last, frame = frame, frame.f_back  # type: ignore[assignment]
+    return last.f_code.co_filename, last.f_lineno
+
+
+class Step:
+    """A node of the tree: one call in the place where it was recorded, after all that led there."""
+
+    __slots__ = (
+        "args",
+        "avals",
+        "call",
+        "depth",
+        "effects",
+        "first",
+        "fmt",
+        "many",
+        "n_ins",
+        "n_outs",
+        "new_ins",
+        "next",
+        "one",
+        "opening",
+        "parent",
+        "programs",
+        "scope",
+        "seen",
+        "site",
+        "solo",
+        "varying",
+    )
+
+    def __init__(self) -> None:
+        """The root of a tree; other nodes come from :meth:`grow`."""
+        self.parent: Step | None = None
+        self.call: Call | None = None
+        self.args: tuple[int, ...] = ()
+        self.avals: tuple[Aval, ...] = ()
+        self.one: Aval | None = None  # the only result's aval; None when there are several
+        self.many = False
+        self.opening: Call | None = None  # the call this path begins with
+        self.depth = 0
+        self.first = 0  # number of the first result
+        self.n_outs = 0
+        self.n_ins = 0
+        self.new_ins: tuple[Aval, ...] = ()
+        self.fmt = ""  # kinds of the dynamic scalars so far
+        self.effects = False
+        self.next: dict[Any, Step] = {}
+        self.programs: dict[Any, Any] = {}
+        self.solo: Any = None  # the compiled function, where this step alone is a segment
+        self.seen = 0
+        self.varying: dict[Any, set[Any]] | None = None
+        self.scope = ""
+        self.site: tuple[str, int] = ("", 0)
+
+    def grow(self, key: tuple[Any, ...], avals: tuple[Any, ...], device: Any, scope: str) -> Step:
+        """The child for a call that was never recorded here; infers the results' shapes."""
+        call: Call = key[0]
+        outs, many = call.infer(avals, device)
+        child = Step()
+        child.parent = self
+        child.call = call
+        child.avals = outs
+        child.many = many
+        child.one = outs[0] if len(outs) == 1 else None
+        child.depth = self.depth + 1
+        child.opening = call if self.opening is None else self.opening
+        child.first = self.n_outs
+        child.n_outs = self.n_outs + len(outs)
+        args: list[int] = []
+        n_ins, fmt, new = self.n_ins, self.fmt, []
+        for k in key[1:]:
+            if type(k) is int:
+                args.append(k)
+            elif type(k) is str:
+                args.append(SCALAR + len(fmt))
+                fmt += k
+            else:
+                n_ins += 1
+                args.append(-n_ins)
+                new.append(k)
+        child.args = tuple(args)
+        child.n_ins = n_ins
+        child.new_ins = tuple(new)
+        child.fmt = fmt
+        child.effects = self.effects or call.effect
+        child.scope = scope
+        child.site = user_site()
+        Tree.nodes += 1
+        return self.next.setdefault(key, child)
+
+    def path(self) -> list[Step]:
+        """The steps from the first to this one."""
+        steps: list[Step] = []
+        step: Step | None = self
+        while step is not None and step.call is not None:
+            steps.append(step)
+            step = step.parent
+        steps.reverse()
+        return steps
+
+    def inputs(self) -> list[Aval]:
+        """The avals of all inputs up to this step."""
+        return [a for s in self.path() for a in s.new_ins]
+
+    @property
+    def label(self) -> str:
+        """The name under which device events of this step appear."""
+        name = self.call.name if self.call is not None else "segment"
+        return f"{self.scope}/{name}" if self.scope else name
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.path())
+
+
+class Tree:
+    """The shared tree of steps, one root per device; dropped as a whole when it grows too large."""
+
+    nodes = 0
+    limit = 200_000
+    roots: dict[Any, Step] = {}
+
+    @classmethod
+    def root(cls, device: Any) -> Step:
+        if cls.nodes > cls.limit:
+            cls.clear()
+        root = cls.roots.get(device)
+        if root is None:
+            root = cls.roots.setdefault(device, Step())
+        return root
+
+    @classmethod
+    def clear(cls) -> None:
+        """Forget every recorded structure and its programs (a setting that shapes programs changed)."""
+        cls.roots = {}
+        cls.nodes = 0
+
+
+class Elsewhere(Exception):
+    """An input is not where the current segment runs."""
+
+
+class TracedInput(Exception):
+    """An input is a tracer: the call runs at once."""
+
+
+class Segment:
+    """The calls one thread recorded for one device since the last run.
+
+    Only the owning thread records. Another thread may run the segment: it sets ``closed``, takes the
+    results present at that moment, and the owner, which looks at ``closed`` after each call, records a
+    call that came too late again in a new segment. So recording takes no lock.
+    """
+
+    __slots__ = ("closed", "closing", "device", "graph", "lock", "outs", "scalars", "sites", "slots", "state", "step")
+
+    def __init__(self, state: Any, device: Any, *, graph: bool = False):
+        self.state = state
+        self.device = device
+        self.graph = graph
+        self.step = Step() if graph else Tree.root(device)
+        self.outs: list[Value] = []
+        self.slots: dict[Value, int] = {}
+        self.scalars: list[float | int] = []
+        self.sites: dict[int, tuple[str, int]] | None = None
+        self.closed = False
+        self.closing: Call | None = None  # the call after which a loop begins again, once that is known
+        self.lock = state.lock
+
+    def enter(self, v: Any) -> Any:
+        """The operand under which a value from outside takes part."""
+        seg = v.seg
+        if seg is None:
+            slot = self.slots.get(v)
+            if slot is not None:
+                return slot
+            if v.aval.device is not self.device:
+                raise Elsewhere
+            if type(v.arr) is Failure:
+                raise v.arr.error
+            self.slots[v] = -1 - len(self.slots)
+            return v.aval
+        if type(v) is Dynamic:
+            self.scalars.append(v.value)
+            return v.kind
+        if seg is TRACED:
+            raise TracedInput
+        if seg is self:
+            return v.idx
+        raise Elsewhere
+
+    def rollback(self) -> None:
+        """Forget inputs that entered for a call that was not recorded after all."""
+        while len(self.slots) > self.step.n_ins:
+            self.slots.popitem()
+        del self.scalars[len(self.step.fmt) :]
+
+
+# A dynamic scalar is told from values by this attribute alone, so that the hot path asks one question.
+Dynamic.seg = Dynamic  # type: ignore[attr-defined]
+

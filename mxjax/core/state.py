@@ -1,0 +1,142 @@
+"""What each thread keeps: its segments and its modes."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .segment import Segment
+
+
+class Limits(NamedTuple):
+    """How long segments may grow: at ``hard`` one runs; from ``soft`` on it runs where a loop closes."""
+
+    hard: int
+    soft: int
+
+
+class Modes(NamedTuple):
+    """The limits outside and inside of training, and whether each call is waited for."""
+
+    infer: Limits = Limits(4096, 128)
+    train: Limits = Limits(4096, 128)
+    naive: bool = False
+
+
+class Churn:
+    """How a thread fares whose segments keep changing.
+
+    ``streak`` counts segments that had to run operator by operator; when there are too many, the next
+    ``direct`` calls are not gathered into segments at all. Each time that period doubles.
+    """
+
+    __slots__ = ("direct", "period", "streak")
+
+    def __init__(self) -> None:
+        self.streak = 0
+        self.direct = 0
+        self.period = 256
+
+    def fell_back(self) -> bool:
+        """A segment ran operator by operator; whether to stop gathering for a while."""
+        self.streak += 1
+        if self.streak < 16:
+            return False
+        self.streak = 12  # after the pause four segments in a row decide again
+        self.direct = self.period
+        self.period = min(2 * self.period, 8192)
+        return True
+
+    def came_back(self) -> None:
+        """A segment's program was there already."""
+        self.streak = max(0, self.streak - 8)
+        self.period = max(256, self.period // 2)
+
+
+class ThreadState:
+    """The recording state of one thread.
+
+    ``slow`` is true while a call needs more than recording (the tape or an observer is on), so that
+    the hot path tests one flag.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "began",
+        "churn",
+        "device",
+        "differentiating",
+        "limit",
+        "lock",
+        "modes",
+        "observed",
+        "own_limit",
+        "scope",
+        "seg",
+        "segs",
+        "slow",
+        "soft",
+        "steady",
+        "taping",
+        "training",
+    )
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()  # of whoever runs a segment of this thread
+        self.taping = False
+        self.training = False
+        self.differentiating = False
+        self.steady = False  # what runs now is a training step: it will come back
+        self.observed = bool(observers)
+        self.began = 0  # when the call being recorded began, for observers
+        self.own_limit: int | None = None  # engine.bulk
+        self.churn = Churn()
+        self.modes: Modes = modes_of_thread[0]()
+        self.refresh()
+        self.scope = ""
+        self.device: Any = None  # the device scope; None is the default device
+        # A segment of no device takes nothing in: the first call finds its device and switches.
+        self.seg: Segment = Segment(self, None)
+        self.segs: dict[Any, Segment] = {}
+        states.add(self)
+
+    def switch(self, device: Any) -> Segment:
+        """Make the segment of this device the current one."""
+        seg = self.segs.get(device)
+        if seg is None or seg.closed:
+            seg = self.segs[device] = Segment(self, device)
+        self.seg = seg
+        return seg
+
+    def renew(self, seg: Segment) -> None:
+        """Replace a segment that ran."""
+        fresh = self.segs.get(seg.device)
+        if fresh is None or fresh is seg or fresh.closed:
+            fresh = self.segs[seg.device] = Segment(self, seg.device)
+        if self.seg is seg:
+            self.seg = fresh
+
+    def refresh(self) -> None:
+        """Bring the flags of the hot path up to date after a change of modes."""
+        self.slow = self.taping or self.observed
+        if self.churn.direct:
+            self.limit = self.soft = 1
+        elif self.own_limit is not None:
+            self.limit = self.soft = self.own_limit
+        else:
+            training = self.taping or self.differentiating
+            self.limit, self.soft = self.modes.train if training else self.modes.infer
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.st = ThreadState()
+
+
+observers: list[Any] = []
+states: weakref.WeakSet[ThreadState] = weakref.WeakSet()
+# Asked once by every new thread; the engine module puts the settings behind it.
+modes_of_thread: list[Callable[[], Modes]] = [Modes]
+local = _Local()

@@ -1,0 +1,35 @@
+"""Counters of the engine, so that tests assert counts instead of times."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+
+
+@dataclass
+class Stats:
+    """What the engine did since the last reset (all threads together)."""
+
+    operators: int = 0  # operator calls recorded and run
+    segments: int = 0  # segments run
+    programs: int = 0  # program executions
+    compiled: int = 0  # programs compiled
+    hits: int = 0  # segments whose program was there already
+    donated: int = 0  # input buffers donated
+    fallbacks: int = 0  # segments run operator by operator
+    traced: int = 0  # operator calls run on tracers of a surrounding transformation
+    inferred: int = 0  # shape inferences that were not cached
+    solo: int = 0  # segments of one small operator, counted here alone and added when asked
+
+    def reset(self) -> None:
+        for f in fields(self):
+            setattr(self, f.name, 0)
+
+    def as_dict(self) -> dict[str, int]:
+        counts = asdict(self)
+        solo = counts.pop("solo")
+        for name in ("operators", "segments", "programs", "hits"):
+            counts[name] += solo
+        return counts
+
+
+stats = Stats()

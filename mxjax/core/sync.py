@@ -1,0 +1,78 @@
+"""Where the host waits for, fetches or moves values."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from .. import errors
+from .aval import aval_of
+from .scheduler import located, read
+from .state import local, observers
+from .tape import attach_python
+from .value import TRACED, Value, concrete, place
+
+
+def _watched(kind: str, start: int) -> None:
+    stop = time.time_ns()
+    for o in observers:
+        o.on_sync(kind, start, stop)
+
+
+def wait(v: Value) -> None:
+    """Wait until a value is computed."""
+    start = time.time_ns() if observers else 0
+    array = read(v)
+    if v.seg is TRACED:
+        return
+    try:
+        array.block_until_ready()
+    except Exception as error:
+        raise _explained(v, error) from error
+    if start:
+        _watched("wait_to_read", start)
+
+
+def to_host(v: Value) -> np.ndarray:
+    """A NumPy copy of a value."""
+    start = time.time_ns() if observers else 0
+    array = read(v)
+    if v.seg is TRACED:
+        raise errors.MXNetTypeError(
+            "asnumpy() inside jax.jit, jax.grad or jax.vmap: the array has no numbers there. "
+            "Return it from the transformed function and look at it outside"
+        )
+    try:
+        host = np.asarray(array).copy()
+    except Exception as error:
+        raise _explained(v, error) from error
+    if start:
+        _watched("asnumpy", start)
+    return host
+
+
+def _explained(v: Value, error: Exception) -> BaseException:
+    step = getattr(v, "step", None)
+    if step is None:
+        return errors.like(error, str(error))
+    return located(None, step, error)
+
+
+def transfer(v: Value, device: Any) -> Value:
+    """The value on another device; differentiable."""
+    moved = _put(v, device)
+    if local.st.taping:
+        source = v.aval.device
+
+        def pull(given: list[Value | None]) -> list[Value | None]:
+            return [None if g is None else _put(g, source) for g in given]
+
+        attach_python((v,), (moved,), pull)
+    return moved
+
+
+def _put(v: Value, device: Any) -> Value:
+    array = place(read(v), device)
+    return concrete(array, shared=False, of=aval_of(array))

@@ -1,0 +1,246 @@
+"""The tape: reverse-mode differentiation on the same recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+import jax.numpy as jnp
+
+from .. import errors
+from .call import Call, bind
+from .record import record, record2, taping
+from .state import local
+from .value import Value
+
+_numbers = count()
+
+
+class Node:
+    """One taped call: its inputs, and how to get their gradients.
+
+    ``pull`` replaces the call's own gradient where the forward ran in Python (autograd.Function, custom
+    operators, transfers between devices): it takes the outputs' cotangents (``None`` where nothing
+    came) and returns one gradient, or ``None``, per input. ``saved`` is a pair (``graph.Pair``) and the
+    residuals its forward left, for calls that compute forward and backward as a pair.
+    """
+
+    __slots__ = ("avals", "call", "inputs", "leaves", "many", "number", "pull", "saved", "scope")
+
+    def __init__(
+        self,
+        call: Call | None,
+        inputs: Sequence[Any],
+        avals: tuple[Any, ...],
+        many: bool = False,
+        pull: Callable[[list[Value | None]], Sequence[Value | None]] | None = None,
+        saved: tuple[Any, Sequence[Any]] | None = None,
+    ):
+        self.call = call
+        self.inputs: Sequence[Any] | None = inputs
+        self.avals = avals
+        self.many = many
+        self.pull = pull
+        self.saved = saved
+        self.number = next(_numbers)
+        self.scope = local.st.scope  # the block the backward is shown under
+        self.leaves: dict[int, Leaf] | None = None  # variables attached to results of this call
+
+    def release(self) -> None:
+        """Let go of everything kept for the backward pass."""
+        self.inputs = None
+        self.saved = None
+        self.pull = None
+
+
+class Leaf:
+    """A variable: where gradients arrive. ``deliver(gradient, summed)`` stores one."""
+
+    __slots__ = ("__weakref__", "deliver", "req")
+
+    def __init__(self, req: str, deliver: Callable[[Value], None]):
+        self.req = req
+        self.deliver = deliver
+
+
+_ADD = bind("_grad_add", jnp.add)
+_ONES = bind("ones_like", jnp.ones_like)
+
+
+def attach(call: Call, inputs: Sequence[Any], outs: Sequence[Value], many: bool) -> None:
+    """Put a recorded call on the tape if one of its inputs depends on a variable."""
+    for v in inputs:
+        if v.tape is not None:
+            break
+    else:
+        return
+    if call.op is not None and not call.op.differentiable:
+        return
+    if len(outs) == 1:
+        o = outs[0]
+        if o.aval.differentiable:
+            o.tape = Node(call, inputs, (o.aval,), many)
+            o.out = 0
+        return
+    node = Node(call, inputs, tuple([o.aval for o in outs]), many)
+    for k, o in enumerate(outs):
+        if o.aval.differentiable:
+            o.tape = node
+            o.out = k
+
+
+def attach_python(
+    inputs: Sequence[Value],
+    outs: Sequence[Value],
+    pull: Callable[[list[Value | None]], Sequence[Value | None]],
+) -> None:
+    """Put a forward that ran in Python on the tape."""
+    if all(v.tape is None for v in inputs):
+        return
+    node = Node(None, tuple(inputs), tuple([o.aval for o in outs]), True, pull)
+    for k, o in enumerate(outs):
+        if o.aval.differentiable:
+            o.tape = node
+            o.out = k
+
+
+def ones_like(v: Value) -> Value:
+    return record(_ONES, (v,))[0]
+
+
+def _floating(heads: Sequence[Value], head_grads: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Heads of integers and bools have no gradient: they are left out, if others remain."""
+    pairs = [p for p in zip(heads, head_grads, strict=True) if p[0].aval.differentiable]
+    if not pairs:
+        dtype = heads[0].aval.dtype
+        raise errors.MXNetError(
+            f"Cannot differentiate node because it is not in a computational graph: it is an array of {dtype}, "
+            "and integers and bools have no gradient. Compute in a float type: x.astype('float32')"
+        )
+    return [h for h, _ in pairs], [g for _, g in pairs]
+
+
+def gradients(
+    heads: Sequence[Value],
+    head_grads: Sequence[Value | None],
+    *,
+    retain: bool,
+    taped: bool = False,
+) -> dict[Leaf, Value]:
+    """Cotangents of every variable behind the heads.
+
+    With ``taped`` the computation is itself on the tape, so that it can be differentiated again.
+    """
+    if any(h.tape is None and not h.aval.differentiable for h in heads):
+        heads, head_grads = _floating(heads, head_grads)
+    for h in heads:
+        if h.tape is None:
+            raise errors.MXNetError(
+                "Cannot differentiate node because it is not in a computational graph: it was not computed from "
+                "a variable inside autograd.record(). Call attach_grad() on an input (or initialize the block's "
+                "parameters) and compute the loss inside `with autograd.record():`. If you want to differentiate "
+                "the same graph twice, pass retain_graph=True to the first backward"
+            )
+    st = local.st
+    before = st.taping, st.differentiating, st.scope
+    st.taping, st.differentiating = taped, True
+    st.refresh()
+    done: list[Node] = []
+    leaves: dict[Leaf, Value] = {}
+    # A node is taped after all it depends on, so the youngest waiting node has all its cotangents.
+    waiting: list[tuple[int, Node]] = []
+    cotangents: dict[Node, list[Value | None]] = {}
+    try:
+        seen: set[tuple[int, int]] = set()
+        for h, g in zip(heads, head_grads, strict=True):
+            if g is None and (id(h.tape), h.out) in seen:
+                continue  # the same head twice counts once
+            seen.add((id(h.tape), h.out))
+            _add(h, ones_like(h) if g is None else g, leaves, cotangents, waiting)
+        while waiting:
+            node = heappop(waiting)[1]
+            given = cotangents.pop(node)
+            if node.leaves is not None:
+                for k, leaf in node.leaves.items():
+                    if given[k] is not None:
+                        leaves[leaf] = given[k]  # type: ignore[assignment]
+            inputs = node.inputs
+            if inputs is None:
+                raise errors.MXNetError(
+                    "Cannot differentiate node because it is not in a computational graph: an earlier backward "
+                    "has released it. If you want to differentiate the same graph twice, pass retain_graph=True "
+                    "to the first backward, or compute the loss again inside autograd.record()"
+                )
+            done.append(node)
+            st.scope = node.scope
+            for v, g in zip(inputs, _pull(node, given), strict=True):
+                if g is not None and v.tape is not None:
+                    _add(v, g, leaves, cotangents, waiting)
+        if not retain:
+            for node in done:
+                node.release()
+    finally:
+        st.taping, st.differentiating, st.scope = before
+        st.refresh()
+    return leaves
+
+
+def _add(
+    v: Value,
+    g: Value,
+    leaves: dict[Leaf, Value],
+    cotangents: dict[Node, list[Value | None]],
+    waiting: list[tuple[int, Node]],
+) -> None:
+    """Let a cotangent of ``v`` arrive."""
+    t = v.tape
+    if type(t) is Leaf:
+        old = leaves.get(t)
+        leaves[t] = g if old is None else record2(_ADD, old, g)
+        return
+    arrived = cotangents.get(t)
+    if arrived is None:
+        arrived = cotangents[t] = [None] * len(t.avals)
+        heappush(waiting, (-t.number, t))
+    prior = arrived[v.out]
+    arrived[v.out] = g if prior is None else record2(_ADD, prior, g)
+
+
+def _pull(node: Node, given: list[Value | None]) -> Sequence[Value | None]:
+    """The gradients of a node's inputs, ``None`` where there is none."""
+    inputs: Sequence[Any] = node.inputs or ()
+    if node.pull is not None:
+        return node.pull(given)
+    call = node.call
+    assert call is not None
+    has = tuple([c is not None for c in given])
+    present = given if all(has) else [c for c in given if c is not None]
+    if node.saved is not None and not local.st.taping:
+        pair, residuals = node.saved
+        wants = pair.wants
+        grads = record(pair.backward(has), (*residuals, *present))
+    else:
+        wants = tuple([v.tape is not None and v.aval.differentiable for v in inputs])
+        backward = call.vjps.get((wants, has)) or call.vjp(wants, has, node.many)
+        grads = record(backward, (*inputs, *present))
+    if len(grads) == len(wants):
+        return grads
+    found = iter(grads)
+    return [next(found) if w else None for w in wants]
+
+
+def backward(
+    heads: Sequence[Value],
+    head_grads: Sequence[Value | None],
+    *,
+    retain: bool = False,
+    taped: bool = False,
+) -> None:
+    """Differentiate the heads and deliver the gradients to their variables."""
+    for leaf, g in gradients(heads, head_grads, retain=retain, taped=taped).items():
+        leaf.deliver(g)
+
+
+taping[0] = attach

@@ -1,0 +1,120 @@
+"""Values: what recorded calls produce and consume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from .aval import Aval, aval, aval_of
+
+
+class _Traced:
+    """Stands in ``Value.seg`` for a value that holds a tracer of a surrounding JAX transformation."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<traced>"
+
+
+TRACED: Any = _Traced()
+
+
+class Value:
+    """An immutable array: pending in a segment, or concrete.
+
+    ``seg`` is the segment that will produce the value (``None`` once it is concrete, ``TRACED`` for a
+    tracer), ``idx`` its number there, ``arr`` the array. ``tape`` is the autograd node that produced
+    it and ``out`` its number among that node's outputs. ``shared`` says that somebody outside may see
+    the buffer, so it is never donated.
+
+    Values are slotted and hold no cycles once their segment ran: reference counts alone decide what
+    a program must return and what it may overwrite.
+    """
+
+    __slots__ = ("__weakref__", "arr", "aval", "idx", "out", "seg", "shared", "step", "tape")
+
+    arr: Any
+    aval: Aval
+    seg: Any
+    idx: int
+    tape: Any
+    out: int
+    shared: bool
+    step: Any
+
+    def __repr__(self) -> str:
+        state = "concrete" if self.seg is None else "pending"
+        return f"<Value {self.aval} {state}>"
+
+
+class Dynamic:
+    """A host scalar that enters a program as an input, so that a new number needs no new program."""
+
+    __slots__ = ("kind", "value")
+
+    tape = None  # a number is never differentiated
+
+    def __init__(self, value: float | int):
+        self.value = value
+        self.kind = "d" if isinstance(value, float) else "q"
+
+
+class Failure:
+    """Stands in ``Value.arr`` for a value whose program failed; reading it raises the error again."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException):
+        self.error = error
+
+
+_new = Value.__new__
+
+
+def place(array: Any, device: Any) -> Any:
+    """A NumPy or JAX array on a device, as a concrete array even inside a surrounding transformation."""
+    with jax.enable_x64(True):
+        placed = jax.device_put(array, device)
+        if isinstance(placed, jax.core.Tracer):
+            with jax.ensure_compile_time_eval():
+                placed = jax.device_put(array, device)
+    return placed
+
+
+def concrete(array: Any, *, shared: bool, of: Aval | None = None) -> Value:
+    """A value that exists already; ``shared=False`` promises that nobody else holds the buffer."""
+    v = _new(Value)
+    v.seg = None
+    v.arr = array
+    v.aval = aval_of(array) if of is None else of
+    v.tape = None
+    v.shared = shared
+    v.step = None
+    return v
+
+
+def traced(tracer: Any, device: Any) -> Value:
+    """A value inside a surrounding JAX transformation."""
+    v = _new(Value)
+    v.seg = TRACED
+    v.arr = tracer
+    v.aval = aval(tuple(tracer.shape), np.dtype(tracer.dtype), device)
+    v.tape = None
+    v.shared = True
+    v.step = None
+    return v
+
+
+def host(array: np.ndarray, device: Any) -> Value:
+    """A host array that enters the next program as an input, without a transfer of its own."""
+    v = _new(Value)
+    v.seg = None
+    v.arr = array
+    v.aval = aval(array.shape, array.dtype, device)
+    v.tape = None
+    v.shared = True
+    v.step = None
+    return v

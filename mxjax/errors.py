@@ -1,0 +1,228 @@
+"""The exceptions of mxjax, and the small helpers that make them teach.
+
+Every exception is an `MXNetError`, as in MXNet, and where Python has a word for the mistake it is
+that builtin too: code written for either catches it.  A message says what was expected, what
+arrived, and how to mend it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import TypeVar, overload
+
+E = TypeVar("E", bound=type[BaseException])
+
+
+class MXNetError(RuntimeError):
+    """The root of every error that mxjax raises on purpose.
+
+    >>> try:
+    ...     raise MXNetValueError("num_hidden must be positive, got -1")
+    ... except MXNetError as error:
+    ...     print(error)
+    num_hidden must be positive, got -1
+    """
+
+    # KeyError would print the repr of its message: every mixed class prints the message itself.
+    __str__ = BaseException.__str__
+
+
+class MXNetValueError(MXNetError, ValueError):
+    """A value outside what is allowed."""
+
+
+class MXNetTypeError(MXNetError, TypeError):
+    """An argument of the wrong type, or a dtype that the operator does not take."""
+
+
+class MXNetIndexError(MXNetError, IndexError):
+    """An index outside its axis."""
+
+
+class MXNetKeyError(MXNetError, KeyError):
+    """A name that is not there."""
+
+
+class MXNetNotImplementedError(MXNetError, NotImplementedError):
+    """Something that MXNet has and mxjax does not, or not in this combination."""
+
+
+class MXNetMemoryError(MXNetError, MemoryError):
+    """The device (or the host) has no room left."""
+
+
+class MXNetZeroDivisionError(MXNetError, ZeroDivisionError):
+    """A division by zero that is an error."""
+
+
+class MXNetFloatingPointError(MXNetError, FloatingPointError):
+    """A NaN or an infinity where somebody asked to be told."""
+
+
+class MXNetAssertionError(MXNetError, AssertionError):
+    """A condition that the library promises and that does not hold."""
+
+
+class MXNetTimeoutError(MXNetError, TimeoutError):
+    """Something that took longer than its limit."""
+
+
+# These builtins carry more than a message (name=, obj=, errno): their constructor comes first.
+class MXNetAttributeError(AttributeError, MXNetError):
+    """An attribute that is not there."""
+
+
+class MXNetImportError(ImportError, MXNetError):
+    """An optional package that is not installed."""
+
+
+class MXNetOSError(OSError, MXNetError):
+    """A file that cannot be read or written."""
+
+
+class MXNetFileNotFoundError(FileNotFoundError, MXNetOSError):
+    """A file that is not there."""
+
+
+class DeferredInitializationError(MXNetError):
+    """A parameter was read before its shape was known."""
+
+
+class DeviceError(MXNetValueError):
+    """Arrays on devices that do not fit together, or a device that is not there."""
+
+
+class InternalError(MXNetError):
+    """A state that the library holds to be impossible; please report it."""
+
+
+_REGISTRY: dict[str, type[BaseException]] = {}
+
+
+@overload
+def register(func_name: str, cls: E) -> E: ...
+@overload
+def register(func_name: str, cls: None = None) -> Callable[[E], E]: ...
+@overload
+def register(func_name: E, cls: None = None) -> E: ...
+
+
+def register(func_name: str | E, cls: E | None = None) -> E | Callable[[E], E]:
+    """Register an exception class under a name, as `mxnet.error.register` does.
+
+    Used as a decorator without a name, the class's own name is taken.
+
+    >>> @register
+    ... class ShapeError(MXNetError):
+    ...     pass
+    >>> lookup("ShapeError") is ShapeError
+    True
+    """
+    if isinstance(func_name, str):
+        if cls is not None:
+            _REGISTRY[func_name] = cls
+            return cls
+        name = func_name
+
+        def decorate(mycls: E) -> E:
+            _REGISTRY[name] = mycls
+            return mycls
+
+        return decorate
+    _REGISTRY[func_name.__name__] = func_name
+    return func_name
+
+
+def lookup(name: str) -> type[BaseException]:
+    """The exception class registered under `name`; `MXNetError` where there is none."""
+    return _REGISTRY.get(name, MXNetError)
+
+
+for _name, _cls in {
+    "MXNetError": MXNetError,
+    "InternalError": InternalError,
+    "ValueError": MXNetValueError,
+    "TypeError": MXNetTypeError,
+    "AttributeError": MXNetAttributeError,
+    "IndexError": MXNetIndexError,
+    "NotImplementedError": MXNetNotImplementedError,
+    "IOError": MXNetOSError,
+    "FloatingPointError": MXNetFloatingPointError,
+    "RuntimeError": MXNetError,
+    "KeyError": MXNetKeyError,
+}.items():
+    register(_name, _cls)
+
+
+def nearest(name: str, names: Iterable[str], count: int = 1) -> list[str]:
+    """Up to `count` of `names` that look like `name`, the best first.
+
+    >>> nearest("exq", ["exp", "log"])
+    ['exp']
+    """
+    import difflib  # only needed when something went wrong
+
+    by_lower = {candidate.lower(): candidate for candidate in names}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=count, cutoff=0.6)
+    return [by_lower[key] for key in found]
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The end of a message about an unknown name: `"; did you mean 'exp'?"`, or nothing.
+
+    >>> did_you_mean("exq", ["exp", "log"])
+    "; did you mean 'exp'?"
+    """
+    found = nearest(name, names)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def optional_import(module: str, extra: str) -> ModuleType:
+    """Import a package that only an extra of mxjax installs.
+
+    Args:
+      module: the dotted name of the module.
+      extra: the extra that brings it.
+
+    Raises:
+      MXNetImportError: the package is absent; the message says which extra installs it.
+
+    >>> optional_import("json", "demo").__name__
+    'json'
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        missing = error.name or module
+        if missing != module and not module.startswith(missing + "."):
+            raise  # the package is there, but something that it needs is not: its own message helps
+        raise MXNetImportError(
+            f"{module!r} is not installed; it comes with: pip install 'mxjax[{extra}]'",
+            name=missing,
+        ) from None
+
+
+def like(error: BaseException, message: str) -> MXNetError:
+    """A new `MXNetError` with this message that is also the builtin `error` is.
+
+    >>> isinstance(like(TypeError("x"), "add takes arrays"), TypeError)
+    True
+    """
+    for builtin, mixed in _MIXED.items():
+        if isinstance(error, builtin):
+            return mixed(message)
+    return MXNetError(message)
+
+
+_MIXED: dict[type[BaseException], type[MXNetError]] = {
+    IndexError: MXNetIndexError,
+    KeyError: MXNetKeyError,
+    NotImplementedError: MXNetNotImplementedError,
+    ZeroDivisionError: MXNetZeroDivisionError,
+    MemoryError: MXNetMemoryError,
+    TypeError: MXNetTypeError,
+    ValueError: MXNetValueError,
+    AssertionError: MXNetAssertionError,
+}

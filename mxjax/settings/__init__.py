@@ -1,0 +1,151 @@
+"""The settings: one typed row per option, the only reader of the environment.
+
+    >>> import mxjax as mx
+    >>> mx.config.get("engine.type")
+    'ThreadedEnginePerDevice'
+    >>> with mx.config.scope(engine_type="NaiveEngine"):
+    ...     mx.config.get("MXNET_ENGINE_TYPE")        # any name of the option will do
+    'NaiveEngine'
+
+The strongest source wins: argument > scope > set > `MXJAX_<GROUP>_<OPTION>` > the variable of
+MXNet or MegEngine > default.  A value that is not allowed is refused when mxjax is imported.
+`print(mx.config.describe())` shows all options, `print(mx.config.explain(name))` one.
+
+This package imports neither JAX nor anything else of mxjax but its exceptions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import explain as _explain
+from .explain import Explanation
+from .registry import Registry, Scope, SettingError, Values, backend_is_up
+from .rows import OPTIONS
+
+__all__ = [
+    "Explanation", "Scope", "SettingError", "backend_is_up", "child_environment", "current",
+    "describe", "env", "explain", "get", "on_change", "options", "reset", "resolve", "scope",
+    "set", "state",
+]
+
+_registry = Registry(OPTIONS, os.environ)
+
+#: `state.version` grows with every change of any option: caches compare it.
+state = _registry.state
+
+
+def get(name: str) -> Any:
+    """The value of an option in force here.
+
+    Raises:
+      MXNetKeyError: there is no such option; the message names the nearest.
+
+    >>> get("engine.bulk_nodes")
+    4096
+    """
+    return _registry.get(name)
+
+
+def resolve(name: str, argument: object = None) -> Any:
+    """The value for one call: its own `argument` unless that is None, else the option's.
+
+    >>> resolve("memory.remat", "mirror")
+    'mirror'
+    """
+    return _registry.resolve(name, argument)
+
+
+def current() -> Values:
+    """All values in force here, by canonical name: one dict, replaced at every change."""
+    return _registry.current()
+
+
+def set(name: str | Mapping[str, Any] | None = None, value: Any = None, /, **options: Any) -> None:
+    """Set options for the whole process.
+
+    Either `set("engine.type", "NaiveEngine")`, a dict, or `set(engine_type="NaiveEngine")`.
+
+    Raises:
+      SettingError: the value is not allowed, or comes too late to count.
+      MXNetKeyError: there is no such option.
+    """
+    _registry.set(name, value, **options)
+
+
+def reset(name: str | None = None) -> None:
+    """Forget what `set` was told, about one option or about all."""
+    _registry.reset(name)
+
+
+def scope(name: str | Mapping[str, Any] | None = None, value: Any = None, /,
+          **options: Any) -> Scope:
+    """Set options for a `with` block, in this thread (or asyncio task) only.
+
+    >>> with scope("engine.bulk_nodes", 15):
+    ...     get("engine.bulk_nodes")
+    15
+    """
+    return _registry.scope(name, value, **options)
+
+
+def on_change(name: str, callback: Callable[[Any], None]) -> Callable[[], None]:
+    """Call `callback(value)` after every change of an option, in the thread that made it.
+
+    The start and the end of a scope are changes.  Returns a function that ends the subscription.
+    """
+    return _registry.on_change(name, callback)
+
+
+def options() -> tuple[str, ...]:
+    """The canonical names of all options."""
+    return tuple(_registry.options)
+
+
+def explain(name: str) -> Explanation:
+    """Everything about one option: its value, its source, its row.  `print` it."""
+    return _explain.explain(_registry, name)
+
+
+def describe(name: str | None = None) -> str:
+    """A table of all options with value and source; with a name, the long form of that one."""
+    return _explain.describe(_registry) if name is None else str(explain(name))
+
+
+def env(name: str, default: str | None = None) -> str | None:
+    """An environment variable that is no option of mxjax, such as a launcher's `DMLC_ROLE`."""
+    if name in _registry._names:
+        raise ValueError(f"{name} is an option: settings.get({_registry.canonical(name)!r})")
+    return os.environ.get(name, default)
+
+
+def child_environment(**changes: str | None) -> dict[str, str]:
+    """A copy of the environment for a child process, with changes; None removes a variable."""
+    merged = {**os.environ, **changes}
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def _size_thread_pools(count: int | None) -> None:
+    # XLA reads it when the CPU client is made; the registry refuses a change after that.
+    if count is None:
+        os.environ.pop("PJRT_NPROC", None)
+    else:
+        os.environ["PJRT_NPROC"] = str(count)
+
+
+def _set_log_level(level: str | None) -> None:
+    import logging
+
+    logging.getLogger("mxjax").setLevel(level or logging.NOTSET)
+
+
+_ACTIONS: dict[str, Callable[[Any], None]] = {
+    "engine.cpu_threads": _size_thread_pools,
+    "debug.log_level": _set_log_level,
+}
+for _name, _act in _ACTIONS.items():
+    on_change(_name, _act)
+    if get(_name) is not None:
+        _act(get(_name))

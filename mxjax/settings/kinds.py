@@ -1,0 +1,151 @@
+"""What an option may hold: each kind turns text or a Python value into the option's value.
+
+A kind has `expected`, the words an error message uses, and `convert`, which raises `ValueError`
+for anything else.  The same conversion serves environment variables and arguments, so a value
+means the same wherever it comes from.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
+
+_TRUE = frozenset({"1", "true", "on", "yes"})
+_FALSE = frozenset({"0", "false", "off", "no"})
+
+
+class Kind(Protocol):
+    """How one sort of option reads its values."""
+
+    @property
+    def expected(self) -> str:
+        """The allowed values, as words that follow "expected"."""
+
+    def convert(self, raw: object) -> Any:
+        """The option's value for `raw`; `ValueError` where it is not allowed."""
+
+
+class Boolean:
+    """On or off."""
+
+    expected = "0 or 1 (also true/false, on/off, yes/no)"
+
+    def convert(self, raw: object) -> bool:
+        word = str(int(raw)) if isinstance(raw, bool | int) else raw
+        if isinstance(word, str):
+            if word.strip().lower() in _TRUE:
+                return True
+            if word.strip().lower() in _FALSE:
+                return False
+        raise ValueError
+
+
+class Integer:
+    """A whole number between two bounds; `high=None` leaves the upper end open."""
+
+    def __init__(self, low: int = 0, high: int | None = None) -> None:
+        self.low = low
+        self.high = high
+
+    @property
+    def expected(self) -> str:
+        return f"an integer >= {self.low}" if self.high is None else (
+            f"an integer from {self.low} to {self.high}"
+        )
+
+    def convert(self, raw: object) -> int:
+        if isinstance(raw, bool) or not isinstance(raw, int | str):
+            raise ValueError
+        number = int(raw)  # ValueError for other text
+        if number < self.low or (self.high is not None and number > self.high):
+            raise ValueError
+        return number
+
+
+class Choice:
+    """One of a few words; upper and lower case do not matter.
+
+    `suffix` is an ending that upstream accepts and that changes nothing here.
+    """
+
+    def __init__(self, words: tuple[str, ...], suffix: str = "") -> None:
+        self.words = words
+        self.suffix = suffix
+
+    @property
+    def expected(self) -> str:
+        return "one of " + ", ".join(self.words)
+
+    def convert(self, raw: object) -> str:
+        if not isinstance(raw, str):
+            raise ValueError
+        text = raw.strip().lower()
+        for word in self.words:
+            if text in (word.lower(), word.lower() + self.suffix.lower()):
+                return word
+        raise ValueError
+
+
+class Text:
+    """Any text."""
+
+    expected = "a text"
+
+    def convert(self, raw: object) -> str:
+        if not isinstance(raw, str):
+            raise ValueError
+        return raw
+
+
+class Path:
+    """A path; `~` is the home folder."""
+
+    expected = "a path"
+
+    def convert(self, raw: object) -> str:
+        if not isinstance(raw, str | os.PathLike):
+            raise ValueError
+        return os.path.expanduser(os.fspath(raw))
+
+
+class Flags:
+    """Names with values: a dict, a JSON object, or text in the manner of XLA_FLAGS."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix
+
+    @property
+    def expected(self) -> str:
+        name = self.prefix + "name"
+        return f"a dict, a JSON object, or '--{name}=value --{name}=value'"
+
+    def convert(self, raw: object) -> Mapping[str, bool | int | float | str]:
+        if isinstance(raw, str):
+            text = raw.strip()
+            if text.startswith("{"):
+                import json
+
+                return self.convert(json.loads(text))
+            pairs = (word.removeprefix("--").partition("=") for word in text.split())
+            return self.convert({name: _literal(value) for name, _, value in pairs})
+        if not isinstance(raw, Mapping):
+            raise ValueError
+        for name, value in raw.items():
+            known = isinstance(name, str) and name.startswith(self.prefix)
+            if not known or not isinstance(value, bool | int | float | str):
+                raise ValueError
+        return MappingProxyType(dict(raw))
+
+
+def _literal(text: str) -> bool | int | float | str:
+    """The value that a flag's text stands for; a flag without one is switched on."""
+    if text.lower() in ("", "true", "false"):
+        return text.lower() != "false"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
