@@ -1,0 +1,96 @@
+"""MXNet on anything XLA runs on: ``import mxjax as mx``."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from . import autograd, device, engine, errors, nd, np, npx, random
+from . import nd as ndarray
+from . import settings as config
+from ._version import __version__
+from .device import (
+    Context,
+    Device,
+    cpu,
+    cpu_pinned,
+    current_context,
+    current_device,
+    gpu,
+    gpu_memory_info,
+    num_gpus,
+    num_tpus,
+    tpu,
+)
+from .errors import MXNetError
+
+# Loaded when first used, so that `import mxjax` stays quick: name -> module.
+_LAZY = {
+    "amp": "amp",
+    "error": "error",
+    "gluon": "gluon",
+    "init": "initializer",
+    "initializer": "initializer",
+    "kvstore": "kvstore",
+    "kv": "kvstore",
+    "lr_scheduler": "lr_scheduler",
+    "memonger": "memonger",
+    "metric": "gluon.metric",
+    "operator": "operator",
+    "optimizer": "optimizer",
+    "opt": "optimizer",
+    "profiler": "profiler",
+    "registry": "registry",
+    "test_utils": "test_utils",
+    "util": "util",
+}
+
+__all__ = [
+    "Context",
+    "Device",
+    "MXNetError",
+    "__version__",
+    "autograd",
+    "config",
+    "cpu",
+    "cpu_pinned",
+    "current_context",
+    "current_device",
+    "device",
+    "engine",
+    "errors",
+    "gpu",
+    "gpu_memory_info",
+    "nd",
+    "ndarray",
+    "np",
+    "npx",
+    "num_gpus",
+    "num_tpus",
+    "random",
+    "tpu",
+]
+
+
+def __getattr__(name: str) -> Any:
+    target = _LAZY.get(name)
+    if target is None:
+        raise AttributeError(f"module 'mxjax' has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{target}")
+    globals()[name] = module
+    return module
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
+
+def waitall() -> None:
+    """Run everything recorded and wait for it; raises the first error nobody has seen."""
+    from .core import wait_all
+
+    wait_all()
+
+
+if config.get("profiler.autostart"):
+    from . import profiler as profiler

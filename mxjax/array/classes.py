@@ -1,0 +1,42 @@
+"""The array classes of the front ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import ops as ops  # the rows must be there before operators are made from them
+from . import methods
+from .interop import NumpyDispatch, register_pytree
+from .ndarray import NDArray
+from .operators import install
+
+
+class ndarray(methods.NPMethods, NDArray, NumpyDispatch):  # noqa: N801  (MXNet's name)
+    """The array of ``mx.np``: NumPy's interface with MXNet's dtypes, on any device.
+
+    >>> import mxjax as mx
+    >>> x = mx.np.arange(6).reshape(2, 3)
+    >>> x[1, ::2]
+    array([3., 5.])
+    """
+
+    __slots__ = ()
+    _legacy = False
+
+    @property
+    def dtype(self) -> Any:
+        """The element type, a ``numpy.dtype``."""
+        return (self._v or self._value()).aval.dtype
+
+    def as_in_context(self, device: Any) -> Any:
+        """The array on a device; a new array on the same memory if it is there already."""
+        made = self.to_device(device)
+        return self.detach() if made is self else made
+
+
+install(NDArray, "@nd")
+install(ndarray)
+methods.install_nd(NDArray)
+methods.install_np(ndarray)
+register_pytree(NDArray)
+register_pytree(ndarray)

@@ -1,0 +1,204 @@
+"""Arrays from other objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import errors
+from ..core import bind, default_device, record_on
+from . import interop
+from .classes import ndarray
+from .handle import Handle, numbers, on_device, to_value
+from .ndarray import NDArray, element_type, place
+from .protocol import default_dtype
+
+
+def array(
+    object: Any, dtype: Any = None, device: Any = None, ctx: Any = None, **kwargs: Any
+) -> ndarray:
+    """A new array from nested lists, numbers, NumPy arrays or other arrays.
+
+    ``dtype`` defaults to float32 whatever NumPy's would be, except that an array of ours or of JAX
+    and a single NumPy scalar keep theirs. It goes to ``device`` (``ctx`` is the same), by default
+    the current one. Raises ``TypeError`` for what is no rectangle of numbers.
+
+    >>> import mxjax as mx
+    >>> mx.np.array([[1, 2], [3, 4]]).dtype
+    dtype('float32')
+    """
+    return _make(ndarray, object, dtype, device or ctx)
+
+
+def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None = None) -> ndarray:
+    """The array itself if it is one of that dtype already, otherwise a new one as :func:`array`
+    makes it.
+    """
+    if isinstance(obj, ndarray) and not copy:
+        same = dtype is None or element_type(dtype) == obj.dtype
+        if same and (device is None or place(device) is obj._value().aval.device):
+            return obj
+    return _make(ndarray, obj, dtype, device)
+
+
+def nd_array(source_array: Any, ctx: Any = None, dtype: Any = None, device: Any = None) -> NDArray:
+    """A new nd array from nested lists, NumPy arrays or other arrays; float32 unless ``dtype`` is
+    given.
+
+    Arrays of ours keep their dtype.
+
+    >>> import mxjax as mx
+    >>> mx.nd.array([1, 2]).shape
+    (2,)
+    """
+    return _make(NDArray, source_array, dtype, device or ctx)
+
+
+def _make(cls: type[NDArray], obj: Any, dtype: Any, device: Any) -> Any:
+    if isinstance(obj, NDArray):
+        made = cls._wrap(obj.copy()._value())
+        made = made if dtype is None else made.astype(dtype)
+        return made if device is None else made.to_device(device)
+    if dtype is None:
+        keeps = isinstance(obj, (np.generic, jax.Array)) and cls is ndarray
+        dtype = obj.dtype if keeps else default_dtype[0]
+    elif dtype is float:
+        dtype = default_dtype[0]
+    elif type(dtype) is not np.dtype:
+        dtype = element_type(dtype)
+    if isinstance(obj, jax.Array):
+        made = cls._wrap(to_value(obj, dtype=dtype))
+        return made if device is None else made.to_device(device)
+    target = default_device() if device is None else place(device)
+    if type(obj) is np.ndarray and obj.dtype.kind in "biuf":
+        # A copy: the caller may change the NumPy array afterwards while XLA still reads it.
+        if obj.dtype == dtype:
+            return cls._wrap(on_device(obj.copy(order="C"), target))
+        with np.errstate(invalid="ignore"):
+            return cls._wrap(on_device(obj.astype(dtype, order="C"), target))
+    return cls._wrap(on_device(numbers(obj, dtype), target))
+
+
+def empty(
+    shape: int | tuple[int, ...],
+    dtype: Any = None,
+    order: str = "C",
+    device: Any = None,
+    ctx: Any = None,
+) -> ndarray:
+    """A new array without given contents (they are zeros); float32 unless ``dtype`` is given."""
+    return _empty(ndarray, shape, dtype, order, device or ctx)
+
+
+def nd_empty(
+    shape: int | tuple[int, ...], ctx: Any = None, dtype: Any = None, stype: str | None = None
+) -> NDArray:
+    """A new nd array without given contents (they are zeros); float32 unless ``dtype`` is given."""
+    return _empty(NDArray, shape, dtype, "C", ctx)
+
+
+def _empty(cls: type[NDArray], shape: Any, dtype: Any, order: str, device: Any) -> Any:
+    if order != "C":
+        raise errors.MXNetNotImplementedError(f"only order='C' is there, got order={order!r}")
+    dims = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) else (int(shape),)
+    if any(n < 0 for n in dims):
+        raise errors.MXNetValueError(f"an array of shape {dims} cannot be: lengths are at least 0")
+    kind = default_dtype[0] if dtype is None else element_type(dtype)
+    call = bind("zeros", _zeros, (("dtype", kind.name), ("shape", dims)))
+    return cls._wrap(record_on(default_device() if device is None else place(device), call)[0])
+
+
+def _zeros(*, shape: tuple[int, ...], dtype: str) -> Any:
+    return jnp.zeros(shape, dtype)
+
+
+def from_jax(array: Any) -> ndarray:
+    """An array on a ``jax.Array`` (or a tracer), without a copy; the buffer is never overwritten.
+
+    >>> import jax.numpy as jnp, mxjax as mx
+    >>> mx.np.from_jax(jnp.arange(3.0)) + 1
+    array([1., 2., 3.])
+    """
+    return _from_jax(ndarray, array)
+
+
+def nd_from_jax(array: Any) -> NDArray:
+    """:func:`from_jax` for nd."""
+    return _from_jax(NDArray, array)
+
+
+def _from_jax(cls: type[NDArray], array: Any) -> Any:
+    if not isinstance(array, jax.Array):
+        raise errors.MXNetTypeError(
+            f"from_jax takes a jax.Array, got {type(array).__name__}; mx.np.array takes anything "
+            "array-like"
+        )
+    return cls._wrap(to_value(array))
+
+
+def from_dlpack(x: Any) -> ndarray:
+    """An array on the memory of another library's array (anything with ``__dlpack__``) or of a
+    DLPack capsule.
+
+    The memory is shared, so what the other library writes is seen here.
+    """
+    return interop.from_dlpack(ndarray, x)  # type: ignore[no-any-return]
+
+
+def nd_from_dlpack(dlpack: Any) -> NDArray:
+    """:func:`from_dlpack` for nd."""
+    return interop.from_dlpack(NDArray, dlpack)  # type: ignore[no-any-return]
+
+
+def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> Any:
+    """An array of the NumPy array's dtype; ``zero_copy`` shares its memory where the device can
+    read it.
+
+    A shared NumPy array becomes read-only, as in MXNet. Raises ``ValueError`` for one that is not
+    C-contiguous.
+    """
+    from .classes import ndarray as cls
+
+    return _from_numpy(cls, ndarray, zero_copy)
+
+
+def nd_from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> Any:
+    """:func:`from_numpy` for nd."""
+    return _from_numpy(NDArray, ndarray, zero_copy)
+
+
+def _from_numpy(cls: type[NDArray], host: np.ndarray, zero_copy: bool) -> Any:
+    if not isinstance(host, np.ndarray):
+        raise errors.MXNetTypeError(f"from_numpy takes a numpy.ndarray, got {type(host).__name__}")
+    if not zero_copy:
+        return cls._wrap(to_value(host))
+    if not host.flags["C_CONTIGUOUS"]:
+        raise errors.MXNetValueError(
+            "Only c-contiguous arrays are supported for zero-copy: give "
+            "numpy.ascontiguousarray(x), or zero_copy=False"
+        )
+    device = default_device()
+    if (
+        getattr(device, "platform", "") != "cpu"
+        or not host.flags["WRITEABLE"]
+        or host.dtype == bool
+    ):
+        return cls._wrap(to_value(host))
+    made = interop.from_dlpack(cls, host)
+    if made._value().aval.device is not device:
+        made = made.to_device(type(made.device)("cpu", device.id))
+    host.flags["WRITEABLE"] = False
+    return made
+
+
+def to_dlpack_for_read(data: Handle) -> Any:
+    """A DLPack capsule of an array's memory, for another library to read."""
+    return data.to_dlpack_for_read()  # type: ignore[attr-defined]
+
+
+def to_dlpack_for_write(data: Handle) -> Any:
+    """A DLPack capsule of an array's memory; what others write is seen here."""
+    return data.to_dlpack_for_write()  # type: ignore[attr-defined]

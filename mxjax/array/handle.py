@@ -1,0 +1,231 @@
+"""What every array is underneath: a handle on a value, or on a view of another handle."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import errors
+from ..core import Call, Leaf, aval, bind, concrete, default_device, host, record1, record2
+from ..core.state import local
+from ..core.value import Value, traced
+
+if TYPE_CHECKING:
+    from .view import View
+
+
+def as_type(x: Any, *, dtype: str) -> Any:
+    """C's conversion: towards zero, and out-of-range numbers wrap instead of saturating."""
+    if jnp.issubdtype(x.dtype, jnp.floating) and np.dtype(dtype).kind in "iu":
+        return jax.lax.convert_element_type(jnp.trunc(x).astype("int64"), dtype)
+    return x.astype(dtype)
+
+
+def _copy(x: Any) -> Any:
+    return jnp.copy(x)
+
+
+ADD = bind("_grad_add", jnp.add)
+COPY = bind("copy", _copy)
+ZEROS = bind("zeros_like", jnp.zeros_like)
+
+
+@functools.cache
+def _cast_to(name: str) -> Call:
+    return bind("cast", as_type, (("dtype", name),))
+
+
+def cast(dtype: Any) -> Call:
+    """The call that converts to a dtype."""
+    return _cast_to(np.dtype(dtype).name)
+
+
+def on_device(array: np.ndarray, device: Any) -> Value:
+    """A value on a private copy of a NumPy array."""
+    if isinstance(device, jax.Device):
+        return concrete(
+            _put()(array, device), shared=False, of=aval(array.shape, array.dtype, device)
+        )
+    with jax.enable_x64(True):
+        return concrete(jax.device_put(array, device), shared=False)
+
+
+@functools.cache
+def _put() -> Callable[[np.ndarray, Any], Any]:
+    """``jax.device_put`` of a NumPy array to one device, by the shorter way if this JAX has it.
+
+    ``device_put`` takes ten times as long as the transfer of a small array: it is made for trees
+    of anything to anywhere. What it calls in the end is no public function, so it is tried out.
+    """
+
+    def plain(array: np.ndarray, device: Any) -> Any:
+        with jax.enable_x64(True):
+            return jax.device_put(array, device)
+
+    try:
+        from jax._src.core import ShapedArray
+        from jax._src.interpreters.pxla import batched_device_put
+
+        def short(array: np.ndarray, device: Any) -> Any:
+            sharding = shardings.get(device)
+            if sharding is None:
+                sharding = shardings[device] = jax.sharding.SingleDeviceSharding(device)
+            struct = ShapedArray(array.shape, array.dtype)
+            return batched_device_put(struct, sharding, [array], [device], enable_x64=True)
+
+        shardings: dict[Any, Any] = {}
+        here = jax.local_devices()[0]
+        for probe in (np.array([[1.1, 2.2]]), np.array((1 << 60) + 1), np.ones(3, bool)):
+            made, want = short(probe, here), plain(probe, here)
+            if (
+                made.aval != want.aval
+                or made.sharding != want.sharding
+                or made.committed != want.committed
+                or made.on_device_size_in_bytes() != probe.nbytes
+                or not np.array_equal(np.asarray(made), probe)
+            ):
+                return plain
+    except (ImportError, AttributeError, TypeError, ValueError):
+        return plain
+    return short
+
+
+def operand(array: np.ndarray, device: Any) -> Value:
+    """A private NumPy array as an input of the next program, without a transfer of its own.
+
+    64-bit arrays could not enter a program outside JAX's x64 mode; they travel at once.
+    """
+    return on_device(array, device) if array.itemsize == 8 else host(array, device)
+
+
+def to_value(obj: Any, like: Any = None, dtype: Any = None) -> Value:
+    """A concrete value from a NumPy array, a jax.Array, a tracer or a nested list.
+
+    It goes to the device of ``like``, an array, or to the default device.
+    """
+    if isinstance(obj, Handle):
+        return obj._value()
+    if isinstance(obj, jax.core.Tracer):
+        device = like._value().aval.device if like is not None else default_device()
+        v = traced(obj, device)
+        return v if dtype is None or v.aval.dtype == np.dtype(dtype) else record1(cast(dtype), v)
+    if isinstance(obj, jax.Array):
+        if dtype is not None and obj.dtype != np.dtype(dtype):
+            with jax.enable_x64(True):
+                obj = obj.astype(dtype)
+        return concrete(obj, shared=True)
+    device = like._value().aval.device if like is not None else default_device()
+    if type(obj) is np.ndarray and obj.dtype.kind in "biuf":
+        # A copy: the caller may change the NumPy array afterwards while XLA still reads it.
+        return on_device(obj.astype(obj.dtype if dtype is None else dtype, order="C"), device)
+    return on_device(numbers(obj, dtype), device)
+
+
+def numbers(obj: Any, dtype: Any = None) -> np.ndarray:
+    """A new NumPy array of numbers from anything array-like, arrays in nested lists included."""
+    try:
+        made = np.array(_nested(obj), dtype)
+    except (ValueError, TypeError) as error:
+        raise errors.MXNetTypeError(
+            f"numbers in a rectangular shape are expected, got {type(obj).__name__}: {error}"
+        ) from error
+    if made.dtype == object or made.dtype.kind not in "biufV":
+        raise errors.MXNetTypeError(
+            f"an array of numbers is expected, got {type(obj).__name__} of dtype {made.dtype}"
+        )
+    return made
+
+
+def _nested(obj: Any) -> Any:
+    """Nested lists with the arrays in them as NumPy arrays."""
+    if isinstance(obj, Handle):
+        return obj.asnumpy()  # type: ignore[attr-defined]
+    if isinstance(obj, (list, tuple)):
+        return [_nested(o) for o in obj]
+    return obj
+
+
+class Handle:
+    """A mutable handle. ``_v`` is the value it holds; views hold none and ask ``_base`` for it."""
+
+    __slots__ = ("__weakref__", "_base", "_v", "_var")
+
+    _v: Value | None
+    _var: Variable | None
+    _base: View
+
+    def __init__(self, value: Value):
+        if type(value) is not Value:
+            raise errors.MXNetTypeError(
+                f"{type(self).__name__} is made by mx.np.array, mx.np.zeros, ...; its constructor "
+                "takes a value "
+                f"of the engine, not {type(value).__name__}"
+            )
+        self._v = value
+        self._var = None
+
+    def _value(self) -> Value:
+        """The current value."""
+        v = self._v
+        return v if v is not None else self._base.value()
+
+    def _set(self, v: Value) -> None:
+        """Swap the value for a freshly computed one of the same shape and dtype."""
+        if self._v is None:
+            self._base.write(v)
+            return
+        var = self._var
+        if var is not None and var.req != "null":
+            if v.tape is not None or v.shared:
+                v = record1(COPY, v)
+            v.tape = var.leaf
+            v.out = 0
+        self._v = v
+
+    def _assign(self, v: Value) -> None:
+        """Store a value as ``x[:] = v`` does: it is cast to this array's dtype."""
+        mine = self._value().aval
+        if v.aval.dtype != mine.dtype:
+            v = record1(cast(mine.dtype), v)
+        elif self._var is not None or (
+            v.tape is not None and (type(v.tape) is Leaf or not local.st.taping)
+        ):
+            v = record1(COPY, v)  # another array's history, or its variable, stays with that array
+        self._set(v)
+
+    @classmethod
+    def _wrap(cls, v: Value) -> Any:
+        h = object.__new__(cls)
+        h._v = v
+        h._var = None
+        return h
+
+
+class Variable:
+    """What attach_grad gives an array: the leaf on the tape and the array its gradients go to."""
+
+    __slots__ = ("fresh", "grad", "leaf", "req")
+
+    def __init__(self, grad: Any, req: str):
+        self.grad = grad
+        self.req = req
+        self.fresh = False  # a gradient arrived that nobody has used yet (Trainer asks)
+        self.leaf = Leaf(req, self.deliver)
+
+    def deliver(self, g: Value) -> None:
+        """Store a gradient as ``req`` says."""
+        grad = self.grad
+        if grad is None or self.req == "null":
+            return
+        old = grad._value()
+        if g.aval.dtype != old.aval.dtype:
+            g = record1(cast(old.aval.dtype), g)
+        if self.req == "add":
+            g = record2(ADD, old, g)
+        grad._set(g)
+        self.fresh = True

@@ -1,0 +1,224 @@
+"""Arrays among other libraries: NumPy's protocols, DLPack, JAX."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import errors
+from ..core import read
+from ..core.state import local
+from .handle import Handle, to_value
+
+
+class Interop(Handle):
+    """How other libraries see an array."""
+
+    __slots__ = ()
+
+    @property
+    def jax(self) -> Any:
+        """The array as a ``jax.Array`` (or the tracer it stands for), without a copy."""
+        v = self._value()
+        array = read(v)
+        v.shared = True  # somebody outside holds the buffer now: it is never donated
+        return array
+
+    def __jax_array__(self) -> Any:
+        return self.jax
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """A NumPy array: a copy, or with ``copy=False`` a read-only look at the host's memory."""
+        wanted = None if dtype is None else np.dtype(dtype)
+        if copy is not False:
+            host = self.asnumpy()  # type: ignore[attr-defined]
+            return host if wanted in (None, host.dtype) else host.astype(wanted)
+        v = self._value()
+        on_host = getattr(v.aval.device, "platform", "") == "cpu"
+        if not on_host or wanted not in (None, v.aval.dtype):
+            raise errors.MXNetValueError(
+                f"an array of {v.aval.dtype} on {v.aval.device} cannot be seen as a NumPy array of "
+                f"{wanted or v.aval.dtype} without a copy: use x.asnumpy()"
+            )
+        return np.asarray(self.jax)
+
+    # ---- DLPack ----------------------------------------------------------------------------------
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        """A DLPack capsule of the array's own memory; a consumer that writes changes this array."""
+        return self.jax.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.jax.__dlpack_device__()  # type: ignore[no-any-return]
+
+    def to_dlpack_for_read(self) -> Any:
+        """A DLPack capsule, to be read by another library."""
+        return self.__dlpack__()
+
+    def to_dlpack_for_write(self) -> Any:
+        """A DLPack capsule; what the other library writes through it is seen here."""
+        return self.__dlpack__()
+
+
+class NumpyDispatch(Handle):
+    """NumPy's functions on arrays of ``mx.np`` are ``mx.np``'s functions of the same name."""
+
+    __slots__ = ()
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return importlib.import_module("mxjax.np")
+
+    def __array_function__(
+        self, func: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]
+    ) -> Any:
+        ours = _counterpart(func.__module__ or "numpy", func.__name__)
+        if ours is not None:
+            return ours(*args, **kwargs)
+        _refuse_taped(func.__name__, (args, kwargs))
+        return func(*_plain(args), **_plain(kwargs))
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        out = kwargs.get("out")
+        ours = _counterpart("numpy", ufunc.__name__) if method == "__call__" else None
+        theirs = out is not None and any(not isinstance(o, Handle) for o in out)
+        if ours is None or theirs or set(kwargs) - {"out"}:
+            _refuse_taped(ufunc.__name__, inputs)
+            kwargs = {k: v for k, v in kwargs.items() if k != "out"}
+            made = getattr(ufunc, method)(*_plain(inputs), **_plain(kwargs))
+            return made if out is None else _into(out, made)
+        if out is not None:
+            kwargs["out"] = out[0]
+        return ours(*inputs, **kwargs)
+
+
+def _counterpart(module: str, name: str) -> Any:
+    """The function of mx.np that stands for one of NumPy's."""
+    here = "mxjax.np"
+    for part in module.split(".")[1:]:
+        if part in ("linalg", "random", "fft"):
+            here = f"{here}.{part}"
+    try:
+        found = getattr(importlib.import_module(here), name, None)
+    except ModuleNotFoundError:
+        return None
+    return found if callable(found) and not isinstance(found, np.ufunc) else None
+
+
+def _refuse_taped(name: str, arguments: Any) -> None:
+    if local.st.taping and any(a._value().tape is not None for a in _arrays(arguments)):
+        raise errors.MXNetError(
+            f"numpy.{name} has no counterpart in mx.np, so it runs on the host and has no "
+            "gradient: "
+            "call it inside autograd.pause(), or on x.detach()"
+        )
+
+
+def _arrays(tree: Any) -> list[Handle]:
+    if isinstance(tree, Handle):
+        return [tree]
+    if isinstance(tree, dict):
+        tree = tree.values()
+    elif not isinstance(tree, (list, tuple)):
+        return []
+    return [a for t in tree for a in _arrays(t)]
+
+
+def _plain(tree: Any) -> Any:
+    """Arguments with NumPy arrays in the place of ours."""
+    if isinstance(tree, Handle):
+        return tree.asnumpy()  # type: ignore[attr-defined]
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(_plain(t) for t in tree)
+    if isinstance(tree, dict):
+        return {k: _plain(v) for k, v in tree.items()}
+    return tree
+
+
+def _into(out: tuple[Any, ...], made: Any) -> Any:
+    """Store NumPy's results in the arrays given as ``out``."""
+    results = made if isinstance(made, tuple) else (made,)
+    for o, r in zip(out, results, strict=True):
+        o[...] = r
+    return out[0] if len(out) == 1 else out
+
+
+# ---- DLPack, the way in
+# -----------------------------------------------------------------------------------
+
+
+class _Capsule:
+    """A bare DLPack capsule as an object of the protocol."""
+
+    def __init__(self, capsule: Any):
+        self._capsule = capsule
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        try:
+            at = get(self._capsule, b"dltensor")
+        except ValueError:
+            raise errors.MXNetValueError(
+                "the DLPack capsule was consumed already: each can be read once"
+            ) from None
+        # DLManagedTensor begins with DLTensor: void *data; int32 device_type; int32 device_id; ...
+        kind, number = (ctypes.c_int32 * 2).from_address(at + ctypes.sizeof(ctypes.c_void_p))
+        return kind, number
+
+
+def from_dlpack(cls: type[Handle], obj: Any) -> Any:
+    """An array on the memory of another library's array, or of a capsule; shared, and never
+    donated.
+    """
+    if type(obj).__name__ == "PyCapsule":
+        obj = _Capsule(obj)
+    with jax.enable_x64(True):
+        return cls._wrap(to_value(jax.dlpack.from_dlpack(obj)))
+
+
+# ---- JAX
+# --------------------------------------------------------------------------------------------------
+
+
+class Placeholder:
+    """Stands in for the value of an array that JAX made from something that is no array."""
+
+    __slots__ = ("leaf", "tape")
+
+    def __init__(self, leaf: Any):
+        self.leaf = leaf
+
+    def value(self) -> Any:
+        raise errors.MXNetTypeError(
+            f"this array stands for {self.leaf!r} in a JAX pytree and has no numbers"
+        )
+
+
+def _flatten(x: Any) -> tuple[tuple[Any], type]:
+    if x._v is None and type(x._base) is Placeholder:
+        return (x._base.leaf,), type(x)
+    return (x.jax,), type(x)
+
+
+def _unflatten(cls: type[Handle], leaves: Any) -> Any:
+    (leaf,) = leaves
+    if isinstance(leaf, (jax.Array, np.ndarray)):
+        return cls._wrap(to_value(leaf))
+    h = object.__new__(cls)
+    h._v = None
+    h._var = None
+    h._base = Placeholder(leaf)  # type: ignore[assignment]
+    return h
+
+
+def register_pytree(cls: type[Handle]) -> None:
+    """Let JAX's transformations take arrays of this class as arguments and results."""
+    jax.tree_util.register_pytree_node(cls, _flatten, _unflatten)

@@ -1,0 +1,335 @@
+"""From the arguments of a front-end function to a recorded call, and back to arrays."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import errors
+from ..core import record, record1, record2, record_on, record_scalar, rng
+from ..core.state import local
+from ..core.value import TRACED, Value
+from ..device import Device
+from ..ops.table import Op, hashable
+from .handle import numbers
+from .indexing import check_write
+from .ndarray import NDArray, to_value
+from .protocol import default_dtype
+
+_new = object.__new__
+_NUMBERS = (bool, int, float)
+# Attributes that say where a result goes; they are no part of the operator.
+_PLACES = ("device", "ctx")
+_NOT_ATTRIBUTES = ("out", "name", *_PLACES)
+
+
+def wrap(cls: type[NDArray], v: Value) -> Any:
+    """A new array on a value."""
+    h = _new(cls)
+    h._v = v
+    h._var = None
+    return h
+
+
+def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Invoke an operator with the arguments a user gave; ``out=`` receives the result if given."""
+    key = _key_of(op, cls, args, kwargs) if op.plain else None
+    if key is not None:
+        bound = op.fast.get(key)
+        if bound is not None:
+            values = [a._v or a._value() for a in args[: op.n_arrays] if a is not None]
+            outs: Any = record(bound, values)
+            return wrap(cls, outs[0]) if len(outs) == 1 else [wrap(cls, v) for v in outs]
+    out = kwargs.pop("out", None) if kwargs else None
+    device = None
+    if kwargs:
+        kwargs.pop("name", None)
+        for place in _PLACES:
+            if place in kwargs:
+                device = kwargs.pop(place) or device
+    if not op.array_params and any(isinstance(a, Device) for a in args):
+        # nd.zeros(shape, ctx, dtype): the place may stand among the arguments.
+        device = next(a for a in args if isinstance(a, Device))
+        args = tuple(a for a in args if not isinstance(a, Device))
+    arrays, attrs = _split(op, args, kwargs)
+    if op.wide and default_dtype[0].itemsize == 8 and all(k != "dtype" or v is None for k, v in attrs):
+        attrs = (*[pair for pair in attrs if pair[0] != "dtype"], ("dtype", op.wide))
+    if op.modal:
+        training = local.st.training
+        attrs = (*attrs, ("is_train", training))
+    values = []
+    holes: list[tuple[int, Any]] = []
+    inputs: list[Any] = []
+    like = next((a for a in arrays if isinstance(a, NDArray)), None)
+    for at, a in enumerate(arrays):
+        if isinstance(a, NDArray):
+            values.append(a._v or a._value())
+            inputs.append(a)
+        elif a is None or isinstance(a, _NUMBERS):
+            holes.append((at, a))
+        elif isinstance(a, np.generic):
+            holes.append((at, a.item()))
+        else:
+            values.append(to_value(_listed(a, like), like))
+            inputs.append(None)
+    if not values and op.array_params and not op.keyed and any(a is not None for _, a in holes):
+        return _of_numbers(op, cls, arrays, attrs, out)
+    while holes and holes[-1][0] == len(arrays) - 1 and holes[-1][1] is None and not op.variadic:
+        arrays = arrays[:-1]  # trailing optional inputs are simply not passed
+        holes.pop()
+    if op.scalars is not None and len(values) == 1 and len(holes) == 1 and holes[0][1] is not None:
+        position, number = holes[0]
+        family = op.scalars[0] if position == 1 else op.scalars[1]
+        outs = (record_scalar(family, values[0], number),)
+    else:
+        bound = op.bind(attrs, tuple(holes))
+        if key is not None and not holes:
+            if len(op.fast) > 10_000:
+                op.fast.clear()
+            op.fast[key] = bound
+        if op.keyed:
+            where = values[0].aval.device if values else _target(device)
+            values[:0] = rng.operands(where)
+        if values and device is None:
+            outs = record(bound, values)
+        else:
+            outs = record_on(_target(device), bound, values)
+    if op.aux and (not op.modal or training):
+        outs = _write_back(op.aux(dict(attrs)) if callable(op.aux) else op.aux, inputs, outs)
+    return deliver(cls, outs, out, single=len(outs) == 1)
+
+
+def _key_of(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What the bound call depends on, where all arrays come in order and the rest is hashable."""
+    n = op.n_arrays
+    given = 0
+    for a in args[:n]:
+        if type(a) is cls:
+            given += 1
+        elif a is not None:
+            return None
+    if not given or args[given - 1] is None:
+        return None
+    if not kwargs:
+        return given, args[n:]
+    for name in _NOT_ATTRIBUTES:
+        if name in kwargs:
+            return None
+    try:
+        key = given, args[n:], *kwargs.items(), *map(type, kwargs.values())
+        hash(key)
+    except (TypeError, NotImplementedError):  # lists, arrays
+        return None
+    return key
+
+
+def _listed(a: Any, like: NDArray | None) -> Any:
+    """Lists among the arrays: integers stay integers, floats take the array's float type, or
+    float32.
+    """
+    if not isinstance(a, (list, tuple)):
+        return a
+    made = numbers(a)
+    if made.dtype.kind != "f":
+        return made
+    beside = np.dtype(np.float32) if like is None else like._value().aval.dtype
+    return made.astype(beside if beside.kind in "fV" else np.float32)
+
+
+def _of_numbers(
+    op: Op, cls: type[NDArray], arrays: list[Any], attrs: tuple[tuple[str, Any], ...], out: Any
+) -> Any:
+    """A function of numbers alone: NumPy's answer for its own functions, else that of 0-d arrays."""
+    ufunc = getattr(np, op.name, None)
+    if isinstance(ufunc, np.ufunc) and not attrs and out is None and cls is not NDArray:
+        return ufunc(*arrays)
+    dtype = np.float32 if any(isinstance(a, float) for a in arrays) else None
+    full = [a if a is None else wrap(cls, to_value(np.asarray(a, dtype))) for a in arrays]
+    return call(op, cls, full, {**dict(attrs), "out": out})
+
+
+def deliver(cls: type[NDArray], outs: Sequence[Value], out: Any, *, single: bool) -> Any:
+    """Wrap results, or put them into ``out``."""
+    if out is None:
+        return wrap(cls, outs[0]) if single else [wrap(cls, v) for v in outs]
+    targets = out if isinstance(out, (list, tuple)) else [out]
+    if len(targets) != len(outs):
+        raise errors.MXNetValueError(f"out= takes {len(outs)} arrays, got {len(targets)}")
+    for target, v in zip(targets, outs, strict=True):
+        if not isinstance(target, NDArray):
+            raise errors.MXNetTypeError(f"out= takes an array, got {type(target).__name__}")
+        if target.shape != v.aval.shape:
+            raise errors.MXNetValueError(
+                f"out= has shape {target.shape}, the result has {v.aval.shape}"
+            )
+        if local.st.taping:
+            check_write(target, True, None)
+        target._assign(v)
+    return out
+
+
+def _write_back(
+    aux: tuple[int, ...], inputs: Sequence[Any], outs: tuple[Value, ...]
+) -> tuple[Value, ...]:
+    """Give the operator's new values to the inputs it updates (moving statistics)."""
+    n = len(aux)
+    for at, v in zip(aux, outs[-n:], strict=True):
+        # A trace of the user's (jax.jit) must leave nothing behind in arrays from outside it.
+        given = inputs[at] if at < len(inputs) else None
+        if given is not None and (v.seg is not TRACED or given._value().seg is TRACED):
+            v.tape = None
+            given._set(v)
+    return outs[:-n]
+
+
+def _target(device: Any) -> Any:
+    from ..core import default_device
+    if device is None:
+        return default_device()
+    return device.jax_device if isinstance(device, Device) else Device(device).jax_device
+
+
+def _split(
+    op: Op, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[list[Any], tuple[tuple[str, Any], ...]]:
+    """Arrays in order and attributes as a hashable tuple."""
+    params = op.array_params
+    if op.variadic:
+        if args and isinstance(args[0], (list, tuple)):
+            arrays, rest = list(args[0]), list(args[1:])
+        else:
+            count = len(args)
+            while count and not isinstance(args[count - 1], (NDArray, np.ndarray)):
+                count -= 1
+            arrays, rest = list(args[:count]), list(args[count:])
+        if not arrays and params[-1] in kwargs:
+            arrays = list(kwargs.pop(params[-1]))
+    else:
+        arrays, rest = list(args[: len(params)]), list(args[len(params) :])
+        if len(arrays) < len(params):
+            for name in params[len(arrays) :]:
+                if kwargs and name in kwargs:
+                    arrays.append(kwargs.pop(name))
+                elif name in op.defaults:
+                    arrays.append(op.defaults[name])
+                else:
+                    raise errors.MXNetTypeError(
+                        f"{op.name} needs the array {name!r}: it takes {signature_text(op)}"
+                    )
+    given: dict[str, Any] = {}
+    if rest:
+        if len(rest) > len(op.attr_params):
+            raise errors.MXNetTypeError(
+                f"{op.name} got too many arguments: it takes {signature_text(op)}"
+            )
+        given.update(zip(op.attr_params, rest, strict=False))
+    for name, value in kwargs.items():
+        if name not in op.attr_params:
+            if name in params:
+                raise errors.MXNetTypeError(f"{op.name} got the array {name!r} twice")
+            raise errors.MXNetTypeError(
+                f"{op.name}() got an unexpected keyword argument {name!r}"
+                f"{errors.did_you_mean(name, [*params, *op.attr_params])}. "
+                f"Cannot find argument {name!r}, Possible Arguments: {signature_text(op)}"
+            )
+        if name in given:
+            raise errors.MXNetTypeError(f"{op.name} got the argument {name!r} twice")
+        given[name] = value
+    if not given:
+        return arrays, ()
+    return arrays, tuple([(k, hashable(_plain(v))) for k, v in sorted(given.items())])
+
+
+def _plain(value: Any) -> Any:
+    """Arrays given where a static attribute is expected become their numbers."""
+    if isinstance(value, NDArray):
+        host = value.asnumpy()
+        return host.item() if host.ndim == 0 else tuple(host.tolist())
+    if isinstance(value, np.ndarray):
+        return value.item() if value.ndim == 0 else tuple(value.tolist())
+    return value
+
+
+def signature_text(op: Op) -> str:
+    return f"({', '.join([*op.array_params, *op.attr_params])})"
+
+
+@functools.cache  # functions and methods of one row share it
+def signature(op: Op) -> inspect.Signature:
+    """What ``inspect.signature`` shows for the front-end functions of a row."""
+    P = inspect.Parameter
+    params = []
+    for name in op.array_params:
+        if op.variadic and name == op.array_params[-1]:
+            params.append(P(name, P.POSITIONAL_OR_KEYWORD))
+        else:
+            params.append(P(name, P.POSITIONAL_OR_KEYWORD, default=op.defaults.get(name, P.empty)))
+    for name in op.attr_params:
+        default = op.attr_defaults.get(name, P.empty)
+        if default is P.empty and any(p.default is not P.empty for p in params):
+            default = None
+        params.append(P(name, P.POSITIONAL_OR_KEYWORD, default=default))
+    params.append(P("out", P.KEYWORD_ONLY, default=None))
+    if not op.array_params or op.keyed:
+        params.append(P("device", P.KEYWORD_ONLY, default=None))
+    params.append(P("kwargs", P.VAR_KEYWORD))
+    return inspect.Signature(params)
+
+
+def function(op: Op, name: str, cls: type[NDArray], module: str) -> Callable[..., Any]:
+    """The front-end function of a row."""
+    make = _make_general
+    if not (op.attr_params or op.aux or op.keyed or op.modal or op.variadic or op.many):
+        make = {1: _make_unary, 2: _make_binary}.get(len(op.array_params), _make_general)
+    made = make(op, cls)
+    made.__name__ = name
+    made.__qualname__ = name
+    made.__module__ = module
+    made.__doc__ = op.doc
+    made.__signature__ = signature(op)  # type: ignore[attr-defined]
+    return made
+
+
+def _make_general(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
+    def general(*args: Any, **kwargs: Any) -> Any:
+        return call(op, cls, args, kwargs)
+
+    return general
+
+
+def _make_unary(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
+    bound = op.bind()
+
+    def one_input(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and not kwargs:
+            x = args[0]
+            if type(x) is cls:
+                h = _new(cls)
+                h._v = record1(bound, x._v or x._value())
+                h._var = None
+                return h
+        kwargs.pop("where", None)
+        return call(op, cls, args, kwargs)
+
+    return one_input
+
+
+def _make_binary(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
+    bound = op.bind()
+
+    def two_inputs(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 2 and not kwargs:
+            a, b = args
+            if type(a) is cls and type(b) is cls:
+                h = _new(cls)
+                h._v = record2(bound, a._v or a._value(), b._v or b._value())
+                h._var = None
+                return h
+        kwargs.pop("where", None)
+        return call(op, cls, args, kwargs)
+
+    return two_inputs

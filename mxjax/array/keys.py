@@ -1,0 +1,196 @@
+"""What an index means: keys are brought to one form before anything is computed."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from .. import errors
+from ..core import is_recording
+from ..core.value import TRACED
+from .handle import Handle
+
+
+class Window(NamedTuple):
+    """A slice of one axis: ``count`` elements every ``step``, of which ``low`` comes first in
+    memory.
+    """
+
+    low: int
+    count: int  # type: ignore[assignment]  # not the method of tuples
+    step: int
+
+    @property
+    def span(self) -> int:
+        """How far the slice reaches."""
+        return (self.count - 1) * abs(self.step) + 1 if self.count else 0
+
+
+BASIC, ARRAYS, MASKS = 0, 1, 2
+
+
+def parse(key: Any, x: Handle, legacy: bool) -> tuple[list[Any], int]:
+    """The key with one entry per axis and ``None`` for each new one, and of which kind it is.
+
+    Entries are integers in range, Windows, and index arrays (NumPy arrays, whose numbers are in
+    range, or arrays of ours, whose numbers nobody looks at). ``legacy`` keys know no masks of
+    Python's bools.
+    """
+    shape = x._value().aval.shape
+    items = [_item(k, x, legacy) for k in (key if type(key) is tuple else (key,))]
+    taken = sum(_axes(k) for k in items)
+    if taken > len(shape):
+        raise errors.MXNetIndexError(
+            f"too many indices ({taken}) for array with {len(shape)} dimensions"
+        )
+    entries: list[Any] = []
+    kind = BASIC
+    axis = 0
+    rest = len(shape) - taken
+    for k in items:
+        if k is None:
+            entries.append(None)
+        elif k is Ellipsis:
+            entries += [Window(0, n, 1) for n in shape[axis : axis + rest]]
+            axis += rest
+            rest = 0
+        elif type(k) is slice:
+            entries.append(window(k, shape[axis]))
+            axis += 1
+        elif type(k) is int:
+            entries.append(in_range(k, axis, shape[axis]))
+            axis += 1
+        else:
+            kind = max(kind, ARRAYS)
+            if _dtype(k).kind == "b":
+                kind = MASKS
+                found = places(k, shape[axis : axis + k.ndim], axis)
+                entries += found
+                axis += len(found)
+            else:
+                entries.append(_checked(k, axis, shape[axis]) if type(k) is np.ndarray else k)
+                axis += 1
+    entries += [Window(0, n, 1) for n in shape[axis:]]
+    return entries, kind
+
+
+def _item(k: Any, x: Handle, legacy: bool) -> Any:
+    """One part of a key: None, Ellipsis, a slice, an int, or an array."""
+    if k is None or k is Ellipsis or type(k) is slice or type(k) is int:
+        return k
+    if isinstance(k, (bool, np.bool_)):
+        if legacy:
+            return int(k)
+        raise errors.MXNetIndexError(
+            "a single bool indexes an array by itself only: x[True]; within a tuple use a mask or "
+            "None"
+        )
+    if isinstance(k, (int, np.integer)):
+        return int(k)
+    if isinstance(k, Handle):
+        v = k._value()
+        if v.aval.shape or v.aval.dtype == bool or v.seg is TRACED or is_recording():
+            return k
+        return int(k.asnumpy())  # type: ignore[attr-defined]
+    if isinstance(k, (np.ndarray, jax.Array, list, tuple, range)):
+        return _array(k, x, legacy)
+    if hasattr(k, "__index__"):
+        return operator.index(k)
+    raise errors.MXNetValueError(
+        f"NDArray does not support slicing with key {k} of type {type(k)}. "
+        "Integers, slices, None, Ellipsis, lists and arrays of integers or bools, and tuples of "
+        "these are expected"
+    )
+
+
+def _array(k: Any, x: Handle, legacy: bool) -> Any:
+    if isinstance(k, jax.core.Tracer):
+        from .handle import to_value
+
+        return type(x)._wrap(to_value(k, x))
+    if isinstance(k, (list, tuple)) and any(isinstance(e, Handle) for e in k):
+        from .handle import numbers
+
+        k = numbers(k)
+    try:
+        a = np.asarray(k)
+    except ValueError:
+        a = np.empty(0, object)
+    if a.dtype.kind not in "biuf":
+        raise errors.MXNetIndexError(f"an index array holds integers or bools, not {k!r}")
+    if a.ndim == 0 and a.dtype != bool:
+        return int(a)
+    if a.dtype == bool and not legacy:
+        return a
+    return a.astype(np.int64)
+
+
+def _dtype(k: Any) -> Any:
+    return k.dtype if type(k) is np.ndarray else k._value().aval.dtype
+
+
+def _axes(k: Any) -> int:
+    if k is None or k is Ellipsis:
+        return 0
+    if type(k) in (int, slice):
+        return 1
+    return len(k.shape) if _dtype(k).kind == "b" else 1
+
+
+def in_range(k: int, axis: int, n: int) -> int:
+    """A position counted from the front, or an IndexError."""
+    if not -n <= k < n:
+        raise errors.MXNetIndexError(f"index {k} is out of bounds for axis {axis} with size {n}")
+    return k + n if k < 0 else k
+
+
+def window(s: slice, n: int) -> Window:
+    try:
+        start, stop, step = s.indices(n)
+    except ValueError as error:
+        raise errors.MXNetValueError(str(error)) from None
+    count = len(range(start, stop, step))
+    if count == 0:
+        return Window(0, 0, 1)
+    if count == 1:
+        return Window(start, 1, 1)
+    return Window(start if step > 0 else start + (count - 1) * step, count, step)
+
+
+def _checked(a: np.ndarray, axis: int, n: int) -> np.ndarray:
+    if a.size:
+        low, high = int(a.min()), int(a.max())
+        if low < -n or high >= n:
+            in_range(low if low < -n else high, axis, n)
+        if low < 0:
+            a = np.where(a < 0, a + n, a)
+    return a.astype(np.int32 if n < 1 << 31 else np.int64)
+
+
+def places(mask: Any, shape: tuple[int, ...], axis: int) -> list[np.ndarray]:
+    """The positions of a mask's True: one integer array per axis that it covers."""
+    match(mask.shape, shape, axis)
+    if type(mask) is not np.ndarray:
+        if mask._value().seg is TRACED or is_recording():
+            raise errors.MXNetError(
+                "indexing with a mask has a result whose shape depends on the mask's numbers, "
+                "which are not known "
+                "while a function is traced or a block hybridized. Use np.where(mask, x, other) "
+                "there"
+            )
+        mask = mask.asnumpy()
+    found = [a.astype(np.int32) for a in np.nonzero(mask)]
+    return found if mask.ndim else [np.zeros(len(found[0]), np.int32)]
+
+
+def match(mask: tuple[int, ...], shape: tuple[int, ...], axis: int = 0) -> None:
+    """Raise unless a mask of this shape fits the axes it covers."""
+    for k, (m, n) in enumerate(zip(mask, shape, strict=True)):
+        if m != n:
+            raise errors.MXNetIndexError(
+                f"boolean index did not match indexed array along dimension {axis + k}; "
+                f"dimension is {n} but corresponding boolean dimension is {m}"
+            )

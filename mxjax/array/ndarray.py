@@ -1,0 +1,355 @@
+"""The mutable array: what it is, what it waits for, its gradient, its copies."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import errors
+from ..core import Leaf, backward, record1
+from ..core.state import local
+from ..core.sync import to_host, transfer, wait
+from ..core.value import TRACED, Value
+from ..device import Device
+from ..device import of as device_of
+from .handle import COPY, ZEROS, Variable, cast, to_value
+from .indexing import Indexing
+from .interop import Interop
+from .methods import NDMethods
+from .protocol import Protocol
+from .view import alias, converted
+
+
+class NDArray(NDMethods, Indexing, Protocol, Interop):
+    """A multi-dimensional array on one device.
+
+    Calls on it are recorded and run together when a result is needed (``asnumpy``, printing,
+    ``bool``). It is mutable: ``x += 1`` and ``x[1:3] = y`` change what every alias and view of it
+    sees.
+
+    >>> import mxjax as mx
+    >>> x = mx.np.ones((2, 3))
+    >>> (x * 2).sum().item()
+    12.0
+    """
+
+    __slots__ = ()
+    __array_priority__ = 1000.0
+
+    # ---- what is known without running anything
+    # -----------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        return (self._v or self._value()).aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The element type as NumPy's scalar type, as ``numpy.float32``."""
+        return (self._v or self._value()).aval.dtype.type
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return (self._v or self._value()).aval.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return (self._v or self._value()).aval.nbytes
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return int((self._v or self._value()).aval.dtype.itemsize)
+
+    @property
+    def device(self) -> Device:
+        """Where the array lives."""
+        return device_of((self._v or self._value()).aval.device)
+
+    ctx = device
+    context = device
+
+    @property
+    def stype(self) -> str:
+        """The storage type: ``default``, dense."""
+        return "default"
+
+    @property
+    def writable(self) -> bool:
+        """Whether the array can be assigned to: always."""
+        return True
+
+    # ---- waiting and leaving
+    # --------------------------------------------------------------------------
+
+    def wait_to_read(self) -> None:
+        """Wait until the value is there; raises what went wrong while computing it."""
+        wait(self._value())
+
+    wait_to_write = wait_to_read
+
+    def asnumpy(self) -> np.ndarray:
+        """A NumPy copy; waits for the value."""
+        return to_host(self._value())
+
+    def item(self, *args: Any) -> Any:
+        """The only element (or the one at the given index) as a Python number."""
+        if not args and self.size != 1:
+            raise errors.MXNetValueError(
+                "can only convert an array of size 1 to a Python scalar; this one has shape "
+                f"{self.shape}"
+            )
+        return self.asnumpy().item(*args)
+
+    def asscalar(self) -> Any:
+        """The only element of a one-element array, as a NumPy scalar of its dtype."""
+        if self.size != 1:
+            raise errors.MXNetValueError(
+                f"The current array is not a scalar: it has {self.size} elements"
+            )
+        return self.asnumpy().reshape(-1)[0]
+
+    def tolist(self) -> Any:
+        """The elements as nested Python lists."""
+        return self.asnumpy().tolist()
+
+    # ---- autograd
+    # ------------------------------------------------------------------------------------
+
+    def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
+        """Make this array a variable: gradients of it are stored in ``grad``, which begins as
+        zeros.
+
+        ``grad_req`` is ``write``, ``add`` or ``null`` (no gradient). Attached to an intermediate
+        result, its gradient is kept and flows on to what it was computed from.
+        """
+        if grad_req not in ("write", "add", "null"):
+            raise errors.MXNetKeyError(
+                f"grad_req={grad_req!r}: one of 'write', 'add', 'null' is expected"
+            )
+        self._mark(self._wrap(record1(ZEROS, self._value())), grad_req)
+
+    def _mark(self, grad: NDArray | None, grad_req: str) -> None:
+        """Attach a gradient array (``None``: take it away)."""
+        old = self._var
+        self._var = None
+        v = self._value()
+        if old is not None:
+            _detach_leaf(v, old.leaf)
+        is_leaf = type(v.tape) is Leaf
+        made = None if grad is None else Variable(grad, grad_req)
+        live = made is not None and grad_req != "null"
+        if live and v.tape is not None and not is_leaf:
+            # An intermediate result: its gradient is kept and flows on.
+            if v.tape.leaves is None:
+                v.tape.leaves = {}
+            v.tape.leaves[v.out] = made.leaf  # type: ignore[union-attr]
+        elif live or is_leaf:
+            v = record1(COPY, v)  # the same value may belong to other arrays
+            v.tape = made.leaf if live else None  # type: ignore[union-attr]
+            v.out = 0
+            if self._v is None:
+                self._base.leaf = v.tape
+                self._base.pin(v)
+            else:
+                self._v = v
+        self._var = made
+
+    @property
+    def grad(self) -> Any:
+        """The gradient array, or ``None`` without attach_grad."""
+        return None if self._var is None else self._var.grad
+
+    def drop_grad(self) -> None:
+        """Undo attach_grad."""
+        self._mark(None, "null")
+
+    def zero_grad(self) -> None:
+        """Set the gradient to zeros."""
+        grad = self.grad
+        if grad is not None:
+            grad._set(record1(ZEROS, grad._value()))
+
+    @property
+    def _fresh_grad(self) -> bool:
+        return self._var is not None and self._var.fresh
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, fresh: bool) -> None:
+        if self._var is not None:
+            self._var.fresh = fresh
+
+    def backward(
+        self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True
+    ) -> None:
+        """Compute the gradients of this array with respect to all its variables.
+
+        ``out_grad`` is the gradient of the final result with respect to this array, ones by
+        default.
+        """
+        v = self._value()
+        st = local.st
+        before, st.training = st.training, bool(train_mode)
+        try:
+            backward((v,), (head_gradient(v, out_grad),), retain=retain_graph)
+        finally:
+            st.training = before
+
+    def detach(self) -> Any:
+        """The same memory without its history: gradients stop here."""
+        return alias(self)
+
+    # ---- copies
+    # ------------------------------------------------------------------------------------
+
+    def copy(self, order: str = "C") -> Any:
+        """A copy on the same device."""
+        return self._wrap(record1(COPY, self._value()))
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any = None) -> Any:
+        return self.copy()
+
+    def astype(
+        self,
+        dtype: Any,
+        order: str | bool | None = "K",
+        casting: str = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
+    ) -> Any:
+        """The array converted to ``dtype``; ``copy=False`` gives the array itself if it has that
+        dtype.
+        """
+        if type(order) is bool:  # nd's second argument
+            copy, order = order, "K"
+        if order not in ("K", None) or casting not in ("unsafe", None) or not subok:
+            raise errors.MXNetValueError(
+                "astype converts with order='K', casting='unsafe' and subok=True only"
+            )
+        wanted = np.dtype(np.float32 if dtype is None else element_type(dtype))
+        if wanted == self._value().aval.dtype:
+            return self.copy() if copy else self
+        return self._wrap(record1(cast(wanted), self._value()))
+
+    def copyto(self, other: Any) -> Any:
+        """Copy into an array, or onto a device; gives the array that holds the copy."""
+        if isinstance(other, Device):
+            return self._transfer(other, copy=True)
+        if not isinstance(other, NDArray):
+            raise errors.MXNetTypeError(
+                f"copyto does not support type {type(other)}: an array or a device is expected"
+            )
+        if other is self:
+            warnings.warn(
+                "You are attempting to copy an array to itself", RuntimeWarning, stacklevel=2
+            )
+            return False
+        if other.shape != self.shape:
+            raise errors.MXNetValueError(
+                f"copyto: Incompatible shapes, expected {self.shape}, got {other.shape}"
+            )
+        if local.st.taping:
+            from .indexing import check_write
+
+            check_write(other, True, self)
+        other._assign(self._transfer(other.device)._value())
+        return other
+
+    def to_device(self, device: Device) -> Any:
+        """The array on a device: itself if it is there already."""
+        return self._transfer(device)
+
+    as_in_ctx = to_device
+    as_in_context = to_device
+
+    def _transfer(self, device: Device, copy: bool = False) -> Any:
+        target = place(device)
+        v = self._value()
+        if v.aval.device is target or v.seg is TRACED:
+            return self.copy() if copy else self
+        return self._wrap(transfer(v, target))
+
+    # ---- the other kind of array
+    # ------------------------------------------------------------------------
+
+    def as_np_ndarray(self) -> Any:
+        """The same memory as an array of ``mx.np``."""
+        from .classes import ndarray
+
+        return self if isinstance(self, ndarray) else converted(self, ndarray)
+
+    def as_nd_ndarray(self) -> Any:
+        """The same memory as an array of ``mx.nd``."""
+        return self if type(self) is NDArray else converted(self, NDArray)
+
+
+def head_gradient(head: Value, given: NDArray | None) -> Value | None:
+    """The gradient given for a head, which has its shape."""
+    g = None if given is None else given._value()
+    if g is not None and g.aval.shape != head.aval.shape:
+        raise errors.MXNetValueError(
+            f"the gradient given for a head has shape {g.aval.shape}, the head has "
+            f"{head.aval.shape}"
+        )
+    return g
+
+
+def place(device: Any) -> Any:
+    """The JAX device of a Device, or of its text: ``cpu``, ``gpu(1)``."""
+    if isinstance(device, Device):
+        return device.jax_device
+    if isinstance(device, str):
+        kind, _, number = device.rstrip(")").partition("(")
+        try:
+            return Device(kind, int(number or 0)).jax_device
+        except (KeyError, ValueError) as error:
+            raise errors.MXNetValueError(f"Invalid context string {device}: {error}") from None
+    raise errors.MXNetTypeError(f"a device is expected, as mx.gpu(0); got {type(device).__name__}")
+
+
+def element_type(dtype: Any) -> np.dtype:
+    """The NumPy dtype that is meant: by name, by class, by Python type."""
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        if dtype == "bfloat16":
+            import ml_dtypes
+
+            return np.dtype(ml_dtypes.bfloat16)
+        raise errors.MXNetTypeError(
+            f"data type {dtype!r} not understood: float32, float64, float16, bfloat16, int8 ... "
+            "uint64 and bool exist"
+        ) from None
+
+
+def _detach_leaf(v: Value, leaf: Leaf) -> None:
+    """Take a variable off the intermediate result it was attached to."""
+    node = v.tape
+    if (
+        node is not None
+        and type(node) is not Leaf
+        and node.leaves
+        and node.leaves.get(v.out) is leaf
+    ):
+        del node.leaves[v.out]
+
+
+def values(arrays: Sequence[NDArray]) -> list[Value]:
+    """The current values of arrays."""
+    return [a._v or a._value() for a in arrays]
+
+
+__all__ = ["NDArray", "Variable", "element_type", "place", "to_value", "values"]

@@ -1,0 +1,165 @@
+"""Python's operators on arrays, made from the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import errors
+from ..core import record1, record2, record_scalar
+from ..core.state import local
+from ..core.value import Value
+from ..ops.table import TABLE, Op
+from .indexing import check_write
+from .invoke import call
+from .ndarray import NDArray, to_value
+
+_new = object.__new__
+
+# method -> row; the row with @nd is the nd form of the same operator.
+_BINARY = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "true_divide",
+    "floordiv": "floor_divide",
+    "mod": "mod",
+    "pow": "power",
+    "matmul": "matmul",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift",
+    "rshift": "bitwise_right_shift",
+}
+_COMPARE = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+_MIRRORED = {
+    "less": "greater",
+    "less_equal": "greater_equal",
+    "greater": "less",
+    "greater_equal": "less_equal",
+}
+_UNARY = {"neg": "negative", "abs": "abs", "invert": "bitwise_not"}
+
+
+def _binary(
+    op: Op, cls: type[NDArray], reflected: bool, compares: bool = False
+) -> Callable[..., Any]:
+    bound = op.bind()
+    family = op.scalars[1 if reflected else 0] if op.scalars else None
+
+    def method(self: Any, other: Any) -> Any:
+        t = type(other)
+        if t is cls:
+            h = _new(cls)
+            h._v = record2(bound, self._v or self._value(), other._v or other._value())
+            h._var = None
+            return h
+        if (t is float or t is int) and family is not None:
+            h = _new(cls)
+            h._v = record_scalar(family, self._v or self._value(), other)
+            h._var = None
+            return h
+        return slow(self, other)
+
+    def slow(self: Any, other: Any) -> Any:
+        if isinstance(other, (bool, np.bool_, np.number)) and family is not None:
+            number = other.item() if isinstance(other, np.generic) else other
+            return cls._wrap(record_scalar(family, self._value(), number))
+        if isinstance(other, NDArray):
+            if type(other) is not type(self) and issubclass(type(other), type(self)):
+                return NotImplemented  # np arrays know better than nd arrays what to do with both
+        elif isinstance(other, str) or (other is None and not compares):
+            raise errors.MXNetTypeError(
+                f"{op.display}: expected float but get {type(other).__name__}: an array or a "
+                "number is expected"
+            )
+        elif not hasattr(other, "__array__") and not isinstance(other, (list, tuple)):
+            return NotImplemented
+        pair = (other, self) if reflected else (self, other)
+        return call(op, cls, pair, {})
+
+    return method
+
+
+def _inplace(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Any, other: Any) -> Any:
+        made = plain(self, other)
+        if made is NotImplemented:
+            return made
+        v: Value = made._value()
+        mine = self._value().aval
+        if v.aval.dtype != mine.dtype:
+            raise errors.MXNetTypeError(
+                f"Type inconsistent, Provided = {mine.dtype}, inferred type = {v.aval.dtype}: "
+                f"{name} cannot store "
+                f"{v.aval.dtype} in an array of {mine.dtype}. Convert first: x = "
+                f"x.astype('{v.aval.dtype}')"
+            )
+        if v.aval.shape != mine.shape:
+            raise errors.MXNetValueError(
+                f"{name} gives shape {v.aval.shape} and cannot be stored in an array of shape "
+                f"{mine.shape}"
+            )
+        if local.st.taping:
+            check_write(self, True, None)
+        self._set(v)
+        return self
+
+    return method
+
+
+def _unary(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
+    bound = op.bind()
+
+    def method(self: Any) -> Any:
+        h = _new(cls)
+        h._v = record1(bound, self._v or self._value())
+        h._var = None
+        return h
+
+    return method
+
+
+def _set(cls: type, name: str, method: Callable[..., Any]) -> None:
+    method.__name__ = name
+    method.__qualname__ = f"{cls.__name__}.{name}"
+    setattr(cls, name, method)
+
+
+def install(cls: type[NDArray], suffix: str = "") -> None:
+    """Give a class its operators; ``suffix`` chooses the nd form of the rows."""
+
+    def row(name: str) -> Op | None:
+        return TABLE.get(name + suffix) or TABLE.get(name)
+
+    for method, name in _BINARY.items():
+        op = row(name)
+        if op is None or (suffix and method in ("floordiv", "matmul")):
+            continue
+        plain = _binary(op, cls, False)
+        _set(cls, f"__{method}__", plain)
+        _set(cls, f"__r{method}__", _binary(op, cls, True))
+        _set(cls, f"__i{method}__", _inplace(f"x.__i{method}__(y)", plain))
+    for method, name in _COMPARE.items():
+        op = row(name)
+        if op is not None:
+            _set(cls, f"__{method}__", _binary(op, cls, False, compares=True))
+    for method, name in _UNARY.items():
+        op = row(name)
+        if op is not None:
+            _set(cls, f"__{method}__", _unary(op, cls))
+    cls.__pos__ = cls.copy  # type: ignore[attr-defined, operator]
+    cls.__hash__ = object.__hash__  # type: ignore[assignment]
+
+
+__all__ = ["install", "to_value"]

@@ -1,0 +1,145 @@
+"""Arrays among Python's own objects: numbers, truth, containers, printing, pickling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import errors
+from ..core import concrete, default_device
+from ..device import Device
+from .handle import Handle
+
+#: The dtype that printing does not mention; ``npx.set_np(dtype=True)`` makes it float64.
+default_dtype = [np.dtype(np.float32)]
+
+
+class Protocol(Handle):
+    """Python's protocols."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        shape = self._value().aval.shape
+        if not shape:
+            raise errors.MXNetTypeError("len() of unsized object")
+        return shape[0]
+
+    def __bool__(self) -> bool:
+        v = self._value()
+        if v.aval.size == 1:
+            return bool(self._host().item())
+        if v.aval.size == 0:
+            return False
+        kind = "an NDArray" if self._legacy else "an ndarray"  # type: ignore[attr-defined]
+        raise errors.MXNetValueError(
+            f"The truth value of {kind} with multiple elements is ambiguous. "
+            "Ask about all of them or any of them: x.all(), x.any()"
+        )
+
+    def _host(self) -> np.ndarray:
+        return self.asnumpy()  # type: ignore[attr-defined, no-any-return]
+
+    def _scalar(self) -> Any:
+        """The only element as a Python number."""
+        if self._value().aval.size != 1:
+            raise errors.MXNetTypeError(
+                f"only size-1 arrays can be converted to Python scalars; this one has shape "
+                f"{self._value().aval.shape}"
+            )
+        return self._host().item()
+
+    def __int__(self) -> int:
+        return int(self._scalar())
+
+    def __float__(self) -> float:
+        return float(self._scalar())
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar())
+
+    def __index__(self) -> int:
+        aval = self._value().aval
+        if aval.shape or aval.dtype.kind not in "iu":
+            raise errors.MXNetTypeError(
+                "only integer scalar arrays can be converted to a scalar index; this one is "
+                f"{aval.dtype} of shape {aval.shape}"
+            )
+        return int(self._host())
+
+    def __contains__(self, item: Any) -> bool:
+        if isinstance(item, Protocol):
+            item = item._host()
+        return bool((self._host() == item).any())
+
+    def __format__(self, spec: str) -> str:
+        if not self._value().aval.shape:
+            return format(self._host().item(), spec)
+        if not spec:
+            return str(self)
+        raise errors.MXNetTypeError(
+            f"Cannot format mxjax.numpy.ndarray with format_spec {spec!r}: it has shape "
+            f"{self._value().aval.shape}; format single elements, x.item()"
+        )
+
+    def __repr__(self) -> str:
+        tracer = traced_text(self)
+        if tracer is not None:
+            return tracer
+        if self._legacy:  # type: ignore[attr-defined]
+            return self.__str__()
+        aval = self._value().aval
+        text = _without_shape(np.array_repr(self._host()), aval.size)
+        if ", dtype=" in text:
+            text = text[: text.rindex(", dtype=")].rstrip().rstrip(",") + ")"
+        if aval.dtype != default_dtype[0] and aval.dtype != np.bool_:
+            text = f"{text[:-1]}, dtype={aval.dtype})"
+        device = self.device  # type: ignore[attr-defined]
+        return text if device.device_type == "cpu" else f"{text[:-1]}, device={device})"
+
+    def __str__(self) -> str:
+        tracer = traced_text(self)
+        if tracer is not None:
+            return tracer
+        text = str(self._host())
+        if not self._legacy:  # type: ignore[attr-defined]
+            return text
+        shape = "x".join(map(str, self._value().aval.shape))
+        return f"\n{text}\n<NDArray {shape} @{self.device}>"  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restore, (type(self), self._host(), str(self.device))  # type: ignore[attr-defined]
+
+
+def _without_shape(text: str, size: int) -> str:
+    """NumPy's text of an array as it was before it named the shape of long ones."""
+    at = text.rfind(", shape=(")
+    if not size or at < 0:
+        return text.replace("],\n      dtype", "], dtype")
+    return text[:at] + text[text.index(")", at) + 1 :]
+
+
+def traced_text(x: Handle) -> str | None:
+    """What is printed of an array without numbers: in jax.jit, or while a block is hybridized."""
+    from ..core import is_recording
+    from ..core.value import TRACED
+
+    if x._v is None and not hasattr(x._base, "base"):
+        return f"<{type(x).__name__} that stands for {x._base.leaf!r} in a pytree>"
+    v = x._value()
+    if v.seg is TRACED or (is_recording() and v.seg is not None and v.seg.graph):
+        return f"<{type(x).__name__} {v.aval.dtype}{list(v.aval.shape)}, not computed>"
+    return None
+
+
+def restore(cls: type[Handle], data: np.ndarray, device: str) -> Any:
+    """An unpickled array; on the default device where its own is not there."""
+    kind, _, number = device.rstrip(")").partition("(")
+    try:
+        target = Device(kind, int(number or 0)).jax_device
+    except (errors.DeviceError, KeyError):
+        target = default_device()
+    with jax.enable_x64(True):
+        return cls._wrap(concrete(jax.device_put(data, target), shared=False))

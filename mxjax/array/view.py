@@ -1,0 +1,159 @@
+"""Views: arrays that read from and write through to another array."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..core import Call, bind, record
+from ..core.state import local
+from ..core.value import Value
+from .handle import Handle
+
+
+def _identity(x: Any) -> Any:
+    return x
+
+
+_UNTAPED = bind("detach", _identity)
+
+
+def untaped(call: Call, inputs: tuple[Any, ...]) -> Value:
+    """Record a call that autograd does not see."""
+    st = local.st
+    before = st.taping
+    if not before:
+        return record(call, inputs)[0]
+    st.taping = False
+    st.refresh()
+    try:
+        return record(call, inputs)[0]
+    finally:
+        st.taping = before
+        st.refresh()
+
+
+class View:
+    """How a view reads its base (``take(base)``) and writes it (``put(base, view)``).
+
+    Both take ``operands`` besides, the places that vary. ``taped`` says whether gradients flow to
+    the base: a view made while autograd does not record is a variable of its own to it. A view of
+    the whole array has neither call.
+    """
+
+    __slots__ = ("_shown", "base", "leaf", "operands", "put", "take", "taped")
+
+    def __init__(
+        self,
+        base: Handle,
+        take: Call | None,
+        put: Call | None,
+        operands: tuple[Any, ...] = (),
+        taped: bool = False,
+    ):
+        self.base = base
+        self.take = take
+        self.put = put
+        self.operands = operands
+        self.taped = taped
+        self.leaf: Any = None  # of attach_grad on the view itself
+        # The base's value, weakly, so that it may be donated, and what the view shows of it: one
+        # pair, because several threads may look.
+        self._shown: tuple[Any, Value] | None = None
+
+    def value(self) -> Value:
+        """The base's current value as the view shows it; computed anew only if the base changed."""
+        base = self.base
+        now = base._v or base._value()
+        shown = self._shown
+        if shown is not None and shown[0]() is now:
+            return shown[1]
+        v = self._read(now)
+        self._shown = weakref.ref(now), v
+        return v
+
+    def _read(self, now: Value) -> Value:
+        if self.take is not None:
+            if self.taped:
+                v = record(self.take, (now, *self.operands))[0]
+            else:
+                v = untaped(self.take, (now, *self.operands))
+        elif self.leaf is None and (self.taped or now.tape is None):
+            v = now
+        else:
+            v = untaped(_UNTAPED, (now,))
+        if self.leaf is not None:
+            v.tape = self.leaf
+            v.out = 0
+        return v
+
+    def pin(self, v: Value) -> None:
+        """Show ``v``, equal to what the view shows but with a history, until the base changes."""
+        base = self.base
+        self._shown = weakref.ref(base._v or base._value()), v
+
+    def write(self, v: Value) -> None:
+        """Write through."""
+        base = self.base
+        if self.put is None:
+            base._assign(v)
+        else:
+            base._set(record(self.put, (base._value(), v, *self.operands))[0])
+
+
+def view(
+    base: Handle,
+    take: Call | None,
+    put: Call | None,
+    operands: tuple[Any, ...] = (),
+    *,
+    cls: type | None = None,
+    taped: bool | None = None,
+) -> Any:
+    """A new array that is a view of ``base``."""
+    h: Any = object.__new__(cls or type(base))
+    h._v = None
+    h._var = None
+    taping = local.st.taping if taped is None else taped
+    h._base = made = View(base, take, put, operands, taping)
+    if taping and base._value().tape is not None:
+        made.value()  # now, while autograd sees it
+    return h
+
+
+def alias(base: Handle) -> Any:
+    """A view of all of ``base`` through which no gradient flows."""
+    return view(base, None, None, taped=False)
+
+
+def converted(base: Handle, cls: type) -> Any:
+    """The same array, gradient and all, as one of another class."""
+    h = view(base, None, None, cls=cls, taped=True)
+    h._var = base._var
+    return h
+
+
+def _reshape(x: Any, *, shape: tuple[int, ...]) -> Any:
+    return jnp.reshape(x, shape)
+
+
+def reshape_call(shape: tuple[int, ...]) -> Call:
+    """The call that gives an array another shape."""
+    return bind("reshape", _reshape, (("shape", tuple(shape)),))
+
+
+def _reshape_back(base: Any, new: Any) -> Any:
+    return jnp.reshape(new, base.shape)
+
+
+_WRITE_RESHAPED = bind("write_reshaped", _reshape_back)
+
+
+def reshaped(base: Handle, shape: tuple[int, ...]) -> Any:
+    """``base`` in another shape, sharing its memory."""
+    return view(base, reshape_call(shape), _WRITE_RESHAPED)
+
+
+__all__ = ["View", "alias", "converted", "reshape_call", "reshaped", "untaped", "view"]

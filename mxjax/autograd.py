@@ -1,0 +1,317 @@
+"""Automatic differentiation: record, differentiate, and own gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import core, errors
+from .array.handle import cast
+from .array.ndarray import NDArray, Variable, head_gradient, values
+from .core.state import local
+from .core.value import Value
+
+__all__ = [
+    "Function",
+    "backward",
+    "grad",
+    "is_recording",
+    "is_training",
+    "mark_variables",
+    "pause",
+    "predict_mode",
+    "record",
+    "set_recording",
+    "set_training",
+    "train_mode",
+]
+
+
+def is_recording() -> bool:
+    """Whether calls are put on the tape."""
+    return local.st.taping
+
+
+def is_training() -> bool:
+    """Whether layers behave as in training (Dropout drops, BatchNorm uses the batch)."""
+    return local.st.training
+
+
+def set_recording(is_recording: bool) -> bool:
+    """Switch the tape; gives the state before."""
+    st = local.st
+    before = st.taping
+    st.taping = bool(is_recording)
+    st.refresh()
+    return before
+
+
+def set_training(train_mode: bool) -> bool:
+    """Switch the training mode; gives the state before."""
+    st = local.st
+    before = st.training
+    st.training = bool(train_mode)
+    return before
+
+
+class _Scope:
+    """Sets recording and training mode inside ``with``; ``None`` leaves one as it is."""
+
+    __slots__ = ("_before", "_recording", "_training")
+
+    def __init__(self, recording: bool | None, training: bool | None):
+        self._recording = recording
+        self._training = training
+        self._before: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> None:
+        st = local.st
+        self._before.append((st.taping, st.training))
+        if self._recording is not None:
+            st.taping = self._recording
+        if self._training is not None:
+            st.training = self._training
+        st.refresh()
+
+    def __exit__(self, *exc: object) -> None:
+        st = local.st
+        st.taping, st.training = self._before.pop()
+        st.refresh()
+
+
+def record(train_mode: bool = True) -> _Scope:
+    """A scope in which calls are recorded for ``backward``.
+
+    >>> import mxjax as mx
+    >>> x = mx.np.array([1.0, 2.0]); x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     y = (x * x).sum()
+    >>> y.backward(); x.grad
+    array([2., 4.])
+    """
+    return _Scope(True, train_mode)
+
+
+def pause(train_mode: bool = False) -> _Scope:
+    """A scope inside ``record`` whose calls are not recorded."""
+    return _Scope(False, train_mode)
+
+
+def train_mode() -> _Scope:
+    """A scope in which layers behave as in training, recorded or not."""
+    return _Scope(None, True)
+
+
+def predict_mode() -> _Scope:
+    """A scope in which layers behave as in prediction, recorded or not."""
+    return _Scope(None, False)
+
+
+def mark_variables(
+    variables: NDArray | Sequence[NDArray],
+    gradients: NDArray | Sequence[NDArray],
+    grad_reqs: str | Sequence[str] = "write",
+) -> None:
+    """Make arrays variables whose gradients go to the given arrays."""
+    xs = [variables] if isinstance(variables, NDArray) else list(variables)
+    gs = [gradients] if isinstance(gradients, NDArray) else list(gradients)
+    reqs = [grad_reqs] * len(xs) if isinstance(grad_reqs, str) else list(grad_reqs)
+    if not len(xs) == len(gs) == len(reqs):
+        raise errors.MXNetValueError(
+            f"{len(xs)} variables, {len(gs)} gradients and {len(reqs)} grad_reqs: one each is "
+            "expected"
+        )
+    for x, g, req in zip(xs, gs, reqs, strict=True):
+        x._mark(g, req)
+
+
+def _heads(
+    heads: NDArray | Sequence[NDArray], head_grads: Any
+) -> tuple[list[Value], list[Value | None]]:
+    """Heads and their gradients as values, checked."""
+    if isinstance(heads, NDArray):
+        heads = [heads]
+        head_grads = None if head_grads is None else [head_grads]
+    if not isinstance(heads, (list, tuple)) or not all(isinstance(h, NDArray) for h in heads):
+        raise errors.MXNetTypeError(
+            f"an array or a list of arrays is differentiated, not {type(heads).__name__}"
+        )
+    if not heads:
+        raise errors.MXNetError(
+            "There are no inputs in computation graph that require gradients: the list of heads "
+            "is empty"
+        )
+    if isinstance(head_grads, NDArray) or head_grads is None:
+        head_grads = [head_grads] * len(heads) if head_grads is None else [head_grads]
+    if len(head_grads) != len(heads):
+        raise errors.MXNetAssertionError(
+            f"heads and head_grads must be lists of the same length: {len(heads)} vs. "
+            f"{len(head_grads)}"
+        )
+    vs = values(heads)
+    gs = [head_gradient(v, g) for v, g in zip(vs, head_grads, strict=True)]
+    return vs, gs
+
+
+def backward(
+    heads: NDArray | Sequence[NDArray],
+    head_grads: NDArray | Sequence[NDArray | None] | None = None,
+    retain_graph: bool = False,
+    train_mode: bool = True,
+) -> None:
+    """Differentiate the heads with respect to all variables behind them and store the gradients.
+
+    ``head_grads`` (one per head, ``None`` is ones) are the gradients of the final result with
+    respect to the heads. What was recorded is let go unless ``retain_graph``. Integers have no
+    gradient: such heads are left out. Raises ``MXNetError`` for a head that was not recorded.
+
+    >>> import mxjax as mx
+    >>> x = mx.np.array([3.0]); x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     y, z = x * 2, x * x
+    >>> mx.autograd.backward([y, z]); x.grad
+    array([8.])
+    """
+    vs, gs = _heads(heads, head_grads)
+    with _Scope(None, train_mode):
+        core.backward(vs, gs, retain=retain_graph)
+
+
+def grad(
+    heads: NDArray | Sequence[NDArray],
+    variables: NDArray | Sequence[NDArray],
+    head_grads: NDArray | Sequence[NDArray | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    train_mode: bool = True,
+) -> list[Any]:
+    """The gradients of the heads with respect to ``variables``: a list of new arrays, also for one
+    variable.
+
+    With ``create_graph=True`` they can be differentiated again, as often as wanted. ``x.grad``
+    stays as it is. Raises ``MXNetError`` for a variable without attach_grad, or one that the heads
+    do not depend on.
+
+    >>> import mxjax as mx
+    >>> x = mx.np.array([2.0]); x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     y = x * x * x
+    ...     (dy,) = mx.autograd.grad(y, x, create_graph=True)
+    >>> dy.backward(); x.grad
+    array([12.])
+    """
+    xs: list[NDArray] = [variables] if isinstance(variables, NDArray) else list(variables)
+    vs, gs = _heads(heads, head_grads)
+    for k, x in enumerate(xs, 1):
+        if x._var is None or x._var.req == "null":
+            raise errors.MXNetError(
+                f"Cannot differentiate with respect to the {k}-th variable because it does not "
+                "require gradient. "
+                "Call attach_grad() on it before it is used"
+            )
+    retain = create_graph if retain_graph is None else retain_graph
+    with _Scope(None, train_mode):
+        found = core.gradients(vs, gs, retain=retain, taped=create_graph)
+    out = []
+    for k, x in enumerate(xs, 1):
+        variable: Variable = x._var  # type: ignore[assignment]
+        g = found.get(variable.leaf)
+        if g is None:
+            raise errors.MXNetError(
+                f"Cannot differentiate with respect to the {k}-th variable because it is "
+                "unreachable from the "
+                "outputs: they were not computed from it inside autograd.record()"
+            )
+        out.append(type(x)._wrap(_own(g, x._value())))
+    return out
+
+
+def _own(g: Value, like: Value) -> Value:
+    """A gradient in the dtype of its variable, and no other array's value."""
+    if g.aval.dtype != like.aval.dtype:
+        return core.record1(cast(like.aval.dtype), g)
+    return g
+
+
+class Function:
+    """A differentiable function written in Python: define ``forward`` and ``backward``.
+
+    ``forward`` gets and returns arrays and is not recorded; ``backward`` gets the gradients of the
+    outputs (zeros for those nobody used) and returns those of the inputs, ``None`` for an input
+    without one. An instance is called once; an exception in ``backward`` arrives at the caller of
+    ``y.backward()`` as it is.
+
+    >>> import mxjax as mx
+    >>> class Double(mx.autograd.Function):
+    ...     def forward(self, x):
+    ...         return x * 2
+    ...     def backward(self, dy):
+    ...         return dy * 2
+    >>> x = mx.np.array([1.0]); x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     y = Double()(x)
+    >>> y.backward(); x.grad
+    array([2.])
+    """
+
+    # Of the class, for subclasses that do not call this class's __init__.
+    _saved: tuple[Any, ...] = ()
+    _used = False
+
+    def save_for_backward(self, *args: Any) -> None:
+        """Keep arrays for ``backward``, which finds them in ``saved_tensors``."""
+        self._saved = args
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What ``save_for_backward`` kept."""
+        return self._saved
+
+    def forward(self, *inputs: Any) -> Any:
+        """The function's value; to be defined."""
+        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
+
+    def backward(self, *output_grads: Any) -> Any:
+        """The inputs' gradients from the outputs' ones; to be defined."""
+        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define backward()")
+
+    def __call__(self, *inputs: NDArray) -> Any:
+        if self._used:
+            raise errors.MXNetAssertionError(
+                "Each Function instance can only be called once. Please create another instance."
+            )
+        self._used = True
+        recording = is_recording()
+        with pause(train_mode=is_training()):
+            made = self.forward(*inputs)
+        if not recording:
+            return made
+        single = isinstance(made, NDArray)
+        outs = [made] if single else list(made)
+        cls = type(outs[0])
+        # New values: what forward returned may be an input, whose history is another one.
+        with pause():
+            fresh = [o.copy() for o in outs]
+
+        def pull(given: list[Value | None]) -> list[Value | None]:
+            gs = [
+                cls._wrap(g) if g is not None else _zeros(o)
+                for g, o in zip(given, fresh, strict=True)
+            ]
+            with pause(train_mode=is_training()):
+                back = self.backward(*gs)
+            back = [back] if isinstance(back, NDArray) or back is None else list(back)
+            if len(back) != len(inputs):
+                raise errors.MXNetValueError(
+                    f"{type(self).__name__}.backward returned {len(back)} gradients for "
+                    f"{len(inputs)} inputs"
+                )
+            return [None if b is None else b._value() for b in back]
+
+        core.attach_python(values(inputs), values(fresh), pull)
+        return fresh[0] if single else fresh
+
+
+def _zeros(like: Any) -> Any:
+    with pause():
+        return like * 0

@@ -1,0 +1,96 @@
+"""The operators of MXNet 1.x on NDArray."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..array.classes import NDArray
+from ..array.creation import nd_array as array
+from ..array.creation import nd_empty as empty
+from ..array.creation import nd_from_dlpack as from_dlpack
+from ..array.creation import nd_from_jax as from_jax
+from ..array.creation import nd_from_numpy as from_numpy
+from ..array.creation import to_dlpack_for_read, to_dlpack_for_write
+from ..array.frontend import fill
+from ..core import wait_all as waitall
+
+
+def Custom(*data: Any, op_type: str, **kwargs: Any) -> Any:  # noqa: N802  (MXNet's name)
+    """Run a custom operator written in Python and registered with ``mx.operator.register``."""
+    from ..operator import custom
+
+    return custom(*data, op_type=op_type, **kwargs)
+
+
+def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
+    """One-hot rows of numbers, written into ``out``."""
+    out[:] = one_hot(indices, depth=out.shape[1])  # type: ignore[name-defined]  # noqa: F821
+    return out
+
+
+def histogram(a: NDArray, bins: Any = 10, range: Any = None) -> list[NDArray]:  # noqa: A002
+    """Counts of the numbers in bins, and the bins' edges."""
+    import numpy
+
+    edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
+    counts, found = numpy.histogram(a.asnumpy(), edges, range)
+    return [array(counts, dtype="int64"), array(found, dtype=a.dtype)]
+
+
+def cast_storage(data: NDArray, stype: str = "default") -> NDArray:
+    """The array in a storage type: arrays are dense here, whatever is asked for."""
+    return data.copy()
+
+
+def sample_multinomial(data: NDArray, shape: Any = (), get_prob: bool = False, dtype: Any = "int32") -> Any:
+    """Outcomes drawn from rows of probabilities (what MXNet 1.x calls so)."""
+    return sample_categorical(data, shape=shape, get_prob=get_prob, dtype=dtype)  # type: ignore[name-defined]  # noqa: F821
+
+
+def save(fname: str, data: Any) -> None:
+    """Write an array, a list of arrays or a dictionary of them to a file."""
+    from ..serialization import nd_save
+
+    nd_save(fname, data)
+
+
+def load(fname: str) -> Any:
+    """Read what :func:`save` wrote."""
+    from ..serialization import nd_load
+
+    return nd_load(fname)
+
+
+def load_frombuffer(buf: bytes) -> Any:
+    """Read the bytes of a file that :func:`save` wrote."""
+    from ..serialization import load_frombuffer as read
+
+    return read(buf)
+
+
+__all__ = [
+    "Custom",
+    "NDArray",
+    "array",
+    "cast_storage",
+    "contrib",
+    "empty",
+    "from_dlpack",
+    "from_jax",
+    "from_numpy",
+    "histogram",
+    "image",
+    "linalg",
+    "load",
+    "onehot_encode",
+    "load_frombuffer",
+    "random",
+    "sample_multinomial",
+    "save",
+    "to_dlpack_for_read",
+    "to_dlpack_for_write",
+    "waitall",
+    *fill(globals(), "nd", NDArray),
+]
+
+from . import contrib, image, linalg, random  # noqa: E402  (they use the functions above)

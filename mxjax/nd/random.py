@@ -1,0 +1,132 @@
+"""Random numbers as `mx.nd.random` has them: with array parameters a draw for each of their elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..array.classes import NDArray
+from ..array.frontend import fill
+from ..array.invoke import call
+from ..ops.table import TABLE
+from ..random import seed
+
+
+def _draw(
+    name: str, params: dict[str, Any], shape: Any, dtype: Any, ctx: Any, out: Any, kwargs: dict[str, Any]
+) -> Any:
+    device = ctx if ctx is not None else kwargs.get("device")
+    if any(isinstance(v, NDArray) for v in params.values()):
+        like = next(v for v in params.values() if isinstance(v, NDArray))
+        arrays = [v if isinstance(v, NDArray) else like * 0 + v for v in params.values()]
+        attrs = {"shape": shape or (), "dtype": dtype}
+        return call(TABLE[f"_sample_{name}"], NDArray, arrays, {**attrs, "out": out})
+    attrs = {**params, "shape": (1,) if shape is None else shape, "dtype": dtype}
+    if out is not None and shape is None:
+        attrs["shape"] = out.shape
+    return call(TABLE[f"_random_{name}"], NDArray, (), {**attrs, "device": device, "out": out})
+
+
+def uniform(
+    low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> NDArray:
+    """Uniform over [low, high); of shape (1,) unless ``shape`` is given."""
+    return _draw("uniform", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
+
+
+def normal(
+    loc: Any = 0, scale: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> NDArray:
+    """The normal distribution."""
+    return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, ctx, out, kwargs)
+
+
+def randn(*shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, ctx: Any = None, **kwargs: Any) -> NDArray:
+    """The normal distribution, with a shape given number by number."""
+    return _draw("normal", {"loc": loc, "scale": scale}, shape or None, dtype, ctx, None, kwargs)
+
+
+def gamma(
+    alpha: Any = 1, beta: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> NDArray:
+    """The gamma distribution with scale ``beta``."""
+    return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out, kwargs)
+
+
+def exponential(
+    scale: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> NDArray:
+    """The exponential distribution with mean ``scale``."""
+    return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, ctx, out, kwargs)
+
+
+def poisson(
+    lam: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> NDArray:
+    """The Poisson distribution."""
+    return _draw("poisson", {"lam": lam}, shape, dtype, ctx, out, kwargs)
+
+
+def binomial(
+    n: Any = 1, p: Any = 0.5, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> NDArray:
+    """The binomial distribution."""
+    return _draw("binomial", {"n": n, "p": p}, shape, dtype, ctx, out, kwargs)
+
+
+def negative_binomial(
+    k: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> NDArray:
+    """The negative binomial distribution."""
+    return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, ctx, out, kwargs)
+
+
+def generalized_negative_binomial(
+    mu: Any = 1, alpha: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> NDArray:
+    """The negative binomial distribution by mean and dispersion."""
+    return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, ctx, out, kwargs)
+
+
+def randint(
+    low: int, high: int, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> NDArray:
+    """Integers from ``low`` to below ``high``, int32."""
+    attrs = {"low": low, "high": high, "shape": (1,) if shape is None else shape, "dtype": dtype}
+    return call(TABLE["_random_randint"], NDArray, (), {**attrs, "device": ctx, "out": out})
+
+
+def shuffle(data: NDArray, **kwargs: Any) -> NDArray:
+    """The rows in random order."""
+    return call(TABLE["shuffle"], NDArray, (data,), kwargs)
+
+
+def multinomial(
+    n: Any = 1,
+    p: Any = None,
+    shape: Any = None,
+    dtype: Any = "float32",
+    ctx: Any = None,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """How often each outcome comes in ``n`` trials with probabilities ``p``."""
+    attrs = {"n": int(n if not isinstance(n, NDArray) else n.asscalar()), "size": shape}
+    return call(TABLE["random_multinomial"], NDArray, (p,), attrs).astype(dtype)
+
+
+__all__ = [
+    "binomial",
+    "exponential",
+    "gamma",
+    "generalized_negative_binomial",
+    "multinomial",
+    "negative_binomial",
+    "normal",
+    "poisson",
+    "randint",
+    "randn",
+    "seed",
+    "shuffle",
+    "uniform",
+    *fill(globals(), "nd.random", NDArray),
+]

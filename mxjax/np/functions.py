@@ -1,0 +1,263 @@
+"""Functions of mx.np that are more than a row: their arguments need sorting out, they read their input, or
+they give Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as _np
+
+from .. import errors
+from ..array.classes import ndarray
+from ..array.creation import array
+from ..array.invoke import call
+from ..array.ndarray import NDArray
+from ..array.protocol import default_dtype
+from ..ops.table import TABLE
+from .fallback import host, ours
+
+__all__ = [
+    "allclose",
+    "apply_along_axis",
+    "array_equal",
+    "array_equiv",
+    "bincount",
+    "choose",
+    "count_nonzero",
+    "einsum",
+    "fill_diagonal",
+    "full",
+    "linspace",
+    "may_share_memory",
+    "ndim",
+    "nonzero",
+    "piecewise",
+    "select",
+    "shape",
+    "shares_memory",
+    "size",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+    "unravel_index",
+    "where",
+]
+
+
+def _row(name: str, *args: Any, **kwargs: Any) -> Any:
+    return call(TABLE[name], ndarray, args, kwargs)
+
+
+def full(
+    shape: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "C",
+    device: Any = None,
+    out: Any = None,
+    ctx: Any = None,
+) -> ndarray:
+    """An array of one number: int64, float32 or bool as the number is, unless ``dtype`` is given.
+
+    >>> np.full((2,), 7)
+    array([7, 7], dtype=int64)
+    """
+    if isinstance(fill_value, NDArray):
+        made = fill_value if dtype is None else fill_value.astype(dtype)
+        return _row("broadcast_to", made, shape=shape, out=out)
+    if dtype is None and default_dtype[0].itemsize == 8 and isinstance(fill_value, float):
+        dtype = "float64"
+    return _row("full", shape=shape, fill_value=fill_value, dtype=dtype, device=device or ctx, out=out)
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    device: Any = None,
+    ctx: Any = None,
+) -> Any:
+    """``num`` evenly spaced numbers, float32 unless ``dtype`` is given; ``retstep`` adds the distance."""
+    if isinstance(start, NDArray) or isinstance(stop, NDArray):
+        start = start if isinstance(start, NDArray) else array(start)
+        stop = stop if isinstance(stop, NDArray) else array(stop)
+        made = _row("linspace_between", start, stop, num=num, endpoint=endpoint, dtype=dtype, axis=axis)
+    else:
+        where = device or ctx
+        made = _row("linspace", start=start, stop=stop, num=num, endpoint=endpoint, dtype=dtype, device=where)
+    if retstep:
+        return made, (stop - start) / max(num - 1 if endpoint else num, 1)
+    return made
+
+
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """x where the condition holds, y elsewhere; without them the indices where it holds."""
+    if x is None and y is None:
+        return nonzero(condition)
+    if x is None or y is None:
+        raise errors.MXNetValueError("where takes both x and y, or neither")
+    return _row("where", condition, x, y)
+
+
+def einsum(subscripts: str, *operands: Any, optimize: Any = False, out: Any = None, **kwargs: Any) -> ndarray:
+    """Einstein's summation: ``einsum('ij,jk->ik', a, b)``."""
+    if not isinstance(subscripts, str):
+        raise errors.MXNetTypeError(f"einsum takes its subscripts as a string first, got {type(subscripts)}")
+    return _row("einsum", *operands, subscripts=subscripts, out=out)
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: float = 0) -> ndarray:
+    """For each element the choice of the first condition that holds."""
+    if len(condlist) != len(choicelist):
+        raise errors.MXNetValueError(
+            f"select needs one choice for each condition, got {len(condlist)} and {len(choicelist)}"
+        )
+    return _row("select", *condlist, *choicelist, default=default)
+
+
+def choose(a: Any, choices: Sequence[Any], out: Any = None, mode: str = "raise") -> ndarray:
+    """choices[a[k]][k] for each k."""
+    return _row("choose_rows", a, *choices, mode=mode, out=out)
+
+
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
+    """Coordinates of flat indices, one array for each axis."""
+    made = _row("unravel_index", indices, shape=shape)
+    return tuple(made) if isinstance(made, list) else (made,)
+
+
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """How many elements are not zero: a Python int, or an array of them along an axis."""
+    made = _row("count_nonzero", a, axis=axis, keepdims=keepdims)
+    return made if axis is not None or keepdims else int(made.item())
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    """Write ``val`` to the diagonal of ``a``, in place."""
+    a[...] = _row("fill_diagonal", a, val, wrap=wrap)
+
+
+# ---------------------------------------------------------------- shapes that depend on the numbers
+
+
+def nonzero(a: Any) -> tuple[Any, ...]:
+    """The indices of the elements that are not zero, an int64 array for each axis."""
+    return tuple(ours(x) for x in _np.nonzero(_np.atleast_1d(host(a))))
+
+
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+) -> Any:
+    """The sorted distinct elements; if asked also where they are first, how they make the array, how many."""
+    given = host(ar)
+    made: Any = _np.unique(given, return_index, return_inverse, return_counts, axis)  # type: ignore[call-overload]
+    if return_inverse:
+        k = 1 + int(return_index)
+        made = (*made[:k], made[k].reshape(-1), *made[k + 1 :])
+    return ours(made)
+
+
+def unique_all(x: Any) -> tuple[Any, ...]:
+    """(values, first indices, inverse indices, counts)."""
+    return unique(x, True, True, True)
+
+
+def unique_inverse(x: Any) -> tuple[Any, ...]:
+    """(values, inverse indices)."""
+    return unique(x, return_inverse=True)
+
+
+def unique_counts(x: Any) -> tuple[Any, ...]:
+    """(values, counts)."""
+    return unique(x, return_counts=True)
+
+
+def unique_values(x: Any) -> Any:
+    """The sorted distinct elements."""
+    return unique(x)
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
+    """How often each number occurs, in the dtype of the numbers; with ``weights`` their sums."""
+    given, w = host(x), host(weights)
+    made = _np.bincount(given.astype("int64"), w, minlength)
+    return ours(made.astype(given.dtype if w is None else w.dtype))
+
+
+# ------------------------------------------------------------------------------- Python's values
+
+
+def shape(a: Any) -> tuple[int, ...]:
+    """The shape."""
+    return a.shape if hasattr(a, "shape") else _np.shape(a)
+
+
+def ndim(a: Any) -> int:
+    """The number of axes."""
+    return len(shape(a))
+
+
+def size(a: Any, axis: int | None = None) -> int:
+    """The number of elements, or the length of an axis."""
+    dims = shape(a)
+    return int(_np.prod(dims)) if axis is None else dims[axis]
+
+
+def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether all elements agree within ``atol + rtol * |b|``."""
+    return bool(_np.allclose(host(a), host(b), rtol, atol, equal_nan))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+    """Whether two arrays have the same shape and elements."""
+    return bool(_np.array_equal(host(a1), host(a2), equal_nan))
+
+
+def array_equiv(a1: Any, a2: Any) -> bool:
+    """Whether two arrays are equal once repeated to a common shape."""
+    return bool(_np.array_equiv(host(a1), host(a2)))
+
+
+def _root(x: Any) -> Any:
+    while isinstance(x, NDArray) and x._v is None:
+        x = x._base.base
+    return x
+
+
+def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
+    """Whether writing to one array could be seen in the other."""
+    return _root(a) is _root(b)
+
+
+shares_memory = may_share_memory
+
+
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """``func1d`` of each vector along an axis."""
+
+    def one(vector: Any) -> Any:
+        return host(func1d(array(vector, dtype=vector.dtype), *args, **kwargs))
+
+    return ours(_np.apply_along_axis(one, axis, host(arr)))
+
+
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    """A function given by pieces: where a condition holds, its function (or number) counts."""
+    conds = [c.astype("bool") for c in (condlist if isinstance(condlist, (list, tuple)) else [condlist])]
+    pieces = list(funclist)
+    values = [p(x, *args, **kw) if callable(p) else x * 0 + p for p in pieces]
+    out = values.pop() if len(pieces) == len(conds) + 1 else x * 0
+    for c, v in zip(conds, values, strict=True):
+        out = where(c, v, out)
+    return out

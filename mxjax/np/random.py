@@ -1,0 +1,73 @@
+"""Random numbers as `mx.np.random` has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as _np
+
+from ..array.classes import ndarray
+from ..array.creation import array
+from ..array.frontend import fill
+from ..array.invoke import call
+from ..array.ndarray import NDArray
+from ..ops.table import TABLE
+from ..random import seed
+
+__all__ = [
+    "choice",
+    "multinomial",
+    "permutation",
+    "rand",
+    "randn",
+    "seed",
+    "shuffle",
+    *fill(globals(), "np.random", ndarray),
+]
+
+
+def _row(name: str, *args: Any, **kwargs: Any) -> Any:
+    return call(TABLE[name], ndarray, args, kwargs)
+
+
+def rand(*size: int, **kwargs: Any) -> ndarray:
+    """Uniform numbers from 0 to 1 of a shape given number by number."""
+    return _row("uniform", 0.0, 1.0, size=size or None, **kwargs)
+
+
+def randn(*size: int, **kwargs: Any) -> ndarray:
+    """Standard normal numbers of a shape given number by number."""
+    return _row("normal", 0.0, 1.0, size=size or None, **kwargs)
+
+
+def _numbers(a: Any) -> Any:
+    """What is drawn from: an array, or the integers below a number."""
+    if isinstance(a, NDArray):
+        return a
+    if isinstance(a, (int, _np.integer)):
+        return array(_np.arange(a), dtype="int64")
+    return array(a)
+
+
+def choice(
+    a: Any, size: Any = None, replace: bool = True, p: Any = None, device: Any = None, out: Any = None, ctx: Any = None
+) -> ndarray:
+    """Elements drawn from a vector, or integers drawn from those below ``a``, with probabilities ``p``."""
+    p = p if p is None or isinstance(p, NDArray) else array(p)
+    return _row("random_choice", _numbers(a), p, size=size, replace=replace, device=device or ctx, out=out)
+
+
+def permutation(x: Any) -> ndarray:
+    """The rows of ``x`` (or the integers below it) in random order."""
+    return _row("random_permutation", _numbers(x))
+
+
+def shuffle(x: ndarray) -> None:
+    """Bring the rows of ``x`` into random order, in place."""
+    x[...] = _row("random_permutation", x)
+
+
+def multinomial(n: int, pvals: Any, size: Any = None, **kwargs: Any) -> ndarray:
+    """How often each outcome comes in ``n`` trials with probabilities ``pvals``, int64."""
+    pvals = pvals if isinstance(pvals, NDArray) else array(pvals)
+    return _row("random_multinomial", pvals, n=n, size=size, **kwargs)

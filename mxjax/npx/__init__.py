@@ -1,0 +1,116 @@
+"""Operators beyond NumPy's: neural networks, sequences, devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import errors
+from ..array.classes import ndarray
+from ..array.creation import from_dlpack, from_numpy, to_dlpack_for_read, to_dlpack_for_write
+from ..array.frontend import fill
+from ..array.invoke import call as _call
+from ..core import wait_all as waitall
+from ..device import Device, cpu, cpu_pinned, current_device, gpu, gpu_memory_info, num_gpus, tpu
+from ..np.functions import nonzero as _nonzero
+from ..ops.table import TABLE as _TABLE
+from ..util import (
+    is_np_array,
+    is_np_default_dtype,
+    is_np_shape,
+    reset_np,
+    set_np,
+    set_np_default_dtype,
+)
+from . import image, random
+from .control_flow import cond, foreach, while_loop
+
+
+def nonzero(a: Any) -> Any:
+    """The indices of the elements that are not zero, as rows of an int64 array."""
+    from ..np import stack
+
+    return stack(_nonzero(a), axis=1)
+
+
+def constraint_check(x: Any, msg: str = "Constraint violated.") -> Any:
+    """True if all elements hold; otherwise raises ValueError with ``msg``, at once."""
+    made = _call(_TABLE["constraint_check"], ndarray, (x,), {})
+    if not made.item():
+        raise errors.MXNetValueError(msg)
+    return made.astype("bool")
+
+
+def leaky_relu(
+    data: Any,
+    gamma: Any = None,
+    act_type: str = "leaky",
+    slope: float = 0.25,
+    lower_bound: float = 0.125,
+    upper_bound: float = 0.334,
+    **kwargs: Any,
+) -> Any:
+    """``leaky prelu rrelu elu selu gelu gelu_tanh``; rrelu draws its slopes in training."""
+    if act_type == "rrelu":
+        return _call(
+            _TABLE["_rrelu"], ndarray, (data,), {"lower_bound": lower_bound, "upper_bound": upper_bound, **kwargs}
+        )
+    attrs = {"act_type": act_type, **kwargs}
+    if act_type in ("leaky", "elu"):
+        attrs["slope"] = slope
+    return _call(_TABLE["leaky_relu"], ndarray, (data,) if gamma is None else (data, gamma), attrs)
+
+
+def save(file: str, arr: Any) -> None:
+    """Write arrays, a list of them or a dictionary of them to a file."""
+    from ..serialization import save as write
+
+    write(file, arr)
+
+
+def savez(file: str, *args: Any, **kwds: Any) -> None:
+    """Write arrays to a .npz file, under names or as arr_0, arr_1, ..."""
+    from ..serialization import savez as write
+
+    write(file, *args, **kwds)
+
+
+def load(file: str) -> Any:
+    """Read what :func:`save` or :func:`savez` wrote."""
+    from ..serialization import load as read
+
+    return read(file)
+
+
+__all__ = [
+    "Device",
+    "cond",
+    "constraint_check",
+    "cpu",
+    "cpu_pinned",
+    "current_device",
+    "foreach",
+    "from_dlpack",
+    "from_numpy",
+    "gpu",
+    "gpu_memory_info",
+    "image",
+    "is_np_array",
+    "is_np_default_dtype",
+    "is_np_shape",
+    "leaky_relu",
+    "load",
+    "nonzero",
+    "num_gpus",
+    "random",
+    "reset_np",
+    "save",
+    "savez",
+    "set_np",
+    "set_np_default_dtype",
+    "to_dlpack_for_read",
+    "to_dlpack_for_write",
+    "tpu",
+    "waitall",
+    "while_loop",
+    *fill(globals(), "npx", ndarray),
+]

@@ -1,0 +1,20 @@
+"""Random numbers as `mx.npx.random` has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..array.classes import ndarray
+from ..array.frontend import fill
+from ..random import seed
+
+
+def multinomial(n: int, p: Any, shape: Any = None, ctx: Any = None, dtype: Any = None) -> ndarray:
+    """How often each outcome comes in ``n`` trials with probabilities ``p``."""
+    from ..np.random import multinomial as draw
+
+    made = draw(n, p, size=shape, device=ctx)
+    return made if dtype is None else made.astype(dtype)
+
+
+__all__ = ["multinomial", "seed", *fill(globals(), "npx.random", ndarray)]

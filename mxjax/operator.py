@@ -1,0 +1,277 @@
+"""Operators written in Python: CustomOp, CustomOpProp, and the registry behind ``nd.Custom``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import autograd, core, errors
+from .array.classes import ndarray
+from .array.invoke import wrap
+from .array.ndarray import NDArray, values
+from .core import Value
+from .core.callback import guarded
+from .core.scheduler import ReadWhileRecording
+from .core.state import local, observers
+
+__all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
+
+
+class CustomOp:
+    """The computation of a custom operator: define ``forward`` and, to train through it, ``backward``."""
+
+    def forward(
+        self,
+        is_train: bool,
+        req: Sequence[str],
+        in_data: Sequence[Any],
+        out_data: Sequence[Any],
+        aux: Sequence[Any],
+    ) -> None:
+        """Compute the outputs from ``in_data`` and store them with :meth:`assign`."""
+        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
+
+    def backward(
+        self,
+        req: Sequence[str],
+        out_grad: Sequence[Any],
+        in_data: Sequence[Any],
+        out_data: Sequence[Any],
+        in_grad: Sequence[Any],
+        aux: Sequence[Any],
+    ) -> None:
+        """Compute the inputs' gradients from the outputs' and store them with :meth:`assign`."""
+        raise errors.MXNetNotImplementedError(
+            f"{type(self).__name__} does not define backward(), which training through it needs"
+        )
+
+    def assign(self, dst: Any, req: str, src: Any) -> None:
+        """Store ``src`` in ``dst`` as ``req`` says: write, inplace, add or null."""
+        if req == "null":
+            return
+        if req not in ("write", "inplace", "add"):
+            raise errors.MXNetValueError(f"req={req!r}: one of 'null', 'write', 'inplace', 'add' is expected")
+        if req == "add":
+            dst[:] = dst + src
+        else:
+            dst[:] = src
+
+
+class CustomOpProp:
+    """What is known about a custom operator before it runs: arguments, shapes, dtypes.
+
+    Arguments of ``nd.Custom`` reach ``__init__`` as strings.
+    """
+
+    def __init__(self, need_top_grad: bool = True):
+        self.need_top_grad_ = need_top_grad
+
+    def infer_shape(self, in_shape: list[list[int]]) -> tuple[Any, ...]:
+        """(input shapes, output shapes, auxiliary shapes); the first input's shape for all by default."""
+        return in_shape, (in_shape[0],) * len(self.list_outputs()), ()
+
+    def infer_type(self, in_type: list[Any]) -> tuple[Any, ...]:
+        """(input dtypes, output dtypes, auxiliary dtypes); the first input's dtype for all by default."""
+        return (
+            in_type,
+            [in_type[0]] * len(self.list_outputs()),
+            [in_type[0]] * len(self.list_auxiliary_states()),
+        )
+
+    def list_arguments(self) -> list[str]:
+        """Names of the inputs."""
+        return ["data"]
+
+    def list_outputs(self) -> list[str]:
+        """Names of the outputs."""
+        return ["output"]
+
+    def list_auxiliary_states(self) -> list[str]:
+        """Names of the auxiliary arrays."""
+        return []
+
+    def declare_backward_dependency(
+        self, out_grad: Sequence[int], in_data: Sequence[int], out_data: Sequence[int]
+    ) -> list[int]:
+        """Which arrays ``backward`` uses; only a hint here, unused ones are never computed."""
+        return [*(out_grad if self.need_top_grad_ else []), *in_data, *out_data]
+
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> CustomOp:
+        """The operator itself; to be defined."""
+        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define create_operator()")
+
+
+_registry: dict[str, type[CustomOpProp]] = {}
+
+
+def register(reg_name: str) -> Callable[[type[CustomOpProp]], type[CustomOpProp]]:
+    """Register a CustomOpProp under the ``op_type`` that ``nd.Custom`` takes.
+
+    >>> import mxjax as mx
+    >>> class Double(mx.operator.CustomOp):
+    ...     def forward(self, is_train, req, in_data, out_data, aux):
+    ...         self.assign(out_data[0], req[0], in_data[0] * 2)
+    ...     def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+    ...         self.assign(in_grad[0], req[0], out_grad[0] * 2)
+    >>> @mx.operator.register("double")
+    ... class DoubleProp(mx.operator.CustomOpProp):
+    ...     def create_operator(self, ctx, shapes, dtypes):
+    ...         return Double()
+    >>> mx.nd.Custom(mx.np.ones(2), op_type="double")
+    array([2., 2.])
+    """
+
+    def enter(prop: type[CustomOpProp]) -> type[CustomOpProp]:
+        if not (isinstance(prop, type) and issubclass(prop, CustomOpProp)):
+            raise errors.MXNetTypeError(f"register takes a subclass of CustomOpProp, got {prop!r}")
+        _registry[reg_name] = prop
+        return prop
+
+    return enter
+
+
+def get_all_registered_operators() -> list[str]:
+    """The names of all registered custom operators."""
+    return sorted(_registry)
+
+
+class _Instance:
+    """One call's operator with its shapes."""
+
+    def __init__(self, op_type: str, inputs: Sequence[NDArray], kwargs: dict[str, Any]):
+        cls: Any = _registry.get(op_type)
+        if cls is None:
+            raise errors.MXNetError(
+                f"Cannot find custom operator {op_type}{errors.did_you_mean(op_type, _registry)}; registered are "
+                f"{get_all_registered_operators()}. Register it with @mx.operator.register({op_type!r})"
+            )
+        self.name = op_type
+        self.prop = prop = cls(**{k: str(v) for k, v in kwargs.items()})
+        arguments, auxiliary = prop.list_arguments(), prop.list_auxiliary_states()
+        wanted = len(arguments) + len(auxiliary)
+        if len(inputs) != wanted:
+            raise errors.MXNetError(
+                f"custom operator {op_type} takes {wanted} arrays ({', '.join([*arguments, *auxiliary])}), "
+                f"got {len(inputs)}"
+            )
+        self.n_in = len(arguments)
+        shapes = [list(x.shape) for x in inputs[: self.n_in]]
+        dtypes = [np.dtype(x.dtype).type for x in inputs[: self.n_in]]
+        self.out_shapes = [tuple(s) for s in prop.infer_shape(shapes)[1]]
+        self.out_dtypes = [np.dtype(t) for t in prop.infer_type(dtypes)[1]]
+        self.op = prop.create_operator(inputs[0].device, shapes, dtypes)
+        self.cls = type(inputs[0])
+
+    def forward(self, ins: list[Any], aux: list[Any]) -> list[Any]:
+        outs = self._blank(self.out_shapes, self.out_dtypes, ins[0])
+        with autograd.pause(train_mode=local.st.training), _watched(self.name):
+            self.op.forward(local.st.training, ["write"] * len(outs), ins, outs, aux)
+        return outs
+
+    def backward(self, grads: list[Any], ins: list[Any], outs: list[Any], aux: list[Any]) -> list[Any]:
+        made = self._blank([x.shape for x in ins], [x.dtype for x in ins], ins[0])
+        with autograd.pause(train_mode=True), _watched("_backward_" + self.name):
+            self.op.backward(["write"] * len(made), grads, ins, outs, made, aux)
+        return made
+
+    def _blank(self, shapes: Sequence[Any], dtypes: Sequence[Any], like: Any) -> list[Any]:
+        with like.device:
+            return [wrap(self.cls, _zeros(s, t)) for s, t in zip(shapes, dtypes, strict=True)]
+
+
+def _zeros(shape: tuple[int, ...], dtype: Any) -> Value:
+    call = core.bind("zeros", jnp.zeros, (("shape", tuple(shape)), ("dtype", np.dtype(dtype).name)))
+    return core.record_on(core.default_device(), call)[0]
+
+
+@contextmanager
+def _watched(name: str) -> Iterator[None]:
+    """Tells the observers that Python code of a custom operator runs."""
+    start = time.time_ns() if observers else 0
+    try:
+        yield
+    finally:
+        for o in observers if start else ():
+            o.on_python(name, start, time.time_ns())
+
+
+def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
+    """Run a registered custom operator: ``nd.Custom(x, y, op_type="name", option=1)``.
+
+    Its Python code runs at once, on arrays whose own calls are recorded like any others, so an error in it is
+    raised at this line. Raises ``MXNetError`` for an unknown ``op_type``.
+    """
+    kwargs.pop("name", None)
+    inputs = [x if isinstance(x, NDArray) else ndarray(core.concrete(x, shared=True)) for x in data]
+    one = _Instance(op_type, inputs, kwargs)
+    ins = [one.cls._wrap(x._value()) for x in inputs[: one.n_in]]
+    aux = list(inputs[one.n_in :])
+    if core.is_recording():
+        try:
+            outs = one.forward(ins, aux)
+        except ReadWhileRecording:
+            outs = _by_callback(one, ins)
+            return outs[0] if len(outs) == 1 else outs
+    else:
+        outs = one.forward(ins, aux)
+    taped = [one.cls._wrap(v) for v in values(outs)]
+    if core.is_recording() or autograd.is_recording():
+        _tape(one, inputs[: one.n_in], ins, taped, aux)
+    return taped[0] if len(taped) == 1 else taped
+
+
+def _tape(one: _Instance, inputs: Any, ins: list[Any], outs: list[Any], aux: list[Any]) -> None:
+    plain = [one.cls._wrap(v) for v in values(outs)]
+
+    def pull(given: list[Value | None]) -> list[Value | None]:
+        with autograd.pause():
+            grads = [o * 0 if g is None else one.cls._wrap(g) for g, o in zip(given, plain, strict=True)]
+        return list(values(one.backward(grads, ins, plain, aux)))
+
+    core.attach_python(values(inputs), values(outs), pull)
+
+
+def _by_callback(one: _Instance, ins: list[Any]) -> list[Any]:
+    """Inside a hybridized block, Python code that looks at numbers runs as a callback of the program."""
+    shapes = [jax.ShapeDtypeStruct(s, t) for s, t in zip(one.out_shapes, one.out_dtypes, strict=True)]
+    grad_shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in ins]
+    n = len(ins)
+    training = local.st.training
+
+    def arrays(host: Sequence[Any]) -> list[Any]:
+        return [one.cls._wrap(core.concrete(jax.numpy.asarray(h), shared=True)) for h in host]
+
+    @guarded
+    def forward(*host: Any) -> tuple[Any, ...]:
+        scope = autograd.train_mode() if training else autograd.predict_mode()
+        with scope:
+            return tuple(o.asnumpy() for o in one.forward(arrays(host), []))
+
+    @guarded
+    def backward(*host: Any) -> tuple[Any, ...]:
+        given = arrays(host)
+        m = len(shapes)
+        grads = one.backward(given[n + m :], given[:n], given[n : n + m], [])
+        return tuple(g.asnumpy() for g in grads)
+
+    @jax.custom_vjp
+    def run(*xs: Any) -> tuple[Any, ...]:
+        return tuple(jax.pure_callback(forward, tuple(shapes), *xs))
+
+    def run_fwd(*xs: Any) -> Any:
+        out = run(*xs)
+        return out, (xs, out)
+
+    def run_bwd(saved: Any, grads: Any) -> Any:
+        xs, out = saved
+        return tuple(jax.pure_callback(backward, tuple(grad_shapes), *xs, *out, *grads))
+
+    run.defvjp(run_fwd, run_bwd)
+    call = core.bind(one.name, run, effect=True)
+    return [one.cls._wrap(v) for v in core.record(call, values(ins))]

@@ -1,0 +1,23 @@
+"""The operator table, in files by topic."""
+
+from __future__ import annotations
+
+from . import activation as activation
+from . import contrib as contrib
+from . import creation as creation
+from . import elementwise as elementwise
+from . import image as image
+from . import indexing as indexing
+from . import linalg as linalg
+from . import loss as loss
+from . import nn as nn
+from . import optimizer as optimizer
+from . import random as random
+from . import reduction as reduction
+from . import rnn as rnn
+from . import sequence as sequence
+from . import shape as shape
+from . import sorting as sorting
+from .table import FRONT_ENDS, TABLE, Op, binary, op, unary
+
+__all__ = ["FRONT_ENDS", "TABLE", "Op", "binary", "op", "unary"]

@@ -1,0 +1,296 @@
+"""Activations and the softmax family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .samples import Given, b, case, f, i
+from .table import op, unary
+
+
+def _refuse_bool(fn: Any, name: str) -> Any:
+    def checked(x: Any) -> Any:
+        if x.dtype == bool:
+            raise TypeError(f"{name} is not defined for bool arrays; convert them: x.astype('float32')")
+        return fn(x)
+
+    return checked
+
+
+def _as_float(fn: Any, name: str) -> Any:
+    """Computed in floating point and given back in the array's own dtype, integers too."""
+
+    def kept(x: Any) -> Any:
+        if jnp.issubdtype(x.dtype, jnp.floating):
+            return fn(x)
+        return fn(x.astype("float32")).astype(x.dtype)
+
+    return _refuse_bool(kept, name)
+
+
+def softrelu(x: Any) -> Any:
+    return jnp.logaddexp(x, jnp.zeros((), x.dtype))
+
+
+def mish(x: Any) -> Any:
+    return x * jnp.tanh(softrelu(x))
+
+
+def softsign(x: Any) -> Any:
+    return x / (1 + jnp.abs(x))
+
+
+def _gelu(x: Any) -> Any:
+    return jax.nn.gelu(x, approximate=False)
+
+
+unary("relu", _refuse_bool(jax.nn.relu, "relu"), np=None, npx="relu")
+unary("sigmoid", _as_float(jax.nn.sigmoid, "sigmoid"), np=None, npx="sigmoid")
+unary("softsign", _as_float(softsign, "softsign"), np=None, npx="softsign")
+unary("log_sigmoid", _as_float(jax.nn.log_sigmoid, "log_sigmoid"), np=None)
+unary("mish", _as_float(mish, "mish"), np=None)
+unary("erf", _as_float(jax.scipy.special.erf, "erf"), np=None, npx="erf")
+unary("erfinv", _as_float(jax.scipy.special.erfinv, "erfinv"), np=None, npx="erfinv", domain=(-0.9, 0.9))
+unary("gammaln", _as_float(jax.scipy.special.gammaln, "gammaln"), np=None, npx="gammaln", domain=(0.3, 3))
+unary("digamma", _as_float(jax.scipy.special.digamma, "digamma"), np=None, npx="digamma", domain=(0.3, 3))
+
+
+def _gamma(x: Any) -> Any:
+    return jnp.exp(jax.scipy.special.gammaln(x)) * jax.scipy.special.gammasgn(x)
+
+
+unary("gamma", _as_float(_gamma, "gamma"), np=None, npx="gamma", domain=(0.3, 3))
+
+_ACTIVATIONS = {
+    "relu": jax.nn.relu,
+    "sigmoid": jax.nn.sigmoid,
+    "log_sigmoid": jax.nn.log_sigmoid,
+    "mish": mish,
+    "tanh": jnp.tanh,
+    "softrelu": softrelu,
+    "softsign": softsign,
+}
+
+
+@op(
+    npx="activation",
+    nd="Activation",
+    display="Activation",
+    samples=[case(f(3, 4), act_type=t) for t in _ACTIVATIONS],
+)
+def activation(data: Any, *, act_type: str = "relu") -> Any:
+    """Element-wise ``relu sigmoid log_sigmoid mish tanh softrelu softsign``."""
+    fn = _ACTIVATIONS.get(act_type)
+    if fn is None:
+        raise ValueError(f"unknown activation type {act_type}: {', '.join(_ACTIVATIONS)} exist")
+    return fn(data)
+
+
+_LEAKY = ("leaky", "prelu", "rrelu", "elu", "selu", "gelu", "gelu_erf", "gelu_tanh")
+
+
+@op(
+    npx="leaky_relu",
+    nd="LeakyReLU",
+    display="LeakyReLU",
+    samples=[
+        *(case(f(3, 4), act_type=t) for t in ("leaky", "elu", "selu", "gelu", "gelu_tanh")),
+        case(f(3, 4, 2), f(4), act_type="prelu"),
+    ],
+)
+def leaky_relu(
+    data: Any,
+    gamma: Any = None,
+    *,
+    act_type: str = "leaky",
+    slope: float = 0.25,
+    lower_bound: float = 0.125,
+    upper_bound: float = 0.334,
+) -> Any:
+    """``leaky prelu rrelu elu selu gelu gelu_tanh``: what they make of negative numbers differs.
+
+    prelu's slopes ``gamma`` are one number, or one for each channel (axis 1).
+    """
+    x = data
+    if act_type == "prelu":
+        if gamma.size != 1 and x.ndim > 1 and gamma.ndim == 1:
+            gamma = gamma.reshape(-1, *(1,) * (x.ndim - 2))
+        return jnp.where(x > 0, x, gamma.astype(x.dtype) * x)
+    if act_type == "rrelu":  # outside training the slope is the mean one
+        slope = (lower_bound + upper_bound) / 2
+    if act_type in ("leaky", "rrelu"):
+        return jnp.where(x > 0, x, np.asarray(slope, x.dtype) * x)
+    if act_type == "elu":
+        return jnp.where(x > 0, x, np.asarray(slope, x.dtype) * jnp.expm1(jnp.minimum(x, 0)))
+    if act_type == "selu":
+        return jax.nn.selu(x)
+    if act_type in ("gelu", "gelu_erf"):
+        return _gelu(x)
+    if act_type == "gelu_tanh":
+        return jax.nn.gelu(x, approximate=True)
+    raise ValueError(f"unknown act_type {act_type}: {', '.join(_LEAKY)} exist")
+
+
+@op("_rrelu", npx="_rrelu", keyed=True, modal=True, samples=[case(f(3, 4))])
+def rrelu(
+    key: Any,
+    data: Any,
+    *,
+    lower_bound: float = 0.125,
+    upper_bound: float = 0.334,
+    is_train: bool = False,
+) -> Any:
+    """Leaky relu whose slopes are drawn in training."""
+    if not is_train:
+        return leaky_relu(data, act_type="rrelu", lower_bound=lower_bound, upper_bound=upper_bound)
+    slope = jax.random.uniform(key, data.shape, data.dtype, lower_bound, upper_bound)
+    return jnp.where(data > 0, data, slope * data)
+
+
+@op(
+    npx="smooth_l1",
+    nd="smooth_l1",
+    samples=[case(f(3, 4), scalar=1.0), case(f(3, 4), scalar=2.0)],
+)
+def smooth_l1(data: Any, *, scalar: float = 1.0) -> Any:
+    """(scalar * x)^2 / 2 where |x| < 1 / scalar^2, |x| - 0.5 / scalar^2 elsewhere."""
+    s2 = np.asarray(scalar, data.dtype) ** 2
+    near = jnp.abs(data) < 1 / s2
+    return jnp.where(near, jnp.square(data) * s2 / 2, jnp.abs(data) - np.asarray(0.5, data.dtype) / s2)
+
+
+@op(nd="hard_sigmoid", samples=[case(f(3, 4))])
+def hard_sigmoid(data: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
+    """clip(alpha * x + beta, 0, 1)."""
+    return jnp.clip(np.asarray(alpha, data.dtype) * data + np.asarray(beta, data.dtype), 0, 1)
+
+
+# -------------------------------------------------------------------------------------- softmax
+
+
+def _floats(data: Any, name: str) -> None:
+    if not jnp.issubdtype(data.dtype, jnp.floating):
+        raise TypeError(f"{name} takes floating-point arrays, got {data.dtype}: x.astype('float32')")
+
+
+def _scaled(data: Any, temperature: Any, dtype: Any) -> Any:
+    if dtype is not None:
+        data = data.astype(dtype)
+    return data if temperature in (None, 1.0) else data / np.asarray(temperature, data.dtype)
+
+
+def _within(data: Any, length: Any, axis: int) -> Any:
+    """Which elements lie within the lengths along an axis."""
+    at = lax.broadcasted_iota("int32", data.shape, axis % data.ndim)
+    return at < jnp.expand_dims(length, axis % data.ndim).astype("int32")
+
+
+_SOFTMAX = [
+    case(f(3, 4)),
+    case(f(2, 3, 4), axis=1, temperature=2.0),
+    case(f(3, 4), i(3, low=1, high=5), use_length=True),
+]
+
+
+@op(
+    npx="softmax",
+    nd="softmax",
+    display="softmax",
+    samples=_SOFTMAX,
+)
+def softmax(
+    data: Any,
+    length: Any = None,
+    *,
+    axis: int = -1,
+    temperature: float | None = None,
+    use_length: bool = False,
+    dtype: Any = None,
+) -> Any:
+    """exp(x / temperature) over its sum along an axis; beyond ``length`` it is 0."""
+    _floats(data, "softmax")
+    x = _scaled(data, temperature, dtype)
+    if length is None or not use_length:
+        return jax.nn.softmax(x, axis)
+    return jax.nn.softmax(x, axis, where=_within(x, length, axis))
+
+
+@op(npx="log_softmax", display="log_softmax", samples=[_SOFTMAX[0], _SOFTMAX[1]])
+def log_softmax(
+    data: Any,
+    *,
+    axis: int = -1,
+    length: Any = None,
+    temperature: float | None = None,
+    use_length: bool = False,
+    dtype: Any = None,
+) -> Any:
+    """The logarithm of softmax, computed without overflow."""
+    _floats(data, "log_softmax")
+    return jax.nn.log_softmax(_scaled(data, temperature, dtype), axis)
+
+
+@op("log_softmax@nd", nd="log_softmax", display="log_softmax", samples=[_SOFTMAX[0]])
+def log_softmax_nd(
+    data: Any, *, axis: int = -1, temperature: float | None = None, dtype: Any = None, use_length: bool = False
+) -> Any:
+    """The logarithm of softmax, computed without overflow."""
+    return log_softmax(data, axis=axis, temperature=temperature, dtype=dtype)
+
+
+@op(nd="softmin", samples=[case(f(3, 4))])
+def softmin(
+    data: Any, *, axis: int = -1, temperature: float | None = None, dtype: Any = None, use_length: bool = False
+) -> Any:
+    """softmax(-x)."""
+    return jax.nn.softmax(-_scaled(data, temperature, dtype), axis)
+
+
+_MASKED = [case(f(3, 4), b(3, 4)), case(f(3, 4), b(3, 4), temperature=2.0)]
+
+
+@op(npx="masked_softmax", nd="masked_softmax", samples=_MASKED)
+def masked_softmax(
+    data: Any, mask: Any, *, axis: int = -1, temperature: float | None = 1.0, normalize: bool | None = True
+) -> Any:
+    """softmax of the elements where mask is true; 0 elsewhere."""
+    kept = mask.astype(bool)
+    x = jnp.where(kept, _scaled(data, temperature, None), -jnp.inf)
+    top = lax.stop_gradient(jnp.max(x, axis, keepdims=True))
+    e = jnp.where(kept, jnp.exp(x - jnp.where(jnp.isfinite(top), top, 0)), 0)
+    total = e.sum(axis, keepdims=True)
+    return e / jnp.where(total == 0, 1, total)
+
+
+@op(npx="masked_log_softmax", nd="masked_log_softmax", samples=[case(f(3, 4), Given([[1, 0, 1, 1]], "bool"))],
+    smooth=False)  # fmt: skip
+def masked_log_softmax(
+    data: Any, mask: Any, *, axis: int = -1, temperature: float | None = 1.0, normalize: bool | None = True
+) -> Any:
+    """log_softmax of the elements where mask is true; -inf elsewhere."""
+    kept = mask.astype(bool)
+    x = jnp.where(kept, _scaled(data, temperature, None), -jnp.inf)
+    top = lax.stop_gradient(jnp.max(x, axis, keepdims=True))
+    top = jnp.where(jnp.isfinite(top), top, 0)
+    e = jnp.where(kept, jnp.exp(jnp.where(kept, x, 0) - top), 0)
+    return jnp.where(kept, x - top - jnp.log(e.sum(axis, keepdims=True)), -jnp.inf)
+
+
+@op(nd="SoftmaxActivation", display="SoftmaxActivation", samples=[case(f(3, 4)), case(f(2, 3, 4), mode="channel")])
+def softmax_activation(data: Any, *, mode: str = "instance") -> Any:
+    """softmax over everything but axis 0 (``instance``), or over axis 1 (``channel``)."""
+    if mode == "channel":
+        return jax.nn.softmax(data, 1)
+    return jax.nn.softmax(data.reshape(data.shape[0], -1), -1).reshape(data.shape)
+
+
+@op(nd="softmax_cross_entropy", samples=[case(f(3, 4), Given([0, 3, 1]))])
+def softmax_cross_entropy(data: Any, label: Any) -> Any:
+    """The sum over rows of -log softmax(data)[label], shape (1,)."""
+    at = label.astype("int32")[:, None]
+    return -jnp.take_along_axis(jax.nn.log_softmax(data), at, 1).sum().reshape(1)

@@ -1,0 +1,420 @@
+"""Operators of detection and segmentation networks: resizing, boxes, regions of interest, sampling grids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .samples import Given, case, f
+from .table import op
+
+_FLAT = dict(smooth=False)
+
+
+def _resizer(size: int, new: int, align: bool) -> np.ndarray:
+    """The (new, size) matrix of linear interpolation."""
+    if new == size:
+        return np.eye(size)
+    if align:
+        at = np.arange(new) * ((size - 1) / (new - 1) if new > 1 else 0.0)
+    else:
+        at = np.maximum((np.arange(new) + 0.5) * size / new - 0.5, 0)
+    low = np.minimum(at.astype(int), size - 1)
+    share = at - low
+    weights = np.zeros((new, size))
+    weights[np.arange(new), low] += 1 - share
+    weights[np.arange(new), np.minimum(low + 1, size - 1)] += share
+    return weights
+
+
+@op(
+    nd_contrib="BilinearResize2D",
+    samples=[
+        case(f(1, 2, 4, 5), height=7, width=3),
+        case(f(1, 2, 4, 5), scale_height=2.0, scale_width=2.0, align_corners=False),
+        case(f(1, 2, 4, 5), f(1, 2, 6, 3), mode="like"),
+    ],
+)
+def bilinear_resize(
+    data: Any,
+    like: Any = None,
+    *,
+    height: int = 1,
+    width: int = 1,
+    scale_height: float | None = None,
+    scale_width: float | None = None,
+    mode: str = "size",
+    align_corners: bool = True,
+) -> Any:
+    """Images (N, C, H, W) in another size by bilinear interpolation.
+
+    ``mode``: ``size`` (height and width, or factors), ``odd_scale`` (factors), ``like`` (the size of the second
+    array), ``to_even_down to_even_up to_odd_down to_odd_up``.
+    """
+    h, w = data.shape[2:]
+    if mode == "like":
+        new = like.shape[2:]
+    elif mode == "size" and scale_height is None and scale_width is None:
+        new = (height, width)
+    elif mode == "size":
+        new = (int(h * (scale_height or 1)), int(w * (scale_width or 1)))
+    elif mode == "odd_scale":
+        new = tuple(int(n * s) if n % 2 == 0 else int((n - 1) * s) + 1 for n, s in ((h, scale_height), (w, scale_width)))
+    elif mode.startswith("to_"):
+        odd, step = int("odd" in mode), -1 if mode.endswith("down") else 1
+        new = tuple(n if n % 2 == odd else n + step for n in (h, w))
+    else:
+        raise ValueError(f"unknown mode {mode}: size, odd_scale, like and to_even_down ... exist")
+    rows = _resizer(h, int(new[0]), align_corners).astype(data.dtype)
+    columns = _resizer(w, int(new[1]), align_corners).astype(data.dtype)
+    return jnp.einsum("nchw,yh,xw->ncyx", data, rows, columns)
+
+
+# ---------------------------------------------------------------------------------------- boxes
+
+
+def _corners(boxes: Any, form: str) -> tuple[Any, Any, Any, Any]:
+    a, b, c, d = (boxes[..., k] for k in range(4))
+    if form == "corner":
+        return a, b, c, d
+    if form == "center":
+        return a - c / 2, b - d / 2, a + c / 2, b + d / 2
+    raise ValueError(f"unknown box format {form}: corner and center exist")
+
+
+def _iou(a: Any, b: Any, form: str) -> Any:
+    """Intersection over union of all pairs: (..., 4) and (..., 4) give both leading shapes."""
+    l1, t1, r1, b1 = (x.reshape(x.shape + (1,) * (b.ndim - 1)) for x in _corners(a, form))
+    l2, t2, r2, b2 = _corners(b, form)
+    width = jnp.maximum(jnp.minimum(r1, r2) - jnp.maximum(l1, l2), 0)
+    height = jnp.maximum(jnp.minimum(b1, b2) - jnp.maximum(t1, t2), 0)
+    both = width * height
+    area = jnp.maximum(r1 - l1, 0) * jnp.maximum(b1 - t1, 0) + jnp.maximum(r2 - l2, 0) * jnp.maximum(b2 - t2, 0)
+    union = area - both
+    return jnp.where(union > 0, both / jnp.where(union > 0, union, 1), 0)
+
+
+_BOXES = Given([[0.1, 0.1, 0.5, 0.6], [0.2, 0.2, 0.6, 0.7], [0.7, 0.7, 0.9, 0.9]])
+
+
+@op(npx="box_iou", nd_contrib="box_iou", samples=[case(_BOXES, _BOXES)], **_FLAT)
+def box_iou(lhs: Any, rhs: Any, *, format: str = "corner") -> Any:  # noqa: A002  (MXNet's name)
+    """Intersection over union of all pairs of boxes."""
+    return _iou(lhs, rhs, format)
+
+
+_NMS = Given([[[0, 0.9, 0.1, 0.1, 0.5, 0.6], [0, 0.8, 0.12, 0.1, 0.5, 0.6], [1, 0.7, 0.7, 0.7, 0.9, 0.9]]])
+
+
+@op(
+    npx="box_nms",
+    nd_contrib=("box_nms", "box_non_maximum_suppression"),
+    samples=[case(_NMS), case(_NMS, id_index=0, overlap_thresh=0.3)],
+    **_FLAT,
+)
+def box_nms(
+    data: Any,
+    *,
+    overlap_thresh: float = 0.5,
+    valid_thresh: float = 0.0,
+    topk: int = -1,
+    coord_start: int = 2,
+    score_index: int = 1,
+    id_index: int = -1,
+    background_id: int = -1,
+    force_suppress: bool = False,
+    in_format: str = "corner",
+    out_format: str = "corner",
+) -> Any:
+    """Boxes (..., N, K) by falling score, those that a better one of their class overlaps at the end as -1."""
+    flat = data.reshape(-1, *data.shape[-2:])
+
+    def one(rows: Any) -> Any:
+        score = rows[:, score_index]
+        valid = score > valid_thresh
+        if id_index >= 0 and background_id >= 0:
+            valid &= rows[:, id_index] != background_id
+        order = jnp.argsort(jnp.where(valid, -score, jnp.inf))
+        rows, valid = rows[order], valid[order]
+        n = rows.shape[0]
+        if topk > 0:
+            valid &= jnp.arange(n) < topk
+        boxes = rows[:, coord_start : coord_start + 4]
+        near = _iou(boxes, boxes, in_format) > overlap_thresh
+        if id_index >= 0 and not force_suppress:
+            near &= rows[:, id_index][:, None] == rows[:, id_index][None]
+
+        def step(k: Any, keep: Any) -> Any:
+            return keep & ~(near[k] & keep[k] & (jnp.arange(n) > k))
+
+        keep = lax.fori_loop(0, n, step, valid)
+        if in_format != out_format:
+            rows = rows.at[:, coord_start : coord_start + 4].set(_convert(boxes, in_format))
+        rows = jnp.where(keep[:, None], rows, -1)
+        return rows[jnp.argsort(~keep, stable=True)]
+
+    return jax.vmap(one)(flat).reshape(data.shape)
+
+
+def _convert(boxes: Any, form: str) -> Any:
+    """Corner boxes as center ones, or the other way round."""
+    if form == "center":
+        return jnp.stack(_corners(boxes, form), -1)
+    left, top, right, bottom = _corners(boxes, form)
+    return jnp.stack([(left + right) / 2, (top + bottom) / 2, right - left, bottom - top], -1)
+
+
+def _center(boxes: Any, form: str) -> tuple[Any, ...]:
+    made = boxes if form == "center" else _convert(boxes, "corner")
+    return tuple(made[..., k] for k in range(4))
+
+
+@op(npx="box_decode", nd_contrib="box_decode", samples=[case(f(2, 3, 4), Given([[[0.1, 0.1, 0.5, 0.6]] * 3]))])
+def box_decode(
+    data: Any,
+    anchors: Any,
+    *,
+    std0: float = 1.0,
+    std1: float = 1.0,
+    std2: float = 1.0,
+    std3: float = 1.0,
+    clip: float = -1.0,
+    format: str = "center",  # noqa: A002
+) -> Any:
+    """Corner boxes out of predicted offsets to anchors."""
+    x, y, w, h = _center(anchors, format)
+    dw, dh = data[..., 2] * std2, data[..., 3] * std3
+    if clip > 0:
+        dw, dh = jnp.minimum(dw, clip), jnp.minimum(dh, clip)
+    cx, cy = data[..., 0] * std0 * w + x, data[..., 1] * std1 * h + y
+    half_w, half_h = jnp.exp(dw) * w / 2, jnp.exp(dh) * h / 2
+    return jnp.stack([cx - half_w, cy - half_h, cx + half_w, cy + half_h], -1)
+
+
+@op(
+    npx="box_encode",
+    nd_contrib="box_encode",
+    samples=[
+        case(
+            Given([[1.0, -1.0]]), Given([[0.0, 1.0]]), Given([[[0.1, 0.1, 0.5, 0.6], [0.2, 0.2, 0.6, 0.7]]]),
+            Given([[[0.1, 0.2, 0.5, 0.6], [0.2, 0.3, 0.6, 0.7]]]), Given([0.0] * 4), Given([0.1, 0.1, 0.2, 0.2]),
+        )
+    ],
+    **_FLAT,
+)  # fmt: skip
+def box_encode(samples: Any, matches: Any, anchors: Any, refs: Any, means: Any, stds: Any) -> Any:
+    """Training targets of matched boxes as offsets to anchors, and their masks."""
+    matched = jnp.take_along_axis(refs, matches.astype("int32")[..., None], 1)
+    gx, gy, gw, gh = _center(matched, "corner")
+    ax, ay, aw, ah = _center(anchors, "corner")
+    offsets = jnp.stack([(gx - ax) / aw, (gy - ay) / ah, jnp.log(gw / aw), jnp.log(gh / ah)], -1)
+    hit = (samples > 0.5)[..., None]
+    return jnp.where(hit, (offsets - means) / stds, 0), jnp.broadcast_to(hit, offsets.shape).astype(refs.dtype)
+
+
+@op(
+    npx="bipartite_matching",
+    nd_contrib="bipartite_matching",
+    samples=[case(Given([[0.5, 0.6], [0.1, 0.2], [0.3, 0.4]]), threshold=1e-12)],
+    **_FLAT,
+)
+def bipartite_matching(data: Any, *, is_ascend: bool = False, threshold: float, topk: int = -1) -> Any:
+    """Greedy pairs of rows and columns of scores (..., N, M): the column of each row, the row of each column."""
+    n, m = data.shape[-2:]
+
+    def one(scores: Any) -> Any:
+        order = jnp.argsort((scores if is_ascend else -scores).reshape(-1))
+
+        def step(k: Any, state: Any) -> Any:
+            rows, columns, count = state
+            at = order[k]
+            r, c = at // m, at % m
+            score = scores[r, c]
+            good = score < threshold if is_ascend else score > threshold
+            free = (rows[r] < 0) & (columns[c] < 0) & good & ((topk <= 0) | (count < topk))
+            rows = rows.at[r].set(jnp.where(free, c.astype(rows.dtype), rows[r]))
+            columns = columns.at[c].set(jnp.where(free, r.astype(rows.dtype), columns[c]))
+            return rows, columns, count + free
+
+        start = (jnp.full(n, -1, data.dtype), jnp.full(m, -1, data.dtype), jnp.zeros((), "int32"))
+        return lax.fori_loop(0, n * m, step, start)[:2]
+
+    lead = data.shape[:-2]
+    rows, columns = jax.vmap(one)(data.reshape(-1, n, m))
+    return rows.reshape(*lead, n), columns.reshape(*lead, m)
+
+
+@op(
+    npx="multibox_prior",
+    nd_contrib="MultiBoxPrior",
+    samples=[case(f(1, 3, 2, 3), sizes=(0.5, 0.25), ratios=(1.0, 2.0))],
+    **_FLAT,
+)
+def multibox_prior(
+    data: Any,
+    *,
+    sizes: Any = (1.0,),
+    ratios: Any = (1.0,),
+    clip: bool = False,
+    steps: Any = (-1.0, -1.0),
+    offsets: Any = (0.5, 0.5),
+) -> Any:
+    """Anchor boxes around each place of a feature map (N, C, H, W): (1, H * W * boxes, 4) corners."""
+    h, w = data.shape[2:]
+    step_y, step_x = (steps[0], steps[1]) if steps[0] > 0 else (1 / h, 1 / w)
+    cy, cx = (np.arange(h) + offsets[0]) * step_y, (np.arange(w) + offsets[1]) * step_x
+    shape = h / w
+    extents = [(s * shape * np.sqrt(ratios[0]) / 2, s / np.sqrt(ratios[0]) / 2) for s in sizes]
+    extents += [(sizes[0] * shape * np.sqrt(r) / 2, sizes[0] / np.sqrt(r) / 2) for r in ratios[1:]]
+    y, x = np.meshgrid(cy, cx, indexing="ij")
+    boxes = np.stack(
+        [np.stack([x - bw, y - bh, x + bw, y + bh], -1) for bw, bh in extents], 2
+    ).reshape(1, -1, 4)
+    return jnp.asarray((np.clip(boxes, 0, 1) if clip else boxes).astype(data.dtype))
+
+
+# ---------------------------------------------------------------------------- regions of interest
+
+
+def _bilinear(image: Any, y: Any, x: Any) -> Any:
+    """Values of an image (C, H, W) at real coordinates of any shape, zero outside by more than a pixel."""
+    h, w = image.shape[1:]
+    inside = (y >= -1) & (y <= h) & (x >= -1) & (x <= w)
+    y, x = jnp.clip(y, 0, h - 1), jnp.clip(x, 0, w - 1)
+    y0, x0 = jnp.floor(y).astype("int32"), jnp.floor(x).astype("int32")
+    y1, x1 = jnp.minimum(y0 + 1, h - 1), jnp.minimum(x0 + 1, w - 1)
+    wy, wx = y - y0, x - x0
+    value = (
+        image[:, y0, x0] * (1 - wy) * (1 - wx)
+        + image[:, y0, x1] * (1 - wy) * wx
+        + image[:, y1, x0] * wy * (1 - wx)
+        + image[:, y1, x1] * wy * wx
+    )
+    return jnp.where(inside, value, 0)
+
+
+_ROIS = Given([[0, 0.0, 0.0, 3.0, 3.0], [0, 1.0, 1.0, 4.0, 5.0]])
+
+
+@op(nd_contrib="ROIAlign", samples=[case(f(1, 2, 6, 6), _ROIS, pooled_size=(2, 2), spatial_scale=1.0, sample_ratio=2)], **_FLAT)
+def roi_align(
+    data: Any,
+    rois: Any,
+    *,
+    pooled_size: Any,
+    spatial_scale: float,
+    sample_ratio: int = -1,
+    position_sensitive: bool = False,
+    aligned: bool = False,
+) -> Any:
+    """Averages of bilinear samples in the cells of regions (batch index, corners): (R, C, *pooled_size).
+
+    ``sample_ratio`` below 1 takes 2 samples a cell and axis.
+    """
+    if position_sensitive:
+        raise ValueError("position_sensitive=True is not supported")
+    ph, pw = (pooled_size, pooled_size) if isinstance(pooled_size, int) else pooled_size
+    n = sample_ratio if sample_ratio > 0 else 2
+    shift = 0.5 if aligned else 0.0
+
+    def one(roi: Any) -> Any:
+        image = data[jnp.clip(roi[0].astype("int32"), 0, data.shape[0] - 1)]
+        x0, y0, x1, y1 = (roi[k] * spatial_scale - shift for k in range(1, 5))
+        width, height = x1 - x0, y1 - y0
+        if not aligned:
+            width, height = jnp.maximum(width, 1.0), jnp.maximum(height, 1.0)
+        ys = y0 + (jnp.arange(ph * n, dtype=data.dtype) + 0.5) * (height / (ph * n))
+        xs = x0 + (jnp.arange(pw * n, dtype=data.dtype) + 0.5) * (width / (pw * n))
+        y, x = jnp.meshgrid(ys, xs, indexing="ij")
+        values = _bilinear(image, y, x)
+        return values.reshape(-1, ph, n, pw, n).mean((2, 4))
+
+    return jax.vmap(one)(rois)
+
+
+@op(npx="roi_pooling", nd="ROIPooling", display="ROIPooling", samples=[case(f(1, 2, 6, 6), _ROIS, pooled_size=(2, 2), spatial_scale=1.0)], **_FLAT)
+def roi_pooling(data: Any, rois: Any, *, pooled_size: Any, spatial_scale: float) -> Any:
+    """Maxima of the cells of regions (batch index, corners): (R, C, *pooled_size)."""
+    ph, pw = pooled_size
+    h, w = data.shape[2:]
+
+    def cells(start: Any, stop: Any, parts: int, size: int) -> Any:
+        """Which pixels (parts, size) belong to each part."""
+        length = jnp.maximum(stop - start + 1, 1) / parts
+        k = jnp.arange(parts)
+        lo = jnp.clip(jnp.floor(k * length) + start, 0, size)
+        hi = jnp.clip(jnp.ceil((k + 1) * length) + start, 0, size)
+        at = jnp.arange(size)
+        return (at >= lo[:, None]) & (at < hi[:, None])
+
+    def one(roi: Any) -> Any:
+        image = data[jnp.clip(roi[0].astype("int32"), 0, data.shape[0] - 1)]
+        x0, y0, x1, y1 = (jnp.round(roi[k] * spatial_scale) for k in range(1, 5))
+        rows, columns = cells(y0, y1, ph, h), cells(x0, x1, pw, w)
+        inside = rows[:, None, :, None] & columns[None, :, None, :]
+        top = jnp.where(inside, image[:, None, None], -jnp.inf).max((-2, -1))
+        return jnp.where(jnp.isfinite(top), top, 0)
+
+    return jax.vmap(one)(rois)
+
+
+# --------------------------------------------------------------------------------- sampling grids
+
+
+def _sample(data: Any, grid: Any) -> Any:
+    h, w = data.shape[2:]
+    x, y = (grid[:, 0] + 1) * (w - 1) / 2, (grid[:, 1] + 1) * (h - 1) / 2
+
+    def one(image: Any, y: Any, x: Any) -> Any:
+        padded = jnp.pad(image, ((0, 0), (1, 1), (1, 1)))  # zeros around
+        inside = (y > -1) & (y < h) & (x > -1) & (x < w)
+        return jnp.where(inside, _bilinear(padded, y + 1, x + 1), 0)
+
+    return jax.vmap(one)(data, y, x)
+
+
+@op(nd="BilinearSampler", display="BilinearSampler", samples=[case(f(1, 2, 4, 4), f(1, 2, 3, 3, low=-0.9, high=0.9))])
+def bilinear_sampler(data: Any, grid: Any, *, cudnn_off: bool = False) -> Any:
+    """Images (N, C, H, W) at the places of a grid (N, 2, h, w): x and y from -1 to 1; zero outside."""
+    return _sample(data, grid)
+
+
+def _affine_grid(theta: Any, shape: Any) -> Any:
+    h, w = shape
+    y, x = np.meshgrid(np.linspace(-1, 1, h), np.linspace(-1, 1, w), indexing="ij")
+    at = np.stack([x.ravel(), y.ravel(), np.ones(h * w)]).astype(theta.dtype)
+    return (theta.reshape(-1, 2, 3) @ at).reshape(-1, 2, h, w)
+
+
+@op(
+    nd="GridGenerator",
+    display="GridGenerator",
+    samples=[case(f(2, 6), transform_type="affine", target_shape=(3, 4)), case(f(1, 2, 3, 4), transform_type="warp")],
+)
+def grid_generator(data: Any, *, transform_type: str, target_shape: Any = (0, 0)) -> Any:
+    """Sampling grids of affine matrices (N, 6), or of flow fields (N, 2, H, W) in pixels (``warp``)."""
+    if transform_type == "affine":
+        return _affine_grid(data, target_shape)
+    h, w = data.shape[2:]
+    y, x = np.meshgrid(np.arange(h), np.arange(w), indexing="ij")
+    at = data + np.stack([x, y]).astype(data.dtype)
+    scale = np.array([(w - 1) / 2, (h - 1) / 2], data.dtype).reshape(1, 2, 1, 1)
+    return at / scale - 1
+
+
+@op(nd="SpatialTransformer", display="SpatialTransformer", samples=[case(f(1, 2, 4, 4), Given([[0.8, 0.1, 0, 0.1, 0.7, 0.1]]), target_shape=(3, 3))])
+def spatial_transformer(
+    data: Any,
+    loc: Any,
+    *,
+    target_shape: Any = (0, 0),
+    transform_type: str = "affine",
+    sampler_type: str = "bilinear",
+    cudnn_off: bool = False,
+) -> Any:
+    """Images sampled on the grid of an affine matrix (N, 6)."""
+    return _sample(data, _affine_grid(loc, target_shape))

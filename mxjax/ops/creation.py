@@ -1,0 +1,246 @@
+"""Arrays from nothing but numbers: zeros, ranges, identities, windows, and arrays like others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from .samples import case, f, i
+from .table import op
+
+_FLAT = dict(smooth=False)
+# np.zeros(dtype=float) is float64, as is dtype='float64'; without a dtype everything is float32.
+DEFAULT = "float32"
+
+
+def dtype_of(dtype: Any, default: Any = DEFAULT) -> np.dtype:
+    """A dtype attribute as a NumPy dtype."""
+    if dtype is None:
+        return np.dtype(default)
+    made = np.dtype(dtype)
+    if made.kind not in "biuf" and made.name != "bfloat16":
+        raise TypeError(f"dtype {made} is not supported: bool, integers and floats are")
+    return made
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    made = (int(shape),) if not isinstance(shape, Sequence) else tuple(int(n) for n in shape)
+    if any(n < 0 for n in made):
+        raise ValueError(f"a shape has no negative lengths, got {made}")
+    return made
+
+
+def _filled(name: str, value: float) -> None:
+    cases = [case(shape=(2, 3)), case(shape=(2, 0), dtype="int32"), case(shape=())]
+
+    @op(name, np=name, samples=cases, doc=f"An array of {name}.", wide="float64", **_FLAT)
+    def filled(*, shape: Any, dtype: Any = None, order: str = "C") -> Any:
+        return jnp.full(_shape(shape), value, dtype_of(dtype))
+
+    @op(name + "@nd", nd=name, samples=cases, doc=f"An array of {name}.", **_FLAT)
+    def filled_nd(*, shape: Any, dtype: Any = None, stype: Any = None) -> Any:
+        return jnp.full(_shape(shape), value, dtype_of(dtype))
+
+
+_filled("zeros", 0)
+_filled("ones", 1)
+
+
+def _default_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    return "int64" if isinstance(value, int) else DEFAULT
+
+
+@op("full", samples=[case(shape=(2, 2), fill_value=7), case(shape=(2,), fill_value=1.5)], **_FLAT)
+def full(*, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """An array of one number: int64, float32 or bool as the number is."""
+    return jnp.full(_shape(shape), np.asarray(fill_value).astype(dtype_of(dtype, _default_of(fill_value))))
+
+
+@op("full@nd", nd="full", samples=[case(shape=(2, 2), val=7)], **_FLAT)
+def full_nd(*, shape: Any, val: float, dtype: Any = None) -> Any:
+    """An array of one number."""
+    return jnp.full(_shape(shape), val, dtype_of(dtype))
+
+
+def _like(name: str, value: float) -> None:
+    cases = [case(f(2, 3)), case(i(2, 3)), case(i(2), dtype="float64")]
+
+    @op(name, np=name, samples=cases, doc=f"{name[:-5]} in the shape and dtype of an array.", **_FLAT)
+    def like(a: Any, *, dtype: Any = None, order: str = "C") -> Any:
+        return jnp.full(a.shape, value, dtype_of(dtype, a.dtype))
+
+    @op(name + "@nd", nd=name, samples=cases[:2], doc=f"{name[:-5]} in the shape of an array.", **_FLAT)
+    def like_nd(data: Any) -> Any:
+        return jnp.full(data.shape, value, data.dtype)
+
+
+_like("zeros_like", 0)
+_like("ones_like", 1)
+
+
+@op(np="empty_like", samples=[case(f(2, 3))], **_FLAT)
+def empty_like(prototype: Any, *, dtype: Any = None, order: str = "C", subok: bool = False, shape: Any = None) -> Any:
+    """An array in the shape and dtype of another whose numbers mean nothing (zeros)."""
+    return jnp.zeros(prototype.shape if shape is None else _shape(shape), dtype_of(dtype, prototype.dtype))
+
+
+@op(np="full_like", samples=[case(f(2, 3), fill_value=2), case(i(2, 3), fill_value=2.7)], **_FLAT)
+def full_like(a: Any, *, fill_value: Any, dtype: Any = None, order: str = "C") -> Any:
+    """One number in the shape and dtype of an array."""
+    return jnp.full(a.shape, np.asarray(fill_value).astype(dtype_of(dtype, a.dtype)))
+
+
+# -------------------------------------------------------------------------------------- ranges
+
+
+def _range(start: Any, stop: Any, step: Any, dtype: Any) -> np.ndarray:
+    if stop is None:
+        start, stop = 0, start
+    n = max(int(np.ceil((stop - start) / step)), 0)
+    return (start + step * np.arange(n)).astype(dtype)
+
+
+_RANGES = [case(start=5), case(start=1, stop=9, step=2), case(start=5, stop=0, step=-1, dtype="int32")]
+
+
+@op(np="arange", samples=_RANGES, wide="int64", **_FLAT)
+def arange(*, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
+    """Numbers from start (0) to below stop, float32 unless told otherwise."""
+    return jnp.asarray(_range(start, stop, step, dtype_of(dtype)))
+
+
+@op("arange@nd", nd="arange", samples=[*_RANGES, case(start=3, repeat=2)], **_FLAT)
+def arange_nd(
+    *, start: Any, stop: Any = None, step: Any = 1.0, repeat: int = 1, infer_range: Any = None, dtype: Any = None
+) -> Any:
+    """Numbers from start (0) to below stop, each repeated."""
+    return jnp.asarray(np.repeat(_range(start, stop, step, dtype_of(dtype)), repeat))
+
+
+@op(
+    npx="arange_like",
+    nd_contrib="arange_like",
+    samples=[case(f(2, 3)), case(f(2, 3), axis=1), case(f(2, 3), axis=0, start=2.0, step=0.5)],
+    **_FLAT,
+)
+def arange_like(
+    data: Any, *, start: float = 0.0, step: float = 1.0, repeat: int = 1, ctx: Any = None, axis: int | None = None
+) -> Any:
+    """Numbers counting through an array of this shape, or along one axis of it."""
+    n = data.size if axis is None else data.shape[axis]
+    numbers = start + step * (np.arange(n) // repeat)
+    dtype = data.dtype
+    return jnp.asarray(numbers.astype(dtype)).reshape(data.shape if axis is None else (n,))
+
+
+_SPACE = [case(start=0, stop=1, num=5), case(start=1, stop=10, num=4, dtype="int32")]
+
+
+@op(
+    "linspace",
+    nd="linspace",
+    samples=[*_SPACE, case(start=0, stop=1, num=4, endpoint=False)],
+    wide="float64",
+    **_FLAT,
+)
+def linspace(*, start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
+    """Evenly spaced numbers."""
+    if num < 0:
+        raise ValueError(f"Number of samples, {num}, must be non-negative")
+    return jnp.asarray(np.linspace(start, stop, int(num), endpoint).astype(dtype_of(dtype)))
+
+
+@op("linspace_between", samples=[case(f(2), f(2), num=3)])
+def linspace_between(
+    start: Any, stop: Any, *, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Any:
+    """Evenly spaced arrays."""
+    made = jnp.promote_types(start.dtype, stop.dtype)
+    made = made if jnp.issubdtype(made, jnp.inexact) else np.dtype(DEFAULT)
+    return jnp.linspace(start, stop, int(num), endpoint, axis=axis, dtype=dtype or made)
+
+
+@op(np="logspace", wide="float64", samples=[case(start=0, stop=2, num=3)], **_FLAT)
+def logspace(
+    *, start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: float = 10.0, dtype: Any = None, axis: int = 0
+) -> Any:
+    """Numbers whose logarithms are evenly spaced."""
+    return jnp.asarray(np.logspace(start, stop, int(num), endpoint, base).astype(dtype_of(dtype)))
+
+
+# --------------------------------------------------------------------------- matrices of 0 and 1
+
+
+@op(np="eye", wide="float64", samples=[case(N=3), case(N=3, M=4, k=1, dtype="int32")], **_FLAT)
+def eye(*, N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
+    """Ones on a diagonal."""
+    return jnp.eye(N, M, k, dtype_of(dtype))
+
+
+@op("eye@nd", nd="eye", samples=[case(N=3), case(N=3, M=4, k=1)], **_FLAT)
+def eye_nd(*, N: int, M: int = 0, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
+    """Ones on a diagonal."""
+    return jnp.eye(N, M or N, k, dtype_of(dtype))
+
+
+@op(np="identity", wide="float64", samples=[case(n=3)], **_FLAT)
+def identity(*, n: int, dtype: Any = None) -> Any:
+    """The identity matrix."""
+    return jnp.eye(n, dtype=dtype_of(dtype))
+
+
+@op(np="tri", wide="float64", samples=[case(N=3), case(N=3, M=4, k=1)], **_FLAT)
+def tri(*, N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
+    """Ones on and below a diagonal."""
+    return jnp.tri(N, M, k, dtype_of(dtype))
+
+
+@op(np="tril", samples=[case(f(3, 4)), case(f(2, 3, 3), k=1)], ref=np.tril)
+def tril(m: Any, *, k: int = 0) -> Any:
+    """The lower triangle."""
+    return jnp.tril(m, k)
+
+
+@op(np="triu", samples=[case(f(3, 4)), case(f(2, 3, 3), k=1)], ref=np.triu)
+def triu(m: Any, *, k: int = 0) -> Any:
+    """The upper triangle."""
+    return jnp.triu(m, k)
+
+
+@op(np="indices", samples=[case(dimensions=(2, 3))], **_FLAT)
+def indices(*, dimensions: Any, dtype: Any = None) -> Any:
+    """The indices of a grid, int64."""
+    return jnp.asarray(np.indices(dimensions).astype(dtype_of(dtype, "int64")))
+
+
+def _window(fn: Callable[[int], np.ndarray]) -> Callable[..., Any]:
+    def window(*, M: int, dtype: Any = None) -> Any:  # noqa: N803
+        return jnp.asarray(fn(M).astype(dtype_of(dtype)))
+
+    return window
+
+
+for _name in ("hanning", "hamming", "blackman"):
+    op(_name, np=_name, samples=[case(M=5)], doc=f"The {_name} window.", wide="float64", **_FLAT)(_window(getattr(np, _name)))
+
+
+def _triangle(fn: Callable[..., Any]) -> Callable[..., Any]:
+    def triangle(*, n: int, k: int = 0, m: int | None = None) -> Any:
+        return tuple(jnp.asarray(x) for x in fn(n, k, m))
+
+    return triangle
+
+
+for _name in ("tril_indices", "triu_indices"):
+    op(_name, np=_name, samples=[case(n=3)], doc="Where a triangle is.", **_FLAT)(_triangle(getattr(np, _name)))
+
+
+@op(np="vander", samples=[case(f(3)), case(f(3), N=2, increasing=True)], ref=np.vander)
+def vander(x: Any, *, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803
+    """The Vandermonde matrix."""
+    return jnp.vander(x, N, increasing)

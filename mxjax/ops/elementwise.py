@@ -1,0 +1,464 @@
+"""Element-wise operators of NumPy's kind: arithmetic, comparison, logic, mathematics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .samples import Given, b, case, f, i
+from .table import TABLE, binary, fit_bits, fit_division, op, unary
+
+
+def floating(x: Any) -> Any:
+    """Integers become the float type MXNet computes them in: float16 for 8 bits, float32 else."""
+    if jnp.issubdtype(x.dtype, jnp.inexact):
+        return x
+    return x.astype("float16" if x.dtype.itemsize == 1 else "float32")
+
+
+def _math(fn: Any) -> Any:
+    return lambda x: fn(floating(x))
+
+
+def _numbers(fn: Any, name: str) -> Any:
+    def checked(*xs: Any) -> Any:
+        if all(x.dtype == bool for x in xs):
+            raise TypeError(f"{name} is not defined for bool arrays; convert them: x.astype('int32')")
+        return fn(*xs)
+
+    return checked
+
+
+def _promote(a: Any, b: Any) -> tuple[Any, Any]:
+    """Both in the dtype that holds both; of a float and an integer it is the float's."""
+    dtype = jnp.promote_types(a.dtype, b.dtype)
+    return a.astype(dtype), b.astype(dtype)
+
+
+def _promoted(fn: Any) -> Any:
+    return lambda a, b: fn(*_promote(a, b))
+
+
+def true_divide(a: Any, b: Any) -> Any:
+    """Integers divide in float32, whatever their width."""
+    if not jnp.issubdtype(jnp.promote_types(a.dtype, b.dtype), jnp.inexact):
+        if a.dtype != b.dtype and a.dtype != bool and b.dtype != bool:
+            raise TypeError(
+                f"true_divide of {a.dtype} by {b.dtype} is not implemented: "
+                "give both one integer dtype, or a float dtype, with x.astype(dtype)"
+            )
+        return jnp.divide(a.astype("float32"), b.astype("float32"))
+    return jnp.divide(*_promote(a, b))
+
+
+def _divide_nd(a: Any, b: Any) -> Any:
+    """nd's division: integers stay integers, cut off towards zero."""
+    if jnp.issubdtype(a.dtype, jnp.inexact):
+        return jnp.divide(a, b)
+    return jax.lax.div(*jnp.broadcast_arrays(a, jnp.where(b == 0, 1, b).astype(a.dtype)))
+
+
+def mod(a: Any, b: Any) -> Any:
+    """The remainder with the sign of the divisor; by zero it is zero, as in MXNet."""
+    a, b = _promote(a, b)
+    if a.dtype == bool:
+        raise TypeError("mod is not defined for bool arrays; convert them: x.astype('int32')")
+    zero = b == 0
+    safe = jnp.where(zero, jnp.ones_like(b), b)
+    if jnp.issubdtype(a.dtype, jnp.inexact):
+        quotient = jax.lax.stop_gradient(jnp.floor(a / safe))
+        out = jax.lax.stop_gradient(jnp.mod(a, safe) - (a - quotient * safe)) + (a - quotient * safe)
+    else:
+        out = jnp.mod(a, safe)
+    return jnp.where(zero, jnp.zeros_like(out), out)
+
+
+def fmod(a: Any, b: Any) -> Any:
+    """The remainder with the sign of the dividend."""
+    a, b = _promote(a, b)
+    zero = b == 0
+    out = jnp.fmod(a, jnp.where(zero, jnp.ones_like(b), b))
+    return jnp.where(zero, jnp.zeros_like(out), out)
+
+
+def floor_divide(a: Any, b: Any) -> Any:
+    a, b = _promote(a, b)
+    if a.dtype == bool:
+        a, b = a.astype("int8"), b.astype("int8")
+    if jnp.issubdtype(a.dtype, jnp.inexact):
+        return jnp.floor(a / b)
+    return jnp.floor_divide(a, b)
+
+
+def power(a: Any, b: Any) -> Any:
+    if isinstance(b, np.ndarray) and b.ndim == 0 and jnp.issubdtype(a.dtype, jnp.floating):
+        exponent = b.item()
+        if exponent == int(exponent) and abs(exponent) <= 16:  # a chain of products, and an easy gradient
+            return jax.lax.integer_pow(a, int(exponent))
+    a, b = _promote(jnp.asarray(a), jnp.asarray(b))
+    if not jnp.issubdtype(a.dtype, jnp.inexact):
+        # Integers to a negative power are 0 (1 and -1 aside), not an error.
+        safe = jnp.power(a, jnp.maximum(b, 0).astype(b.dtype))
+        return jnp.where(b < 0, jnp.where(jnp.abs(a) == 1, safe, jnp.zeros_like(safe)), safe)
+    return jnp.power(a, b)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger one; where both are equal the gradient goes to the left."""
+    a, b = _promote(a, b)
+    if not jnp.issubdtype(a.dtype, jnp.inexact):
+        return jnp.maximum(a, b)
+    return jnp.where((a >= b) | jnp.isnan(a), a, b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    a, b = _promote(a, b)
+    if not jnp.issubdtype(a.dtype, jnp.inexact):
+        return jnp.minimum(a, b)
+    return jnp.where((a <= b) | jnp.isnan(a), a, b)
+
+
+def _floats(fn: Any, name: str) -> Any:
+    """For functions of floating-point arrays; a Python number beside one has become its dtype."""
+
+    def checked(a: Any, b: Any) -> Any:
+        a, b = _promote(a, b)
+        if not jnp.issubdtype(a.dtype, jnp.inexact):
+            raise TypeError(f"{name} takes floating-point arrays, got {a.dtype}: x.astype('float32')")
+        return fn(a, b)
+
+    return checked
+
+
+def _integers(fn: Any, name: str) -> Any:
+    def checked(a: Any, b: Any) -> Any:
+        a, b = _promote(a, b)
+        if jnp.issubdtype(a.dtype, jnp.inexact):
+            raise TypeError(f"{name} takes integers, got {a.dtype}: x.astype('int64')")
+        return fn(a, b)
+
+    return checked
+
+
+def _logical(fn: Any) -> Any:
+    return lambda a, b: fn(a != 0, b != 0)
+
+
+def _hypot(a: Any, b: Any) -> Any:
+    return jnp.sqrt(jnp.square(a) + jnp.square(b))
+
+
+# ------------------------------------------------------------------------------------- binary rows
+
+_OFF0 = [case(f(3, 4), f(3, 4, low=0.5)), case(f(3, 1), f(4, low=0.5))]
+_POSITIVE = [case(f(3, 4, low=0.5), f(3, 4)), case(f(3, 1, low=0.5), f(4))]
+_INTS = [case(i(3, 4), i(4))]
+
+binary("add", lambda a, b: jnp.add(*_promote(a, b)), nd=("broadcast_add", "broadcast_plus", "elemwise_add", "add"))
+binary(
+    "subtract",
+    _numbers(_promoted(jnp.subtract), "subtract"),
+    nd=("broadcast_sub", "broadcast_minus", "elemwise_sub", "subtract"),
+)
+binary("multiply", _promoted(jnp.multiply), nd=("broadcast_mul", "elemwise_mul", "multiply"))
+binary(
+    "true_divide",
+    true_divide,
+    np=("true_divide", "divide"),
+    nd=("broadcast_div", "elemwise_div", "divide", "true_divide"),
+    fit=fit_division,
+    legacy=_divide_nd,
+    samples=_OFF0,
+)
+binary("floor_divide", floor_divide, samples=_OFF0, smooth=False)
+binary("mod", mod, np=("mod", "remainder"), nd=("broadcast_mod", "modulo"), samples=_OFF0, smooth=False)
+binary("fmod", fmod, samples=_OFF0, smooth=False)
+binary("power", power, np=("power", "pow"), nd=("broadcast_power", "power", "pow"), samples=_POSITIVE)
+binary("float_power", lambda a, b: jnp.float_power(a, b), samples=_POSITIVE)
+binary("maximum", maximum, nd=("broadcast_maximum", "maximum"))
+binary("minimum", minimum, nd=("broadcast_minimum", "minimum"))
+for _name in ("maximum", "minimum"):
+    # Beside a number the array has the gradient where both are equal, on whichever side it stands.
+    TABLE[_name].scalars = (TABLE[_name].scalars[0],) * 2
+binary("fmax", lambda a, b: jnp.fmax(*_promote(a, b)))
+binary("fmin", lambda a, b: jnp.fmin(*_promote(a, b)))
+binary("hypot", _floats(_hypot, "hypot"), nd=("broadcast_hypot", "hypot"))
+binary("arctan2", _floats(jnp.arctan2, "arctan2"), np=("arctan2", "atan2"), nd="arctan2", samples=_OFF0)
+binary("copysign", _promoted(jnp.copysign), smooth=False)
+binary("ldexp", lambda a, b: floating(a) * jnp.exp2(b.astype(floating(a).dtype)), ref=lambda a, b: a * 2**b)
+binary("logaddexp", _floats(jnp.logaddexp, "logaddexp"))
+binary("heaviside", lambda a, b: jnp.heaviside(*_promote(a, b)), smooth=False)
+binary("lcm", _integers(jnp.lcm, "lcm"), nd=None, samples=_INTS)
+binary("gcd", _integers(jnp.gcd, "gcd"), nd=None, samples=_INTS)
+binary("bitwise_and", _integers(jnp.bitwise_and, "bitwise_and"), fit=fit_bits, samples=_INTS)
+binary("bitwise_or", _integers(jnp.bitwise_or, "bitwise_or"), fit=fit_bits, samples=_INTS)
+binary("bitwise_xor", _integers(jnp.bitwise_xor, "bitwise_xor"), fit=fit_bits, samples=_INTS)
+binary(
+    "bitwise_left_shift",
+    _integers(jnp.left_shift, "bitwise_left_shift"),
+    np=("bitwise_left_shift", "left_shift"),
+    samples=_INTS,
+    ref=np.left_shift,
+)
+binary(
+    "bitwise_right_shift",
+    _integers(jnp.right_shift, "bitwise_right_shift"),
+    np=("bitwise_right_shift", "right_shift"),
+    samples=_INTS,
+    ref=np.right_shift,
+)
+_COMPARED = [case(i(3, 4), i(4)), case(f(3, 4), f(3, 4))]
+for _name, _short in (
+    ("equal", "equal"),
+    ("not_equal", "not_equal"),
+    ("less", "lesser"),
+    ("less_equal", "lesser_equal"),
+    ("greater", "greater"),
+    ("greater_equal", "greater_equal"),
+):
+    binary(
+        _name,
+        getattr(jnp, _name),
+        nd=(f"broadcast_{_short}", _short),
+        npx="broadcast_greater" if _name == "greater" else None,
+        compares=True,
+        smooth=False,
+        samples=_COMPARED,
+    )
+for _name in ("logical_and", "logical_or", "logical_xor"):
+    binary(
+        _name,
+        _logical(getattr(jnp, _name)),
+        nd=(f"broadcast_{_name}", _name),
+        compares=True,
+        smooth=False,
+        samples=_COMPARED,
+    )
+
+# -------------------------------------------------------------------------------------- unary rows
+
+
+def _rint(x: Any) -> Any:
+    """To the nearest integer; halves go down, as MXNet has it."""
+    return jnp.ceil(x - np.asarray(0.5, x.dtype))
+
+
+def _fix(x: Any) -> Any:
+    return jnp.trunc(x)
+
+
+def _half_away(x: Any) -> Any:
+    return jnp.sign(x) * jnp.floor(jnp.abs(x) + np.asarray(0.5, x.dtype))
+
+
+def _rounding(fn: Any) -> Any:
+    """Integers stay as they are; bool becomes float16."""
+
+    def rounded(x: Any) -> Any:
+        if jnp.issubdtype(x.dtype, jnp.integer):
+            return x
+        return fn(floating(x))
+
+    return rounded
+
+
+def _sign(x: Any) -> Any:
+    out = jnp.sign(x)
+    return jnp.where(jnp.isnan(x), jnp.zeros_like(x), out) if jnp.issubdtype(x.dtype, jnp.inexact) else out
+
+
+def _reciprocal(x: Any) -> Any:
+    if jnp.issubdtype(x.dtype, jnp.inexact):
+        return 1 / x
+    return jnp.where(x == 0, 0, 1 // jnp.where(x == 0, 1, x)).astype(x.dtype)
+
+
+def _bits(x: Any) -> Any:
+    if jnp.issubdtype(x.dtype, jnp.inexact):
+        raise TypeError(f"bitwise_not takes integers or bool, got {x.dtype}")
+    return jnp.bitwise_not(x)
+
+
+_P, _U = (0.5, 3.0), (-0.9, 0.9)
+_FLAT = dict(smooth=False)
+
+unary("negative", _numbers(jnp.negative, "negative"))
+
+
+@jax.custom_jvp
+def absolute(x: Any) -> Any:
+    """The distance to zero; at zero its gradient is zero, where JAX has one."""
+    return jnp.abs(x)
+
+
+absolute.defjvps(lambda dx, _, x: dx * jnp.sign(x))
+unary("abs", _numbers(absolute, "abs"), np=("abs", "absolute", "fabs"))
+unary("positive", lambda x: x, nd=None)
+unary("sign", _numbers(_sign, "sign"), **_FLAT)
+unary("square", _numbers(jnp.square, "square"))
+unary("reciprocal", _numbers(_reciprocal, "reciprocal"), domain=_P)
+unary("bitwise_not", _bits, np=("bitwise_not", "invert", "bitwise_invert"), nd=None, samples=[case(i(3, 4)), case(b(4))])
+unary("logical_not", jnp.logical_not, samples=[case(i(3, 4)), case(b(4))], **_FLAT)
+for _name in ("isnan", "isinf", "isfinite"):
+    _odd = [case(Given([1.0, np.nan, np.inf, -np.inf]))]
+    unary(_name, getattr(jnp, _name), nd=None, samples=_odd, **_FLAT)
+    unary(_name + "_", getattr(jnp, _name), np=None, nd=None, nd_contrib=_name, samples=_odd, **_FLAT)
+unary("isposinf", lambda x: jnp.isposinf(floating(x)), nd=None, samples=_odd, **_FLAT)
+unary("isneginf", lambda x: jnp.isneginf(floating(x)), nd=None, samples=_odd, **_FLAT)
+unary("signbit", jnp.signbit, nd=None, **_FLAT)
+unary("spacing", lambda x: jnp.abs(jnp.nextafter(x, jnp.inf * jnp.sign(x)) - x) * jnp.sign(x), nd=None, domain=_P, **_FLAT)
+unary("real", lambda x: x, nd=None)
+
+unary("sqrt", _math(jnp.sqrt), domain=_P)
+unary("cbrt", _math(jnp.cbrt), domain=_P)
+unary("exp", _math(jnp.exp))
+unary("expm1", _math(jnp.expm1))
+unary("log", _math(jnp.log), domain=_P)
+unary("log2", _math(jnp.log2), domain=_P)
+unary("log10", _math(jnp.log10), domain=_P)
+unary("log1p", _math(jnp.log1p), domain=_P)
+for _name in ("sin", "cos", "tan", "sinh", "cosh", "tanh"):
+    unary(_name, _math(getattr(jnp, _name)), domain=(-1.4, 1.4))
+unary("arcsin", _math(jnp.arcsin), np=("arcsin", "asin"), domain=_U)
+unary("arccos", _math(jnp.arccos), np=("arccos", "acos"), domain=_U)
+unary("arctan", _math(jnp.arctan), np=("arctan", "atan"))
+unary("arcsinh", _math(jnp.arcsinh), np=("arcsinh", "asinh"))
+unary("arccosh", _math(jnp.arccosh), np=("arccosh", "acosh"), domain=(1.2, 3.0))
+unary("arctanh", _math(jnp.arctanh), np=("arctanh", "atanh"), domain=_U)
+unary("degrees", _math(jnp.degrees), np=("degrees", "rad2deg"))
+unary("radians", _math(jnp.radians), np=("radians", "deg2rad"))
+unary("i0", _math(jnp.i0), nd=None)
+unary("ceil", _rounding(jnp.ceil), **_FLAT)
+unary("floor", _rounding(jnp.floor), **_FLAT)
+unary("trunc", _rounding(jnp.trunc), **_FLAT)
+unary("fix", _math(_fix), ref=np.fix, **_FLAT)
+unary("rint", _math(_rint), **_FLAT)
+unary("rsqrt", lambda x: 1 / jnp.sqrt(x), np=None, domain=_P)
+unary("rcbrt", lambda x: 1 / jnp.cbrt(x), np=None, domain=_P)
+op("round@nd", nd="round", samples=[case(f(3, 4))], doc="Rounds, halves away from zero.", **_FLAT)(lambda data: _half_away(data))
+
+
+@op("around", np=("around", "round", "round_"), samples=[case(f(3, 4)), case(f(3, 4), decimals=1)], ref=np.around, **_FLAT)
+def around(x: Any, *, decimals: int = 0) -> Any:
+    """Rounds to ``decimals`` places, halves to the even neighbour."""
+    if jnp.issubdtype(x.dtype, jnp.integer) and decimals >= 0:
+        return x
+    return jnp.round(x, decimals)
+
+
+@op(np="nan_to_num", samples=[case(Given([1.0, np.nan, np.inf, -np.inf]))], ref=np.nan_to_num, **_FLAT)
+def nan_to_num(
+    x: Any, *, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Any:
+    """NaN, +inf and -inf replaced by numbers: 0 and the dtype's largest ones if not told otherwise."""
+    return jnp.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+
+
+@op(
+    np="clip",
+    nd="clip",
+    nd_params="data",
+    samples=[case(f(3, 4), a_min=-0.5, a_max=0.5), case(f(3, 4), a_min=None, a_max=0.5)],
+    ref=np.clip,
+)
+def clip(a: Any, *, a_min: Any = None, a_max: Any = None) -> Any:
+    """Numbers below ``a_min`` become it, those above ``a_max`` become that; at the bounds the gradient is 1."""
+    if a_min is None and a_max is None:
+        raise ValueError("array_clip: must set either max or min")
+    out = a
+    if a_min is not None:
+        low = _bound(a_min, a.dtype)
+        out = jnp.where(out < low, low, out)
+    if a_max is not None:
+        high = _bound(a_max, a.dtype)
+        out = jnp.where(out > high, high, out)
+    return out
+
+
+def _bound(value: Any, dtype: Any) -> Any:
+    if jnp.issubdtype(dtype, jnp.integer):
+        info = jnp.iinfo(dtype)
+        value = min(max(int(value), info.min), info.max) if np.isfinite(value) else (info.max if value > 0 else info.min)
+    return np.asarray(value, dtype)
+
+
+@op(npx="add_n", nd=("add_n", "ElementWiseSum"), display="add_n", samples=[case(f(3, 4), f(3, 4), f(3, 4))])
+def add_n(*args: Any) -> Any:
+    """The sum of arrays of one shape."""
+    return sum(args[1:], args[0])
+
+
+@op(
+    npx="cast",
+    nd=("cast", "Cast"),
+    display="Cast",
+    samples=[case(f(3, 4), dtype="float64"), case(f(3, 4), dtype="int32")],
+)
+def cast(data: Any, *, dtype: Any) -> Any:
+    """The data in another dtype; floats become integers by cutting off, the gradient passes through."""
+    return _cast(data, np.dtype(dtype))
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    if jnp.issubdtype(x.dtype, jnp.floating) and dtype.kind in "iu":
+        # C's conversion: towards zero, and out-of-range numbers wrap instead of saturating.
+        return jax.lax.convert_element_type(jnp.trunc(x).astype("int64"), dtype)
+    return x.astype(dtype)
+
+
+@op(nd="amp_cast", samples=[case(f(3, 4), dtype="float16")], **_FLAT)
+def amp_cast(data: Any, *, dtype: Any) -> Any:
+    """Floats in another float dtype; everything else as it is."""
+    return data.astype(dtype) if jnp.issubdtype(data.dtype, jnp.floating) else data
+
+
+@op(nd="amp_multicast", samples=[case(f(3), f(3), num_outputs=2)])
+def amp_multicast(*data: Any, num_outputs: int, cast_narrow: bool = False) -> Any:
+    """All arrays in the widest (``cast_narrow``: the narrowest) of their dtypes."""
+    pick = min if cast_narrow else max
+    wanted = pick((x.dtype for x in data), key=lambda d: d.itemsize)
+    return tuple(x.astype(wanted) for x in data)
+
+
+@op(nd=("identity", "_copy"), np="copy", nd_params="data", samples=[case(f(3, 4))])
+def copy(a: Any) -> Any:
+    """A copy."""
+    return jnp.copy(a)
+
+
+@op(nd_contrib="quadratic", samples=[case(f(3, 4), a=1.0, b=2.0, c=3.0)])
+def quadratic(data: Any, *, a: float = 0.0, b: float = 0.0, c: float = 0.0) -> Any:
+    """a x^2 + b x + c."""
+    return data * data * np.asarray(a, data.dtype) + data * np.asarray(b, data.dtype) + np.asarray(c, data.dtype)
+
+
+@op(nd="all_finite", samples=[case(f(3, 4))], **_FLAT)
+def all_finite(data: Any, *, init_output: bool = True) -> Any:
+    """[1.] if all numbers are finite, else [0.]."""
+    return jnp.isfinite(data).all().astype("float32").reshape(1)
+
+
+@op(nd="multi_all_finite", samples=[case(f(3, 4), f(2))], **_FLAT)
+def multi_all_finite(*data: Any, num_arrays: int = 1, init_output: bool = True) -> Any:
+    """[1.] if all numbers of all arrays are finite, else [0.]."""
+    return jnp.stack([jnp.isfinite(x).all() for x in data]).all().astype("float32").reshape(1)
+
+
+@op(nd="multi_sum_sq", samples=[case(f(3, 4), f(2), num_arrays=2)])
+def multi_sum_sq(*data: Any, num_arrays: int = 1) -> Any:
+    """The sum of squares of each array, as one vector."""
+    return jnp.stack([jnp.square(x.astype("float32")).sum() for x in data])
+
+
+for _name, _fn in (("modf", jnp.modf), ("frexp", jnp.frexp)):
+    unary(_name, _math(_fn), nd=None, many=True, **_FLAT)
+
+
+@op(np="divmod", samples=_OFF0, many=True, ref=np.divmod, **_FLAT)
+def divmod_(x1: Any, x2: Any) -> Any:
+    """(x1 // x2, x1 % x2)."""
+    x1, x2 = jnp.asarray(x1), jnp.asarray(x2)
+    return floor_divide(x1, x2), mod(x1, x2)

@@ -1,0 +1,607 @@
+"""Image operators: `npx.image`, and what the vision transforms are made of.
+
+Images are (height, width, channels), batches (N, height, width, channels), with values from 0 to
+255; `to_tensor` makes (channels, height, width) with values from 0 to 1 of them, which `normalize`
+takes.  Integer images stay integer: results are cut off at the ends of the dtype and truncated, as
+MXNet does it.
+
+Where it says so, arithmetic is MXNet's rather than the textbook's, so that augmentation has the
+strength it had there.  The random streams differ: they are JAX's, keyed like all of mxjax.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..errors import MXNetValueError
+from .samples import case, f, i
+from .table import op
+
+_IMAGE = i(6, 5, 3, low=0, high=256, dtype="uint8")
+
+# Interpolation methods, numbered as in OpenCV.
+NEAREST, BILINEAR, BICUBIC, AREA, LANCZOS = range(5)
+_ENLARGING_AREA = -1  # what OpenCV does for AREA unless both sides shrink
+
+_GRAY = (0.299, 0.587, 0.114)
+
+# AlexNet's noise: the principal components of ImageNet's colours, each scaled by its eigenvalue.
+_LIGHTING = np.array(
+    [
+        [55.46 * -0.5675, 4.794 * 0.7192, 1.148 * 0.4009],
+        [55.46 * -0.5808, 4.794 * -0.0045, 1.148 * -0.8140],
+        [55.46 * -0.5836, 4.794 * -0.6948, 1.148 * 0.4203],
+    ],
+    np.float32,
+)
+
+
+def _image(data: Any, name: str, batches: bool = True) -> tuple[int, int]:
+    """The height and width of an image or a batch of them."""
+    if data.ndim != 3 and not (batches and data.ndim == 4):
+        raise MXNetValueError(
+            f"npx.image.{name} takes an image (height, width, channels)"
+            f"{' or a batch (N, height, width, channels)' if batches else ''}, "
+            f"got shape {tuple(data.shape)}"
+        )
+    return data.shape[-3], data.shape[-2]
+
+
+def _back(out: Any, dtype: Any, rounded: bool = False) -> Any:
+    """`out` in the dtype of the image it was computed from."""
+    if not jnp.issubdtype(dtype, jnp.integer):
+        return out.astype(dtype)
+    info = jnp.iinfo(dtype)
+    return jnp.clip(jnp.floor(out + 0.5) if rounded else out, info.min, info.max).astype(dtype)
+
+
+def _floating(data: Any) -> Any:
+    return data if jnp.issubdtype(data.dtype, jnp.floating) else data.astype(jnp.float32)
+
+
+# ----------------------------------------------------------------------------------- tensors
+
+
+@op("image_to_tensor", npx_image="to_tensor", samples=[case(_IMAGE)], smooth=False)
+def to_tensor(data: Any) -> Any:
+    """An image (H, W, C) of 0 ... 255 as a float32 tensor (C, H, W) of 0 ... 1; batches likewise.
+
+    >>> import mxjax as mx
+    >>> mx.npx.image.to_tensor(mx.np.full((4, 2, 3), 255, dtype='uint8')).shape
+    (3, 4, 2)
+    """
+    _image(data, "to_tensor")
+    return jnp.moveaxis(data, -1, -3).astype(jnp.float32) / np.float32(255)
+
+
+def _per_channel(value: Any, channels: int, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    values = np.atleast_1d(np.asarray(value, np.float32))
+    if values.shape not in ((1,), (channels,)):
+        raise MXNetValueError(
+            f"npx.image.normalize: {name} must be one number or one per channel, got "
+            f"{len(values)} for a tensor of shape {shape}, which has {channels} channels"
+        )
+    return values.reshape(-1, 1, 1)
+
+
+@op(
+    "image_normalize",
+    npx_image="normalize",
+    samples=[case(f(3, 6, 5), mean=(0.1, 0.2, 0.3), std=2.0)],
+    smooth=False,
+)
+def normalize(data: Any, *, mean: Any = 0.0, std: Any = 1.0) -> Any:
+    """`(data - mean) / std` per channel of a tensor (C, H, W) or (N, C, H, W); C is 1 or 3."""
+    if data.ndim not in (3, 4) or data.shape[-3] not in (1, 3):
+        raise MXNetValueError(
+            "npx.image.normalize takes a tensor (C, H, W) or (N, C, H, W) with 1 or 3 channels, "
+            f"got shape {tuple(data.shape)}; npx.image.to_tensor makes one of an image"
+        )
+    channels = data.shape[-3]
+    mean = _per_channel(mean, channels, "mean", data.shape)
+    std = _per_channel(std, channels, "std", data.shape)
+    values = _floating(data)
+    return _back((values - mean.astype(values.dtype)) / std.astype(values.dtype), data.dtype)
+
+
+# ------------------------------------------------------------------------ crop, flip, resize
+
+
+@op(
+    "image_crop",
+    npx_image="crop",
+    samples=[case(_IMAGE, x=1, y=2, width=3, height=2)],
+    smooth=False,
+)
+def crop(data: Any, *, x: int, y: int, width: int, height: int) -> Any:
+    """The part of an image whose upper left corner is (x, y)."""
+    rows, columns = _image(data, "crop")
+    if x < 0 or y < 0 or width < 1 or height < 1 or x + width > columns or y + height > rows:
+        raise MXNetValueError(
+            f"npx.image.crop: the {width} x {height} part at ({x}, {y}) does not lie within an "
+            f"image of width {columns} and height {rows}"
+        )
+    return data[..., y : y + height, x : x + width, :]
+
+
+@op("image_flip_left_right", npx_image="flip_left_right", samples=[case(_IMAGE)], smooth=False)
+def flip_left_right(data: Any) -> Any:
+    """An image mirrored: left becomes right."""
+    _image(data, "flip_left_right")
+    return jnp.flip(data, -2)
+
+
+@op("image_flip_top_bottom", npx_image="flip_top_bottom", samples=[case(_IMAGE)], smooth=False)
+def flip_top_bottom(data: Any) -> Any:
+    """An image upside down."""
+    _image(data, "flip_top_bottom")
+    return jnp.flip(data, -3)
+
+
+@op(
+    "image_random_flip_left_right",
+    npx_image="random_flip_left_right",
+    keyed=True,
+    samples=[case(_IMAGE)],
+    smooth=False,
+)
+def random_flip_left_right(key: Any, data: Any, *, p: float = 0.5) -> Any:
+    """An image mirrored with probability `p`."""
+    _image(data, "random_flip_left_right")
+    return jnp.where(jax.random.bernoulli(key, p), jnp.flip(data, -2), data)
+
+
+@op(
+    "image_random_flip_top_bottom",
+    npx_image="random_flip_top_bottom",
+    keyed=True,
+    samples=[case(_IMAGE)],
+    smooth=False,
+)
+def random_flip_top_bottom(key: Any, data: Any, *, p: float = 0.5) -> Any:
+    """An image turned upside down with probability `p`."""
+    _image(data, "random_flip_top_bottom")
+    return jnp.where(jax.random.bernoulli(key, p), jnp.flip(data, -3), data)
+
+
+def _cubic(distance: np.ndarray) -> np.ndarray:
+    a = -0.75  # OpenCV's
+    d = np.abs(distance)
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
+
+
+def _lanczos(distance: np.ndarray) -> np.ndarray:
+    return np.where(np.abs(distance) < 4, np.sinc(distance) * np.sinc(distance / 4), 0.0)
+
+
+@functools.lru_cache(256)
+def _taps(size: int, new: int, interp: int) -> tuple[np.ndarray, np.ndarray]:
+    """The old positions that each new one is made of, and their weights: (new, taps) each."""
+    scale = size / new
+    at = np.arange(new)
+    if interp == NEAREST or size == new:
+        index = np.minimum(np.floor(at * scale).astype(int), size - 1)[:, None]
+        return index, np.ones((new, 1), np.float32)
+    if interp == AREA:
+        lower, upper = at * scale, (at + 1) * scale
+        first = np.floor(lower).astype(int)
+        index = first[:, None] + np.arange(math.ceil(scale) + 1)
+        covered = np.minimum(index + 1, upper[:, None]) - np.maximum(index, lower[:, None])
+        weights = np.maximum(covered, 0) / scale
+        return np.minimum(index, size - 1), weights.astype(np.float32)
+    if interp == _ENLARGING_AREA:
+        base = np.floor(at * scale).astype(int)
+        fraction = (at + 1) - (base + 1) / scale
+        fraction = np.where(fraction <= 0, 0.0, fraction - np.floor(fraction))
+        kernel, reach = None, 1
+    else:
+        center = (at + 0.5) * scale - 0.5
+        base = np.floor(center).astype(int)
+        fraction = center - base
+        kernel, reach = {BILINEAR: (None, 1), BICUBIC: (_cubic, 2), LANCZOS: (_lanczos, 4)}[interp]
+    offsets = np.arange(1 - reach, reach + 1)
+    distance = fraction[:, None] - offsets
+    weights = 1 - np.abs(distance) if kernel is None else kernel(distance)
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    return np.clip(base[:, None] + offsets, 0, size - 1), weights.astype(np.float32)
+
+
+def _along(data: Any, axis: int, taps: tuple[np.ndarray, np.ndarray]) -> Any:
+    index, weights = taps
+    shape = [1] * data.ndim
+    shape[axis] = len(index)
+    out = None
+    for number in range(index.shape[1]):
+        part = jnp.take(data, index[:, number], axis=axis)
+        if index.shape[1] > 1:
+            part = part * weights[:, number].reshape(shape).astype(data.dtype)
+        out = part if out is None else out + part
+    return out
+
+
+def _resized(data: Any, width: int, height: int, interp: int) -> Any:
+    if interp not in (NEAREST, BILINEAR, BICUBIC, AREA, LANCZOS):
+        raise MXNetValueError(
+            "interp must be 0 (nearest), 1 (bilinear), 2 (bicubic), 3 (area) or 4 (Lanczos), "
+            f"got {interp}"
+        )
+    rows, columns = data.shape[-3], data.shape[-2]
+    if (rows, columns) == (height, width):
+        return data
+    if interp == AREA and (height > rows or width > columns):
+        interp = _ENLARGING_AREA
+    taps = [_taps(rows, height, interp), _taps(columns, width, interp)]
+    values = data if interp == NEAREST else _floating(data)
+    out = _along(_along(values, data.ndim - 3, taps[0]), data.ndim - 2, taps[1])
+    return out if interp == NEAREST else _back(out, data.dtype, rounded=True)
+
+
+@op("image_resize", npx_image="resize", samples=[case(_IMAGE, size=(4, 3))], smooth=False)
+def resize(data: Any, *, size: Any = 0, keep_ratio: bool = False, interp: int = 1) -> Any:
+    """An image resized as OpenCV does it (without antialiasing), up to rounding of integer images.
+
+    Args:
+      size: (width, height); one number for both, or with `keep_ratio` for the shorter side.
+      keep_ratio: with one number, keep the ratio of the sides.
+      interp: 0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos.
+    """
+    rows, columns = _image(data, "resize")
+    if not isinstance(size, Sequence):
+        size = (size,)
+    if len(size) == 1:
+        width = height = int(size[0])
+        if keep_ratio and rows > columns:
+            height = int(rows * width / columns)
+        elif keep_ratio:
+            width = int(columns * height / rows)
+    else:
+        width, height = (int(side) for side in size)
+    if width < 1 or height < 1:
+        raise MXNetValueError(f"npx.image.resize: width and height must be positive, got {size}")
+    return _resized(data, width, height, interp)
+
+
+def _fitting(rows: int, columns: int, width: int, height: int) -> tuple[int, int]:
+    """The part of an image that is cut out where it is smaller than what is asked for: MXNet keeps
+    the ratio of the sides where the height is too large, and cuts the width alone otherwise."""
+    if height > rows:
+        width, height = max(1, width * rows // height), rows
+    return min(width, columns), height
+
+
+def _cut(data: Any, x: Any, y: Any, width: int, height: int) -> Any:
+    starts = [0] * (data.ndim - 3) + [y, x, 0]
+    sizes = [*data.shape[:-3], height, width, data.shape[-1]]
+    return jax.lax.dynamic_slice(data, [jnp.asarray(start, jnp.int32) for start in starts], sizes)
+
+
+@op(
+    "image_random_crop",
+    npx_image="random_crop",
+    keyed=True,
+    samples=[case(_IMAGE, width=3, height=2)],
+    smooth=False,
+)
+def random_crop(
+    key: Any,
+    data: Any,
+    *,
+    xrange: tuple[float, float] = (0.0, 1.0),
+    yrange: tuple[float, float] = (0.0, 1.0),
+    width: int,
+    height: int,
+    interp: int = 1,
+) -> Any:
+    """A part of an image at a random place; where the image is smaller, a part of it enlarged.
+
+    Args:
+      xrange, yrange: where the place may be, from 0 (left, top) to 1 (right, bottom).
+      width, height: of the result.
+      interp: how a part is enlarged, see `resize`.
+    """
+    rows, columns = _image(data, "random_crop")
+    part_width, part_height = _fitting(rows, columns, width, height)
+    x, y = (
+        jnp.floor(jax.random.uniform(k, (), jnp.float32, low, max(high, low)) * free)
+        for k, (low, high), free in zip(
+            jax.random.split(key),
+            (xrange, yrange),
+            (columns - part_width, rows - part_height),
+            strict=True,
+        )
+    )
+    return _resized(_cut(data, x, y, part_width, part_height), width, height, interp)
+
+
+@op(
+    "image_random_resized_crop",
+    npx_image="random_resized_crop",
+    keyed=True,
+    samples=[case(_IMAGE, width=3, height=2)],
+    smooth=False,
+)
+def random_resized_crop(
+    key: Any,
+    data: Any,
+    *,
+    width: int,
+    height: int,
+    area: Any = (0.08, 1.0),
+    ratio: Any = (3 / 4, 4 / 3),
+    interp: int = 1,
+    max_trial: int = 10,
+) -> Any:
+    """A part of random size and shape, resized: the usual augmentation for ImageNet.
+
+    Args:
+      width, height: of the result.
+      area: the smallest and largest part, as fractions of the image's area.
+      ratio: the smallest and largest width / height of the part.
+      interp: 1 (bilinear) or 0 (nearest); the part's size is known only when the program runs.
+      max_trial: draws that may fail to fit into the image before the middle is taken.
+    """
+    rows, columns = _image(data, "random_resized_crop")
+    if interp not in (NEAREST, BILINEAR):
+        interp = BILINEAR
+    area = (area, 1.0) if isinstance(area, (int, float)) else area
+    keys = jax.random.split(key, 4)
+    part = rows * columns * jax.random.uniform(keys[0], (max_trial,), jnp.float32, *area)
+    shape = jnp.exp(
+        jax.random.uniform(
+            keys[1], (max_trial,), jnp.float32, math.log(ratio[0]), math.log(ratio[1])
+        )
+    )
+    widths = jnp.round(jnp.sqrt(part * shape))
+    heights = jnp.round(jnp.sqrt(part / shape))
+    fits = (widths <= columns) & (heights <= rows) & (widths >= 1) & (heights >= 1)
+    chosen = jnp.argmax(fits)
+    w = jnp.where(fits[chosen], widths[chosen], min(columns, rows * ratio[1]))
+    h = jnp.where(fits[chosen], heights[chosen], min(rows, columns / ratio[0]))
+    u = jax.random.uniform(keys[2], (2,), jnp.float32)
+    x = jnp.where(fits[chosen], jnp.floor(u[0] * (columns - w + 1)), (columns - w) / 2)
+    y = jnp.where(fits[chosen], jnp.floor(u[1] * (rows - h + 1)), (rows - h) / 2)
+    values = _floating(data)
+    out = _resample(values, data.ndim - 3, y, h, height, rows, interp)
+    out = _resample(out, data.ndim - 2, x, w, width, columns, interp)
+    return _back(out, data.dtype, rounded=True)
+
+
+def _resample(
+    data: Any, axis: int, start: Any, length: Any, new: int, size: int, interp: int
+) -> Any:
+    """`length` positions from `start` on, resized to `new`; both may be traced."""
+    at = jnp.arange(new, dtype=jnp.float32)
+    last = start + length - 1
+    if interp == NEAREST:
+        index = jnp.clip(start + jnp.floor(at * length / new), start, last)
+        return jnp.take(data, index.astype(jnp.int32), axis=axis)
+    center = jnp.clip(start + (at + 0.5) * length / new - 0.5, start, last)
+    base = jnp.floor(center)
+    shape = [1] * data.ndim
+    shape[axis] = new
+    fraction = (center - base).reshape(shape).astype(data.dtype)
+    lower = jnp.clip(base, 0, size - 1).astype(jnp.int32)
+    upper = jnp.clip(base + 1, 0, size - 1).astype(jnp.int32)
+    return (
+        jnp.take(data, lower, axis=axis) * (1 - fraction)
+        + jnp.take(data, upper, axis=axis) * fraction
+    )
+
+
+# ------------------------------------------------------------------------------------ colour
+
+
+def _brightness(values: Any, factor: Any) -> Any:
+    return values * factor
+
+
+def _contrast(values: Any, factor: Any) -> Any:
+    gray = values[..., 0] if values.shape[-1] == 1 else _weighted(values)
+    mean = jnp.mean(gray, axis=(-2, -1)).reshape(*values.shape[:-3], 1, 1, 1)
+    return values * factor + mean * (1 - factor)
+
+
+def _weighted(values: Any) -> Any:
+    red, green, blue = (np.asarray(weight, values.dtype) for weight in _GRAY)
+    return values[..., 0] * red + values[..., 1] * green + values[..., 2] * blue
+
+
+def _saturation(values: Any, factor: Any) -> Any:
+    if values.shape[-1] == 1:
+        return values
+    # MXNet's gray is the blue part alone: each channel's term replaces the one before.
+    gray = values[..., 2:] * np.asarray(_GRAY[2], values.dtype)
+    return values * factor + gray * (1 - factor)
+
+
+def _hue(values: Any, turns: Any) -> Any:
+    """The colours turned by `turns` of the colour circle, lightness and saturation kept (HLS)."""
+    if values.shape[-1] == 1:
+        return values
+    scaled = values / 255
+    red, green, blue = scaled[..., 0], scaled[..., 1], scaled[..., 2]
+    high, low = jnp.max(scaled, -1), jnp.min(scaled, -1)
+    spread, total = high - low, high + low
+    lightness = total / 2
+    colourless = spread <= np.float32(1e-7)
+    safe = jnp.where(colourless, 1, spread)
+    bound = jnp.where(lightness < 0.5, total, 2 - total)
+    saturation = jnp.where(colourless, 0, spread / jnp.where(bound == 0, 1, bound))
+    sector = jnp.where(
+        high == red,
+        (green - blue) / safe,
+        jnp.where(high == green, 2 + (blue - red) / safe, 4 + (red - green) / safe),
+    )
+    hue = jnp.mod(sector + turns * 6, 6)
+    top = jnp.where(
+        lightness <= 0.5, lightness * (1 + saturation), lightness * (1 - saturation) + saturation
+    )
+    bottom = 2 * lightness - top
+
+    def channel(at: Any) -> Any:
+        at = jnp.mod(at, 6)
+        rising, falling = jnp.clip(at, 0, 1), jnp.clip(4 - at, 0, 1)
+        return bottom + (top - bottom) * jnp.minimum(rising, falling)
+
+    out = jnp.stack([channel(hue + 2), channel(hue), channel(hue - 2)], -1)
+    return jnp.where(colourless[..., None], scaled, out) * 255
+
+
+def _with_factor(
+    key: Any, data: Any, low: float, high: float, change: Callable[[Any, Any], Any], name: str
+) -> Any:
+    _image(data, name, batches=False)
+    if not 0 <= low <= high:
+        raise MXNetValueError(
+            f"npx.image.{name}: factors must satisfy 0 <= min_factor <= max_factor, "
+            f"got {low} and {high}"
+        )
+    values = _floating(data)
+    factor = jax.random.uniform(key, (), jnp.float32, low, high).astype(values.dtype)
+    return _back(change(values, factor), data.dtype)
+
+
+@op(
+    "image_random_brightness",
+    npx_image="random_brightness",
+    keyed=True,
+    samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
+    smooth=False,
+)
+def random_brightness(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
+    """An image times a random factor."""
+    return _with_factor(key, data, min_factor, max_factor, _brightness, "random_brightness")
+
+
+@op(
+    "image_random_contrast",
+    npx_image="random_contrast",
+    keyed=True,
+    samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
+    smooth=False,
+)
+def random_contrast(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
+    """An image moved away from its mean gray (or towards it) by a random factor."""
+    return _with_factor(key, data, min_factor, max_factor, _contrast, "random_contrast")
+
+
+@op(
+    "image_random_saturation",
+    npx_image="random_saturation",
+    keyed=True,
+    samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
+    smooth=False,
+)
+def random_saturation(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
+    """An image moved away from gray (or towards it) by a random factor, with MXNet's gray."""
+    return _with_factor(key, data, min_factor, max_factor, _saturation, "random_saturation")
+
+
+@op(
+    "image_random_hue",
+    npx_image="random_hue",
+    keyed=True,
+    samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
+    smooth=False,
+)
+def random_hue(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
+    """An image whose colours are turned round the colour circle; a factor of 1 is a whole turn."""
+    return _with_factor(key, data, min_factor, max_factor, _hue, "random_hue")
+
+
+@op(
+    "image_random_color_jitter",
+    npx_image="random_color_jitter",
+    keyed=True,
+    samples=[case(_IMAGE, brightness=0.5, hue=0.1)],
+    smooth=False,
+)
+def random_color_jitter(
+    key: Any,
+    data: Any,
+    *,
+    brightness: float = 0.0,
+    contrast: float = 0.0,
+    saturation: float = 0.0,
+    hue: float = 0.0,
+) -> Any:
+    """Random brightness, contrast, saturation and hue, one after the other in random order.
+
+    The factors are drawn from `max(0, 1 - amount) ... 1 + amount`; an amount of 0 changes nothing.
+    """
+    _image(data, "random_color_jitter", batches=False)
+    changes = [
+        (change, max(0.0, 1 - amount), 1 + amount)
+        for change, amount in (
+            (_brightness, brightness),
+            (_contrast, contrast),
+            (_saturation, saturation),
+            (_hue, hue),
+        )
+        if amount > 0
+    ]
+    if not changes:
+        return data
+
+    def step(change: Callable[[Any, Any], Any], low: float, high: float, key: Any) -> Any:
+        def run(image: Any) -> Any:
+            values = _floating(image)
+            factor = jax.random.uniform(key, (), jnp.float32, low, high).astype(values.dtype)
+            return _back(change(values, factor), image.dtype)
+
+        return run
+
+    order_key, *keys = jax.random.split(key, len(changes) + 1)
+    steps = [step(*change, k) for change, k in zip(changes, keys, strict=True)]
+    if len(steps) == 1:
+        return steps[0](data)
+    order = jax.random.permutation(order_key, len(steps))
+    for position in range(len(steps)):
+        data = jax.lax.switch(order[position], steps, data)
+    return data
+
+
+def _lit(data: Any, alpha: Any) -> Any:
+    if data.shape[-1] == 1:
+        return data
+    values = _floating(data)
+    shift = jnp.asarray(_LIGHTING) @ jnp.asarray(alpha, jnp.float32)
+    return _back(values + shift.astype(values.dtype), data.dtype)
+
+
+@op(
+    "image_adjust_lighting",
+    npx_image="adjust_lighting",
+    samples=[case(_IMAGE, alpha=(0.1, 0.2, 0.3))],
+    smooth=False,
+)
+def adjust_lighting(data: Any, *, alpha: Any) -> Any:
+    """AlexNet's colour noise with the three given strengths."""
+    _image(data, "adjust_lighting", batches=False)
+    return _lit(data, np.asarray(alpha, np.float32))
+
+
+@op(
+    "image_random_lighting",
+    npx_image="random_lighting",
+    keyed=True,
+    samples=[case(_IMAGE)],
+    smooth=False,
+)
+def random_lighting(key: Any, data: Any, *, alpha_std: float = 0.05) -> Any:
+    """AlexNet's colour noise with strengths drawn from a normal distribution.
+
+    Krizhevsky, Sutskever, Hinton: ImageNet Classification with Deep Convolutional Neural
+    Networks, 2012.
+    """
+    _image(data, "random_lighting", batches=False)
+    return _lit(data, alpha_std * jax.random.normal(key, (3,), jnp.float32))

@@ -1,0 +1,321 @@
+"""Picking out and putting in: take, pick, gather, slices, masks, one-hot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .samples import Given, b, case, f, i
+from .table import op
+
+_FLAT = dict(smooth=False)
+# Up to this many candidates an element is picked by a masked sum: it vectorises, and so does its
+# gradient, where a gather's gradient is a scatter that runs element by element.
+_MASKED_PICK = 512
+
+
+def _fit_index(index: Any, size: int, mode: str) -> Any:
+    at = index.astype("int64" if index.dtype == np.int64 else "int32")
+    if mode == "wrap":
+        return at % size
+    if mode == "raise":
+        at = jnp.where(at < 0, at + size, at)
+    elif mode != "clip":
+        raise ValueError(f"unknown mode {mode}: clip, wrap and raise exist")
+    return jnp.clip(at, 0, max(size - 1, 0))
+
+
+_TAKE = [
+    case(f(3, 4), i(2, 2, high=3), axis=0, mode="clip"),
+    case(f(3, 4), i(2, low=-6, high=9), axis=-1, mode="wrap"),
+]
+
+
+def _take(a: Any, indices: Any, axis: int | None, mode: str) -> Any:
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    if not -a.ndim <= axis < a.ndim:
+        raise ValueError(f"axis {axis} is out of bounds for shape {list(a.shape)}")
+    return jnp.take(a, _fit_index(indices, a.shape[axis], mode), axis, mode="clip")
+
+
+@op(np="take", samples=_TAKE)
+def take(a: Any, indices: Any, *, axis: int | None = None, mode: str = "raise") -> Any:
+    """Elements along an axis by number; ``mode`` says what becomes of numbers out of range."""
+    if not hasattr(indices, "astype"):
+        raise TypeError(f"take: indices must be an array, got {indices!r}")
+    return _take(a, indices, axis, mode)
+
+
+@op("take@nd", nd="take", samples=_TAKE)
+def take_nd(a: Any, indices: Any, *, axis: int = 0, mode: str = "clip") -> Any:
+    """Elements along an axis by number; ``mode`` says what becomes of numbers out of range."""
+    return _take(a, indices, axis, mode)
+
+
+@op(nd="batch_take", samples=[case(f(3, 4), i(3, high=4))])
+def batch_take(a: Any, indices: Any) -> Any:
+    """One element of each row."""
+    return pick(a, indices)
+
+
+@op(np="take_along_axis", samples=[case(f(3, 4), i(3, 2, high=3), axis=1)], ref=np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, *, axis: int | None) -> Any:
+    """Elements by an array of numbers along an axis."""
+    return jnp.take_along_axis(arr, indices, axis)
+
+
+@op(
+    npx="pick",
+    nd=("pick", "choose_element_0index"),
+    display="pick",
+    samples=[case(f(3, 4), i(3, high=4)), case(f(3, 4), i(4, high=3), axis=0, keepdims=True), case(f(3, 4), Given([1.0, 7.0, -1.0]), mode="wrap")],
+)  # fmt: skip
+def pick(data: Any, index: Any, *, axis: int | None = -1, mode: str = "clip", keepdims: bool = False) -> Any:
+    """One element for each index along an axis: data (3, 4) and index (3,) give (3,)."""
+    if axis is None:
+        data, axis = data.reshape(-1), 0
+        index = index.reshape(-1)
+    axis = axis % data.ndim
+    size = data.shape[axis]
+    at = _fit_index(index, size, mode)
+    at = at.reshape(data.shape[:axis] + (1,) + data.shape[axis + 1 :])
+    if size <= _MASKED_PICK:
+        here = at == lax.broadcasted_iota(at.dtype, data.shape, axis)
+        return jnp.where(here, data, jnp.zeros_like(data)).sum(axis, keepdims=keepdims, dtype=data.dtype)
+    out = jnp.take_along_axis(data, at, axis)
+    return out if keepdims else out.squeeze(axis)
+
+
+def _indexers(data: Any, indices: Any) -> tuple[Any, ...]:
+    depth = indices.shape[0]
+    if depth > data.ndim:
+        raise ValueError(f"indices of shape {list(indices.shape)} address {depth} axes of shape {list(data.shape)}")
+    at = indices.astype("int32")
+    return tuple(jnp.where(at[k] < 0, at[k] + data.shape[k], at[k]) for k in range(depth))
+
+
+@op(npx="gather_nd", nd="gather_nd", samples=[case(f(3, 4), i(2, 5, high=3)), case(f(3, 4), i(1, 2, high=3))])
+def gather_nd(data: Any, indices: Any) -> Any:
+    """data[indices[0], indices[1], ...]: the first axis of ``indices`` is the axis of ``data``."""
+    return data.at[_indexers(data, indices)].get(mode="clip")
+
+
+@op(nd="scatter_nd", samples=[case(f(3), Given([[0, 2, 1], [1, 0, 3]], "int32"), shape=(3, 4))])
+def scatter_nd(data: Any, indices: Any, *, shape: Any) -> Any:
+    """An array of zeros with ``data`` at ``indices``; of several the last one stays."""
+    out = jnp.zeros(shape, data.dtype)
+    return out.at[_indexers(out, indices)].set(data)
+
+
+@op("_backward_gather_nd", nd="_backward_gather_nd", samples=[case(f(3), Given([[0, 2, 0], [1, 0, 1]], "int32"), shape=(3, 4))])
+def gather_nd_add(data: Any, indices: Any, *, shape: Any) -> Any:
+    """An array of zeros with ``data`` added at ``indices``."""
+    out = jnp.zeros(shape, data.dtype)
+    return out.at[_indexers(out, indices)].add(data)
+
+
+_PUT = [case(f(3, 4), Given([[0, 2, 1], [1, 3, 0]], "int32"), f(3))]
+
+
+@op(npx="index_add", samples=_PUT)
+def index_add(a: Any, ind: Any, val: Any) -> Any:
+    """``a`` with ``val`` added at ``ind`` (laid out as in gather_nd)."""
+    return a.at[_indexers(a, ind)].add(jnp.asarray(val, a.dtype))
+
+
+@op(npx="index_update", samples=_PUT)
+def index_update(a: Any, ind: Any, val: Any) -> Any:
+    """``a`` with ``val`` at ``ind`` (laid out as in gather_nd)."""
+    return a.at[_indexers(a, ind)].set(jnp.asarray(val, a.dtype))
+
+
+@op(nd_contrib="index_copy", samples=[case(f(4, 2), Given([2, 0], "int32"), f(2, 2))])
+def index_copy(old_tensor: Any, index_vector: Any, new_tensor: Any) -> Any:
+    """``old_tensor`` with its rows ``index_vector`` replaced."""
+    return old_tensor.at[index_vector.astype("int32")].set(new_tensor)
+
+
+@op(nd="fill_element_0index", samples=[case(f(3, 4), f(3), Given([1, 0, 2], "int32"))])
+def fill_element_0index(lhs: Any, mhs: Any, rhs: Any) -> Any:
+    """``lhs`` with ``mhs[k]`` in column ``rhs[k]`` of row k."""
+    return lhs.at[jnp.arange(lhs.shape[0]), rhs.astype("int32")].set(mhs)
+
+
+# ------------------------------------------------------------------------------------- one-hot
+
+
+_HOT = [case(i(2, 3, high=4), depth=4), case(Given([1.0, 9.0]), depth=3, on_value=2.0, off_value=-1.0)]
+
+
+@op(npx="one_hot", nd="one_hot", nd_params="indices", display="one_hot", samples=_HOT, **_FLAT)
+def one_hot(data: Any, *, depth: int, on_value: float = 1.0, off_value: float = 0.0, dtype: Any = "float32") -> Any:
+    """A new last axis with ``on_value`` at the number given; numbers out of range have no such place."""
+    hot = jnp.expand_dims(data.astype("int32"), -1) == jnp.arange(depth, dtype="int32")
+    return jnp.where(hot, np.asarray(on_value, dtype), np.asarray(off_value, dtype))
+
+
+# ---------------------------------------------------------------------------------------- where
+
+
+@op("where", samples=[case(b(3, 4), f(3, 4), f(4)), case(b(3, 4), f(3, 4), 0.5)])
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """x where the condition holds, y elsewhere; two Python numbers give float32."""
+    if not hasattr(condition, "dtype"):
+        raise TypeError(f"where: the condition must be an array, got {condition!r}")
+    dtypes = [v.dtype for v in (x, y) if hasattr(v, "dtype")]
+    dtype = np.dtype("float32") if not dtypes else jnp.promote_types(dtypes[0], dtypes[-1])
+    return jnp.where(condition != 0, _cast(x, dtype), _cast(y, dtype))
+
+
+def _cast(v: Any, dtype: Any) -> Any:
+    return v.astype(dtype) if hasattr(v, "dtype") else np.asarray(v).astype(dtype)
+
+
+@op("where@nd", nd="where", samples=[case(f(3, 4), f(3, 4), f(3, 4)), case(f(3), f(3, 4), f(3, 4))])
+def where_nd(condition: Any, x: Any, y: Any) -> Any:
+    """x where the condition is not 0, y elsewhere; a vector condition chooses rows."""
+    hold = condition != 0
+    if hold.ndim == 1 and x.ndim > 1:
+        hold = hold.reshape(-1, *(1,) * (x.ndim - 1))
+    return jnp.where(hold, x, y)
+
+
+@op("select", samples=[case(b(4), b(4), f(4), f(4))])
+def select(*arrays: Any, default: float = 0) -> Any:
+    """For each element the choice of the first condition that holds (conditions, then choices)."""
+    n = len(arrays) // 2
+    return jnp.select(list(arrays[:n]), list(arrays[n:]), default)
+
+
+@op("choose_rows", samples=[case(i(3, high=2), f(3), f(3)), case(i(3, low=-2), f(3), f(3), mode="wrap")])
+def choose(a: Any, *choices: Any, mode: str = "clip") -> Any:
+    """choices[a[k]][k] for each k."""
+    return jnp.choose(_fit_index(a, len(choices), mode), list(choices), mode="clip")
+
+
+# --------------------------------------------------------------------------------------- slices
+
+
+def _none(v: Any, n: int) -> tuple[Any, ...]:
+    v = v if isinstance(v, Sequence) else (v,)
+    return tuple(None if x is None else int(x) for x in v) + (None,) * (n - len(v))
+
+
+_SLICE = [
+    case(f(3, 4), begin=(0, 1), end=(2, 4)),
+    case(f(3, 4), begin=(None, 3), end=(None, None), step=(2, -1)),
+]
+
+
+def _slices(data: Any, begin: Any, end: Any, step: Any) -> tuple[slice, ...]:
+    n = len(begin) if isinstance(begin, Sequence) else 1
+    step = (None,) * n if step is None or step == () else step
+    if n > data.ndim:
+        raise ValueError(f"{n} slices for shape {list(data.shape)}")
+    return tuple(slice(*v) for v in zip(_none(begin, n), _none(end, n), _none(step, n), strict=True))
+
+
+@op(npx="slice", nd=("slice", "crop"), display="slice", samples=_SLICE)
+def slice_(data: Any, *, begin: Any, end: Any, step: Any = None) -> Any:
+    """data[begin[0]:end[0]:step[0], begin[1]:end[1]:step[1], ...]."""
+    return data[_slices(data, begin, end, step)]
+
+
+@op("_slice_assign", nd="_slice_assign", samples=[case(f(3, 4), f(2, 3), begin=(0, 1), end=(2, 4))])
+def slice_assign(lhs: Any, rhs: Any, *, begin: Any, end: Any, step: Any = None) -> Any:
+    """``lhs`` with a slice replaced by ``rhs``."""
+    return lhs.at[_slices(lhs, begin, end, step)].set(rhs)
+
+
+@op(nd="slice_axis", samples=[case(f(3, 4), axis=1, begin=1, end=3), case(f(3, 4), axis=-1, begin=-2, end=None)])
+def slice_axis(data: Any, *, axis: int, begin: int, end: int | None) -> Any:
+    """data[..., begin:end, ...] along an axis."""
+    if not -data.ndim <= axis < data.ndim:
+        raise ValueError(f"axis {axis} is out of bounds for shape {list(data.shape)}")
+    size = data.shape[axis]
+    start, stop, _ = slice(begin, end).indices(size)
+    return lax.slice_in_dim(data, start, max(stop, start), axis=axis)
+
+
+@op(npx="slice_like", nd="slice_like", samples=[case(f(3, 4), f(2, 2)), case(f(3, 4), f(2, 2), axes=(1,))])
+def slice_like(data: Any, shape_like: Any, *, axes: Any = ()) -> Any:
+    """The beginning of ``data`` as long as ``shape_like``, along all or some axes."""
+    axes = range(min(data.ndim, shape_like.ndim)) if axes in ((), None) else axes
+    axes = (axes,) if isinstance(axes, int) else axes
+    at = [slice(None)] * data.ndim
+    for a in axes:
+        if shape_like.shape[a] > data.shape[a]:
+            raise ValueError(f"slice_like: axis {a} of {list(data.shape)} is shorter than that of {list(shape_like.shape)}")
+        at[a] = slice(0, shape_like.shape[a])
+    return data[tuple(at)]
+
+
+# ---------------------------------------------------------------------------- numbers and masks
+
+
+@op("unravel_index", samples=[case(i(4, high=6), shape=(2, 3))], **_FLAT)
+def unravel_index(indices: Any, *, shape: Any, order: str = "C") -> Any:
+    """Coordinates of flat indices, one array for each axis."""
+    return tuple(x.astype(indices.dtype) for x in jnp.unravel_index(indices, shape))
+
+
+@op("unravel_index@nd", nd="unravel_index", samples=[case(i(4, high=6), shape=(2, 3))], **_FLAT)
+def unravel_index_nd(data: Any, *, shape: Any) -> Any:
+    """Coordinates of flat indices as rows."""
+    return jnp.stack([x.astype(data.dtype) for x in jnp.unravel_index(data.astype("int64"), shape)])
+
+
+@op(nd="ravel_multi_index", samples=[case(Given([[0, 1], [2, 1]], "int32"), shape=(2, 3))], **_FLAT)
+def ravel_multi_index(data: Any, *, shape: Any) -> Any:
+    """Flat indices of coordinates given as rows."""
+    steps = np.append(np.cumprod(np.asarray(shape[1:][::-1], int))[::-1], 1).astype(data.dtype)
+    return (data * steps.reshape(-1, *(1,) * (data.ndim - 1))).sum(0, dtype=data.dtype)
+
+
+@op(np="searchsorted", samples=[case(Given([1.0, 2.0, 3.0]), f(4, low=0, high=4))], **_FLAT)
+def searchsorted(a: Any, v: Any, sorter: Any = None, *, side: str = "left") -> Any:
+    """Where ``v`` would be inserted into the sorted ``a``."""
+    if sorter is not None:
+        a = a[sorter]
+    return jnp.searchsorted(a, v, side).astype("int64")
+
+
+@op(np="digitize", samples=[case(f(4), Given([-1.0, 0.0, 1.0]))], **_FLAT)
+def digitize(x: Any, bins: Any, *, right: bool = False) -> Any:
+    """Into which bin each number falls."""
+    return jnp.digitize(x, bins, right).astype("int64")
+
+
+@op(np=("isin", "in1d"), samples=[case(i(3, 4), i(3))], ref=np.isin, **_FLAT)
+def isin(element: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
+    """Which elements are among ``test_elements``."""
+    return jnp.isin(element, test_elements, assume_unique, invert)
+
+
+@op(np="isclose", samples=[case(f(3), f(3))], ref=np.isclose, **_FLAT)
+def isclose(a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """Which elements agree within ``atol + rtol * |b|``."""
+    return jnp.isclose(a, b, rtol, atol, equal_nan)
+
+
+@op(nd_contrib="allclose", samples=[case(f(3), f(3))], **_FLAT)
+def allclose(a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """[1.] if all elements agree within ``atol + rtol * |b|``, else [0.]."""
+    return jnp.isclose(a, b, rtol, atol, equal_nan).all().astype("float32").reshape(1)
+
+
+@op("fill_diagonal", samples=[case(f(3, 3), 7.0)])
+def fill_diagonal(a: Any, val: Any, *, wrap: bool = False) -> Any:
+    """``a`` with ``val`` on its diagonal."""
+    return jnp.fill_diagonal(a, jnp.asarray(val, a.dtype), wrap=wrap, inplace=False)
+
+
+@op("constraint_check", samples=[case(b(3))], **_FLAT)
+def constraint_check(x: Any) -> Any:
+    """Whether all elements hold, shape (1,)."""
+    return x.astype(bool).all().reshape(1)

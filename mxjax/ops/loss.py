@@ -1,0 +1,305 @@
+"""Operators whose gradient is MXNet's definition, not the derivative: output layers of Module code."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .samples import Given, case, f
+from .table import op
+
+
+def _defined(forward: Callable[..., Any], gradient: Callable[..., Any], *arrays: Any) -> Any:
+    """forward(*arrays) with ``gradient(out, *arrays, head)`` for the first array and zeros for others."""
+
+    @jax.custom_vjp
+    def run(*xs: Any) -> Any:
+        return forward(*xs)
+
+    def fwd(*xs: Any) -> Any:
+        out = forward(*xs)
+        return out, (out, xs)
+
+    def bwd(kept: Any, head: Any) -> Any:
+        out, xs = kept
+        return (gradient(out, *xs, head).astype(xs[0].dtype), *[_no_gradient(x) for x in xs[1:]])
+
+    run.defvjp(fwd, bwd)
+    return run(*arrays)
+
+
+def _no_gradient(x: Any) -> Any:
+    if jnp.issubdtype(x.dtype, jnp.inexact):
+        return jnp.zeros_like(x)
+    return np.zeros(x.shape, jax.dtypes.float0)
+
+
+@op(
+    npx="stop_gradient",
+    nd=("stop_gradient", "BlockGrad"),
+    display="BlockGrad",
+    smooth=False,
+    samples=[case(f(3, 4))],
+)
+def stop_gradient(data: Any) -> Any:
+    """The data, through which no gradient flows."""
+    return lax.stop_gradient(data)
+
+
+def _straight_through(fn: Callable[[Any], Any], x: Any) -> Any:
+    return x + lax.stop_gradient(fn(x) - x)
+
+
+@op(npx="round_ste", nd_contrib="round_ste", smooth=False, samples=[case(f(3, 4))])
+def round_ste(data: Any) -> Any:
+    """Rounding (half away from zero) whose gradient is 1."""
+    return _straight_through(lambda x: jnp.sign(x) * jnp.floor(jnp.abs(x) + 0.5), data)
+
+
+@op(npx="sign_ste", nd_contrib="sign_ste", smooth=False, samples=[case(f(3, 4))])
+def sign_ste(data: Any) -> Any:
+    """Sign whose gradient is 1."""
+    return _straight_through(jnp.sign, data)
+
+
+@op(nd_contrib="gradientmultiplier", smooth=False, samples=[case(f(3, 4), scalar=2.0)])
+def gradientmultiplier(data: Any, *, scalar: float = 1.0, is_int: bool = False) -> Any:
+    """The data; its gradient is multiplied by ``scalar`` (gradient reversal with -1)."""
+    return _defined(lambda x: x, lambda out, x, head: head * np.asarray(scalar, x.dtype), data)
+
+
+def _normaliser(mode: str, batch: int, valid: Any) -> Any:
+    if mode == "null":
+        return 1
+    if mode == "batch":
+        return batch
+    if mode == "valid":
+        return jnp.maximum(valid, 1)
+    raise ValueError(f"unknown normalization {mode}: null, batch and valid exist")
+
+
+def _softmax_output(
+    data: Any,
+    label: Any,
+    *,
+    grad_scale: float = 1.0,
+    ignore_label: float = -1.0,
+    multi_output: bool = False,
+    use_ignore: bool = False,
+    preserve_shape: bool = False,
+    normalization: str = "null",
+    out_grad: bool = False,
+    smooth_alpha: float = 0.0,
+) -> Any:
+    axis = 1 if multi_output else -1
+    shape = data.shape
+    flat = data if multi_output or preserve_shape else data.reshape(shape[0], -1)
+    classes = flat.shape[axis]
+
+    def forward(x: Any, y: Any) -> Any:
+        return jax.nn.softmax(x, axis)
+
+    def gradient(p: Any, x: Any, y: Any, head: Any) -> Any:
+        if y.shape == x.shape:
+            grad, valid = p - y, x.shape[0]
+        else:
+            y = y.reshape(p.shape[:1] + p.shape[2:] if multi_output else p.shape[:-1])
+            hot = jax.nn.one_hot(y.astype("int32"), classes, axis=axis, dtype=p.dtype)
+            if smooth_alpha:
+                hot = hot * (1 - smooth_alpha) + (1 - hot) * smooth_alpha / (classes - 1)
+            grad, kept = p - hot, jnp.ones(y.shape, bool)
+            if use_ignore:
+                kept = y != ignore_label
+                grad = grad * jnp.expand_dims(kept, axis)
+            valid = kept.sum().astype(p.dtype)
+        if out_grad:
+            grad = grad * head
+        if multi_output and normalization != "valid":  # the places of one sample share its weight
+            grad = grad / (p.size // (p.shape[0] * classes))
+        return grad * grad_scale / _normaliser(normalization, x.shape[0], valid)
+
+    return _defined(forward, gradient, flat, label).reshape(shape)
+
+
+@op(
+    nd=("SoftmaxOutput", "Softmax"),
+    display="SoftmaxOutput",
+    smooth=False,
+    samples=[
+        case(f(3, 4), Given([0, 2, 1])),
+        case(f(2, 3, 4), Given(np.ones((2, 4))), multi_output=True, normalization="valid"),
+    ],
+)
+def softmax_output(
+    data: Any,
+    label: Any,
+    *,
+    grad_scale: float = 1.0,
+    ignore_label: float = -1.0,
+    multi_output: bool = False,
+    use_ignore: bool = False,
+    preserve_shape: bool = False,
+    normalization: str = "null",
+    out_grad: bool = False,
+    smooth_alpha: float = 0.0,
+) -> Any:
+    """softmax(data); its gradient is that of the cross entropy with ``label``, whatever the head is.
+
+    ``normalization``: ``null`` sums over the batch, ``batch`` divides by its size, ``valid`` by the number
+    of labels that are not ignored.
+    """
+    return _softmax_output(
+        data, label, grad_scale=grad_scale, ignore_label=ignore_label, multi_output=multi_output,
+        use_ignore=use_ignore, preserve_shape=preserve_shape, normalization=normalization,
+        out_grad=out_grad, smooth_alpha=smooth_alpha,
+    )  # fmt: skip
+
+
+def _regression(link: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Callable[..., Any]:
+    def output(data: Any, label: Any, *, grad_scale: float = 1.0) -> Any:
+        def gradient(out: Any, x: Any, y: Any, head: Any) -> Any:
+            per_sample = max(y.size // max(y.shape[0], 1), 1)
+            return slope(out - y.reshape(out.shape)) * (grad_scale / per_sample)
+
+        return _defined(lambda x, y: link(x), gradient, data, label)
+
+    return output
+
+
+for _name, _link, _slope, _doc in (
+    ("LinearRegressionOutput", lambda x: x, lambda d: d, "The data; the gradient is data - label."),
+    ("LogisticRegressionOutput", jax.nn.sigmoid, lambda d: d, "sigmoid; the gradient is sigmoid - label."),
+    ("MAERegressionOutput", lambda x: x, jnp.sign, "The data; the gradient is sign(data - label)."),
+):
+    op(_name, nd=_name, display=_name, doc=_doc, smooth=False, samples=[case(f(3, 4), f(3, 4))])(
+        _regression(_link, _slope)
+    )
+
+
+@op(
+    nd="SVMOutput",
+    display="SVMOutput",
+    smooth=False,
+    samples=[case(f(3, 4), Given([0, 2, 1]), use_linear=u) for u in (False, True)],
+)
+def svm_output(
+    data: Any,
+    label: Any,
+    *,
+    margin: float = 1.0,
+    regularization_coefficient: float = 1.0,
+    use_linear: bool = False,
+) -> Any:
+    """The data; its gradient is the hinge loss's (``use_linear``), or the squared hinge loss's."""
+
+    def gradient(out: Any, x: Any, y: Any, head: Any) -> Any:
+        sign = 2 * jax.nn.one_hot(y.astype("int32"), x.shape[-1], dtype=x.dtype) - 1
+        slack = jnp.maximum(margin - sign * x, 0)
+        step = (slack > 0).astype(x.dtype) if use_linear else 2 * slack
+        return -regularization_coefficient * sign * step
+
+    return _defined(lambda x, y: x, gradient, data, label)
+
+
+def _make_loss(data: Any, *, grad_scale: float, valid_thresh: float, normalization: str) -> Any:
+    def gradient(out: Any, x: Any, head: Any) -> Any:
+        valid = (x > valid_thresh).sum().astype(x.dtype)
+        return jnp.full_like(x, grad_scale) / _normaliser(normalization, x.shape[0], valid)
+
+    return _defined(lambda x: x, gradient, data)
+
+
+@op(
+    nd="MakeLoss",
+    display="MakeLoss",
+    smooth=False,
+    samples=[case(f(3, 4)), case(f(3, 4), grad_scale=2.0, normalization="batch")],
+)
+def make_loss_layer(
+    data: Any, *, grad_scale: float = 1.0, valid_thresh: float = 0.0, normalization: str = "null"
+) -> Any:
+    """The data; its gradient is ``grad_scale``, whatever the head gradient is."""
+    return _make_loss(data, grad_scale=grad_scale, valid_thresh=valid_thresh, normalization=normalization)
+
+
+@op(nd="make_loss", display="make_loss", smooth=False, samples=[case(f(3, 4))])
+def make_loss(data: Any) -> Any:
+    """The data; its gradient is 1, whatever the head gradient is."""
+    return _make_loss(data, grad_scale=1.0, valid_thresh=0.0, normalization="null")
+
+
+@op(
+    nd="IdentityAttachKLSparseReg",
+    smooth=False,
+    samples=[case(f(3, 4, low=0.1, high=0.9))],
+)
+def kl_sparse(
+    data: Any, *, sparseness_target: float = 0.1, penalty: float = 0.001, momentum: float = 0.9
+) -> Any:
+    """The data; a penalty on mean activations far from ``sparseness_target`` is added to the gradient."""
+
+    def gradient(out: Any, x: Any, head: Any) -> Any:
+        mean = x.mean(0, keepdims=True)
+        term = -sparseness_target / mean + (1 - sparseness_target) / (1 - mean)
+        return head + np.asarray(penalty, x.dtype) * term
+
+    return _defined(lambda x: x, gradient, data)
+
+
+@functools.cache
+def _ctc_forward() -> Any:
+    import optax
+
+    return optax.ctc_loss
+
+
+@op(
+    npx="ctc_loss",
+    nd=("ctc_loss", "CTCLoss"),
+    nd_contrib=("ctc_loss", "CTCLoss"),
+    display="CTCLoss",
+    samples=[
+        case(f(6, 2, 5), Given([[1, 2, 0], [3, 1, 4]])),
+        case(
+            f(6, 2, 5), Given([[1, 2, -1], [3, 1, 0]]), Given([5, 6]), Given([2, 3]),
+            use_data_lengths=True, use_label_lengths=True, blank_label="last",
+        ),
+    ],
+)  # fmt: skip
+def ctc_loss(
+    data: Any,
+    label: Any,
+    data_lengths: Any = None,
+    label_lengths: Any = None,
+    *,
+    use_data_lengths: bool = False,
+    use_label_lengths: bool = False,
+    blank_label: str = "first",
+) -> Any:
+    """Connectionist temporal classification: data (T, N, C) unnormalised, label (N, L); shape (N,).
+
+    With ``blank_label='first'`` class 0 is the blank and labels end at a 0; with ``'last'`` class C - 1
+    is, and labels end at -1.
+    """
+    t, _, classes = data.shape
+    x = jnp.swapaxes(data, 0, 1)
+    y = label.astype("int32")
+    blank, pad = (0, 0) if blank_label == "first" else (classes - 1, -1)
+    if use_label_lengths and label_lengths is not None:
+        padded = jnp.arange(y.shape[1]) >= label_lengths.astype("int32")[:, None]
+    else:
+        padded = jnp.cumsum(y == pad, 1) > 0
+    if use_data_lengths and data_lengths is not None:
+        late = jnp.arange(t) >= data_lengths.astype("int32")[:, None]
+    else:
+        late = jnp.zeros(x.shape[:2], bool)
+    out = _ctc_forward()(
+        x, late.astype(x.dtype), jnp.where(padded, 0, y), padded.astype(x.dtype), blank_id=blank
+    )
+    return out.astype(data.dtype)

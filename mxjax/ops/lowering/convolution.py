@@ -1,0 +1,305 @@
+"""Convolution, lowered by platform and shape.
+
+On a GPU or TPU the plain `lax.conv_general_dilated` is best. On a CPU, XLA's convolution is
+good for many channels and slow for few, its weight gradient is slow nearly everywhere, and a
+1x1 kernel costs two layout changes; matrix products over kernel patches do better there. The
+rule is `choose`; README.md beside this file has the measurements it stands on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental.layout import Layout, with_layout_constraint
+
+from mxjax.ops.lowering.linear import bilinear_triple
+
+LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
+
+
+class Window(NamedTuple):
+    """How a kernel walks over a padded image: all that im2col and its transpose need to know."""
+
+    size: tuple[int, int]  # of the padded image
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilate: tuple[int, int]
+
+    @property
+    def out(self) -> tuple[int, int]:
+        steps = zip(self.size, self.kernel, self.stride, self.dilate, strict=True)
+        return tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in steps)  # type: ignore[return-value]
+
+
+class Plan(NamedTuple):
+    """Which form computes the value, the input's gradient and the weight's gradient.
+
+    ``lax`` is XLA's convolution, ``cols`` one matrix product over all kernel patches (a 1x1 kernel
+    needs none made).
+    """
+
+    value: str
+    input_gradient: str
+    weight_gradient: str
+
+
+PLAIN = Plan("lax", "lax", "lax")
+
+# Beyond these bytes of patches, writing and reading them costs what the better product gains.
+VALUE_BYTES = 10 << 20
+WEIGHT_BYTES = 16 << 20
+
+
+# ---- patches: (N, H, W, C) -> (N, OH, OW, KH, KW, C) -------------------------------------------
+def _im2col(x: jax.Array, *, geometry: Window) -> jax.Array:
+    # One gather with constant indices: XLA:CPU copies whole rows of channels; slices and a
+    # concatenation take four times as long. Both ends are materialised: else XLA computes x anew
+    # for every patch that holds it, and loops over one flat index, which does not vectorise.
+    x = _materialize(x)
+    rows, cols = (
+        (np.arange(o)[:, None] * s + np.arange(k) * d).astype(np.int32)
+        for o, k, s, d in zip(geometry.out, *geometry[1:], strict=True)
+    )
+    at = x.at[:, rows[:, None, :, None], cols[None, :, None, :]]
+    return _materialize(at.get(mode="promise_in_bounds"))
+
+
+def _materialize(x: jax.Array) -> jax.Array:
+    """x in memory in row-major order: the constraint also ends XLA's fusions."""
+    return with_layout_constraint(x, Layout(major_to_minor=tuple(range(x.ndim))))
+
+
+def _col2im(g: jax.Array, *, geometry: Window) -> jax.Array:
+    # Columns of a kernel row are added in one fused loop, rows in place: three times as fast as
+    # 25 pads or 25 in-place additions.
+    (h, w), (kh, kw), (sh, sw), (dh, dw) = geometry
+    n, oh, ow, *_, c = g.shape
+    zero = jnp.zeros((), g.dtype)
+    phases = -(-h // sh)  # rows of the image, as (phases, sh): a strided row is then a plain slice
+    out = jnp.zeros((n, phases, sh, w, c), g.dtype)
+    for i in range(kh):
+        row = sum(
+            lax.pad(
+                g[:, :, :, i, j],
+                zero,
+                ((0, 0, 0), (0, 0, 0), (j * dw, w - (ow - 1) * sw - 1 - j * dw, sw - 1), (0, 0, 0)),
+            )
+            for j in range(kw)
+        )
+        at = (0, i * dh // sh, i * dh % sh, 0, 0)
+        size = (n, oh, 1, w, c)
+        old = lax.slice(out, at, [a + b for a, b in zip(at, size, strict=True)])
+        out = lax.dynamic_update_slice(out, old + row[:, :, None], at)
+    return out.reshape(n, phases * sh, w, c)[:, :h]
+
+
+# ---- three products, each bilinear and the others' transpose, channels last -----------------
+# x (N, H, W, C) and w (O, KH, KW, C) give y (N, OH, OW, O). As primitives they keep x itself for
+# the backward pass, never its patches, which are larger by the kernel's number of elements.
+class Shape(NamedTuple):
+    """What the two operands of a product do not tell."""
+
+    size: tuple[int, int]
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilate: tuple[int, int]
+    pad: tuple[int, int]
+
+    @property
+    def window(self) -> Window:
+        size = tuple(n + 2 * p for n, p in zip(self.size, self.pad, strict=True))
+        return Window(size, self.kernel, self.stride, self.dilate)  # type: ignore[arg-type]
+
+
+def _lax(x, w, shape):
+    return lax.conv_general_dilated(
+        x,
+        w,
+        shape.stride,
+        [(p, p) for p in shape.pad],
+        rhs_dilation=shape.dilate,
+        dimension_numbers=("NHWC", "OHWI", "NHWC"),
+    )
+
+
+def _rows(a):
+    return a.reshape(-1, a.shape[-1])
+
+
+def _patches(x, shape):
+    """x as one row of all its kernel's elements per output pixel."""
+    if shape.kernel == (1, 1) and not any(shape.pad):
+        return _rows(x[:, :: shape.stride[0], :: shape.stride[1]])
+    if any(shape.pad):
+        ph, pw = shape.pad
+        x = jnp.pad(x, ((0, 0), (ph, ph), (pw, pw), (0, 0)))
+    return _im2col(x, geometry=shape.window).reshape(-1, prod(shape.kernel) * x.shape[-1])
+
+
+def _value(x, w, *, plan, shape):
+    if plan.value == "lax":
+        return _lax(x, w, shape)
+    out = lax.dot_general(_patches(x, shape), w.reshape(len(w), -1), (((1,), (1,)), ((), ())))
+    return out.reshape(x.shape[0], *shape.window.out, -1)
+
+
+def _input_gradient(g, w, *, plan, shape):
+    x = jax.ShapeDtypeStruct((g.shape[0], *shape.size, w.shape[-1]), g.dtype)
+    if plan.input_gradient == "lax":
+        return jax.linear_transpose(lambda x: _lax(x, w, shape), x)(g)[0]
+    cols = (_rows(g) @ w.reshape(len(w), -1)).reshape(*g.shape[:3], *shape.kernel, w.shape[-1])
+    padded = _col2im(cols, geometry=shape.window)
+    (ph, pw), (h, w_) = shape.pad, shape.size
+    return padded[:, ph : ph + h, pw : pw + w_]
+
+
+def _weight_gradient(x, g, *, plan, shape):
+    w = jax.ShapeDtypeStruct((g.shape[-1], *shape.kernel, x.shape[-1]), x.dtype)
+    if plan.weight_gradient == "lax":
+        return jax.linear_transpose(lambda w: _lax(x, w, shape), w)(g)[0]
+    # Small dimension first: with it last this product runs at half the speed.
+    out = lax.dot_general(_rows(g), _patches(x, shape), (((0,), (0,)), ((), ())))
+    return out.reshape(w.shape)
+
+
+value_p, input_gradient_p, weight_gradient_p = bilinear_triple(
+    "convolution", _value, _input_gradient, _weight_gradient
+)
+
+
+def _bias(out: jax.Array, bias: jax.Array) -> jax.Array:
+    """Adds the bias as a product with a column of ones, so that its gradient is a matrix product.
+
+    As a plain sum over rows it cannot be vectorised without reordering floating-point additions.
+    """
+    ones = jnp.ones((prod(out.shape[:-1]), 1), out.dtype)
+    return out + (ones @ bias[None]).reshape(out.shape)
+
+
+def choose(
+    platform: str,
+    dtype: np.dtype | type,
+    x_shape: Sequence[int],
+    w_shape: Sequence[int],
+    stride: Sequence[int],
+    dilate: Sequence[int],
+    pad: Sequence[int],
+    num_group: int = 1,
+) -> Plan:
+    """The plan for one convolution; shapes are channels-last, (N, H, W, C) and (O, KH, KW, C).
+
+    The thresholds are measurements (README.md), not theory: move them only with new ones.
+    """
+    if platform != "cpu" or num_group > 1 or jnp.dtype(dtype) not in (jnp.float32, jnp.float64):
+        return PLAIN
+    if len(x_shape) != 4 or prod(x_shape) == 0 or prod(w_shape) == 0:
+        return PLAIN
+    shape = Shape(tuple(x_shape[1:3]), tuple(w_shape[1:3]), stride, dilate, pad)
+    out, channels = shape.window.out, x_shape[-1]
+    if shape.kernel == (1, 1) and not any(pad):
+        return Plan("cols", "cols", "cols")
+    size = prod(out) * x_shape[0] * prod(w_shape[1:]) * jnp.dtype(dtype).itemsize
+    few = channels < 16
+    deep = channels >= 256 and prod(out) <= 200
+    # A full correlation over a small image multiplies mostly padding.
+    waste = prod(shape.size) / (prod(out) * prod(shape.stride)) >= 1.5
+    value = few or deep or prod(shape.kernel) >= 25
+    return Plan(
+        "cols" if value and size <= VALUE_BYTES else "lax",
+        "cols" if (few or deep or waste) and size <= VALUE_BYTES else "lax",
+        "cols" if size <= WEIGHT_BYTES else "lax",
+    )
+
+
+def convolution(
+    x: jax.Array,
+    weight: jax.Array,
+    bias: jax.Array | None = None,
+    *,
+    kernel: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+    dilate: Sequence[int] | None = None,
+    pad: Sequence[int] | None = None,
+    num_group: int = 1,
+    layout: str | None = None,
+    platform: str = "cpu",
+    plan: Plan | None = None,
+) -> jax.Array:
+    """Cross-correlates images with a bank of kernels (what MXNet calls Convolution).
+
+    x is (N, C, *spatial) and weight (O, C // num_group, *kernel) in layouts NCW, NCHW and NCDHW;
+    (N, *spatial, C) and (O, *kernel, C // num_group) in NWC, NHWC and NDHWC. bias is (O,). Any
+    floating dtype; the result has x's. Raises ValueError where shapes do not fit. Differentiable
+    any number of times in both modes.
+
+    >>> convolution(jnp.ones((8, 3, 32, 32)), jnp.ones((16, 3, 3, 3)), pad=(1, 1)).shape
+    (8, 16, 32, 32)
+    """
+    nd = x.ndim - 2
+    if nd not in LAYOUTS or weight.ndim != x.ndim:
+        raise ValueError(
+            f"convolution takes images of 1 to 3 spatial dimensions and a weight of as many; "
+            f"got data of shape {x.shape} and weight of shape {weight.shape}"
+        )
+    layout = layout or LAYOUTS[nd][0]
+    if layout not in LAYOUTS[nd]:
+        raise ValueError(
+            f"layout={layout!r} does not fit data of shape {x.shape}: expected "
+            f"{' or '.join(LAYOUTS[nd])}"
+        )
+    last = layout[-1] == "C"
+    channels, in_group = (x.shape[-1], weight.shape[-1]) if last else (x.shape[1], weight.shape[1])
+    if channels != in_group * num_group or weight.shape[0] % num_group:
+        raise ValueError(
+            f"data of shape {x.shape} has {channels} channels in layout {layout}, but weight of "
+            f"shape {weight.shape} with num_group={num_group} takes {in_group * num_group}"
+        )
+    window = weight.shape[1:-1] if last else weight.shape[2:]
+    if kernel and tuple(kernel) != window:
+        raise ValueError(f"kernel={tuple(kernel)}, but weight of shape {weight.shape} has {window}")
+    stride, dilate = (tuple(v) if v else (1,) * nd for v in (stride, dilate))
+    pad = tuple(pad) if pad else (0,) * nd
+    spatial = x.shape[1:-1] if last else x.shape[2:]
+    for n, k, d, p in zip(spatial, window, dilate, pad, strict=True):
+        if n + 2 * p < d * (k - 1) + 1:
+            raise ValueError(
+                f"kernel size exceed input: {window} (dilate {dilate}) is larger than the padded image, "
+                f"data of shape {x.shape}, pad {pad}"
+            )
+
+    def to_last(a: jax.Array) -> jax.Array:
+        return a if last else jnp.moveaxis(a, 1, -1)
+
+    if nd == 1:  # as an image of one row, so that the rules below serve it too
+        lift = lambda a: to_last(a)[:, None]  # noqa: E731
+        out = _last(
+            lift(x), lift(weight), bias, (1, *stride), (1, *dilate), (0, *pad), num_group,
+            platform, plan,
+        )[:, 0]
+    else:
+        out = _last(
+            to_last(x), to_last(weight), bias, stride, dilate, pad, num_group, platform, plan
+        )
+    return out if last else jnp.moveaxis(out, -1, 1)
+
+
+def _last(x, w, bias, stride, dilate, pad, num_group, platform, plan):
+    """The convolution of channels-last operands."""
+    plan = plan or choose(platform, x.dtype, x.shape, w.shape, stride, dilate, pad, num_group)
+    if plan == PLAIN:
+        # Written in the caller's terms XLA would see the same: it moves the transposes itself.
+        spec = {4: ("NHWC", "OHWI", "NHWC"), 5: ("NDHWC", "ODHWI", "NDHWC")}[x.ndim]
+        out = lax.conv_general_dilated(
+            x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate, dimension_numbers=spec,
+            feature_group_count=num_group,
+        )
+        return out if bias is None else out + bias
+    shape = Shape(x.shape[1:3], w.shape[1:3], stride, dilate, pad)
+    out = value_p.bind(x, w, plan=plan, shape=shape)
+    return out if bias is None else _bias(out, bias)

@@ -1,0 +1,119 @@
+"""Linear and bilinear primitives that are each other's transposes.
+
+A gather's gradient is a scatter, which XLA:CPU runs element by element, and a strided slice's is
+an interior pad, which does not vectorise. A family states the fast form of every direction once;
+as they are primitives, every order of forward and reverse differentiation and `vmap` follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+
+def linear_pair(name: str, forward: Callable, backward: Callable) -> tuple[Primitive, Primitive]:
+    """Two primitives, linear in their last argument and each other's transpose.
+
+    Both functions take arrays and a hashable keyword ``geometry``. Arguments before the last are
+    constants of differentiation (an integer mask, say). Every array has the sample axis first and
+    samples do not mix: `vmap` folds its axis into that one.
+    """
+    pair = Primitive(name), Primitive(name + "_transpose")
+    for prim, other, fn in zip(pair, pair[::-1], (forward, backward), strict=True):
+        prim.def_impl(jax.jit(fn, static_argnames=("geometry",)))
+        prim.def_abstract_eval(partial(_abstract, fn))
+        mlir.register_lowering(prim, mlir.lower_fun(fn, multiple_results=False))
+        ad.primitive_jvps[prim] = partial(_jvp, prim)
+        ad.primitive_transposes[prim] = partial(_transpose, other)
+        batching.primitive_batchers[prim] = partial(_batch, prim)
+    return pair
+
+
+def _abstract(fn: Callable, *avals: Any, geometry: Any) -> Any:
+    specs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
+    out = jax.eval_shape(partial(fn, geometry=geometry), *specs)
+    return avals[-1].update(shape=out.shape, dtype=out.dtype, weak_type=False)
+
+
+def _jvp(prim: Primitive, primals: Any, tangents: Any, *, geometry: Any) -> Any:
+    tangent = ad.instantiate_zeros(tangents[-1])
+    out = prim.bind(*primals, geometry=geometry)
+    return out, prim.bind(*primals[:-1], tangent, geometry=geometry)
+
+
+def _transpose(other: Primitive, ct: Any, *args: Any, geometry: Any) -> list[Any]:
+    back = other.bind(*args[:-1], ad.instantiate_zeros(ct), geometry=geometry)
+    return [None] * (len(args) - 1) + [back]
+
+
+def _batch(prim: Primitive, args: Any, dims: Any, *, geometry: Any) -> Any:
+    size = next(a.shape[d] for a, d in zip(args, dims, strict=True) if d is not None)
+    flat = []
+    for a, d in zip(args, dims, strict=True):
+        a = jnp.broadcast_to(a, (size, *a.shape)) if d is None else jnp.moveaxis(a, d, 0)
+        flat.append(a.reshape(a.shape[0] * a.shape[1], *a.shape[2:]))
+    out = prim.bind(*flat, geometry=geometry)
+    return out.reshape(size, out.shape[0] // size, *out.shape[1:]), 0
+
+
+def bilinear_triple(
+    name: str, value: Callable, left: Callable, right: Callable
+) -> tuple[Primitive, Primitive, Primitive]:
+    """Primitives ``value(x, w) -> y``, ``left(y, w) -> x`` and ``right(x, y) -> w``.
+
+    Each is bilinear, and the other two are its transposes. The functions take hashable keywords.
+    """
+    v, lt, rt = (Primitive(name + part) for part in ("", "_input_gradient", "_weight_gradient"))
+    prims = v, lt, rt
+    # For each primitive: the gradients of its operands, from (a, b, cotangent).
+    rules = {
+        v: (lambda x, w, y: (lt, y, w), lambda x, w, y: (rt, x, y)),
+        lt: (lambda y, w, x: (v, x, w), lambda y, w, x: (rt, x, y)),
+        rt: (lambda x, y, w: (lt, y, w), lambda x, y, w: (v, x, w)),
+    }
+    for prim, fn in zip(prims, (value, left, right), strict=True):
+        prim.def_impl(jax.jit(fn, static_argnames=("plan", "shape")))
+        prim.def_abstract_eval(partial(_abstract_product, fn))
+        mlir.register_lowering(prim, mlir.lower_fun(fn, multiple_results=False))
+        ad.primitive_jvps[prim] = partial(_product_jvp, prim)
+        ad.primitive_transposes[prim] = partial(_product_transpose, rules[prim])
+        batching.primitive_batchers[prim] = partial(_product_batch, prim, fn)
+    return prims
+
+
+def _abstract_product(fn: Callable, a: Any, b: Any, **params: Any) -> Any:
+    specs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in (a, b)]
+    out = jax.eval_shape(partial(fn, **params), *specs)
+    return a.update(shape=out.shape, dtype=out.dtype, weak_type=False)
+
+
+def _product_jvp(prim: Primitive, primals: Any, tangents: Any, **params: Any) -> Any:
+    (a, b), (ta, tb) = primals, tangents
+    out = prim.bind(a, b, **params)
+    parts = []
+    if type(ta) is not ad.Zero:
+        parts.append(prim.bind(ta, b, **params))
+    if type(tb) is not ad.Zero:
+        parts.append(prim.bind(a, tb, **params))
+    return out, parts[0] + parts[1] if len(parts) == 2 else parts[0]
+
+
+def _product_transpose(rules: Any, ct: Any, a: Any, b: Any, **params: Any) -> list[Any]:
+    ct = ad.instantiate_zeros(ct)
+    if ad.is_undefined_primal(a):
+        prim, left, right = rules[0](None, b, ct)
+        return [prim.bind(left, right, **params), None]
+    prim, left, right = rules[1](a, None, ct)
+    return [None, prim.bind(left, right, **params)]
+
+
+def _product_batch(prim: Primitive, fn: Callable, args: Any, dims: Any, **params: Any) -> Any:
+    # Each sample's product by itself, as plain operations: right for any operand, rarely wanted.
+    plain = params | {"plan": type(params["plan"])("lax", "lax", "lax")}
+    return jax.vmap(partial(fn, **plain), in_axes=tuple(dims))(*args), 0

@@ -1,0 +1,205 @@
+"""Optimizer steps as operators (`nd.sgd_update`, ...): the new weight is the result, states change in place.
+
+Training code uses `mx.optimizer`, whose steps take changing learning rates without recompilation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from .samples import case, f
+from .table import op
+
+_W = f(3, 4)
+_POS = f(3, 4, low=0.1)
+
+
+def _row(name: str, states: int) -> Any:
+    """A row with a weight, a gradient and states, which follow them and are updated."""
+    positive = name in ("adam", "rmsprop", "ftrl", "ftml")
+    spread = [f(3, 4, low=-0.2, high=0.2), f(3, 4, low=1.0), _W]
+    given = spread if name == "rmspropalex" else [_POS if positive else _W] * states
+    samples = [case(_W, _W, *given, **({} if name.startswith("lamb") else {"lr": 0.1}))]
+    return op(
+        f"{name}_update",
+        nd=f"{name}_update",
+        aux=tuple(range(2, 2 + states)),
+        samples=samples,
+        smooth=False,
+        doc=f"One step of {name}: the new weight; the states change in place.",
+    )
+
+
+def _grad(grad: Any, weight: Any, wd: float, rescale_grad: float, clip_gradient: float, *, decay_clipped: bool = False) -> Any:
+    g = grad.astype(weight.dtype) * rescale_grad
+    if decay_clipped:
+        g = g + wd * weight
+    if clip_gradient is not None and clip_gradient >= 0:
+        g = jnp.clip(g, -clip_gradient, clip_gradient)
+    return g if decay_clipped else g + wd * weight
+
+
+@_row("sgd", 0)
+def sgd_update(
+    weight: Any, grad: Any, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+) -> Any:  # fmt: skip
+    return weight - lr * _grad(grad, weight, wd, rescale_grad, clip_gradient)
+
+
+@_row("sgd_mom", 1)
+def sgd_mom_update(
+    weight: Any, grad: Any, mom: Any, *, lr: float, momentum: float = 0.0, wd: float = 0.0,
+    rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True,
+) -> Any:  # fmt: skip
+    mom = momentum * mom - lr * _grad(grad, weight, wd, rescale_grad, clip_gradient)
+    return weight + mom, mom
+
+
+@_row("mp_sgd", 1)
+def mp_sgd_update(
+    weight: Any, grad: Any, weight32: Any, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0, lazy_update: bool = True,
+) -> Any:  # fmt: skip
+    new = weight32 - lr * _grad(grad, weight32, wd, rescale_grad, clip_gradient)
+    return new.astype(weight.dtype), new
+
+
+@_row("mp_sgd_mom", 2)
+def mp_sgd_mom_update(
+    weight: Any, grad: Any, mom: Any, weight32: Any, *, lr: float, momentum: float = 0.0, wd: float = 0.0,
+    rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True,
+) -> Any:  # fmt: skip
+    mom = momentum * mom - lr * _grad(grad, weight32, wd, rescale_grad, clip_gradient)
+    new = weight32 + mom
+    return new.astype(weight.dtype), mom, new
+
+
+@_row("nag_mom", 1)
+def nag_mom_update(
+    weight: Any, grad: Any, mom: Any, *, lr: float, momentum: float = 0.0, wd: float = 0.0,
+    rescale_grad: float = 1.0, clip_gradient: float = -1.0,
+) -> Any:  # fmt: skip
+    g = _grad(grad, weight, wd, rescale_grad, clip_gradient)
+    mom = momentum * mom - lr * g
+    return weight + momentum * mom - lr * g, mom
+
+
+@_row("mp_nag_mom", 2)
+def mp_nag_mom_update(
+    weight: Any, grad: Any, mom: Any, weight32: Any, *, lr: float, momentum: float = 0.0, wd: float = 0.0,
+    rescale_grad: float = 1.0, clip_gradient: float = -1.0,
+) -> Any:  # fmt: skip
+    g = _grad(grad, weight32, wd, rescale_grad, clip_gradient)
+    mom = momentum * mom - lr * g
+    new = weight32 + momentum * mom - lr * g
+    return new.astype(weight.dtype), mom, new
+
+
+@_row("adam", 2)
+def adam_update(
+    weight: Any, grad: Any, mean: Any, var: Any, *, lr: float, beta1: float = 0.9, beta2: float = 0.999,
+    epsilon: float = 1e-8, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+) -> Any:  # fmt: skip
+    g = _grad(grad, weight, wd, rescale_grad, clip_gradient, decay_clipped=True)
+    mean = beta1 * mean + (1 - beta1) * g
+    var = beta2 * var + (1 - beta2) * g * g
+    return weight - lr * mean / (jnp.sqrt(var) + epsilon), mean, var
+
+
+@_row("rmsprop", 1)
+def rmsprop_update(
+    weight: Any, grad: Any, n: Any, *, lr: float, rho: float = 0.95, epsilon: float = 1e-8, wd: float = 0.0,
+    rescale_grad: float = 1.0, clip_gradient: float = -1.0, clip_weights: float = -1.0,
+) -> Any:  # fmt: skip
+    g = _grad(grad, weight, wd, rescale_grad, clip_gradient, decay_clipped=True)
+    n = rho * n + (1 - rho) * g * g
+    new = weight - lr * g / jnp.sqrt(n + epsilon)
+    return (jnp.clip(new, -clip_weights, clip_weights) if clip_weights >= 0 else new), n
+
+
+@_row("rmspropalex", 3)
+def rmspropalex_update(
+    weight: Any, grad: Any, n: Any, g: Any, delta: Any, *, lr: float, rho: float = 0.95, momentum: float = 0.9,
+    epsilon: float = 1e-8, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
+    clip_weights: float = -1.0,
+) -> Any:  # fmt: skip
+    d = _grad(grad, weight, wd, rescale_grad, clip_gradient, decay_clipped=True)
+    # As MXNet 2 has it, the state called n is the running mean and the one called g that of squares.
+    n = rho * n + (1 - rho) * d
+    g = rho * g + (1 - rho) * d * d
+    delta = momentum * delta - lr * d / jnp.sqrt(g - n * n + epsilon)
+    new = weight + delta
+    return (jnp.clip(new, -clip_weights, clip_weights) if clip_weights >= 0 else new), n, g, delta
+
+
+@_row("ftrl", 2)
+def ftrl_update(
+    weight: Any, grad: Any, z: Any, n: Any, *, lr: float, lamda1: float = 0.01, beta: float = 1.0, wd: float = 0.0,
+    rescale_grad: float = 1.0, clip_gradient: float = -1.0,
+) -> Any:  # fmt: skip
+    g = _grad(grad, weight, 0.0, rescale_grad, clip_gradient)
+    z = z + g - (jnp.sqrt(n + g * g) - jnp.sqrt(n)) * weight / lr
+    n = n + g * g
+    new = (jnp.sign(z) * lamda1 - z) / ((beta + jnp.sqrt(n)) / lr + wd)
+    return jnp.where(jnp.abs(z) > lamda1, new, 0).astype(weight.dtype), z, n
+
+
+@_row("ftml", 3)
+def ftml_update(
+    weight: Any, grad: Any, d: Any, v: Any, z: Any, *, lr: float, beta1: float = 0.6, beta2: float = 0.999,
+    epsilon: float = 1e-8, t: int = 1, wd: float = 0.0, rescale_grad: float = 1.0, clip_grad: float = -1.0,
+) -> Any:  # fmt: skip
+    g = _grad(grad, weight, wd, rescale_grad, clip_grad, decay_clipped=True)
+    v = beta2 * v + (1 - beta2) * g * g
+    new_d = (1 - beta1**t) / lr * (jnp.sqrt(v / (1 - beta2**t)) + epsilon)
+    z = beta1 * z + (1 - beta1) * g - (new_d - beta1 * d) * weight
+    return -z / new_d, new_d, v, z
+
+
+@_row("signsgd", 0)
+def signsgd_update(
+    weight: Any, grad: Any, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0
+) -> Any:
+    return (1 - lr * wd) * weight - lr * jnp.sign(_grad(grad, weight, 0.0, rescale_grad, clip_gradient))
+
+
+@_row("signum", 1)
+def signum_update(
+    weight: Any, grad: Any, mom: Any, *, lr: float, momentum: float = 0.0, wd: float = 0.0,
+    rescale_grad: float = 1.0, clip_gradient: float = -1.0, wd_lh: float = 0.0,
+) -> Any:  # fmt: skip
+    g = _grad(grad, weight, wd, rescale_grad, clip_gradient, decay_clipped=True)
+    mom = momentum * mom - (1 - momentum) * g
+    return (1 - lr * wd_lh) * weight + lr * jnp.sign(mom), mom
+
+
+@op(nd="lamb_update_phase1", aux=(2, 3), samples=[case(_W, _W, _POS, _POS, t=1)], smooth=False)
+def lamb_update_phase1(
+    weight: Any, grad: Any, mean: Any, var: Any, *, t: int, beta1: float = 0.9, beta2: float = 0.999,
+    epsilon: float = 1e-6, bias_correction: bool = True, wd: float = 0.0, rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+) -> Any:  # fmt: skip
+    """The direction of a LAMB step; mean and variance change in place."""
+    g = _grad(grad, weight, 0.0, rescale_grad, clip_gradient)
+    mean = beta1 * mean + (1 - beta1) * g
+    var = beta2 * var + (1 - beta2) * g * g
+    m, v = (mean / (1 - beta1**t), var / (1 - beta2**t)) if bias_correction else (mean, var)
+    return m / (jnp.sqrt(v) + epsilon) + wd * weight, mean, var
+
+
+@op(nd="lamb_update_phase2", samples=[case(_W, _W, f(1, low=0.1), f(1, low=0.1), lr=0.1)], smooth=False)
+def lamb_update_phase2(
+    weight: Any, g: Any, r1: Any, r2: Any, *, lr: float, lower_bound: float = -1.0, upper_bound: float = -1.0
+) -> Any:
+    """The new weight of a LAMB step, from its direction and the norms of weight and direction."""
+    if lower_bound >= 0:
+        r1 = jnp.maximum(r1, np.asarray(lower_bound, r1.dtype))
+    if upper_bound >= 0:
+        r1 = jnp.minimum(r1, np.asarray(upper_bound, r1.dtype))
+    ratio = jnp.where((r1 == 0) | (r2 == 0), 1, r1 / jnp.where(r2 == 0, 1, r2))
+    return weight - lr * ratio * g

@@ -1,0 +1,431 @@
+"""Random numbers. Every row takes a JAX key first, which the front end supplies.
+
+Distributions are those of MXNet; the streams of numbers are JAX's. Draws are made of a standard variable
+and the parameters, so that gradients reach the parameters where MXNet's do.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .creation import dtype_of
+from .samples import Given, case, f
+from .table import op
+
+jr = jax.random
+
+
+def _shape(size: Any) -> tuple[int, ...] | None:
+    if size is None or size == ():
+        return size
+    made = (int(size),) if not isinstance(size, Sequence) else tuple(int(n) for n in size)
+    if any(n < 0 for n in made):
+        raise ValueError(f"a shape has no negative lengths, got {made}")
+    return made
+
+
+def _draw_shape(size: Any, *params: Any) -> tuple[int, ...]:
+    shape = _shape(size)
+    return jnp.broadcast_shapes(*(np.shape(p) for p in params)) if shape is None else shape
+
+
+def _float(dtype: Any, *params: Any) -> np.dtype:
+    made = dtype_of(dtype)
+    if made.kind != "f":
+        raise TypeError(f"random numbers of this kind are floating-point, got dtype {made}")
+    return made
+
+
+def _number(v: Any, dtype: Any) -> Any:
+    return v.astype(dtype) if hasattr(v, "astype") else np.asarray(v, dtype)
+
+
+def _positive(v: Any, name: str) -> None:
+    if isinstance(v, (int, float)) and v < 0:
+        raise ValueError(f"{name} < 0: it must not be negative, got {v}")
+
+
+# ----------------------------------------------------------------- standard variables and families
+
+
+def _located(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """loc + scale * a standard variable."""
+
+    def located(key: Any, loc: Any, scale: Any, size: Any, dtype: Any) -> Any:
+        _positive(scale, "scale")
+        dtype = _float(dtype)
+        z = draw(key, _draw_shape(size, loc, scale), dtype)
+        return _number(loc, dtype) + _number(scale, dtype) * z
+
+    return located
+
+
+def _uniform(key: Any, low: Any, high: Any, size: Any, dtype: Any) -> Any:
+    dtype = _float(dtype)
+    u = jr.uniform(key, _draw_shape(size, low, high), dtype)
+    low, high = _number(low, dtype), _number(high, dtype)
+    return low + (high - low) * u
+
+
+_normal = _located(jr.normal)
+_SHAPE = [case(size=(3, 2)), case(0.0, 1.0, size=4), case(f(3), 2.0)]
+
+
+@op(np_random="uniform", wide="float64", samples=_SHAPE, display="_npi_uniform", keyed=True)
+def uniform(key: Any, low: Any = 0.0, high: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
+    """Uniform over [low, high)."""
+    return _uniform(key, low, high, size, dtype)
+
+
+@op(np_random="normal", wide="float64", samples=_SHAPE, display="_npi_normal", keyed=True)
+def normal(key: Any, loc: Any = 0.0, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
+    """The normal distribution with mean ``loc`` and standard deviation ``scale``."""
+    return _normal(key, loc, scale, size, dtype)
+
+
+for _name, _draw in (("gumbel", jr.gumbel), ("laplace", jr.laplace), ("logistic", jr.logistic)):
+    _family = _located(_draw)
+
+    def _row(family: Any) -> Callable[..., Any]:
+        def located(key: Any, loc: Any = 0.0, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
+            return family(key, loc, scale, size, dtype)
+
+        return located
+
+    op(_name, np_random=_name, samples=_SHAPE, keyed=True, wide="float64", doc=f"The {_name} distribution.")(_row(_family))
+
+
+@op(np_random="lognormal", wide="float64", samples=[case(size=3)], keyed=True)
+def lognormal(key: Any, mean: Any = 0.0, sigma: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
+    """exp of a normal variable."""
+    return jnp.exp(_normal(key, mean, sigma, size, dtype))
+
+
+def _exponential(key: Any, scale: Any, size: Any, dtype: Any) -> Any:
+    _positive(scale, "scale")
+    dtype = _float(dtype)
+    return _number(scale, dtype) * jr.exponential(key, _draw_shape(size, scale), dtype)
+
+
+@op(np_random="exponential", wide="float64", samples=[case(size=3), case(f(3, low=0.5))], keyed=True)
+def exponential(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
+    """The exponential distribution with mean ``scale``."""
+    return _exponential(key, scale, size, dtype)
+
+
+@op(np_random="rayleigh", wide="float64", samples=[case(size=3)], keyed=True)
+def rayleigh(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
+    """The Rayleigh distribution."""
+    _positive(scale, "scale")
+    e = jr.exponential(key, _draw_shape(size, scale), _float(dtype))
+    return _number(scale, e.dtype) * jnp.sqrt(2 * e)
+
+
+@op(np_random="weibull", samples=[case(2.0, size=3)], keyed=True)
+def weibull(key: Any, a: Any, *, size: Any = None) -> Any:
+    """The Weibull distribution with shape ``a``."""
+    e = jr.exponential(key, _draw_shape(size, a), np.float32)
+    return e ** (1 / _number(a, e.dtype))
+
+
+@op(np_random="pareto", samples=[case(2.0, size=3)], keyed=True)
+def pareto(key: Any, a: Any, *, size: Any = None) -> Any:
+    """The Pareto (Lomax) distribution with shape ``a``."""
+    e = jr.exponential(key, _draw_shape(size, a), np.float32)
+    return jnp.expm1(e / _number(a, e.dtype))
+
+
+@op("random_power", np_random="power", samples=[case(2.0, size=3)], keyed=True)
+def power(key: Any, a: Any, *, size: Any = None) -> Any:
+    """The power distribution with exponent ``a`` - 1."""
+    u = jr.uniform(key, _draw_shape(size, a), np.float32)
+    return (1 - u) ** (1 / _number(a, u.dtype))
+
+
+def _gamma(key: Any, shape: Any, scale: Any, size: Any, dtype: Any) -> Any:
+    dtype = _float(dtype)
+    draw_in = dtype if dtype.itemsize >= 4 else np.dtype("float32")
+    draw = jr.gamma(key, _number(shape, draw_in), _draw_shape(size, shape, scale), draw_in)
+    return (draw * _number(scale, draw_in)).astype(dtype)
+
+
+@op("random_gamma", np_random="gamma", wide="float64", samples=[case(2.0, size=3)], keyed=True, smooth=False)
+def gamma(key: Any, shape: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
+    """The gamma distribution."""
+    return _gamma(key, shape, scale, size, dtype)
+
+
+@op(np_random="chisquare", wide="float64", samples=[case(3.0, size=3)], keyed=True, smooth=False)
+def chisquare(key: Any, df: Any, *, size: Any = None, dtype: Any = None) -> Any:
+    """The chi-square distribution."""
+    return 2 * _gamma(key, df / 2, 1.0, size, dtype)
+
+
+@op(np_random="beta", wide="float64", samples=[case(2.0, 3.0, size=3)], keyed=True, smooth=False)
+def beta(key: Any, a: Any, b: Any, *, size: Any = None, dtype: Any = None) -> Any:
+    """The beta distribution."""
+    dtype = _float(dtype)
+    return jr.beta(key, _number(a, dtype), _number(b, dtype), _draw_shape(size, a, b), dtype)
+
+
+@op("random_f", np_random="f", samples=[case(4.0, 5.0, size=3)], keyed=True, smooth=False)
+def f_(key: Any, dfnum: Any, dfden: Any, *, size: Any = None) -> Any:
+    """The F distribution."""
+    k1, k2 = jr.split(key)
+    shape = _draw_shape(size, dfnum, dfden)
+    return (_gamma(k1, dfnum / 2, 2.0, shape, None) / dfnum) / (_gamma(k2, dfden / 2, 2.0, shape, None) / dfden)
+
+
+@op(np_random="poisson", samples=[case(2.0, size=3)], keyed=True, smooth=False)
+def poisson(key: Any, lam: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
+    """The Poisson distribution."""
+    return _poisson(key, lam, size, dtype)
+
+
+def _poisson(key: Any, lam: Any, size: Any, dtype: Any) -> Any:
+    lam_ = jnp.asarray(_number(lam, np.float32))
+    return jr.poisson(_rbg_free(key), lam_, _draw_shape(size, lam)).astype(dtype_of(dtype))
+
+
+def _rbg_free(key: Any) -> Any:
+    """jax.random.poisson knows only threefry keys."""
+    if "fry" in str(jr.key_impl(key)):
+        return key
+    return jr.wrap_key_data(jr.bits(key, (2,), "uint32"), impl="threefry2x32")
+
+
+@op(np_random="multivariate_normal", samples=[case(f(2), Given([[2.0, 0.5], [0.5, 1.0]]), size=3)], keyed=True, smooth=False)
+def multivariate_normal(
+    key: Any, mean: Any, cov: Any, *, size: Any = None, check_valid: Any = None, tol: Any = None
+) -> Any:
+    """Normal vectors with a mean and a covariance matrix."""
+    shape = (_shape(size) or ()) + mean.shape[-1:]
+    z = jr.normal(key, jnp.broadcast_shapes(shape, mean.shape), mean.dtype)
+    return mean + jnp.einsum("...ij,...j->...i", jnp.linalg.cholesky(cov), z)
+
+
+# --------------------------------------------------------------------------------- integers, sets
+
+
+def _randint(key: Any, low: Any, high: Any, shape: Any, dtype: Any, default: str) -> Any:
+    if high is None:
+        low, high = 0, low
+    if low >= high:
+        raise ValueError(f"low >= high: randint draws from [low, high), got [{low}, {high})")
+    dtype = dtype_of(dtype, default)
+    if dtype.kind not in "iu":
+        return jr.randint(key, shape, int(low), int(high), "int64").astype(dtype)
+    return jr.randint(key, shape, int(low), int(high), dtype)
+
+
+@op(np_random="randint", samples=[case(low=5, size=(3,)), case(low=-2, high=9, size=2, dtype="int32")], keyed=True, smooth=False)
+def randint(key: Any, *, low: int, high: int | None = None, size: Any = None, dtype: Any = None) -> Any:
+    """Integers from ``low`` to below ``high`` (0 to below ``low`` without it)."""
+    return _randint(key, low, high, _shape(size) or (), dtype, "int64")
+
+
+@op("random_choice", samples=[case(f(5), size=3), case(f(5), size=3, replace=False)], keyed=True, smooth=False)
+def choice(key: Any, a: Any, p: Any = None, *, size: Any = None, replace: bool = True) -> Any:
+    """Elements drawn from a vector."""
+    return jr.choice(key, a, _shape(size) or (), replace, p)
+
+
+@op("random_permutation", samples=[case(f(5))], keyed=True, smooth=False)
+def permutation(key: Any, x: Any) -> Any:
+    """The rows in random order."""
+    return jr.permutation(key, x)
+
+
+@op(nd="shuffle", samples=[case(f(5, 2))], keyed=True, smooth=False)
+def shuffle(key: Any, data: Any) -> Any:
+    """The rows in random order."""
+    return jr.permutation(key, data)
+
+
+@op("random_multinomial", samples=[case(Given([0.2, 0.3, 0.5]), n=10), case(Given([0.2, 0.3, 0.5]), n=4, size=2)], keyed=True, smooth=False)
+def multinomial(key: Any, pvals: Any, *, n: int, size: Any = None) -> Any:
+    """How often each outcome comes in n trials, int64."""
+    shape = _shape(size) or ()
+    draws = jr.categorical(key, jnp.log(pvals), shape=(*shape, int(n)))
+    return jax.nn.one_hot(draws, pvals.shape[-1], dtype="int64").sum(-2, dtype="int64")
+
+
+@op("random_bernoulli", npx_random="bernoulli", samples=[case(0.3, size=4), case(None, f(3))], keyed=True, smooth=False)
+def bernoulli(key: Any, prob: Any = None, logit: Any = None, *, size: Any = None, dtype: Any = None) -> Any:
+    """1 with probability ``prob`` (or sigmoid(logit)), else 0."""
+    if (prob is None) == (logit is None):
+        raise ValueError("Either `prob` or `logit` must be specified, but not both.")
+    p = _number(prob, np.float32) if logit is None else jax.nn.sigmoid(_number(logit, np.float32))
+    return jr.bernoulli(key, p, _draw_shape(size, p)).astype(dtype_of(dtype))
+
+
+def _batched(draw: Callable[..., Any]) -> Callable[..., Any]:
+    def batched(key: Any, a: Any, b: Any, batch_shape: Any, dtype: Any) -> Any:
+        shape = (_shape(batch_shape) or ()) + jnp.broadcast_shapes(np.shape(a), np.shape(b))
+        return draw(key, a, b, shape, dtype)
+
+    return batched
+
+
+@op(npx_random="uniform_n", samples=[case(f(3), 4.0, batch_shape=(2,))], keyed=True)
+def uniform_n(key: Any, low: Any = 0.0, high: Any = 1.0, *, batch_shape: Any = None, dtype: Any = None) -> Any:
+    """Uniform numbers of shape batch_shape + the shape of the parameters."""
+    return _batched(_uniform)(key, low, high, batch_shape, dtype)
+
+
+@op(npx_random="normal_n", samples=[case(f(3), 4.0, batch_shape=(2,))], keyed=True)
+def normal_n(key: Any, loc: Any = 0.0, scale: Any = 1.0, *, batch_shape: Any = None, dtype: Any = None) -> Any:
+    """Normal numbers of shape batch_shape + the shape of the parameters."""
+    return _batched(_normal)(key, loc, scale, batch_shape, dtype)
+
+
+@op(
+    npx_random="categorical",
+    nd="sample_categorical",
+    nd_random="categorical",
+    samples=[case(Given([[0.2, 0.8], [0.5, 0.5]]), shape=3), case(Given([0.2, 0.8]))],
+    keyed=True,
+    smooth=False,
+)
+def categorical(key: Any, data: Any, *, shape: Any = (), get_prob: bool = False, dtype: Any = "int32") -> Any:
+    """Outcomes drawn from rows of probabilities; ``get_prob`` adds the logarithms of their probabilities."""
+    more = _shape(shape) or ()
+    logits = jnp.log(data)
+    draws = jr.categorical(key, logits, shape=(*more, *data.shape[:-1]))
+    draws = jnp.moveaxis(draws, tuple(range(len(more))), tuple(range(-len(more), 0))) if more else draws
+    if not data.shape[:-1] and not more:
+        draws = draws.reshape(1)
+    if not get_prob:
+        return draws.astype(dtype)
+    rows = logits.reshape(-1, data.shape[-1])
+    picked = jnp.take_along_axis(rows, draws.reshape(rows.shape[0], -1), 1)
+    return draws.astype(dtype), picked.reshape(draws.shape)
+
+
+# ---------------------------------------------------------------------------------- mx.nd, 1.x
+
+# name -> (parameters with their defaults, draw(key, *parameters, shape, dtype), dtype)
+
+
+def _binomial(key: Any, n: Any, p: Any, shape: Any, dtype: Any) -> Any:
+    n, p = _number(n, np.float32), _number(p, np.float32)
+    return jr.binomial(key, n, p, shape).astype(dtype)
+
+
+def _negative_binomial(key: Any, k: Any, p: Any, shape: Any, dtype: Any) -> Any:
+    k1, k2 = jr.split(key)
+    k, p = _number(k, np.float32), _number(p, np.float32)
+    lam = jr.gamma(k1, jnp.broadcast_to(k, shape), shape, np.float32) * (1 - p) / p
+    return _poisson(k2, lam, shape, dtype)
+
+
+def _generalized(key: Any, mu: Any, alpha: Any, shape: Any, dtype: Any) -> Any:
+    k1, k2 = jr.split(key)
+    mu, alpha = _number(mu, np.float32), _number(alpha, np.float32)
+    safe = jnp.where(alpha == 0, 1, alpha)
+    mixed = jr.gamma(k1, jnp.broadcast_to(1 / safe, shape), shape, np.float32) * safe * mu
+    return _poisson(k2, jnp.where(alpha == 0, jnp.broadcast_to(mu, shape), mixed), shape, dtype)
+
+
+def _gamma_nd(key: Any, alpha: Any, beta: Any, shape: Any, dtype: Any) -> Any:
+    return _gamma(key, alpha, beta, shape, dtype)
+
+
+def _rate(key: Any, lam: Any, shape: Any, dtype: Any) -> Any:
+    return _exponential(key, 1 / _number(lam, np.float32), shape, dtype)
+
+
+_LEGACY: dict[str, tuple[dict[str, float], Callable[..., Any]]] = {
+    "uniform": ({"low": 0.0, "high": 1.0}, _uniform),
+    "normal": ({"loc": 0.0, "scale": 1.0}, _normal),
+    "gamma": ({"alpha": 1.0, "beta": 1.0}, _gamma_nd),
+    "exponential": ({"lam": 1.0}, _rate),
+    "poisson": ({"lam": 1.0}, _poisson),
+    "binomial": ({"n": 1.0, "p": 0.5}, _binomial),
+    "negative_binomial": ({"k": 1.0, "p": 0.5}, _negative_binomial),
+    "generalized_negative_binomial": ({"mu": 1.0, "alpha": 1.0}, _generalized),
+}
+_SAMPLED = {"uniform": "low high", "normal": "mu sigma"}
+
+
+def _legacy_rows(name: str, params: dict[str, float], draw: Callable[..., Any]) -> None:
+    names = list(params)
+    row: dict[str, Any] = dict(keyed=True, smooth=False, doc=f"The {name} distribution.")
+    if len(names) == 1:
+
+        def generator(key: Any, *, shape: Any = (1,), dtype: Any = None, **values: Any) -> Any:
+            (a,) = {**params, **values}.values()
+            return draw(key, a, _shape(shape), dtype_of(dtype))
+
+        def sampler(key: Any, a: Any, *, shape: Any = (), dtype: Any = None) -> Any:
+            more = _shape(shape) or ()
+            return draw(key, _spread(a, more), a.shape + more, dtype_of(dtype))
+
+        def like(key: Any, data: Any, **values: Any) -> Any:
+            (a,) = {**params, **values}.values()
+            return draw(key, a, data.shape, data.dtype)
+    else:
+
+        def generator(key: Any, *, shape: Any = (1,), dtype: Any = None, **values: Any) -> Any:
+            a, b = {**params, **values}.values()
+            return draw(key, a, b, _shape(shape), dtype_of(dtype))
+
+        def sampler(key: Any, a: Any, b: Any, *, shape: Any = (), dtype: Any = None) -> Any:  # type: ignore[misc]
+            more = _shape(shape) or ()
+            return draw(key, _spread(a, more), _spread(b, more), a.shape + more, dtype_of(dtype))
+
+        def like(key: Any, data: Any, **values: Any) -> Any:
+            a, b = {**params, **values}.values()
+            return draw(key, a, b, data.shape, data.dtype)
+
+    direct = (f"random_{name}", name) if name in ("uniform", "normal") else (f"random_{name}",)
+    positive = f(3, low=0.3, high=0.9)
+    op(f"_random_{name}", nd=direct, samples=[case(shape=(2, 3))], signature=_signed(params, shape=(1,), dtype=None), **row)(generator)
+    op(
+        f"_sample_{name}", nd=f"sample_{name}", samples=[case(*[positive] * len(names), shape=2)],
+        nd_params=_SAMPLED.get(name, " ".join(names)), **row,
+    )(sampler)  # fmt: skip
+    op(f"_{name}_like", nd_random=f"{name}_like", samples=[case(f(2, 3))], signature=_signed(params, array="data"), **row)(like)
+
+
+def _signed(params: dict[str, float], array: str | None = None, **more: Any) -> Any:
+    P = inspect.Parameter
+    arrays = [P("key", P.POSITIONAL_OR_KEYWORD)]
+    arrays += [P(array, P.POSITIONAL_OR_KEYWORD)] if array else []
+    attrs = [P(k, P.KEYWORD_ONLY, default=v) for k, v in {**params, **more}.items()]
+    return inspect.Signature([*arrays, *attrs])
+
+
+def _spread(a: Any, more: tuple[int, ...]) -> Any:
+    """Parameters with new axes at the end, for ``more`` draws of each."""
+    return a.reshape(a.shape + (1,) * len(more))
+
+
+for _name, (_params, _fn) in _LEGACY.items():
+    _legacy_rows(_name, _params, _fn)
+
+
+@op("scalar_poisson", npx="scalar_poisson", samples=[case(lam=2.0, shape=(3,))], keyed=True, smooth=False)
+def scalar_poisson(key: Any, *, lam: float = 1.0, shape: Any = (1,), dtype: Any = None) -> Any:
+    """Poisson numbers of one rate."""
+    return _poisson(key, lam, shape, dtype)
+
+
+@op("tensor_poisson", npx="tensor_poisson", samples=[case(f(3, low=0.5), shape=2)], keyed=True, smooth=False)
+def tensor_poisson(key: Any, lam: Any, *, shape: Any = (), dtype: Any = None) -> Any:
+    """Poisson numbers for each rate, ``shape`` of them."""
+    more = _shape(shape) or ()
+    return _poisson(key, _spread(lam, more), lam.shape + more, dtype)
+
+
+@op("_random_randint", nd="random_randint", samples=[case(low=0, high=5, shape=(2, 3))], keyed=True, smooth=False)
+def random_randint(key: Any, *, low: int, high: int, shape: Any = (1,), dtype: Any = None) -> Any:
+    """Integers from ``low`` to below ``high``, int32."""
+    return _randint(key, low, high, _shape(shape), dtype, "int32")
+

@@ -1,0 +1,429 @@
+"""Reductions, running sums and statistics."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .elementwise import floating
+from .samples import Given, case, f, i
+from .table import op
+
+_FLAT = dict(smooth=False)
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes meant by ``axis``: None (all), a number, or several."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, tuple) else (axis,)
+    for a in given:
+        if not -ndim <= a < max(ndim, 1):
+            raise ValueError(f"Reduction axis {a} Exceeds input dimensions: axes {-ndim} ... {ndim - 1} are there")
+    return tuple(a % ndim for a in given) if ndim else ()
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
+def _extreme(x: Any, which: str, axes: tuple[int, ...], keepdims: bool) -> Any:
+    return getattr(jnp, which)(x, axis=axes, keepdims=keepdims)
+
+
+@_extreme.defjvp
+def _extreme_jvp(which: str, axes: Any, keepdims: bool, primals: Any, tangents: Any) -> Any:
+    # Every element that is equal to the extreme one has the whole gradient, as in MXNet.
+    (x,), (dx,) = primals, tangents
+    out = _extreme(x, which, axes, True)
+    d = jnp.where(x == out, dx, jnp.zeros_like(dx)).sum(axes, keepdims=keepdims)
+    return (out if keepdims else out.squeeze(axes)), d
+
+
+def extreme(x: Any, which: str, axis: Any, keepdims: bool) -> Any:
+    axes = axes_of(axis, x.ndim)
+    if any(x.shape[a] == 0 for a in axes):
+        raise ValueError(f"zero-size array of shape {list(x.shape)} has no {which} along axis {axis}")
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        return getattr(jnp, which)(x, axis=axes, keepdims=keepdims)
+    return _extreme(x, which, axes, keepdims)
+
+
+def _total(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """sum and prod: the dtype stays (bool counts in int64)."""
+
+    def total(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
+        dtype = dtype or ("int64" if x.dtype == bool else x.dtype)
+        return fn(x, axis=axes_of(axis, x.ndim), keepdims=keepdims, dtype=dtype)
+
+    return total
+
+
+def mean(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
+    """float32 whatever the array is, unless told otherwise."""
+    dtype = np.dtype(dtype or "float32")
+    wide = jnp.promote_types(x.dtype, dtype) if x.dtype.kind == "f" else dtype
+    return x.astype(wide).mean(axes_of(axis, x.ndim), keepdims=keepdims).astype(dtype)
+
+
+def _mean_nd(x: Any, axis: Any, keepdims: bool) -> Any:
+    axes = axes_of(axis, x.ndim)
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        return x.mean(axes, keepdims=keepdims)
+    return x.astype("float32").mean(axes, keepdims=keepdims).astype(x.dtype)
+
+
+_CASES = [
+    case(f(3, 4)),
+    case(f(2, 3, 4), axis=-1, keepdims=True),
+    case(f(2, 3, 4), axis=(0, 2)),
+]
+
+
+def reduction(name: str, fn: Callable[..., Any], *, names: Any = None, typed: bool = False, **row: Any) -> None:
+    """The np form of ``fn(x, axis, keepdims[, dtype])``."""
+    names = names or name
+    row = {"samples": _CASES, "ref": getattr(np, name, None), "doc": f"{name} over all elements or along axes.", **row}
+    if typed:
+
+        @op(name, np=names, **row)
+        def typed_reduction(a: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None) -> Any:
+            if where is not None or initial is not None:
+                raise ValueError(f"{name} supports neither where= nor initial=; mask the array first")
+            return fn(a, axis, bool(keepdims), dtype)
+
+        return
+
+    @op(name, np=names, **row)
+    def plain_reduction(a: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
+        return fn(a, axis, bool(keepdims))
+
+
+def legacy_reduction(name: str, fn: Callable[..., Any], *, names: Any = None, **row: Any) -> None:
+    """The nd form: ``exclude`` reduces over all other axes, a complete reduction has shape (1,)."""
+
+    doc = f"{name} along axes (``exclude``: along all others); of everything it has shape (1,)."
+
+    @op(name + "@nd", nd=names or name, samples=[*_CASES, case(f(2, 3, 4), axis=1, exclude=True)], doc=doc, **row)
+    def reduction_nd(data: Any, *, axis: Any = None, keepdims: bool = False, exclude: bool = False) -> Any:
+        axis = None if axis == () else axis
+        if exclude:
+            kept = axes_of(axis, data.ndim)
+            axis = tuple(a for a in range(data.ndim) if a not in kept)
+        out = fn(data, axis, bool(keepdims))
+        return out.reshape(1) if out.ndim == 0 else out
+
+
+_sum, _prod = _total(jnp.sum), _total(jnp.prod)
+
+
+def _max(x: Any, axis: Any, keepdims: bool) -> Any:
+    return extreme(x, "max", axis, keepdims)
+
+
+def _min(x: Any, axis: Any, keepdims: bool) -> Any:
+    return extreme(x, "min", axis, keepdims)
+
+
+reduction("sum", _sum, typed=True)
+reduction("prod", _prod, names=("prod", "product"), typed=True)
+reduction("mean", mean, typed=True)
+reduction("max", _max, names=("max", "amax"))
+reduction("min", _min, names=("min", "amin"))
+reduction("any", lambda x, axis, k: (x != 0).any(axes_of(axis, x.ndim), keepdims=k), names=("any", "sometrue"), **_FLAT)
+reduction("all", lambda x, axis, k: (x != 0).all(axes_of(axis, x.ndim), keepdims=k), names=("all", "alltrue"), **_FLAT)
+reduction("ptp", lambda x, axis, k: _max(x, axis, k) - _min(x, axis, k), ref=np.ptp)
+reduction("nanmax", lambda x, axis, k: jnp.nanmax(x, axis, keepdims=k), **_FLAT)
+reduction("nanmin", lambda x, axis, k: jnp.nanmin(x, axis, keepdims=k), **_FLAT)
+legacy_reduction("sum", _sum, names=("sum", "sum_axis"))
+legacy_reduction("prod", _prod)
+legacy_reduction("mean", _mean_nd)
+legacy_reduction("max", _max, names=("max", "max_axis"))
+legacy_reduction("min", _min, names=("min", "min_axis"))
+
+
+def _without_nan(fn: Callable[..., Any], fill: float) -> Callable[..., Any]:
+    def total(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
+        if jnp.issubdtype(x.dtype, jnp.inexact):
+            x = jnp.where(jnp.isnan(x), np.asarray(fill, x.dtype), x)
+        return fn(x, axis, keepdims, dtype)
+
+    return total
+
+
+_nansum, _nanprod = _without_nan(_sum, 0), _without_nan(_prod, 1)
+reduction("nansum", _nansum, typed=True)
+reduction("nanprod", _nanprod, typed=True)
+legacy_reduction("nansum", _nansum)
+legacy_reduction("nanprod", _nanprod)
+
+
+# ----------------------------------------------------------------------------------- statistics
+
+
+def _spread(fn: Callable[..., Any]) -> Callable[..., Any]:
+    def spread(
+        a: Any, *, axis: Any = None, dtype: Any = None, correction: float = 0, keepdims: Any = False, ddof: float = 0
+    ) -> Any:
+        if a.dtype == bool:
+            raise TypeError("std and var are not defined for bool arrays; convert them: x.astype('float32')")
+        x = floating(a) if dtype is None else a.astype(dtype)
+        out = fn(x, axes_of(axis, a.ndim), ddof=ddof or correction, keepdims=bool(keepdims))
+        return out.astype(dtype or a.dtype)
+
+    return spread
+
+
+_SPREAD = [*_CASES, case(f(3, 4), axis=1, ddof=1)]
+op("std", np="std", samples=_SPREAD, ref=np.std, doc="Standard deviation.")(_spread(jnp.std))
+op("var", np="var", samples=_SPREAD, ref=np.var, doc="Variance.")(_spread(jnp.var))
+
+
+def _nan_spread(fn: Callable[..., Any]) -> Callable[..., Any]:
+    def spread(a: Any, *, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: Any = False, where: Any = None) -> Any:
+        x = floating(a) if dtype is None else a.astype(dtype)
+        return fn(x, axis=axis, ddof=ddof, keepdims=bool(keepdims))
+
+    return spread
+
+
+op("nanstd", np="nanstd", samples=_SPREAD, ref=np.nanstd, doc="std without NaNs.")(_nan_spread(jnp.nanstd))
+op("nanvar", np="nanvar", samples=_SPREAD, ref=np.nanvar, doc="var without NaNs.")(_nan_spread(jnp.nanvar))
+
+
+@op("average", np="average", samples=[case(f(3, 4)), case(f(3, 4), f(4, low=0.5), axis=1)])
+def average(a: Any, weights: Any = None, *, axis: Any = None, returned: bool = False) -> Any:
+    """The mean, weighted if ``weights`` are given; ``returned`` adds the sum of weights."""
+    if weights is None:
+        out = a.mean(axes_of(axis, a.ndim), dtype=a.dtype)
+        count = np.prod([a.shape[d] for d in axes_of(axis, a.ndim)])
+        return (out, jnp.full_like(out, count)) if returned else out
+    given = weights
+    if weights.shape != a.shape:
+        weights = jnp.moveaxis(weights.reshape((1,) * (a.ndim - 1) + weights.shape), -1, axis)
+    weights = jnp.broadcast_to(weights, a.shape)
+    total = weights.sum(axes_of(axis, a.ndim))
+    out = (a * weights).sum(axes_of(axis, a.ndim)) / total
+    return (out, given.sum()) if returned else out
+
+
+def _quantile(a: Any, q: Any, axis: Any, keepdims: Any, method: str, nan: bool) -> Any:
+    x = a if a.dtype == np.float64 else a.astype("float32")
+    fn = jnp.nanquantile if nan else jnp.quantile
+    q = jnp.asarray(q, x.dtype)
+    return fn(x, q, axis=axis, keepdims=bool(keepdims), method=method).astype(x.dtype)
+
+
+_Q = [case(f(3, 4), 0.3), case(f(3, 4), Given([0.25, 0.5]), axis=1)]
+
+
+def _quantiles(scale: float, nan: bool) -> Callable[..., Any]:
+    def quantile(
+        a: Any,
+        q: Any,
+        *,
+        axis: Any = None,
+        overwrite_input: Any = None,
+        interpolation: str | None = None,
+        keepdims: Any = False,
+        method: str = "linear",
+    ) -> Any:
+        q = jnp.asarray(q) / scale if scale != 1 else q
+        return _quantile(a, q, axis, keepdims, interpolation or method, nan)
+
+    return quantile
+
+
+for _name, _scale, _samples in (
+    ("quantile", 1.0, _Q),
+    ("percentile", 100.0, [case(f(3, 4), 30.0), case(f(3, 4), Given([20.0, 50.0]), axis=1)]),
+):
+    for _nan in (False, True):
+        _label = "nan" * _nan + _name
+        op(_label, np=_label, samples=_samples, ref=getattr(np, _label), doc=f"{_label} along axes.", **_FLAT)(
+            _quantiles(_scale, _nan)
+        )
+
+
+def _medians(nan: bool) -> Callable[..., Any]:
+    def median(a: Any, *, axis: Any = None, overwrite_input: Any = None, keepdims: Any = False) -> Any:
+        return _quantile(a, 0.5, axis, keepdims, "linear", nan)
+
+    return median
+
+
+op("median", np="median", samples=_CASES[:2], ref=np.median, doc="Median along axes.", **_FLAT)(_medians(False))
+op("nanmedian", np="nanmedian", samples=_CASES[:2], ref=np.nanmedian, doc="Median without NaNs.", **_FLAT)(_medians(True))
+
+
+@op(nd="moments", samples=[case(f(3, 4)), case(f(3, 4), axes=(1,), keepdims=True)])
+def moments(data: Any, *, axes: Any = None, keepdims: bool = False) -> Any:
+    """(mean, variance) along axes."""
+    axes = axes_of(axes, data.ndim)
+    m = data.mean(axes, keepdims=True)
+    v = jnp.square(data - m).mean(axes, keepdims=keepdims)
+    return (m if keepdims else m.squeeze(axes)), v
+
+
+@op(np="cov", samples=[case(f(3, 6)), case(f(6), f(6))], ref=np.cov)
+def cov(
+    m: Any, y: Any = None, *, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
+    fweights: Any = None, aweights: Any = None, dtype: Any = None,
+) -> Any:  # fmt: skip
+    """Covariance matrix of the rows."""
+    out = jnp.cov(m, y, rowvar, bias, ddof, _optional(fweights), _optional(aweights))
+    return out.astype(dtype or floating(m).dtype)
+
+
+def _optional(values: Any) -> Any:
+    return None if values is None else jnp.asarray(values)
+
+
+@op(np="corrcoef", samples=[case(f(3, 6))], ref=np.corrcoef)
+def corrcoef(x: Any, y: Any = None, *, rowvar: bool = True, bias: Any = None, ddof: Any = None, dtype: Any = None) -> Any:
+    """Correlation coefficients of the rows."""
+    return jnp.corrcoef(x, y, rowvar).astype(dtype or floating(x).dtype)
+
+
+@op(np="correlate", samples=[case(f(5), f(3)), case(f(5), f(3), mode="full")], ref=np.correlate)
+def correlate(a: Any, v: Any, *, mode: str = "valid") -> Any:
+    """Cross-correlation of two vectors."""
+    return jnp.correlate(a, v, mode)
+
+
+@op(np="convolve", samples=[case(f(5), f(3))], ref=np.convolve)
+def convolve(a: Any, v: Any, *, mode: str = "full") -> Any:
+    """Convolution of two vectors."""
+    return jnp.convolve(a, v, mode)
+
+
+# ------------------------------------------------------------------------- norms and positions
+
+
+def norm(x: Any, order: Any, axis: Any, keepdims: bool) -> Any:
+    """L1 or L2 norm over axes."""
+    axes = axes_of(axis, x.ndim)
+    if order == 1:
+        return jnp.abs(x).sum(axes, keepdims=keepdims)
+    if order == 2:
+        return jnp.sqrt(jnp.square(x).sum(axes, keepdims=keepdims))
+    raise ValueError(f"norm supports ord=1 and ord=2, got {order}")
+
+
+_NORM = [case(f(3, 4, low=0.5)), case(f(3, 4, low=0.5), ord=1, axis=1, keepdims=True)]
+
+
+@op("norm", npx="norm", nd="norm", samples=_NORM)
+def norm_row(data: Any, *, ord: int = 2, axis: Any = None, out_dtype: Any = None, keepdims: bool = False) -> Any:
+    """L1 or L2 norm over axes; of everything it has shape (1,)."""
+    out = norm(data, ord, axis, keepdims)
+    out = out if out_dtype is None else out.astype(out_dtype)
+    return out.reshape(1) if out.ndim == 0 else out
+
+
+def _position(which: str) -> Callable[..., Any]:
+    def position(x: Any, axis: Any, keepdims: bool) -> Any:
+        if x.size == 0:
+            raise ValueError(f"attempt to get {which} of an empty sequence: shape {list(x.shape)}")
+        if jnp.issubdtype(x.dtype, jnp.inexact):  # NaNs are never found
+            low = -jnp.inf if which == "argmax" else jnp.inf
+            x = jnp.where(jnp.isnan(x), np.asarray(low, x.dtype), x)
+        axes_of(axis, x.ndim)
+        return getattr(jnp, which)(x, axis=axis, keepdims=bool(keepdims)).astype("int64")
+
+    return position
+
+
+_ARG = [case(f(3, 4)), case(f(2, 3, 4), axis=-2), case(f(3, 4), axis=1, keepdims=True)]
+
+
+def _legacy_position(which: str) -> Callable[..., Any]:
+    at = _position(which)
+
+    def position(data: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+        out = at(data, axis, keepdims)
+        out = out.astype(data.dtype if jnp.issubdtype(data.dtype, jnp.floating) else "float32")
+        return out.reshape(1) if out.ndim == 0 else out
+
+    return position
+
+
+for _name in ("argmax", "argmin"):
+    reduction(_name, _position(_name), samples=_ARG, **_FLAT)
+    reduction("nan" + _name, _position(_name), samples=_ARG, **_FLAT)
+    op(_name + "@nd", nd=_name, samples=_ARG, doc=f"{_name}, as numbers of the array's dtype.", **_FLAT)(
+        _legacy_position(_name)
+    )
+
+
+@op(nd="argmax_channel", samples=[case(f(3, 4))], **_FLAT)
+def argmax_channel(data: Any) -> Any:
+    """argmax along axis 1."""
+    return jnp.argmax(data, 1).astype(data.dtype)
+
+
+# --------------------------------------------------------------------------------- running sums
+
+
+def _running(fn: Callable[..., Any], nan: float | None = None) -> Callable[..., Any]:
+    def running(a: Any, *, axis: int | None = None, dtype: Any = None) -> Any:
+        x = a if nan is None or a.dtype.kind != "f" else jnp.where(jnp.isnan(a), np.asarray(nan, a.dtype), a)
+        dtype = dtype or ("int64" if a.dtype == bool else a.dtype)
+        if axis is None:
+            return fn(x.reshape(-1), 0, dtype=dtype)
+        return fn(x, axis, dtype=dtype)
+
+    return running
+
+
+_RUN = [case(f(3, 4)), case(f(3, 4), axis=-1)]
+op("cumsum", np="cumsum", nd="cumsum", samples=_RUN, ref=np.cumsum, doc="Running sum.")(_running(jnp.cumsum))
+op("cumprod", np="cumprod", samples=_RUN, ref=np.cumprod, doc="Running product.")(_running(jnp.cumprod))
+op("nancumsum", np="nancumsum", samples=_RUN, ref=np.nancumsum, doc="Running sum, NaN as 0.")(_running(jnp.cumsum, 0))
+op("nancumprod", np="nancumprod", samples=_RUN, ref=np.nancumprod, doc="Running product, NaN as 1.")(_running(jnp.cumprod, 1))
+
+
+@op(np="diff", samples=[case(f(3, 4)), case(f(3, 4), n=2, axis=0)], ref=np.diff)
+def diff(a: Any, prepend: Any = None, append: Any = None, *, n: int = 1, axis: int = -1) -> Any:
+    """n-th differences along an axis."""
+    return jnp.diff(a, n, axis, prepend, append)
+
+
+@op(np="ediff1d", samples=[case(f(5)), case(f(5), f(2), f(1))], ref=np.ediff1d)
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of the flattened array, with numbers before and after if given."""
+    parts = [x for x in (to_begin, jnp.diff(ary.reshape(-1)), to_end) if x is not None]
+    return jnp.concatenate([jnp.asarray(p, ary.dtype).reshape(-1) for p in parts])
+
+
+@op(np="trapz", samples=[case(f(5)), case(f(3, 4), f(4))], ref=getattr(np, "trapezoid", None))
+def trapz(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Any:
+    """Integral by the trapezoidal rule."""
+    return jnp.trapezoid(y, x, dx, axis)
+
+
+@op("count_nonzero", samples=[case(i(3, 4))], **_FLAT)
+def count_nonzero(a: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    """How many elements are not zero."""
+    return (a != 0).sum(axes_of(axis, a.ndim), keepdims=keepdims, dtype="int64")
+
+
+@op(np="interp", samples=[case(f(5), Given([-1.0, 0.0, 1.0]), f(3))], ref=np.interp)
+def interp(x: Any, xp: Any, fp: Any, *, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """Linear interpolation between the points (xp, fp)."""
+    return jnp.interp(x, xp, fp, left, right, period).astype("float64")
+
+
+@op(np="polyval", samples=[case(f(3), f(4))], ref=np.polyval)
+def polyval(p: Any, x: Any) -> Any:
+    """The polynomial with coefficients p (highest power first) at x."""
+    return jnp.polyval(p, x)
+
+
+@op(np="unwrap", samples=[case(f(6, low=-9, high=9))], ref=np.unwrap, **_FLAT)
+def unwrap(p: Any, *, discont: Any = None, axis: int = -1, period: float = 6.283185307179586) -> Any:
+    """Phases without jumps of more than half a period."""
+    return jnp.unwrap(p, discont, axis, period).astype(p.dtype)
+

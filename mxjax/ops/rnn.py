@@ -1,0 +1,161 @@
+"""Recurrent layers as one operator: vanilla, LSTM and GRU, stacked and bidirectional.
+
+The parameters are one vector, as in MXNet: for each layer and direction the weights input-to-hidden and
+hidden-to-hidden (and the projection), then for each the two biases. Gates are i, f, g, o for LSTM and
+r, z, n for GRU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .samples import Given, case, f
+from .table import op
+
+GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
+
+
+def parameter_shapes(
+    mode: str, inputs: int, hidden: int, layers: int, directions: int, projection: int | None
+) -> list[tuple[int, ...]]:
+    """The shapes of the weights and then of the biases, in the order they have in the vector."""
+    rows = GATES[mode] * hidden
+    out = projection or hidden
+    weights: list[tuple[int, ...]] = []
+    for layer in range(layers):
+        width = inputs if layer == 0 else out * directions
+        for _ in range(directions):
+            weights += [(rows, width), (rows, out)]
+            if projection:
+                weights.append((projection, hidden))
+    return weights + [(rows,)] * (2 * layers * directions)
+
+
+def _step(mode: str, hidden: int, clip: Any) -> Any:
+    """new state of (projected input, state, hidden weights, hidden bias, projection)."""
+
+    def plain(x: Any, state: Any, w: Any, b: Any, r: Any) -> Any:
+        act = jnp.tanh if mode == "rnn_tanh" else jax.nn.relu
+        return (act(x + state[0] @ w.T + b),)
+
+    def lstm(x: Any, state: Any, w: Any, b: Any, r: Any) -> Any:
+        i, f, g, o = jnp.split(x + state[0] @ w.T + b, 4, -1)
+        cell = jax.nn.sigmoid(f) * state[1] + jax.nn.sigmoid(i) * jnp.tanh(g)
+        cell = cell if clip is None else jnp.clip(cell, *clip)
+        out = jax.nn.sigmoid(o) * jnp.tanh(cell)
+        return (out if r is None else out @ r.T), cell
+
+    def gru(x: Any, state: Any, w: Any, b: Any, r: Any) -> Any:
+        h = state[0] @ w.T + b
+        reset, update = (jax.nn.sigmoid(x[..., k * hidden : (k + 1) * hidden] + h[..., k * hidden : (k + 1) * hidden]) for k in (0, 1))
+        new = jnp.tanh(x[..., 2 * hidden :] + reset * h[..., 2 * hidden :])
+        return ((1 - update) * new + update * state[0],)
+
+    return {"lstm": lstm, "gru": gru}.get(mode, plain)
+
+
+def _direction(x: Any, state: Any, params: Any, step: Any, lengths: Any, backward: bool) -> tuple[Any, Any]:
+    """One layer in one direction over (T, N, C): the outputs and the last state."""
+    w_in, w_hidden, projection, b_in, b_hidden = params
+    projected = x @ w_in.T + b_in
+    steps = jnp.arange(x.shape[0], dtype="int32")
+
+    def scan(carry: Any, at: Any) -> tuple[Any, Any]:
+        now, t = at
+        new = step(now, carry, w_hidden, b_hidden, projection)
+        if lengths is None:
+            return new, new[0]
+        alive = (t < lengths)[:, None]
+        kept = tuple(jnp.where(alive, n, c) for n, c in zip(new, carry, strict=True))
+        return kept, jnp.where(alive, new[0], 0)
+
+    last, outs = lax.scan(scan, state, (projected, steps), reverse=backward)
+    return outs, last
+
+
+_LSTM = 4 * 3 * (2 + 3) + 2 * 4 * 3
+
+
+@op(
+    npx="rnn",
+    nd="RNN",
+    display="RNN",
+    keyed=True,
+    modal=True,
+    samples=[
+        case(f(4, 2, 2), f(_LSTM), f(1, 2, 3), f(1, 2, 3), mode="lstm", state_size=3, num_layers=1, state_outputs=True),
+        case(f(4, 2, 2), f(2 * (3 * 3 * (2 + 3) + 18)), f(2, 2, 3), mode="gru", state_size=3, num_layers=1, bidirectional=True),
+        case(f(4, 2, 2), f(3 * 5 + 6 + 3 * 6 + 6), f(2, 2, 3), mode="rnn_tanh", state_size=3, num_layers=2),
+        case(
+            f(4, 2, 2), f(_LSTM), f(1, 2, 3), f(1, 2, 3), Given([2, 4], "int32"), mode="lstm", state_size=3,
+            num_layers=1, use_sequence_length=True,
+        ),
+    ],
+)  # fmt: skip
+def rnn(
+    key: Any,
+    data: Any,
+    parameters: Any,
+    state: Any,
+    state_cell: Any = None,
+    sequence_length: Any = None,
+    *,
+    mode: str,
+    state_size: int,
+    num_layers: int,
+    bidirectional: bool = False,
+    state_outputs: bool = False,
+    p: float = 0.0,
+    use_sequence_length: bool = False,
+    projection_size: int | None = None,
+    lstm_state_clip_min: float | None = None,
+    lstm_state_clip_max: float | None = None,
+    lstm_state_clip_nan: bool = False,
+    is_train: bool = False,
+) -> Any:
+    """Recurrent layers over data (T, N, C) from state (layers * directions, N, state_size): (T, N, D * state_size).
+
+    ``mode`` is ``rnn_relu rnn_tanh lstm gru``; lstm takes ``state_cell`` as well. ``state_outputs`` adds the
+    last states. ``p`` is the dropout between layers, in training.
+    """
+    if mode not in GATES:
+        raise ValueError(f"unknown mode {mode}: {', '.join(GATES)} exist")
+    directions = 2 if bidirectional else 1
+    shapes = parameter_shapes(mode, data.shape[2], state_size, num_layers, directions, projection_size)
+    sizes = [int(np.prod(s)) for s in shapes]
+    if sum(sizes) != parameters.size:
+        raise ValueError(f"{mode} with these sizes has {sum(sizes)} parameters, got {parameters.size}")
+    flat = iter(jnp.split(parameters.reshape(-1), np.cumsum(sizes)[:-1].tolist()))
+    pieces = [piece.reshape(s) for piece, s in zip(flat, shapes, strict=True)]
+    per = 3 if projection_size else 2
+    weights, biases = pieces[: per * num_layers * directions], pieces[per * num_layers * directions :]
+    clip = None if lstm_state_clip_min is None else (lstm_state_clip_min, lstm_state_clip_max)
+    step = _step(mode, state_size, clip)
+    lengths = sequence_length.astype("int32") if use_sequence_length and sequence_length is not None else None
+    x, states, cells = data, [], []
+    n = data.shape[1]
+    for layer in range(num_layers):
+        outs = []
+        for d in range(directions):
+            k = layer * directions + d
+            w = weights[k * per : (k + 1) * per]
+            params = (w[0], w[1], w[2] if projection_size else None, biases[2 * k], biases[2 * k + 1])
+            start = (jnp.broadcast_to(state[k], (n, state.shape[2])),)
+            if mode == "lstm":
+                start = (*start, jnp.broadcast_to(state_cell[k], (n, state_size)))
+            out, last = _direction(x, start, params, step, lengths, backward=d == 1)
+            outs.append(out)
+            states.append(last[0])
+            cells.append(last[-1])
+        x = outs[0] if directions == 1 else jnp.concatenate(outs, -1)
+        if p and is_train and layer < num_layers - 1:
+            keep = jax.random.bernoulli(jax.random.fold_in(key, layer), np.float32(1 - p), x.shape)
+            x = jnp.where(keep, x / np.asarray(1 - p, x.dtype), jnp.zeros((), x.dtype))
+    if not state_outputs:
+        return x
+    return (x, jnp.stack(states), jnp.stack(cells)) if mode == "lstm" else (x, jnp.stack(states))

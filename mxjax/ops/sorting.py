@@ -1,0 +1,119 @@
+"""Sorting: sort, argsort, topk, partition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .samples import case, f, i
+from .table import op
+
+_FLAT = dict(smooth=False)
+
+
+def _flat(a: Any, axis: int | None) -> tuple[Any, int]:
+    return (a.reshape(-1), 0) if axis is None else (a, axis)
+
+
+_SORT = [case(f(3, 4)), case(f(3, 4), axis=0), case(f(3, 4), axis=None), case(i(3, 4), axis=1)]
+
+
+@op(np="sort", samples=_SORT, ref=np.sort)
+def sort(
+    a: Any, *, axis: int | None = -1, descending: bool = False, stable: bool = True, kind: Any = None, order: Any = None
+) -> Any:
+    """Sorted along an axis (flat with None)."""
+    return jnp.sort(*_flat(a, axis), stable=stable, descending=descending)
+
+
+@op(np="argsort", samples=_SORT, **_FLAT)
+def argsort(
+    a: Any, *, axis: int | None = -1, descending: bool = False, stable: bool = True, kind: Any = None, order: Any = None
+) -> Any:
+    """The order that sorts along an axis (flat with None), int64."""
+    return jnp.argsort(*_flat(a, axis), stable=True, descending=descending).astype("int64")
+
+
+@op("sort@nd", nd="sort", samples=[*_SORT[:3], case(f(3, 4), is_ascend=False)])
+def sort_nd(data: Any, *, axis: int | None = -1, is_ascend: bool = True) -> Any:
+    """Sorted along an axis (flat with None)."""
+    return jnp.sort(*_flat(data, axis), descending=not is_ascend)
+
+
+@op("argsort@nd", nd="argsort", samples=[*_SORT[:3], case(f(3, 4), is_ascend=False)], **_FLAT)
+def argsort_nd(data: Any, *, axis: int | None = -1, is_ascend: bool = True, dtype: Any = "float32") -> Any:
+    """The order that sorts along an axis (flat with None)."""
+    return jnp.argsort(*_flat(data, axis), descending=not is_ascend).astype(dtype)
+
+
+@op(np="msort", samples=[case(f(3, 4))])
+def msort(a: Any) -> Any:
+    """Sorted along axis 0."""
+    return jnp.sort(a, 0)
+
+
+@op(np="partition", samples=[case(f(5), kth=2)])
+def partition(a: Any, *, kth: int, axis: int = -1, kind: str = "introselect", order: Any = None) -> Any:
+    """The kth element in its sorted place, smaller ones before, larger ones after."""
+    return jnp.partition(a, kth, axis)
+
+
+@op(np="argpartition", samples=[case(f(5), kth=2)], **_FLAT)
+def argpartition(a: Any, *, kth: int, axis: int = -1, kind: str = "introselect", order: Any = None) -> Any:
+    """The order that partition puts elements in."""
+    return jnp.argpartition(a, kth, axis).astype("int64")
+
+
+@op(np="lexsort", samples=[case(f(4), f(4))], ref=lambda *keys: np.lexsort(keys), **_FLAT)
+def lexsort(*keys: Any, axis: int = -1) -> Any:
+    """The order that sorts by several keys, the last one first."""
+    return jnp.lexsort(keys, axis).astype("int64")
+
+
+def _largest(x: Any, k: int, is_ascend: bool) -> tuple[Any, Any]:
+    """The k first elements of each row in order, and where they are."""
+    if not is_ascend and x.dtype != bool:
+        return lax.top_k(x, k)
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        values, at = lax.top_k(-x, k)
+        return -values, at
+    at = jnp.argsort(x, -1, descending=not is_ascend)[..., :k]
+    return jnp.take_along_axis(x, at, -1), at
+
+
+_TOPK = [case(f(3, 4), k=2, ret_typ=t) for t in ("indices", "value", "mask", "both")]
+
+
+@op(
+    npx="topk",
+    nd="topk",
+    display="topk",
+    samples=[*_TOPK, case(f(3, 4), axis=0, is_ascend=True), case(f(3, 4), axis=None, k=3)],
+)
+def topk(
+    data: Any,
+    *,
+    axis: int | None = -1,
+    k: int = 1,
+    ret_typ: str = "indices",
+    is_ascend: bool = False,
+    dtype: Any = "float32",
+) -> Any:
+    """The k largest (``is_ascend``: smallest) elements along an axis: ``value``, ``indices``, ``both``, or a
+    ``mask`` of ones where they are. k below 1 means all."""
+    if ret_typ not in ("indices", "value", "mask", "both"):
+        raise ValueError(f"unknown ret_typ {ret_typ}: value, indices, mask and both exist")
+    x, axis = _flat(data, axis)
+    size = x.shape[axis]
+    k = size if k < 1 else k
+    if k > size:
+        raise ValueError(f"k must be smaller than {size}, get k = {k}")
+    values, at = _largest(jnp.moveaxis(x, axis, -1), k, is_ascend)
+    if ret_typ == "mask":
+        hot = (at[..., None] == jnp.arange(size, dtype=at.dtype)).any(-2)
+        return jnp.moveaxis(hot, -1, axis).reshape(data.shape).astype(data.dtype)
+    values, at = jnp.moveaxis(values, -1, axis), jnp.moveaxis(at, -1, axis).astype(dtype)
+    return {"value": values, "indices": at, "both": (values, at)}[ret_typ]

@@ -1,0 +1,499 @@
+"""The operator table: one row per operator, and what follows from it.
+
+A row is a pure function on JAX arrays: positional parameters are array inputs, keyword-only parameters
+are static attributes. Front ends, array methods, shapes, gradients, documentation and tests come from it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy
+import numpy as np
+
+from .. import errors
+from ..core import Call, ScalarFamily, bind, rng
+from .samples import case, f
+
+Names = str | tuple[str, ...] | None
+
+
+class Op:
+    """One row.
+
+    ``names`` maps a front end (np, npx, nd, ...) to the names the operator has there. ``variadic`` rows
+    take any number of arrays (as one list or as separate arguments). ``aux`` numbers the inputs
+    that the operator updates (or gives them for its attributes): their new values are extra results,
+    which the front end writes back. Rows of fixed inputs and no attributes with ``many`` results say so.
+    ``differentiable=False`` keeps a row off the tape, so that no gradient is asked of it.
+    ``modal`` rows do different things in training: the front end fills their attribute ``is_train``.
+    ``ref`` is the NumPy function the row must agree with, ``samples`` the inputs its tests use.
+    """
+
+    __slots__ = (
+        "array_params",
+        "attr_defaults",
+        "attr_params",
+        "aux",
+        "calls",
+        "defaults",
+        "differentiable",
+        "display",
+        "doc",
+        "domain",
+        "effect",
+        "fast",
+        "fn",
+        "keyed",
+        "legacy",
+        "many",
+        "modal",
+        "n_arrays",
+        "name",
+        "names",
+        "plain",
+        "ref",
+        "samples",
+        "scalars",
+        "smooth",
+        "variadic",
+        "wide",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        names: dict[str, tuple[str, ...]],
+        *,
+        display: str | None = None,
+        differentiable: bool = True,
+        samples: Any = None,
+        domain: Any = None,
+        aux: Any = (),
+        many: bool = False,
+        effect: bool = False,
+        keyed: bool = False,
+        modal: bool = False,
+        scalars: Any = False,
+        legacy: bool = False,
+        ref: Any = None,
+        smooth: bool = True,
+        wide: str | None = None,
+        doc: str | None = None,
+        signature: inspect.Signature | None = None,
+    ):
+        self.name = name
+        self.fn = _drawing(fn) if keyed else fn
+        self.names = names
+        self.display = display or name  # what traces and errors call it: MXNet's name
+        self.differentiable = differentiable
+        self.samples = samples
+        self.domain = domain
+        self.aux = aux
+        self.many = many
+        self.effect = effect
+        self.keyed = keyed  # takes a random key as its first input, which the front end supplies
+        self.modal = modal
+        self.wide = wide  # the default dtype under npx.set_np(dtype=True), where it differs
+        self.ref = ref
+        self.smooth = smooth  # its gradient is the derivative, which tests check
+        self.doc = doc or inspect.getdoc(fn) or ""
+        self.calls: dict[Any, Call] = {}
+        self.legacy = legacy
+        self.scalars = _families(self, self.fn, legacy, scalars) if scalars else None
+        self.variadic = False
+        self.array_params: tuple[str, ...] = ()
+        self.defaults: dict[str, Any] = {}
+        self.attr_params: tuple[str, ...] = ()
+        self.attr_defaults: dict[str, Any] = {}
+        _read_signature(self, signature or inspect.signature(fn))
+        self.n_arrays = len(self.array_params)
+        # What a front end was given -> the call, for rows where nothing else has a say.
+        self.plain = not (self.variadic or keyed or modal or aux) and self.n_arrays > 0
+        self.fast: dict[Any, Call] = {}
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name}>"
+
+    def bind(self, attrs: tuple[tuple[str, Any], ...] = (), holes: tuple[Any, ...] = ()) -> Call:
+        """The Call with these attributes. ``holes`` are (position, constant) of array parameters that
+        were given a Python number or nothing."""
+        key = (attrs, tuple(type(v) for _, v in attrs), holes, tuple(type(v) for _, v in holes))
+        found = self.calls.get(key)
+        if found is None:
+            if holes and self.keyed:  # the key's three operands come first
+                holes = tuple((at + 3, constant) for at, constant in holes)
+            fn = _with_constants(self.fn, holes) if holes else self.fn
+            if len(self.calls) > 10_000:
+                self.calls.clear()
+            found = bind(self.display, fn, attrs, effect=self.effect, op=self)
+            self.calls[key] = found
+        return found
+
+
+def _drawing(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A random operator with its key in the form the engine hands it over."""
+
+    @functools.wraps(fn)
+    def draw(words: Any, count: Any, offset: Any, *arrays: Any, **attrs: Any) -> Any:
+        return fn(rng.key_of(words, count, offset), *arrays, **attrs)
+
+    return draw
+
+
+def _families(op: Op, fn: Callable[..., Any], legacy: bool, fitting: Any) -> tuple[ScalarFamily, ...]:
+    """The forms with a Python number on the right and on the left."""
+    fit = _fit_legacy if legacy else fitting if callable(fitting) else _fit
+
+    def right(x: Any, s: Any) -> Any:
+        return fn(x, fit(x, s))
+
+    def left(x: Any, s: Any) -> Any:
+        return fn(fit(x, s), x)
+
+    return ScalarFamily(op.display, right, op), ScalarFamily(op.display, left, op)
+
+
+def _fit(x: Any, s: Any) -> Any:
+    """A number in the dtype MXNet gives it beside an array: the array's own, wrapping like C;
+    but an integer array meets a float in float64, and a bool array an int in int64."""
+    kind = _kind(s)
+    if x.dtype == bool:
+        dtype = "float64" if kind == "f" else "int64"
+    elif kind == "f" and jnp.issubdtype(x.dtype, jnp.integer):
+        dtype = "float64"
+    else:
+        dtype = x.dtype
+    return _cast_number(s, dtype)
+
+
+def _fit_legacy(x: Any, s: Any) -> Any:
+    """A number beside an nd array always takes the array's dtype."""
+    return _cast_number(s, x.dtype)
+
+
+def fit_division(x: Any, s: Any) -> Any:
+    """A number beside an array in a true division: integers divide in float32."""
+    return _cast_number(s, x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else "float32")
+
+
+def fit_bits(x: Any, s: Any) -> Any:
+    """A number beside an array of bits takes the array's dtype, whatever it is."""
+    return _cast_number(s, x.dtype)
+
+
+def _kind(s: Any) -> str:
+    if isinstance(s, bool):
+        return "b"
+    if isinstance(s, (int, float)):
+        return "i" if isinstance(s, int) else "f"
+    return "f" if jnp.issubdtype(s.dtype, jnp.floating) else "i"
+
+
+def _cast_number(s: Any, dtype: Any) -> Any:
+    if isinstance(s, (bool, int, float)):
+        with np.errstate(all="ignore"):
+            return np.asarray(s).astype(dtype)
+    return s.astype(dtype)
+
+
+def _with_constants(fn: Callable[..., Any], holes: tuple[Any, ...]) -> Callable[..., Any]:
+    key = (fn, holes, tuple(type(v) for _, v in holes))
+    found = _HOLED.get(key)
+    if found is None:
+
+        def with_constants(*arrays: Any, **attrs: Any) -> Any:
+            full = list(arrays)
+            for at, constant in holes:
+                full.insert(at, constant)
+            return fn(*full, **attrs)
+
+        if len(_HOLED) > 10_000:
+            _HOLED.clear()
+        found = _HOLED[key] = with_constants
+    return found
+
+
+_HOLED: dict[Any, Callable[..., Any]] = {}
+
+
+def _read_signature(op: Op, signature: inspect.Signature) -> None:
+    arrays, attrs = [], []
+    for p in signature.parameters.values():
+        if p.kind is p.VAR_POSITIONAL:
+            op.variadic = True
+            arrays.append(p.name)
+        elif p.kind is p.KEYWORD_ONLY:
+            attrs.append(p.name)
+            if p.default is not p.empty:
+                op.attr_defaults[p.name] = p.default
+        elif p.kind is not p.VAR_KEYWORD:
+            arrays.append(p.name)
+            if p.default is not p.empty:
+                op.defaults[p.name] = p.default
+    if op.keyed:
+        arrays = arrays[1:]
+    if op.modal:
+        attrs.remove("is_train")
+    op.array_params = tuple(arrays)
+    op.attr_params = tuple(attrs)
+
+
+TABLE: dict[str, Op] = {}
+FRONT_ENDS: dict[str, dict[str, Op]] = {}
+
+
+def register(op: Op) -> Op:
+    """Enter a row; a name that exists already is refused."""
+    if op.name in TABLE:
+        raise errors.MXNetValueError(f"the operator {op.name!r} is in the table already")
+    TABLE[op.name] = op
+    for front, names in op.names.items():
+        there = FRONT_ENDS.setdefault(front, {})
+        for name in names:
+            if name in there:
+                raise errors.MXNetValueError(
+                    f"{front}.{name} is both operator {there[name].name!r} and {op.name!r}"
+                )
+            there[name] = op
+    return op
+
+
+def _names(**fronts: Names) -> dict[str, tuple[str, ...]]:
+    return {
+        front: (names,) if isinstance(names, str) else tuple(names)
+        for front, names in fronts.items()
+        if names
+    }
+
+
+FRONTS = (
+    *("np", "npx", "nd", "np_random", "np_linalg", "npx_random", "npx_image"),
+    *("nd_random", "nd_linalg", "nd_contrib", "nd_image"),
+)
+# What mx.nd calls the arrays that mx.np calls so.
+_LEGACY_PARAMS = {"x": "data", "a": "data", "m": "data", "array": "data", "arr": "data"}
+
+
+def op(
+    name: str | None = None,
+    *,
+    nd_params: str | None = None,
+    nd_defaults: dict[str, Any] | None = None,
+    nd_rename: dict[str, str] | None = None,
+    **row: Any,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter the decorated pure function as a row; gives the function back.
+
+    ``np=``, ``npx=``, ``nd=``, ``np_random=``, ... are its names in the front ends. Where mx.nd calls
+    parameters differently, or has other defaults, ``nd_params`` (names of the arrays), ``nd_rename`` and
+    ``nd_defaults`` say so; the nd form is a row of its own then, ``<name>@nd``.
+    """
+    fronts = {f.replace("_", "."): row.pop(f) for f in FRONTS if f in row}
+
+    def enter(fn: Callable[..., Any]) -> Callable[..., Any]:
+        label = name or fn.__name__
+        here = _names(**fronts)
+        legacy = {f: here.pop(f) for f in list(here) if f.startswith("nd")}
+        if not here or not (nd_params or nd_defaults or nd_rename):
+            if not here and (nd_params or nd_defaults or nd_rename):
+                made, signature = _form(fn, row.get("keyed", False), nd_params, nd_rename, nd_defaults)
+                register(Op(label, made, legacy, signature=signature, **row))
+            else:
+                register(Op(label, fn, {**here, **legacy}, **row))
+            return fn
+        register(Op(label, fn, here, **row))
+        if legacy:
+            made, signature = _form(fn, row.get("keyed", False), nd_params, nd_rename, nd_defaults)
+            register(Op(label + "@nd", made, legacy, signature=signature, **row))
+        return fn
+
+    return enter
+
+
+def _form(
+    fn: Callable[..., Any],
+    keyed: bool,
+    params: str | None,
+    rename: dict[str, str] | None,
+    defaults: dict[str, Any] | None,
+) -> tuple[Callable[..., Any], inspect.Signature]:
+    """A function under other parameter names and defaults, and its signature."""
+    given = list(inspect.signature(fn).parameters.values())
+    arrays = [p for p in given if p.kind is p.POSITIONAL_OR_KEYWORD][1 if keyed else 0 :]
+    rename = dict(rename or {})
+    rename.update(zip([p.name for p in arrays], (params or "").split(), strict=False))
+    defaults = defaults or {}
+    signature = inspect.Signature(
+        [
+            p.replace(name=rename.get(p.name, p.name), default=defaults.get(p.name, p.default))
+            for p in given
+        ]
+    )
+    back = {v: k for k, v in rename.items()}
+    if not defaults and not any(p.name in rename for p in given if p.kind is p.KEYWORD_ONLY):
+        return fn, signature
+
+    @functools.wraps(fn)
+    def formed(*arrays: Any, **attrs: Any) -> Any:
+        return fn(*arrays, **{**defaults, **{back.get(k, k): v for k, v in attrs.items()}})
+
+    return formed, signature
+
+
+def unary(
+    name: str,
+    fn: Callable[..., Any],
+    *,
+    np: Names = "",
+    nd: Names = "",
+    npx: Names = None,
+    **row: Any,
+) -> None:
+    """A row with one input: np and nd carry it under its own name unless told otherwise (None: nowhere).
+
+    ``domain`` bounds the numbers its tests use. The nd form gives integers back as integers.
+    """
+    doc = row.pop("doc", f"Element-wise {name}.")
+    low, high = row.get("domain") or (-2.0, 2.0)
+    row.setdefault("samples", [case(f(3, 4, low=low, high=high)), case(f(0, 3)), case(f(low=low, high=high))])
+    row.setdefault("ref", getattr(numpy, name, None))
+    fronts = _names(np=name if np == "" else np)
+    if npx:
+        fronts["npx"] = (npx,) if isinstance(npx, str) else tuple(npx)
+    legacy = {**_names(nd=name if nd == "" else nd), **_names(**{"nd.contrib": row.pop("nd_contrib", None)})}
+    if fronts:
+        parameter = "x" if "np" in fronts else "data"
+        signature = _one_parameter(parameter)
+        register(Op(name, _named(name, fn), fronts, doc=doc, signature=signature, **row))
+    if legacy:
+        row.pop("ref", None)
+        kept = _named(name, _keeping(fn))
+        register(Op(name + "@nd", kept, legacy, doc=doc, signature=_one_parameter("data"), **row))
+
+
+def _one_parameter(name: str) -> inspect.Signature:
+    return inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)])
+
+
+def _named(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    def with_name(*xs: Any) -> Any:
+        return fn(*xs)
+
+    with_name.__name__ = name
+    return with_name
+
+
+def _keeping(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The nd form of a function: the result has the dtype of the array."""
+
+    def keeping(x: Any) -> Any:
+        return fn(x).astype(x.dtype)
+
+    return keeping
+
+
+def binary(
+    name: str,
+    fn: Callable[..., Any],
+    *,
+    np: Names = "",
+    nd: Names = None,
+    npx: Names = None,
+    compares: bool = False,
+    fit: Any = True,
+    legacy: Callable[..., Any] | None = None,
+    **row: Any,
+) -> None:
+    """A broadcasting row with two inputs, either of which may be a Python number.
+
+    ``fit`` gives a number beside an array its dtype, ``legacy`` is the nd form's function if it differs.
+    nd names that begin with elemwise take arrays of one shape only.
+    """
+
+    def with_name(x1: Any, x2: Any) -> Any:
+        _check_broadcast(x1, x2)
+        return fn(x1, x2)
+
+    with_name.__name__ = name
+    doc = row.pop("doc", f"Element-wise {name} with broadcasting.")
+    row["samples"] = [*(row.get("samples") or [case(f(3, 4), f(3, 4)), case(f(3, 1), f(4))])]
+    if row["samples"][0].args[0].dtype != "int32":
+        row["samples"].append(case(f(0, 3), f(0, 3)))
+    row.setdefault("ref", getattr(numpy, name, None))
+    fronts = _names(np=name if np == "" else np, npx=npx)
+    if fronts:
+        register(Op(name, with_name, fronts, scalars=fit, doc=doc, **row))
+    if nd:
+        row.pop("ref", None)
+        strict = _strict(name, legacy or fn, compares)
+        nd = (nd,) if isinstance(nd, str) else nd
+        equal = tuple(n for n in nd if n.startswith("elemwise"))
+        names = tuple(n for n in nd if n not in equal)
+        register(Op(name + "@nd", strict, _names(nd=names), scalars=True, legacy=True, doc=doc, **row))
+        if equal:
+            row["samples"] = [case(f(3, 4), f(3, 4, low=0.5)), case(f(0, 3), f(0, 3))]
+            register(Op(equal[0], _equal_shapes(strict), _names(nd=equal), doc=doc, **row))
+
+
+def _strict(name: str, fn: Callable[..., Any], compares: bool) -> Callable[..., Any]:
+    """The nd form of a binary function: one dtype for both sides; comparisons answer in it."""
+
+    def strict(lhs: Any, rhs: Any) -> Any:
+        _check_broadcast(lhs, rhs)
+        if lhs.dtype != rhs.dtype:
+            raise TypeError(
+                f"nd.{name} takes arrays of one dtype, got {lhs.dtype} and {rhs.dtype}; "
+                "convert one of them: x.astype(dtype)"
+            )
+        out = fn(lhs, rhs)
+        return out.astype(lhs.dtype) if compares else out
+
+    strict.__name__ = name
+    return strict
+
+
+def _check_broadcast(a: Any, b: Any) -> None:
+    for m, n in zip(a.shape[::-1], b.shape[::-1], strict=False):
+        if m != n and m != 1 and n != 1:
+            shapes = " ".join(str(list(x.shape)).replace(" ", "") for x in (a, b))
+            raise ValueError(
+                f"operands could not be broadcast together with shapes {shapes}: from the right, lengths "
+                "must be equal or 1"
+            )
+
+
+def _equal_shapes(fn: Callable[..., Any]) -> Callable[..., Any]:
+    def equal_shapes(lhs: Any, rhs: Any) -> Any:
+        if lhs.shape != rhs.shape:
+            raise ValueError(
+                f"Incompatible attr in node at 1-th input: expected {list(lhs.shape)}, got {list(rhs.shape)}; "
+                "broadcast_... takes different shapes"
+            )
+        return fn(lhs, rhs)
+
+    return equal_shapes
+
+
+def rows(names: Iterable[str]) -> list[Op]:
+    return [TABLE[n] for n in names]
+
+
+def hashable(value: Any) -> Any:
+    """An attribute in the form calls are interned by: lists become tuples, dtypes canonical names."""
+    if isinstance(value, (list, tuple)):
+        return tuple(hashable(v) for v in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return np.dtype(value).name
+    if isinstance(value, np.dtype):
+        return value.name
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return value.item()
+    return value

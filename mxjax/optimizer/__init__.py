@@ -1,0 +1,37 @@
+"""Optimizers with MXNet's update rules: `mx.optimizer`."""
+
+from .adam import LAMB, LANS, AdaBelief, Adam, Adamax, AdamW, Nadam
+from .adaptive import FTML, AdaDelta, AdaGrad, Ftrl, GroupAdaGrad, RMSProp
+from .optax import Optax
+from .optimizer import Optimizer, Test, create, register
+from .sgd import DCASGD, LARS, NAG, SGD, SGLD, Signum
+from .updater import Updater, get_updater
+
+__all__ = [
+    "DCASGD",
+    "FTML",
+    "LAMB",
+    "LANS",
+    "LARS",
+    "NAG",
+    "SGD",
+    "SGLD",
+    "AdaBelief",
+    "AdaDelta",
+    "AdaGrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Ftrl",
+    "GroupAdaGrad",
+    "Nadam",
+    "Optax",
+    "Optimizer",
+    "RMSProp",
+    "Signum",
+    "Test",
+    "Updater",
+    "create",
+    "get_updater",
+    "register",
+]

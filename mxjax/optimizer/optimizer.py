@@ -1,0 +1,532 @@
+"""What all optimizers share: hyperparameters, counts, multipliers, one recorded call per step."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from operator import is_
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mxjax.core import Call, Value, bind, concrete, host, local, record
+from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError, did_you_mean
+
+from . import rules
+
+__all__ = ["Optimizer", "Test", "create", "register"]
+
+_LOW_PRECISION = ("float16", "bfloat16")
+
+
+def flatten(state: Any) -> list[Any]:
+    """The arrays of a state in order; None holds none."""
+    if state is None:
+        return []
+    if isinstance(state, (tuple, list)):
+        return [leaf for item in state for leaf in flatten(item)]
+    return [state]
+
+
+def on_host(numbers: np.ndarray, device: Any) -> Value:
+    """A vector that the next program reads; 64-bit ones have to be put on the device first."""
+    if numbers.dtype.itemsize <= 4:
+        return host(numbers, device)
+    with jax.enable_x64(True):
+        return concrete(jax.device_put(numbers, device), shared=True)
+
+
+class _Plan(NamedTuple):
+    """What stays the same from step to step: the call, and the states as a flat list."""
+
+    fixed: tuple[Any, ...]
+    indices: list[Any]
+    weights: list[Any]
+    states: list[Any]
+    leaves: list[Any]
+    call: Call
+    dtype: Any
+
+    def fits(
+        self, fixed: tuple[Any, ...], indices: Sequence[Any], weights: Sequence[Any],
+        states: Sequence[Any],
+    ) -> bool:  # fmt: skip
+        return (
+            self.fixed == fixed
+            and self.indices == list(indices)
+            and all(map(is_, self.weights, weights))
+            and all(map(is_, self.states, states))
+        )
+
+
+@contextmanager
+def not_taped() -> Iterator[None]:
+    """Updates are no part of what autograd differentiates, even inside `autograd.record()`."""
+    thread = local.st
+    taping, thread.taping = thread.taping, False
+    thread.refresh()
+    try:
+        yield
+    finally:
+        thread.taping = taping
+        thread.refresh()
+
+
+def _dtype_of(weight: Any) -> str:
+    return np.dtype(weight.dtype).name  # an nd array's dtype is a class
+
+
+def _options(klass: type) -> list[str]:
+    """The names of all options of an optimizer class, its own first."""
+    found: dict[str, None] = {}
+    for base in klass.__mro__:
+        if "__init__" in vars(base) and base is not object:
+            parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
+            found.update((p.name, None) for p in parameters if p.kind in _NAMED)
+    found.pop("self", None)
+    return list(found)
+
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class Optimizer:
+    """The base of all optimizers: hyperparameters here, the update itself in a pure rule.
+
+    Args:
+      rescale_grad: factor on every gradient; `gluon.Trainer` sets it to 1 / batch size.
+      param_idx2name: names of the indices, for multipliers given by name.
+      wd: weight decay.
+      clip_gradient: gradients are clipped to [-clip_gradient, clip_gradient] after rescaling.
+      learning_rate: the rate; where a scheduler is given too, the scheduler's base rate becomes it.
+      lr_scheduler: see `mxjax.lr_scheduler`.
+      sym: a Symbol whose `__lr_mult__` and `__wd_mult__` attributes are read.
+      begin_num_update: the count of updates to start from.
+      multi_precision: keep a float32 copy of 16-bit weights and update that.
+      param_dict: index to `gluon.Parameter`, whose lr_mult and wd_mult count.
+      aggregate_num, use_fused_step: MXNet's; a step is one call for all weights in any case.
+
+    A new optimizer is a class with `create_state` and `step`, as in MXNet, or, faster, with
+    `init` and `rule_fn`:
+
+    >>> import jax.numpy as jnp
+    >>> @Optimizer.register
+    ... class Plain(Optimizer):
+    ...     @staticmethod
+    ...     def rule_fn(weight, grad, states, rescale, lr, wd):
+    ...         return weight - lr * rescale * grad, states
+    >>> new, _ = Plain().rule(jnp.ones(2), jnp.ones(2), (), lr=0.25, wd=0.0, t=1)
+    >>> new.tolist()
+    [0.75, 0.75]
+    """
+
+    opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
+
+    rule_fn: ClassVar[rules.Rule | None] = None
+    _statics: ClassVar[tuple[str, ...]] = ()
+    _numbers_have_memory: ClassVar[bool] = False
+    _init_reads_weight: ClassVar[bool] = False
+
+    def __init__(
+        self, rescale_grad: float = 1.0, param_idx2name: dict[Any, str] | None = None,
+        wd: float = 0.0, clip_gradient: float | None = None, learning_rate: float | None = None,
+        lr_scheduler: Any = None, sym: Any = None, begin_num_update: int = 0,
+        multi_precision: bool = False, param_dict: dict[Any, Any] | None = None,
+        aggregate_num: int | None = None, use_fused_step: bool | None = None,
+    ):  # fmt: skip
+        self.rescale_grad = rescale_grad
+        self.lr_scheduler = lr_scheduler
+        if lr_scheduler is None:
+            learning_rate = 0.01 if learning_rate is None else learning_rate
+        elif learning_rate is not None and lr_scheduler.base_lr != learning_rate:
+            warnings.warn(
+                "the base_lr of lr_scheduler has been overwritten by learning_rate",
+                UserWarning,
+                stacklevel=3,
+            )
+            lr_scheduler.base_lr = learning_rate
+        self.lr = learning_rate
+        self.wd = wd
+        self.clip_gradient = clip_gradient
+        self.multi_precision = multi_precision
+        self.begin_num_update = begin_num_update
+        self.num_update = begin_num_update
+        self._all_index_update_counts: dict[int, dict[Any, int]] = {0: {}}
+        self._index_update_count = self._all_index_update_counts[0]
+        self.aggregate_num = 1 if aggregate_num is None else aggregate_num
+        self.use_fused_step = bool(use_fused_step)
+        if param_idx2name is not None and not isinstance(param_idx2name, dict):
+            raise MXNetTypeError(f"param_idx2name must be a dict, got {param_idx2name!r}")
+        self.idx2name = dict(param_idx2name or {})
+        self.sym_info = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
+        self.param_dict = param_dict or {}
+        self.lr_mult: dict[Any, float] = {}
+        self.wd_mult: dict[Any, float] = {}
+        self.set_lr_mult({})
+        self.set_wd_mult({})
+        self._plans: dict[Any, _Plan] = {}  # by device
+
+    # -- by name -------------------------------------------------------------------------------
+
+    @staticmethod
+    def register(klass: type[Optimizer]) -> type[Optimizer]:
+        """Enter a subclass under its name in lower case, for `create` and `gluon.Trainer`."""
+        if not (isinstance(klass, type) and issubclass(klass, Optimizer)):
+            raise MXNetTypeError(f"only subclasses of Optimizer can be registered, got {klass!r}")
+        name = klass.__name__.lower()
+        old = Optimizer.opt_registry.get(name)
+        if old is not None and old is not klass:
+            warnings.warn(
+                f"New optimizer {klass.__module__}.{klass.__name__} is overriding existing "
+                f"optimizer {old.__module__}.{old.__name__}",
+                UserWarning,
+                stacklevel=2,
+            )
+        Optimizer.opt_registry[name] = klass
+        return klass
+
+    @staticmethod
+    def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
+        """An optimizer from its registered name, in any case.
+
+        Raises:
+          ValueError: no optimizer has this name.
+          TypeError: it has no such option.
+
+        >>> type(Optimizer.create_optimizer("Adam", learning_rate=0.1)).__name__
+        'Adam'
+        """
+        klass = Optimizer.opt_registry.get(name.lower())
+        if klass is None:
+            known = Optimizer.opt_registry
+            raise MXNetValueError(
+                f"Cannot find optimizer {name}{did_you_mean(name, known)}; "
+                f"known: {', '.join(sorted(known))}"
+            )
+        options = _options(klass)
+        for option in kwargs:
+            if option not in options:
+                raise MXNetTypeError(
+                    f"optimizer {name} has no option {option!r}{did_you_mean(option, options)}; "
+                    f"it takes {', '.join(options)}"
+                )
+        return klass(**kwargs)
+
+    # -- the pure half -------------------------------------------------------------------------
+
+    def init(self, weight: jax.Array) -> rules.States:
+        """The states of one weight, as JAX arrays (pure; `weight` may be a ShapeDtypeStruct)."""
+        return ()
+
+    def numbers(self, lr: Any, wd: Any, t: Any) -> tuple[Any, ...]:
+        """What of the `t`-th update the rule needs: worked out on the host, in double precision."""
+        return lr, wd
+
+    def rule(
+        self, weight: jax.Array, grad: jax.Array, states: rules.States, lr: Any, wd: Any, t: Any,
+        rescale_grad: Any = 1.0,
+    ) -> tuple[jax.Array, rules.States]:  # fmt: skip
+        """One update as a pure function of JAX arrays, for use inside `jax.jit` or `lax.scan`.
+
+        Args:
+          weight, grad: arrays of one shape.
+          states: what `init(weight)` gave, or the last update.
+          lr, wd, t, rescale_grad: numbers or traced scalars; `t` counts from 1.
+
+        Returns the new weight and the new states.
+        """
+        bound = partial(self._rule(), **dict(self._static_items()), **dict(self._own_statics(None)))
+        return rules.one(bound, weight, grad, states, rescale_grad, *self.numbers(lr, wd, t))
+
+    def _rule(self) -> rules.Rule:
+        rule = type(self).rule_fn
+        if rule is None:
+            raise MXNetNotImplementedError(
+                f"{type(self).__name__} must define rule_fn (a pure rule) or step"
+            )
+        return rule
+
+    def _kernel(self, value: float) -> float:
+        """A number as MXNet's fused kernels take it: rounded to float32, so 1 - 0.999 shows it."""
+        return float(np.float32(value)) if self.use_fused_step else value
+
+    def _static_items(self) -> tuple[tuple[str, Any], ...]:
+        taken = zip(self._statics, self._raw_statics(), strict=True)
+        return tuple((k, self._kernel(v) if type(v) is float else v) for k, v in taken)
+
+    def _raw_statics(self) -> list[Any]:
+        return [getattr(self, name) for name in self._statics]
+
+    def _own_statics(self, index: Any) -> tuple[tuple[str, Any], ...]:
+        """Keyword arguments of the rule that differ from weight to weight."""
+        return ()
+
+    def _pack_state(self, leaves: tuple[Any, ...]) -> Any:
+        """The states of one weight in the form MXNet shows them: nothing, an array, or a tuple."""
+        if not leaves:
+            return None
+        return leaves[0] if len(leaves) == 1 else leaves
+
+    # -- learning rate, multipliers, counts ----------------------------------------------------
+
+    @property
+    def learning_rate(self) -> float:
+        """The current learning rate: the scheduler's where there is one."""
+        if self.lr_scheduler is not None:
+            return self.lr_scheduler(self.num_update)
+        assert self.lr is not None
+        return self.lr
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Set the learning rate; a scheduler, where there is one, must be changed instead.
+
+        Raises:
+          UserWarning: the optimizer has a scheduler (as in MXNet, raised as an error).
+        """
+        if self.lr_scheduler is not None:
+            raise UserWarning(
+                "LRScheduler of the optimizer has already been defined, so its learning rate is "
+                "the scheduler's: change the scheduler, or make the optimizer without one"
+            )
+        self.lr = lr
+
+    def set_lr_mult(self, args_lr_mult: dict[Any, float]) -> None:
+        """Factors on the learning rate by index or, with `param_idx2name`, by name."""
+        self.lr_mult = {**self._from_symbol("__lr_mult__"), **args_lr_mult}
+
+    def set_wd_mult(self, args_wd_mult: dict[Any, float]) -> None:
+        """Factors on the weight decay by index or, with `param_idx2name`, by name."""
+        self.wd_mult = {**self._from_symbol("__wd_mult__"), **args_wd_mult}
+
+    def _from_symbol(self, key: str) -> dict[str, float]:
+        if not self.sym_info:
+            return {}
+        attrs, names = self.sym_info
+        return {name: float(attrs[name][key]) for name in names if key in attrs.get(name, {})}
+
+    def _set_current_device(self, device_id: int) -> None:
+        """Count the following updates for this device: every device has its own counts."""
+        self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
+
+    def _update_count(self, index: Any) -> None:
+        counts = self._index_update_count
+        for idx in index if isinstance(index, (list, tuple)) else (index,):
+            count = counts.get(idx, self.begin_num_update) + 1
+            counts[idx] = count
+            if count > self.num_update:
+                self.num_update = count
+
+    def _scaled(self, value: Any, indices: Iterable[Any], which: str) -> list[Any]:
+        by_param, by_index, names = self.param_dict, getattr(self, which), self.idx2name
+        if not by_param and not by_index:
+            return [value for _ in indices]
+        try:  # what a trainer has
+            return [value * getattr(by_param[index], which) for index in indices]
+        except KeyError:
+            pass
+        out = []
+        for index in indices:
+            if index in by_param:
+                out.append(value * getattr(by_param[index], which))
+            elif index in by_index:
+                out.append(value * by_index[index])
+            else:
+                out.append(value * by_index.get(names.get(index), 1.0))
+        return out
+
+    def _get_lrs(self, indices: Sequence[Any]) -> list[Any]:
+        return self._scaled(self.learning_rate, indices, "lr_mult")
+
+    def _get_lr(self, index: Any) -> Any:
+        return self._get_lrs([index])[0]
+
+    def _get_wds(self, indices: Sequence[Any]) -> list[Any]:
+        return self._scaled(self.wd, indices, "wd_mult")
+
+    def _get_wd(self, index: Any) -> Any:
+        return self._get_wds([index])[0]
+
+    def _count_and_number(self, indices: Sequence[Any], dtype: Any = np.float32) -> np.ndarray:
+        """Count an update of every index; rescale_grad and each one's numbers as one vector."""
+        self._update_count(indices)
+        counts, numbers = self._index_update_count, self.numbers
+        out: list[Any] = [self.rescale_grad]
+        last: tuple[Any, ...] | None = None
+        row: tuple[Any, ...] = ()
+        for index, lr, wd in zip(
+            indices, self._get_lrs(indices), self._get_wds(indices), strict=True
+        ):
+            now = (lr, wd, counts[index])
+            if now != last or self._numbers_have_memory:
+                row, last = numbers(*now), now
+            out.extend(row)
+        return np.array(out, dtype)
+
+    # -- states and updates of arrays -----------------------------------------------------------
+
+    def create_state(self, index: Any, weight: Any) -> Any:
+        """The states of one weight as arrays on its device: None, an array, or a tuple."""
+        return self._pack_state(self._state_arrays(weight))
+
+    def _state_arrays(self, weight: Any) -> tuple[Any, ...]:
+        aval = weight._value().aval
+        wrap = type(weight)._wrap
+        with jax.enable_x64(True):
+            if self._init_reads_weight:
+                arrays = self.init(weight.jax)
+            else:  # zeros need no program of their own
+                made = jax.eval_shape(self.init, aval.struct)
+                arrays = tuple(
+                    jax.device_put(np.zeros(m.shape, m.dtype), aval.sharding) for m in made
+                )
+        return tuple(wrap(concrete(a, shared=False)) for a in arrays)
+
+    def _has_master(self, weight: Any) -> bool:
+        return self.multi_precision and _dtype_of(weight) in _LOW_PRECISION
+
+    def create_state_multi_precision(self, index: Any, weight: Any) -> Any:
+        """`create_state`, with a float32 copy of 16-bit weights first where that was asked for."""
+        if self._has_master(weight):
+            master = weight.astype("float32")
+            return master, self.create_state(index, master)
+        if _dtype_of(weight) in _LOW_PRECISION:
+            warnings.warn(
+                f"Accumulating with {_dtype_of(weight)} in optimizer can lead to poor accuracy or "
+                "slow convergence. Consider using multi_precision=True option of the optimizer",
+                UserWarning,
+                stacklevel=2,
+            )
+        return self.create_state(index, weight)
+
+    def update(self, indices: Any, weights: Any, grads: Any, states: Any) -> None:
+        """Update weights and their states in place.
+
+        Args:
+          indices: the weights' indices, or one index (then the others are single, too).
+          weights, grads: arrays of equal shapes, all on one device.
+          states: what `create_state` gave for each.
+        """
+        if not isinstance(indices, (list, tuple)):
+            indices, weights, grads, states = [indices], [weights], [grads], [states]
+        if self.use_fused_step:
+            self.fused_step(indices, weights, grads, states)
+        else:
+            self.step(indices, weights, grads, states)
+
+    def step(
+        self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any],
+        states: Sequence[Any],
+    ) -> None:  # fmt: skip
+        """The update of lists of arrays; a class without a pure rule defines this."""
+        self._record_step(indices, weights, grads, states)
+
+    def fused_step(
+        self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any],
+        states: Sequence[Any],
+    ) -> None:  # fmt: skip
+        """As `step`, where `use_fused_step` is set."""
+        self._record_step(indices, weights, grads, states)
+
+    def update_multi_precision(self, indices: Any, weights: Any, grads: Any, states: Any) -> None:
+        """`update` with states that `create_state_multi_precision` gave."""
+        if not isinstance(indices, (list, tuple)):
+            indices, weights, grads, states = [indices], [weights], [grads], [states]
+        own = "fused_step" if self.use_fused_step else "step"
+        masters = [self._has_master(w) for w in weights]
+        if not any(masters) or getattr(type(self), own) is getattr(Optimizer, own):
+            self.update(indices, weights, grads, states)
+            return
+        # A class with its own step sees float32 weights, gradients and states.
+        wide = [s[0] if m else w for w, s, m in zip(weights, states, masters, strict=True)]
+        inner = [s[1] if m else s for s, m in zip(states, masters, strict=True)]
+        wide_grads = [
+            g.astype("float32") if m else g for g, m in zip(grads, masters, strict=True)
+        ]
+        self.update(indices, wide, wide_grads, inner)
+        for weight, master, m in zip(weights, wide, masters, strict=True):
+            if m:
+                weight[:] = master
+
+    def _record_step(
+        self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any],
+        states: Sequence[Any],
+    ) -> None:  # fmt: skip
+        """Record the update of all weights as one call of `rules.many`."""
+        device = weights[0]._value().aval.device
+        fixed = (self.multi_precision, self.use_fused_step, *self._raw_statics())
+        plan = self._plans.get(device)
+        if plan is None or not plan.fits(fixed, indices, weights, states):
+            plan = self._plans[device] = self._plan(fixed, indices, weights, states)
+        inputs = [on_host(self._count_and_number(indices, plan.dtype), device)]
+        inputs += [x._value() for x in weights]
+        inputs += [x._value() for x in grads]
+        inputs += [x._value() for x in plan.leaves]
+        if local.st.taping:
+            with not_taped():
+                outs = record(plan.call, inputs)
+        else:
+            outs = record(plan.call, inputs)
+        del inputs  # a buffer that only the segment still refers to is overwritten in place
+        for handle, value in zip((*weights, *plan.leaves), outs, strict=True):
+            handle._set(value)
+
+    def _plan(
+        self, fixed: tuple[Any, ...], indices: Sequence[Any], weights: Sequence[Any],
+        states: Sequence[Any],
+    ) -> _Plan:  # fmt: skip
+        own = [flatten(state) for state in states]
+        layout = tuple(
+            (len(leaves), self._has_master(weight), self._own_statics(index))
+            for index, weight, leaves in zip(indices, weights, own, strict=True)
+        )
+        call = bind(
+            f"{type(self).__name__.lower()}_update",
+            rules.many,
+            (("layout", layout), ("rule", self._rule()), ("statics", self._static_items())),
+        )
+        double = any(w.dtype == np.float64 for w in weights)
+        return _Plan(
+            fixed, list(indices), list(weights), list(states), [x for o in own for x in o], call,
+            np.float64 if double else np.float32,
+        )  # fmt: skip
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["param_dict"]  # the trainer's parameters are not part of the optimizer
+        del state["_plans"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ = {**state, "param_dict": {}, "_plans": {}}
+
+
+register = Optimizer.register
+
+
+def _plain_rule(
+    weight: jax.Array, grad: jax.Array, states: rules.States, rescale: Any, lr: Any, wd: Any
+) -> tuple[jax.Array, rules.States]:
+    return weight - lr * (grad * rescale + wd * weight), states
+
+
+@register
+class Test(Optimizer):
+    """Plain descent with a state it does not use, for tests of what drives an optimizer.
+
+    >>> Test().lr
+    0.01
+    """
+
+    __test__ = False  # pytest would take it for a class of tests
+    rule_fn = staticmethod(_plain_rule)
+
+    def init(self, weight: jax.Array) -> rules.States:
+        return (jnp.zeros(weight.shape, weight.dtype),)
+
+
+create: Callable[..., Optimizer] = Optimizer.create_optimizer

@@ -1,0 +1,104 @@
+"""The pure half of every optimizer: one weight's update, and the many-tensor step made of it.
+
+A rule is ``rule(weight, grad, states, rescale, *numbers, **statics) -> (weight, states)`` on JAX
+arrays.  ``rescale`` and ``numbers`` change from step to step and arrive as traced scalars, so a
+schedule compiles nothing anew; ``statics`` (momentum, epsilon, ...) are part of the program.
+
+The equations are MXNet's, put together from optax's pieces where those say the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+States = tuple[jax.Array, ...]
+Rule = Callable[..., tuple[jax.Array, States]]
+
+
+def prepare(
+    grad: jax.Array,
+    rescale: Any,
+    clip_gradient: float | None,
+    wd: Any = None,
+    weight: jax.Array | None = None,
+) -> jax.Array:
+    """The gradient that a rule sees: rescaled, then clipped, then with the weight decay added."""
+    grad = grad * rescale
+    if clip_gradient is not None:
+        grad = jnp.clip(grad, -clip_gradient, clip_gradient)
+    return grad if wd is None else grad + wd * weight
+
+
+def moment(value: jax.Array, average: jax.Array, decay: float, order: int = 1) -> jax.Array:
+    """The running average of ``value ** order``."""
+    from optax import tree_utils
+
+    return tree_utils.tree_update_moment(value, average, decay, order)
+
+
+def norm(x: jax.Array) -> jax.Array:
+    """The Euclidean norm over all elements."""
+    return jnp.sqrt(jnp.sum(jnp.square(x)))
+
+
+def one(rule: Rule, weight: Any, grad: Any, states: States, *numbers: Any) -> tuple[Any, States]:
+    """One weight's update; 16-bit weights are computed in float32 and rounded once at the end."""
+    wide = jnp.promote_types(weight.dtype, jnp.float32)
+    new, after = rule(
+        weight.astype(wide),
+        grad.astype(wide),
+        tuple(s.astype(wide) for s in states),
+        *[jnp.asarray(x).astype(wide) for x in numbers],
+    )
+    kept = tuple(a.astype(s.dtype) for a, s in zip(after, states, strict=True))
+    return new.astype(weight.dtype), kept
+
+
+def with_master(rule: Rule, weight: Any, grad: Any, states: States, *numbers: Any) -> Any:
+    """One 16-bit weight's update through its float32 copy, which is ``states[0]``."""
+    master, after = one(rule, states[0], grad, states[1:], *numbers)
+    return master.astype(weight.dtype), (master, *after)
+
+
+def many(
+    numbers: jax.Array,
+    *arrays: jax.Array,
+    rule: Rule,
+    statics: tuple[tuple[str, Any], ...],
+    layout: tuple[tuple[int, bool, tuple[tuple[str, Any], ...]], ...],
+) -> tuple[jax.Array, ...]:
+    """Every weight's update as one function on a flat list: what a step records.
+
+    Args:
+      numbers: rescale_grad first, then each weight's own numbers, in one vector.
+      arrays: all weights, then all gradients, then all states.
+      rule: the rule.
+      statics: its keyword arguments.
+      layout: per weight, how many states it has, whether the first of them is its float32 copy,
+        and the statics that are its own.
+
+    Returns all new weights, then all new states.
+    """
+    n = len(layout)
+    weights, grads, states = arrays[:n], arrays[n : 2 * n], arrays[2 * n :]
+    width = (numbers.shape[0] - 1) // n
+    rescale = numbers[0]
+    new_weights: list[jax.Array] = []
+    new_states: list[jax.Array] = []
+    taken = 0
+    for i, (count, master, own) in enumerate(layout):
+        bound = partial(rule, **{**dict(statics), **dict(own)})
+        mine = [numbers[1 + i * width + k] for k in range(width)]
+        step = with_master if master else one
+        weight, after = step(
+            bound, weights[i], grads[i], states[taken : taken + count], rescale, *mine
+        )
+        taken += count
+        new_weights.append(weight)
+        new_states.extend(after)
+    return (*new_weights, *new_states)

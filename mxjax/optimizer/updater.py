@@ -1,0 +1,117 @@
+"""The updater: an optimizer together with the states of the weights it has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mxjax.errors import MXNetValueError
+
+from . import saving
+from .optax import Optax
+from .optimizer import Optimizer
+
+__all__ = ["Updater", "get_updater"]
+
+
+class Updater:
+    """Updates weights by index and keeps their states, as a kvstore or a trainer needs it.
+
+    >>> from mxjax.optimizer import create
+    >>> get_updater(create("sgd")).states
+    {}
+    """
+
+    def __init__(self, optimizer: Optimizer):
+        self.optimizer = optimizer
+        self.states: dict[Any, Any] = {}
+        self._unsynced: set[Any] = set()  # loaded, and perhaps on another device than their weight
+
+    @property
+    def aggregate_updates(self) -> bool:
+        """Whether several weights go to the optimizer at once."""
+        return self.optimizer.aggregate_num > 1 or self.optimizer.rule_fn is not None
+
+    def __call__(self, index: Any, grad: Any, weight: Any) -> None:
+        """Update one weight, or lists of them."""
+        if isinstance(index, (list, tuple)):
+            indices, grads, weights = list(index), list(grad), list(weight)
+        else:
+            indices, grads, weights = [index], [grad], [weight]
+        if not weights:
+            return
+        optimizer = self.optimizer
+        device = weights[0].device
+        optimizer._set_current_device(device.device_id)
+        if isinstance(optimizer, Optax):
+            self._update_group(optimizer, tuple(indices), grads, weights)
+            return
+        if self._unsynced or not all(map(self.states.__contains__, indices)):
+            indices = [i.decode() if isinstance(i, bytes) else i for i in indices]
+            self._prepare(indices, weights, device)
+        states = [self.states[i] for i in indices]
+        if optimizer.rule_fn is not None:
+            optimizer.update_multi_precision(indices, weights, grads, states)
+            return
+        for chosen in self._groups(weights):
+            optimizer.update_multi_precision(
+                *([all_of[k] for k in chosen] for all_of in (indices, weights, grads, states))
+            )
+
+    def _prepare(self, indices: list[Any], weights: list[Any], device: Any) -> None:
+        """Make the states of weights seen for the first time, and bring loaded ones over."""
+        for i, weight in zip(indices, weights, strict=True):
+            if i not in self.states:
+                self.states[i] = self.optimizer.create_state_multi_precision(i, weight)
+            elif i in self._unsynced:
+                self.states[i] = self.sync_state_context(self.states[i], device)
+            self._unsynced.discard(i)
+
+    def _update_group(
+        self, optimizer: Optax, indices: tuple[Any, ...], grads: list[Any], weights: list[Any]
+    ) -> None:
+        """One state for all weights that come together, kept under their indices."""
+        if indices not in self.states:
+            others = {i for group in self.states for i in group}.intersection(indices)
+            if others:
+                raise MXNetValueError(
+                    f"the weights {sorted(others)} were updated as parts of another group: an "
+                    "optax transformation keeps one state for all weights, so they must come "
+                    "together every time (with ignore_stale_grad=True they do not)"
+                )
+            self.states[indices] = optimizer.create_group_state(weights)
+        elif indices in self._unsynced:
+            self.states[indices] = self.sync_state_context(self.states[indices], weights[0].device)
+        self._unsynced.discard(indices)
+        optimizer.update_group(indices, weights, grads, self.states[indices])
+
+    def _groups(self, weights: Sequence[Any]) -> list[Sequence[int]]:
+        """Which weights go together to an optimizer that has no pure rule."""
+        every = range(len(weights))
+        size = self.optimizer.aggregate_num
+        if size == float("inf"):
+            return [every]
+        by_dtype: dict[Any, list[int]] = {}
+        for k in every:
+            by_dtype.setdefault(weights[k].dtype if size > 1 else k, []).append(k)
+        return [own[i : i + size] for own in by_dtype.values() for i in range(0, len(own), size)]
+
+    def sync_state_context(self, state: Any, context: Any) -> Any:
+        """The state with its arrays on another device."""
+        if isinstance(state, (tuple, list)):
+            return type(state)(self.sync_state_context(s, context) for s in state)
+        return state.as_in_context(context) if hasattr(state, "as_in_context") else state
+
+    def set_states(self, states: bytes) -> None:
+        """Take over states that `get_states` gave, or that MXNet wrote (they are not executed)."""
+        self.states, self.optimizer = saving.loads(states, self.optimizer)
+        self._unsynced = set(self.states)
+
+    def get_states(self, dump_optimizer: bool = False) -> bytes:
+        """The states, and with `dump_optimizer` the optimizer's own numbers, as bytes."""
+        return saving.dumps(self.states, self.optimizer if dump_optimizer else None)
+
+
+def get_updater(optimizer: Optimizer) -> Updater:
+    """An `Updater` of this optimizer, without any states yet."""
+    return Updater(optimizer)

@@ -1,0 +1,596 @@
+"""Arrays in files: MXNet's list container (.params), NumPy's .npy and .npz, read and written.
+
+What a file holds is told from its first bytes, not from its name. Every length is checked against
+the bytes that are there before anything is allocated, so a damaged or hostile file is an error and
+nothing else; nothing in a file is ever executed. Files are written beside the target and moved over
+it, so that a reader never sees half.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import math
+import os
+import struct
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from . import errors
+from .array import creation
+from .array.ndarray import NDArray
+
+__all__ = [
+    *("from_raw_bytes", "load", "load_frombuffer", "load_parameters", "nd_load", "nd_save"),
+    *("read_arrays", "save", "save_parameters", "savez", "to_raw_bytes"),
+]
+
+_CONTAINER = 0x112
+_V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
+_MAX_AXES = 32
+_MAX_HEADER = 1 << 16  # bytes of a .npy header
+_MAX_DENSE = 1 << 32  # bytes that a sparse array may become
+_MAX_RATIO = 1100  # deflate's own limit is 1032
+_CODES = (
+    *("float32", "float64", "float16", "uint8", "int32", "int8", "int64"),
+    *("bool", "int16", "uint16", "uint32", "uint64", "bfloat16"),
+)
+_TYPES = dict(enumerate(_CODES))
+_CODE_OF = {name: code for code, name in _TYPES.items()}
+
+
+def _dtype(name: str) -> np.dtype:
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name).newbyteorder("<")
+
+
+def _bad(what: str) -> errors.MXNetError:
+    return errors.MXNetValueError(f"the file is damaged or no file of arrays: {what}")
+
+
+# ---- the list container
+# --------------------------------------------------------------------------------
+
+
+class _Bytes:
+    """Bytes read from front to back; asking for more than there is, is an error before it costs
+    anything.
+    """
+
+    def __init__(self, data: bytes | memoryview):
+        self._data = memoryview(data)
+        self.at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self.at
+
+    def take(self, n: int, what: str) -> memoryview:
+        if not 0 <= n <= self.left:
+            raise _bad(f"{what} needs {n} bytes at offset {self.at}, {self.left} are left")
+        part = self._data[self.at : self.at + n]
+        self.at += n
+        return part
+
+    def number(self, kind: str, what: str) -> int:
+        code = "<" + kind
+        return int(struct.unpack(code, self.take(struct.calcsize(code), what))[0])
+
+    def count(self, what: str, least: int) -> int:
+        """A number of things of which each takes at least so many bytes."""
+        n = self.number("Q", what)
+        if n * least > self.left:
+            raise _bad(f"{n} {what} cannot be in the {self.left} bytes that are left")
+        return n
+
+
+def _shape(data: _Bytes, kind: str = "q") -> tuple[int, ...] | None:
+    """A shape, or ``None`` if the file says that it is unknown."""
+    ndim = data.number("i", "number of axes")
+    if ndim == -1:
+        return None
+    if not 0 <= ndim <= _MAX_AXES:
+        raise _bad(f"{ndim} axes")
+    dims = tuple(data.number(kind, "length of an axis") for _ in range(ndim))
+    if any(n == -1 for n in dims):
+        return None
+    return _sane(dims)
+
+
+def _sane(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape, unless no array could have it: NumPy counts the bytes of empty axes as well."""
+    if any(n < 0 for n in dims) or math.prod(max(n, 1) for n in dims) >= 1 << 59:
+        raise _bad(f"shape {dims}")
+    return dims
+
+
+def _contents(data: _Bytes, shape: tuple[int, ...], code: int) -> np.ndarray:
+    if code not in _TYPES:
+        raise _bad(f"unknown element type {code}")
+    dtype = _dtype(_TYPES[code])
+    size = math.prod(shape)
+    raw = data.take(size * dtype.itemsize, f"an array of shape {shape}")
+    made = np.frombuffer(raw, np.uint8 if dtype.kind == "b" else dtype)
+    if dtype.kind == "b":
+        made = made != 0  # any other byte would be no bool to NumPy
+    return made.reshape(shape).copy()
+
+
+def _array(data: _Bytes) -> np.ndarray | None:
+    """One array; ``None`` for a place that was never filled."""
+    magic = data.number("I", "start of an array")
+    if magic in (_V2, _V3):
+        return _array_v2(data, scalars=magic == _V3)
+    if magic == _V1:
+        shape = _shape(data)
+    elif magic <= _MAX_AXES:  # before 0.11 an array began with its number of axes
+        shape = _sane(tuple(data.number("I", "length of an axis") for _ in range(magic)))
+    else:
+        raise _bad(f"no array begins with {magic:#x}")
+    if not shape:
+        return None
+    data.take(8, "device")
+    return _contents(data, shape, data.number("i", "element type"))
+
+
+def _array_v2(data: _Bytes, scalars: bool) -> np.ndarray | None:
+    kind = data.number("i", "storage type")
+    if kind not in (-1, 0, 1, 2):
+        raise _bad(f"unknown storage type {kind}")
+    stored = _shape(data) if kind > 0 else None
+    shape = _shape(data)
+    if shape is None or (not shape and not scalars):
+        return None
+    data.take(8, "device")
+    code = data.number("i", "element type")
+    if kind <= 0:
+        return _contents(data, shape, code)
+    if stored is None:
+        raise _bad("a sparse array without stored values")
+    aux = []
+    for _ in range(kind):
+        aux_code = data.number("i", "element type of indices")
+        aux_shape = _shape(data)
+        if aux_shape is None or len(aux_shape) != 1:
+            raise _bad("indices without a length")
+        aux.append((aux_shape, aux_code))
+    values = _contents(data, stored, code)
+    parts = [_contents(data, s, c) for s, c in aux]
+    if kind == 1:
+        return _dense_rows(values, parts[0], shape)
+    return _dense_csr(values, parts[0], parts[1], shape)
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    size = math.prod(shape) * dtype.itemsize
+    if size > _MAX_DENSE:
+        raise errors.MXNetMemoryError(
+            f"a sparse array of shape {shape} would take {size} bytes as a dense one, and arrays "
+            "are dense here"
+        )
+    return np.zeros(shape, dtype)
+
+
+def _indices(given: np.ndarray, n: int) -> np.ndarray:
+    if given.dtype.kind not in "iu":
+        raise _bad(f"indices of {given.dtype}")
+    if given.size and (int(given.min()) < 0 or int(given.max()) >= n):
+        raise _bad(f"an index outside of 0 ... {n - 1}")
+    return given.astype(np.int64)
+
+
+def _dense_rows(values: np.ndarray, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    if not shape or values.shape != (len(rows), *shape[1:]):
+        raise _bad(f"{values.shape} values in {len(rows)} rows of an array of shape {shape}")
+    made = _empty(shape, values.dtype)
+    made[_indices(rows, shape[0])] = values
+    return made
+
+
+def _dense_csr(
+    values: np.ndarray, starts: np.ndarray, columns: np.ndarray, shape: tuple[int, ...]
+) -> np.ndarray:
+    if len(shape) != 2 or values.ndim != 1 or starts.shape != (shape[0] + 1,):
+        raise _bad(f"compressed rows of shape {values.shape} in an array of shape {shape}")
+    starts = _indices(starts, len(values) + 1)
+    if starts[0] != 0 or starts[-1] != len(values) or (np.diff(starts) < 0).any():
+        raise _bad("the rows of a sparse array do not follow each other")
+    if columns.shape != values.shape:
+        raise _bad(f"{len(columns)} columns for {len(values)} values")
+    columns = _indices(columns, shape[1])
+    made = _empty(shape, values.dtype)
+    np.add.at(made, (np.repeat(np.arange(shape[0]), np.diff(starts)), columns), values)
+    return made
+
+
+def _read_container(raw: bytes | memoryview) -> tuple[list[np.ndarray | None], list[str]]:
+    data = _Bytes(raw)
+    if data.number("Q", "start") != _CONTAINER:
+        raise _bad("it does not begin as one")
+    data.take(8, "reserved bytes")
+    arrays = [_array(data) for _ in range(data.count("arrays", 8))]
+    names = []
+    for _ in range(data.count("names", 8)):
+        name = data.take(data.number("Q", "length of a name"), "a name")
+        try:
+            names.append(str(name, "utf-8"))
+        except UnicodeDecodeError:
+            raise _bad("a name that is no text") from None
+    if names and len(names) != len(arrays):
+        raise _bad(f"{len(names)} names for {len(arrays)} arrays")
+    if data.left:
+        raise _bad(f"{data.left} bytes after the end")
+    return arrays, names
+
+
+def _raw(array: np.ndarray) -> Iterator[bytes]:
+    """The bytes of one array: version 2, which every MXNet since 0.12 reads, where that can hold
+    it.
+    """
+    name = array.dtype.name
+    if name not in _CODE_OF:
+        raise errors.MXNetTypeError(f"arrays of {name} cannot be stored in MXNet's format")
+    version = _V2 if array.size else _V3
+    if not array.shape:
+        version = _V3
+    yield struct.pack("<Iii", version, 0, array.ndim)
+    yield struct.pack(f"<{array.ndim}q", *array.shape)
+    yield struct.pack("<iii", 1, 0, _CODE_OF[name])
+    yield np.ascontiguousarray(array, _dtype(name)).tobytes()
+
+
+def _write_container(out: BinaryIO, names: Sequence[str], arrays: Sequence[np.ndarray]) -> None:
+    out.write(struct.pack("<QQQ", _CONTAINER, 0, len(arrays)))
+    for a in arrays:
+        for part in _raw(a):
+            out.write(part)
+    out.write(struct.pack("<Q", len(names)))
+    for name in names:
+        encoded = name.encode()
+        out.write(struct.pack("<Q", len(encoded)))
+        out.write(encoded)
+
+
+# ---- NumPy's formats
+# -------------------------------------------------------------------------------------
+
+
+class _Header(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    fortran: bool
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def _read_npy(stream: Any, size: int) -> np.ndarray:
+    """An .npy array out of a stream of so many bytes."""
+    header, begin = _read_header(stream)
+    if header.nbytes != size - begin:
+        raise _bad(
+            f"an array of shape {header.shape} has {header.nbytes} bytes, the file has "
+            f"{size - begin} for it"
+        )
+    raw = stream.read(header.nbytes)
+    if len(raw) != header.nbytes:
+        raise _bad(f"it ends {header.nbytes - len(raw)} bytes too early")
+    made = np.frombuffer(raw, header.dtype)
+    if header.dtype == bool:
+        made = np.frombuffer(raw, np.uint8) != 0
+    made = made.reshape(header.shape, order="F" if header.fortran else "C")
+    return made.astype(header.dtype.newbyteorder("="), order="C")
+
+
+def _read_header(stream: Any) -> tuple[_Header, int]:
+    start = stream.read(10)
+    if len(start) < 10 or start[:6] != b"\x93NUMPY" or start[6] not in (1, 2, 3):
+        raise _bad("no .npy header")
+    length, begin = int.from_bytes(start[8:10], "little"), 10
+    if start[6] > 1:
+        length, begin = int.from_bytes(start[8:10] + stream.read(2), "little"), 12
+    if length > _MAX_HEADER:
+        raise _bad(f"a header of {length} bytes")
+    text = stream.read(length)
+    try:
+        fields = ast.literal_eval(text.decode("latin1").strip())
+        descr, fortran, shape = fields["descr"], fields["fortran_order"], fields["shape"]
+        # bfloat16 has no name in NumPy's files; MXNet writes it so.
+        dtype = _dtype("bfloat16") if descr == "<b2" else np.dtype(descr)
+    except (ValueError, SyntaxError, KeyError, TypeError, MemoryError, RecursionError):
+        raise _bad("its header is no .npy header") from None
+    ok = isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape)
+    if not ok or len(shape) > _MAX_AXES or dtype.name not in _CODE_OF:
+        raise _bad(f"an array of {dtype} and shape {shape}")
+    return _Header(_sane(shape), dtype, bool(fortran)), begin + length
+
+
+def _npy_header(array: np.ndarray) -> bytes:
+    name = array.dtype.name
+    if name not in _CODE_OF:
+        raise errors.MXNetTypeError(f"arrays of {name} cannot be stored")
+    descr = "<b2" if name == "bfloat16" else np.dtype(name).newbyteorder("<").str
+    text = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {array.shape!r}, }}"
+    room = -(10 + len(text) + 1) % 64
+    encoded = (text + " " * room + "\n").encode("latin1")
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(encoded)) + encoded
+
+
+def _write_npy(out: Any, array: np.ndarray) -> None:
+    out.write(_npy_header(array))
+    out.write(np.ascontiguousarray(array, _dtype(array.dtype.name)).tobytes())
+
+
+def _read_npz(source: Any) -> dict[str, np.ndarray]:
+    import zipfile
+    import zlib
+
+    made: dict[str, np.ndarray] = {}
+    sparse: dict[str, dict[str, np.ndarray | bytes]] = {}
+    try:
+        with zipfile.ZipFile(source) as archive:
+            members = archive.infolist()
+            folders = {
+                m.filename.rsplit("/", 1)[0] for m in members if m.filename.endswith("/format.npy")
+            }
+            for m in members:
+                if m.file_size > _MAX_RATIO * m.compress_size + 1024:
+                    raise _bad(f"{m.filename} claims {m.file_size} bytes in {m.compress_size}")
+                key = m.filename.removesuffix(".npy")
+                folder, _, part = key.rpartition("/")
+                with archive.open(m) as stream:
+                    if folder in folders and part == "format":
+                        sparse.setdefault(folder, {})[part] = _format_of(stream, m.file_size)
+                    elif folder in folders:
+                        sparse.setdefault(folder, {})[part] = _read_npy(stream, m.file_size)
+                    else:
+                        made[key] = _read_npy(stream, m.file_size)
+    except errors.MXNetError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OSError) as error:
+        raise _bad(str(error)) from error
+    except (
+        NotImplementedError,
+        RuntimeError,
+        OverflowError,
+    ) as error:  # a method or flag nobody uses
+        raise _bad(str(error)) from error
+    for key, parts in sparse.items():
+        made[key] = _dense_parts(key, parts)
+    return made
+
+
+def _format_of(stream: Any, size: int) -> bytes:
+    """MXNet writes this member with a damaged header; what follows it is the name of the storage
+    type.
+    """
+    start = stream.read(10)
+    length = int.from_bytes(start[8:10], "little")
+    if length > _MAX_HEADER or size - 10 - length > 64:
+        raise _bad("no storage type")
+    stream.read(length)
+    return bytes(stream.read(64)).strip(b"\0")
+
+
+def _dense_parts(key: str, parts: dict[str, Any]) -> np.ndarray:
+    kind = parts.get("format")
+    needed = ("data", "indices", "shape") + (("indptr",) if kind == b"csr" else ())
+    if kind not in (b"csr", b"row_sparse") or any(p not in parts for p in needed):
+        raise _bad(f"the sparse array {key!r} is not complete")
+    if parts["shape"].ndim != 1 or not 1 <= len(parts["shape"]) <= _MAX_AXES:
+        raise _bad(f"the sparse array {key!r} has no shape")
+    shape = tuple(int(n) for n in parts["shape"])
+    _sane(shape)
+    if kind == b"csr":
+        return _dense_csr(parts["data"], parts["indptr"], parts["indices"], shape)
+    return _dense_rows(parts["data"], parts["indices"], shape)
+
+
+def _write_npz(out: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, a in arrays.items():
+            info = zipfile.ZipInfo(name + ".npy")  # no time in it: equal arrays are equal files
+            with archive.open(info, "w", force_zip64=a.nbytes > 1 << 31) as member:
+                _write_npy(member, a)
+
+
+# ---- files
+# -----------------------------------------------------------------------------------------------
+
+
+def _write(path: Any, write: Any, *args: Any) -> None:
+    """Write a file beside the target and move it there."""
+    target = os.fspath(path)
+    if "://" in target:
+        raise errors.MXNetNotImplementedError(f"{target}: only files of this machine are written")
+    beside = f"{target}.{os.getpid()}.{threading.get_ident()}.tmp"
+    try:
+        with open(beside, "wb") as out:
+            write(out, *args)
+        os.replace(beside, target)
+    except OSError as error:
+        _remove(beside)
+        raise errors.MXNetOSError(error.errno, error.strerror, target) from error
+    except BaseException:
+        _remove(beside)
+        raise
+
+
+def _remove(path: str) -> None:
+    try:
+        os.remove(path)
+    except OSError:
+        pass
+
+
+def _bytes_of(path: Any) -> bytes:
+    target = os.fspath(path)
+    try:
+        with open(target, "rb") as f:
+            return f.read()
+    except FileNotFoundError as error:
+        raise errors.MXNetFileNotFoundError(
+            error.errno, f'Open "{target}": No such file or directory', target
+        ) from None
+    except OSError as error:
+        raise errors.MXNetOSError(error.errno, error.strerror, target) from error
+
+
+def _parse(raw: bytes) -> np.ndarray | list[np.ndarray | None] | dict[str, np.ndarray | None]:
+    start = bytes(raw[:4])
+    if start == b"\x93NUM":
+        return _read_npy(io.BytesIO(raw), len(raw))
+    if start[:2] == b"PK":
+        return dict(_read_npz(io.BytesIO(raw)))
+    if start == struct.pack("<I", _CONTAINER):
+        arrays, names = _read_container(raw)
+        return dict(zip(names, arrays, strict=True)) if names else arrays
+    raise _bad(f"it begins with {start!r}; .params, .npz and .npy files are read")
+
+
+def read_arrays(path: Any) -> Any:
+    """What a file holds, as NumPy arrays: one, a list, or a dictionary by name.
+
+    MXNet's containers of all versions and NumPy's formats are told apart by their contents. Sparse
+    arrays arrive dense, places that were never filled as ``None``. Raises ``ValueError`` for a
+    damaged file, ``OSError`` for one that cannot be read.
+    """
+    return _parse(_bytes_of(path))
+
+
+def _wrapped(found: Any, make: Any) -> Any:
+    if isinstance(found, dict):
+        return {k: _wrapped(v, make) for k, v in found.items()}
+    if isinstance(found, list):
+        return [_wrapped(v, make) for v in found]
+    return None if found is None else make(found, dtype=found.dtype)
+
+
+def load(file: Any, legacy: bool = False) -> Any:
+    """Read arrays: one, a list, or a dictionary by name, as they were written.
+
+    Files of MXNet 1.x and 2.x (.params) and of NumPy (.npy, .npz) are understood.
+
+    >>> import mxjax as mx, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "x.npz")
+    >>> mx.npx.savez(path, a=mx.np.ones(2))
+    >>> mx.npx.load(path)
+    {'a': array([1., 1.])}
+    """
+    return _wrapped(read_arrays(file), creation.nd_array if legacy else creation.array)
+
+
+def nd_load(fname: Any) -> Any:
+    """:func:`load` for nd: a list, or a dictionary by name; a single array is a list of one."""
+    found = load(fname, legacy=True)
+    return found if isinstance(found, (list, dict)) else [found]
+
+
+def load_frombuffer(buf: bytes) -> Any:
+    """:func:`nd_load` from the bytes of a file."""
+    found = _wrapped(_parse(bytes(buf)), creation.nd_array)
+    return found if isinstance(found, (list, dict)) else [found]
+
+
+def _host(a: Any, name: str = "") -> np.ndarray:
+    if isinstance(a, NDArray):
+        return a.asnumpy()
+    if isinstance(a, np.ndarray):
+        return a
+    what = f" under {name!r}" if name else ""
+    raise errors.MXNetTypeError(
+        "data needs to either be a MXNet ndarray, a list of them or a dict of str to them; got "
+        f"{type(a)}{what}"
+    )
+
+
+def _named(data: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    for name in data:
+        if not isinstance(name, str):
+            raise errors.MXNetTypeError(f"save only accept dict str->NDArray; got the key {name!r}")
+    return {name: _host(a, name) for name, a in data.items()}
+
+
+def save(file: Any, arr: Any) -> None:
+    """Write one array as .npy, a dictionary of arrays as .npz, a list as MXNet's container.
+
+    The file gets the very name that is given.
+    """
+    if isinstance(arr, Mapping):
+        _write(file, _write_npz, _named(arr))
+    elif isinstance(arr, (list, tuple)):
+        _write(file, _write_container, (), [_host(a) for a in arr])
+    else:
+        _write(file, _write_npy, _host(arr))
+
+
+def savez(file: Any, *args: Any, **kwds: Any) -> None:
+    """Write arrays to an .npz file, by their keywords, or as ``arr_0``, ``arr_1``, ..."""
+    named = {f"arr_{k}": a for k, a in enumerate(args)}
+    both = named.keys() & kwds.keys()
+    if both:
+        raise errors.MXNetValueError(f"Cannot use un-named variables and keyword {', '.join(both)}")
+    _write(file, _write_npz, _named({**named, **kwds}))
+
+
+def nd_save(fname: Any, data: Any) -> None:
+    """Write an array, a list of arrays or a dictionary of them in MXNet's container, which every
+    MXNet reads.
+    """
+    if isinstance(data, NDArray):
+        data = [data]
+    if isinstance(data, Mapping):
+        named = _named(data)
+        _write(fname, _write_container, list(named), list(named.values()))
+    elif isinstance(data, (list, tuple)):
+        _write(fname, _write_container, (), [_host(a) for a in data])
+    else:
+        raise errors.MXNetValueError(
+            "data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays; "
+            f"got {type(data)}"
+        )
+
+
+def save_parameters(filename: Any, arrays: Mapping[str, Any]) -> None:
+    """Write parameters by name in MXNet 2's format, an .npz file whatever its name."""
+    _write(filename, _write_npz, _named(arrays))
+
+
+def load_parameters(filename: Any) -> dict[str, Any]:
+    """Parameters by name from a file of any MXNet; ``arg:`` and ``aux:`` are taken off the names.
+
+    Raises ``ValueError`` if the file holds arrays without names.
+    """
+    found = read_arrays(filename)
+    if isinstance(found, list) and not found:
+        found = {}
+    if not isinstance(found, dict):
+        raise errors.MXNetValueError(
+            f"{os.fspath(filename)} holds arrays without names, so it is no file of parameters; "
+            "mx.npx.load and mx.nd.load read it"
+        )
+    plain = {k.removeprefix("arg:").removeprefix("aux:"): v for k, v in found.items()}
+    return {k: creation.array(v, dtype=v.dtype) for k, v in plain.items() if v is not None}
+
+
+def to_raw_bytes(array: NDArray | np.ndarray) -> bytes:
+    """One array as MXNet's pickles hold it: the container's form without the container."""
+    return b"".join(_raw(_host(array)))
+
+
+def from_raw_bytes(raw: bytes, legacy: bool = True) -> Any:
+    """The array in the bytes that :func:`to_raw_bytes` or a pickle of MXNet gives."""
+    data = _Bytes(bytes(raw))
+    found = _array(data)
+    if data.left:
+        raise _bad(f"{data.left} bytes after the end")
+    return _wrapped(found, creation.nd_array if legacy else creation.array)

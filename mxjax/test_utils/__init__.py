@@ -1,0 +1,94 @@
+"""Helpers for tests: comparisons with MXNet's tolerances, random arrays, gradient checks.
+
+The names and defaults are those of `mxnet.test_utils`, as far as they do not need symbols.
+"""
+
+from __future__ import annotations
+
+from .compare import (
+    almost_equal,
+    assert_allclose,
+    assert_almost_equal,
+    assert_almost_equal_ignore_nan,
+    assert_almost_equal_with_err,
+    assert_exception,
+    default_atols,
+    default_numeric_eps,
+    default_rtols,
+    effective_dtype,
+    get_atol,
+    get_etol,
+    get_rtol,
+    get_tolerance,
+    get_tols,
+    same,
+    same_array,
+)
+from .generate import (
+    collapse_sum_like,
+    create_2d_tensor,
+    create_vector,
+    default_dtype,
+    np_reduce,
+    rand_coord_2d,
+    rand_ndarray,
+    rand_shape_2d,
+    rand_shape_3d,
+    rand_shape_nd,
+    random_arrays,
+    random_sample,
+    random_uniform_arrays,
+)
+from .gradients import (
+    check_gluon_hybridize_consistency,
+    check_numeric_gradient,
+)
+from .surroundings import (
+    default_device,
+    discard_stderr,
+    download,
+    get_mnist,
+    list_gpus,
+    set_default_device,
+)
+
+__all__ = [
+    "almost_equal",
+    "assert_allclose",
+    "assert_almost_equal",
+    "assert_almost_equal_ignore_nan",
+    "assert_almost_equal_with_err",
+    "assert_exception",
+    "check_gluon_hybridize_consistency",
+    "check_numeric_gradient",
+    "collapse_sum_like",
+    "create_2d_tensor",
+    "create_vector",
+    "default_atols",
+    "default_device",
+    "default_dtype",
+    "default_numeric_eps",
+    "default_rtols",
+    "discard_stderr",
+    "download",
+    "effective_dtype",
+    "get_atol",
+    "get_etol",
+    "get_mnist",
+    "get_rtol",
+    "get_tolerance",
+    "get_tols",
+    "list_gpus",
+    "np_reduce",
+    "rand_coord_2d",
+    "rand_ndarray",
+    "rand_shape_2d",
+    "rand_shape_3d",
+    "rand_shape_nd",
+    "random_arrays",
+    "random_sample",
+    "random_uniform_arrays",
+    "same",
+    "same_array",
+    "set_default_device",
+]

@@ -1,0 +1,75 @@
+"""Devices, files and streams around a test."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+
+def default_device() -> Any:
+    """The device that tests run on: the current one."""
+    from ..device import current_device
+
+    return current_device()
+
+
+def set_default_device(device: Any) -> None:
+    """Make `device` the current device of this thread, until it is set again."""
+    device.__enter__()
+
+
+def list_gpus() -> range:
+    """The numbers of the GPUs here."""
+    from ..device import num_gpus
+
+    return range(num_gpus())
+
+
+def download(
+    url: str,
+    fname: str | None = None,
+    dirname: str | None = None,
+    overwrite: bool = False,
+    retries: int = 5,
+) -> str:
+    """Fetch a URL into a folder; gives the file's path. See `gluon.utils.download`."""
+    from ..gluon.utils import download as fetch
+
+    path = fname or url.split("/")[-1]
+    if dirname is not None:
+        os.makedirs(dirname, exist_ok=True)
+        path = os.path.join(dirname, path)
+    return fetch(url, path=path, overwrite=overwrite, retries=retries)
+
+
+def get_mnist(path: str = "data") -> dict[str, np.ndarray]:
+    """MNIST as four NumPy arrays: images (N, 1, 28, 28) of 0 ... 1 in float32, labels in int8.
+
+    The files are looked for in `path`, see `gluon.data.vision.MNIST`.
+    """
+    from ..gluon.data.vision import MNIST
+
+    found = {}
+    for name, train in (("train", True), ("test", False)):
+        dataset = MNIST(root=path, train=train)
+        images = dataset._data.asnumpy().reshape(-1, 1, 28, 28)
+        found[f"{name}_data"] = images.astype(np.float32) / 255
+        found[f"{name}_label"] = dataset._label.asnumpy().astype(np.int8)
+    return found
+
+
+@contextlib.contextmanager
+def discard_stderr() -> Iterator[None]:
+    """Send what is written to the standard error stream, by compiled code too, nowhere."""
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
