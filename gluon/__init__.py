@@ -1,0 +1,33 @@
+"""Neural networks: blocks, layers, losses, data."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from . import nn
+from .block import Block, HybridBlock
+from .parameter import Constant, Parameter
+
+# Loaded when first used: name -> module.
+_LAZY = {name: name for name in ("data", "loss", "metric", "utils")}
+_FROM = {"FlaxBlock": "flax", "Trainer": "trainer"}
+
+__all__ = [
+    "Block", "Constant", "FlaxBlock", "HybridBlock", "Parameter", "Trainer", "data", "loss", "metric", "nn", "utils",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        found: Any = importlib.import_module(f"{__name__}.{_LAZY[name]}")
+    elif name in _FROM:
+        found = getattr(importlib.import_module(f"{__name__}.{_FROM[name]}"), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, *_FROM})

@@ -1,0 +1,529 @@
+"""Blocks: networks made of layers, run imperatively or as cached graphs."""
+
+from __future__ import annotations
+
+import operator
+import re
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from mxjax import errors, initializer, settings
+from mxjax.array.ndarray import NDArray
+from mxjax.core import is_recording
+from mxjax.core.state import local
+
+from .hybrid import CachedGraph, flatten, parts_of
+from .parameter import DeferredInitializationError, Layout, Parameter
+from .utils import HookHandle
+
+__all__ = ["Block", "HookHandle", "HybridBlock"]
+
+
+class Block:
+    """The base of all layers and networks: define ``forward`` on arrays.
+
+    Blocks and parameters assigned as attributes are found by ``collect_params``, ``initialize`` and
+    ``save_parameters``.
+
+    >>> import mxjax as mx
+    >>> from mxjax.gluon import nn
+    >>> class Net(mx.gluon.Block):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.hidden = nn.Dense(4, activation="relu")
+    ...         self.out = nn.Dense(2)
+    ...     def forward(self, x):
+    ...         return self.out(self.hidden(x))
+    >>> net = Net(); net.initialize(); net(mx.np.ones((3, 5))).shape
+    (3, 2)
+    """
+
+    def __init__(self) -> None:
+        self._children: OrderedDict[str, Block] = OrderedDict()
+        self._reg_params: dict[str, Parameter] = {}
+        self._forward_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._forward_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._scope = type(self).__name__.lower()
+
+    def __repr__(self) -> str:
+        lines = [f"  ({key}): {_indent(repr(block), 2)}" for key, block in self._children.items()]
+        return f"{type(self).__name__}(\n" + "\n".join(lines) + "\n)"
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        existing = self.__dict__.get(name)
+        if isinstance(existing, (Parameter, Block)) and not isinstance(value, type(existing)):
+            if not (isinstance(value, (Parameter, Block)) and isinstance(existing, type(value))):
+                raise errors.MXNetTypeError(
+                    f"Changing attribute type for {name} from {type(existing)} to {type(value)} is not allowed."
+                )
+        if isinstance(value, (Block, Parameter)) and "_scope" not in self.__dict__:
+            raise errors.MXNetAttributeError(
+                f"{type(self).__name__} got {name!r} before Block.__init__ ran: call super().__init__() first in "
+                "its __init__"
+            )
+        if isinstance(value, Block):
+            self.register_child(value, name)
+        elif isinstance(value, Parameter):
+            self._reg_params[name] = value
+            Layout.version += 1
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        self._children.pop(name, None)
+        self._reg_params.pop(name, None)
+        Layout.version += 1
+
+    # ---- parameters ------------------------------------------------------------------------------------
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        """This block's own parameters, without its children's."""
+        return self._reg_params
+
+    def collect_params(self, select: str | None = None) -> dict[str, Parameter]:
+        """All parameters by their structural names (``"0.weight"``), or those a regular expression matches."""
+        self._warn_of_hidden_blocks()
+        found: dict[str, Parameter] = {}
+        for name, p in self._walk(""):
+            if name not in found:
+                found[name] = p
+                p._structure = p._structure or name
+        if select is not None:
+            pattern = re.compile(select)
+            found = {name: p for name, p in found.items() if pattern.match(name)}
+        return found
+
+    def _warn_of_hidden_blocks(self) -> None:
+        known = set(map(id, self._children.values()))
+        for name, value in self.__dict__.items():
+            items = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
+            if any(isinstance(b, Block) and id(b) not in known for b in items):
+                warnings.warn(
+                    f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. Note that Blocks '
+                    "inside the list, tuple or dict will not be registered automatically. Make sure to register "
+                    "them using register_child() or switching to nn.Sequential/nn.HybridSequential instead.",
+                    stacklevel=3,
+                )
+
+    def _walk(self, prefix: str) -> Iterator[tuple[str, Parameter]]:
+        for name, p in self._reg_params.items():
+            yield prefix + name, p
+        for name, child in self._children.items():
+            yield from child._walk(f"{prefix}{name}.")
+
+    def initialize(
+        self,
+        init: Any = None,
+        device: Any = None,
+        verbose: bool = False,
+        force_reinit: bool = False,
+        ctx: Any = None,
+    ) -> None:
+        """Initialize all parameters on a device or a list of devices."""
+        init = initializer.Uniform() if init is None else init
+        if verbose and hasattr(init, "set_verbosity"):
+            init.set_verbosity(verbose=verbose)
+        for p in self._unique_params():
+            p.initialize(None, device if device is not None else ctx, init, force_reinit=force_reinit)
+
+    def _unique_params(self) -> list[Parameter]:
+        return list(dict.fromkeys(self.collect_params().values()))
+
+    def zero_grad(self) -> None:
+        """Set all gradients to zero."""
+        for p in self._unique_params():
+            p.zero_grad()
+
+    def setattr(self, name: str, value: Any) -> None:
+        """Set an attribute of all parameters, such as ``grad_req`` or ``lr_mult``."""
+        for p in self._unique_params():
+            setattr(p, name, value)
+
+    def cast(self, dtype: Any) -> None:
+        """Convert all parameters to another dtype."""
+        for child in self._children.values():
+            child.cast(dtype)
+        for p in self._reg_params.values():
+            p.cast(dtype)
+
+    def reset_device(self, device: Any) -> None:
+        """Move all parameters to other devices."""
+        for p in self._unique_params():
+            p.reset_device(device)
+
+    def reset_ctx(self, ctx: Any) -> None:
+        """The 1.x name of :meth:`reset_device`."""
+        self.reset_device(ctx)
+
+    def share_parameters(self, shared: Mapping[str, Parameter]) -> Block:
+        """Use another block's parameters where the structural names agree; gives the block itself."""
+        if not isinstance(shared, Mapping):
+            raise errors.MXNetValueError(
+                f"'shared' should be in type of Dict. Get type {type(shared)}! Pass other.collect_params()"
+            )
+        for name, block in self._named_blocks(""):
+            for own in list(block._reg_params):
+                p = shared.get(name + own)
+                if p is not None:
+                    block._reg_params[own] = p
+                    super(Block, block).__setattr__(own, p)
+        Layout.version += 1
+        return self
+
+    def _named_blocks(self, prefix: str) -> Iterator[tuple[str, Block]]:
+        yield prefix, self
+        for name, child in self._children.items():
+            yield from child._named_blocks(f"{prefix}{name}.")
+
+    # ---- files ---------------------------------------------------------------------------------------
+
+    def save_parameters(self, filename: str, deduplicate: bool = False) -> None:
+        """Write all parameters to a file (MXNet 2's format), readable by ``load_parameters``."""
+        from mxjax import serialization
+
+        arrays: dict[str, Any] = {}
+        seen: set[int] = set()
+        for name, p in self.collect_params().items():
+            if deduplicate and id(p) in seen:
+                continue
+            seen.add(id(p))
+            arrays[name] = p.data(p.list_device()[0])
+        serialization.save_parameters(filename, arrays)
+
+    def load_parameters(
+        self,
+        filename: str,
+        device: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+        ctx: Any = None,
+    ) -> None:
+        """Read parameters from a file of MXNet 1.x or 2.x or of mxjax.
+
+        Raises ``AssertionError`` for parameters missing in the file (unless ``allow_missing``), not in the
+        block (unless ``ignore_extra``) or of another shape or dtype (unless ``cast_dtype``); nothing is
+        changed then.
+        """
+        from mxjax import serialization
+
+        arrays = serialization.load_parameters(filename)
+        self.load_dict(
+            arrays,
+            device if device is not None else ctx,
+            allow_missing,
+            ignore_extra,
+            cast_dtype,
+            dtype_source,
+            _where=f"file '{filename}'",
+        )
+
+    def load_dict(
+        self,
+        param_dict: Mapping[str, Any],
+        device: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+        _where: str = "param_dict",
+    ) -> None:
+        """Take parameters from a dictionary of arrays."""
+        loaded = {re.sub(r"^(arg|aux):", "", k): v for k, v in param_dict.items()}
+        params = self.collect_params()
+        if not allow_missing:
+            given = {id(params[n]) for n in loaded if n in params}
+            for name, p in params.items():
+                if name not in loaded and id(p) not in given:
+                    raise errors.MXNetAssertionError(
+                        f"Parameter '{name}' is missing in {_where}, which contains parameters: "
+                        f"{_brief(loaded)}. Set allow_missing=True to ignore missing parameters."
+                    )
+        for name in loaded:
+            if name not in params and not ignore_extra:
+                raise errors.MXNetAssertionError(
+                    f"Parameter '{name}' loaded from {_where} is not present in Dict, which contains "
+                    f"parameters {_brief(params)}. Set ignore_extra=True to ignore."
+                )
+        # All are looked at before the first one is changed.
+        checked = [
+            (params[name], params[name]._check_load(value, cast_dtype, dtype_source))
+            for name, value in loaded.items()
+            if name in params
+        ]
+        for p, value in checked:
+            p._load_init(value, device)
+
+    # ---- structure -----------------------------------------------------------------------------------
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        """Make a block a child; ``name`` defaults to its number."""
+        key = str(len(self._children)) if name is None else name
+        self._children[key] = block
+        Layout.version += 1
+        block._scope = f"{type(block).__name__.lower()}{key}" if key.isdigit() else key
+
+    def apply(self, fn: Callable[[Block], Any]) -> Block:
+        """Call ``fn`` on every child, then on the block itself; gives the block."""
+        for child in self._children.values():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+        """Hybridize all hybrid children."""
+        for child in self._children.values():
+            child.hybridize(active, **kwargs)
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call ``hook(block, inputs)`` before each forward."""
+        return _attached(self._forward_pre_hooks, hook)
+
+    def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call ``hook(block, inputs, outputs)`` after each forward."""
+        return _attached(self._forward_hooks, hook)
+
+    # ---- running -------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._forward_pre_hooks:
+            for hook in tuple(self._forward_pre_hooks.values()):
+                hook(self, args)
+        st = local.st
+        outer = st.scope
+        st.scope = f"{outer}/{self._scope}" if outer else self._scope
+        try:
+            out = self._run(*args, **kwargs)
+        finally:
+            st.scope = outer
+        if self._forward_hooks:
+            for hook in tuple(self._forward_hooks.values()):
+                hook(self, args, out)
+        return out
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        return self.forward(*args, **kwargs)
+
+    def forward(self, *args: Any) -> Any:
+        """The computation; to be defined."""
+        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
+
+    def summary(self, *inputs: Any) -> None:
+        """Print layers, output shapes and numbers of parameters for one batch; runs the network once."""
+        from .summary import print_summary
+
+        print_summary(self, inputs)
+
+
+class HybridBlock(Block):
+    """A block that can be hybridized: its forward is then recorded once per input signature and runs as
+    one compiled call.
+
+    The forward must not look at numbers (``asnumpy``, ``if x.sum() > 0``) when hybridized. Layers whose
+    parameter shapes depend on the input define ``infer_shape``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._active = False
+        self._mirror: Any = None
+        self._graphs: dict[Any, CachedGraph] = {}
+        self._unsettled = False  # its parameters are not there yet (FlaxBlock)
+        self._checked_layout = -1  # the Layout.version the graphs were last checked against
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy, in this process or another, records its own graphs.
+        return {**self.__dict__, "_graphs": {}}
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        if not isinstance(block, HybridBlock):
+            raise errors.MXNetValueError(
+                f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. If you "
+                "are using Sequential, please try HybridSequential instead."
+            )
+        super().register_child(block, name)
+
+    def hybridize(
+        self,
+        active: bool = True,
+        partial_shape: bool = False,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: int | None = None,
+        backward_bulk_size: int | None = None,
+        mirror: bool | str | Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Run as cached graphs from now on (or no longer).
+
+        ``mirror=True`` recomputes cheap activations in the backward pass instead of keeping them. XLA plans
+        memory and fuses by itself: ``static_alloc``, ``static_shape``, ``inline_limit`` and the bulk sizes
+        are accepted and change nothing.
+        """
+        if kwargs:
+            known = ["active", "static_alloc", "static_shape", "inline_limit", "mirror"]
+            name = next(iter(kwargs))
+            raise errors.MXNetValueError(
+                f"hybridize has no option {name!r}{errors.did_you_mean(name, known)}"
+            )
+        self._active = active
+        self._mirror = mirror
+        self._graphs.clear()
+        super().hybridize(active, mirror=mirror)
+
+    def cast(self, dtype: Any) -> None:
+        self._graphs.clear()
+        super().cast(dtype)
+
+    def reset_device(self, device: Any) -> None:
+        self._graphs.clear()
+        super().reset_device(device)
+
+    def infer_shape(self, *args: Any) -> None:
+        """Set the unknown parameter shapes from the inputs; layers with such parameters define it."""
+
+    def _infer_own(self, args: tuple[Any, ...]) -> bool:
+        """Finish the deferred initialization of this block's own parameters; whether there was any."""
+        waiting = [p for p in self._reg_params.values() if p._deferred is not None]
+        if not waiting:
+            return False
+        self.infer_shape(*args)
+        for p in waiting:
+            p._finish_deferred_init()
+        return True
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        if self._active and not kwargs and not is_recording():
+            return self._run_cached(args)
+        return self._run_forward(*args, **kwargs)
+
+    def _run_forward(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self.forward(*args, **kwargs)
+        except DeferredInitializationError:
+            if not self._infer_own(args):
+                raise
+        return self.forward(*args, **kwargs)
+
+    def _policy(self) -> Any:
+        """The rematerialisation in force for this block, or ``None``."""
+        chosen = self._mirror
+        if chosen is None or chosen is True:
+            mode = "mirror" if chosen else settings.get("memory.remat")
+            if mode == "none":
+                return None
+            chosen = mode
+        if chosen is False:
+            return None
+        if isinstance(chosen, str):
+            from mxjax import memonger
+
+            return memonger.policy(chosen)
+        return chosen
+
+    def _run_cached(self, args: tuple[Any, ...]) -> Any:
+        st = local.st
+        policy = self._policy()
+        for a in args:
+            if not isinstance(a, NDArray):
+                leaves, tree = flatten(args)
+                break
+        else:
+            leaves, tree = list(args), len(args)
+        arrays = [a for a in leaves if isinstance(a, NDArray)]
+        if not arrays:
+            raise errors.MXNetValueError(
+                "In HybridBlock, there must be one NDArray in the input. Please check the type of the args."
+            )
+        key = (
+            tree,
+            tuple([(a._v or a._value()).aval if isinstance(a, NDArray) else _constant(a) for a in leaves]),
+            st.training,
+            None if policy is None else policy.key(),
+        )
+        if self._checked_layout != Layout.version:
+            self._check_graphs()
+        graph = self._graphs.get(key)
+        if graph is None:
+            self._settle(args)
+            if type(tree) is int:
+                tree = flatten(args)[1]
+            graph = self._graphs[key] = CachedGraph(self, args, leaves, tree, self._run_forward, policy)
+        return graph(arrays)
+
+    def _check_graphs(self) -> None:
+        """Drop the graphs recorded with other blocks or other arrays than there are now."""
+        parts = parts_of(self)
+        self._graphs = {
+            key: g
+            for key, g in self._graphs.items()
+            if len(g.parts) == len(parts) and all(map(operator.is_, g.parts, parts))
+        }
+        self._checked_layout = Layout.version
+
+    def _settle(self, args: tuple[Any, ...]) -> None:
+        """Finish deferred initializations before a graph is recorded, by one imperative forward."""
+        if any(p._deferred is not None for p in self.collect_params().values()) or any(
+            b._unsettled for b in _hybrids(self)
+        ):
+            from mxjax import autograd
+
+            with autograd.pause(train_mode=False):
+                saved = [(b, b._active) for b in _hybrids(self)]
+                for b, _ in saved:
+                    b._active = False
+                try:
+                    self._run_forward(*args)
+                finally:
+                    for b, was in saved:
+                        b._active = was
+
+    def graph(self, *args: Any) -> Any:
+        """The recorded graph for these inputs (``core.Graph``), as ``hybridize`` runs it."""
+        self._settle(args)
+        leaves, tree = flatten(args)
+        return CachedGraph(self, args, leaves, tree, self._run_forward, self._policy()).call.graph
+
+
+def _attached(hooks: OrderedDict[int, Any], hook: Callable[..., Any]) -> HookHandle:
+    handle = HookHandle()
+    handle.attach(hooks, hook)
+    return handle
+
+
+def _hybrids(block: Block) -> list[HybridBlock]:
+    found: list[HybridBlock] = []
+    block.apply(lambda b: found.append(b) if isinstance(b, HybridBlock) else None)
+    return found
+
+
+def _constant(x: Any) -> Any:
+    """What tells this argument, which becomes part of the graph, from others."""
+    if isinstance(x, np.ndarray):
+        return x.dtype.str, x.shape, x.tobytes()
+    if type(x) is float:
+        return float, x.hex()  # NaN equals itself, -0.0 is not 0.0
+    try:
+        hash(x)
+    except TypeError:
+        return type(x), repr(x)
+    return (type(x), x)
+
+
+def _indent(text: str, spaces: int) -> str:
+    return text.replace("\n", "\n" + " " * spaces)
+
+
+def _brief(names: Any) -> str:
+    names = list(names)
+    if len(names) > 10:
+        names = [*names[:5], "...", *names[-5:]]
+    return ", ".join(f"'{n}'" for n in names)
+

@@ -1,0 +1,42 @@
+"""Datasets, samplers, batches: `mxjax.gluon.data`.
+
+Importing this package imports no JAX by itself: worker processes rely on it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from . import batchify
+from .dataloader import DataLoader
+from .dataset import ArrayDataset, Dataset, SimpleDataset
+from .sampler import (
+    BatchSampler,
+    FilterSampler,
+    IntervalSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+)
+
+__all__ = [
+    "ArrayDataset",
+    "BatchSampler",
+    "DataLoader",
+    "Dataset",
+    "FilterSampler",
+    "IntervalSampler",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "SimpleDataset",
+    "batchify",
+    "vision",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "vision":
+        return importlib.import_module(".vision", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

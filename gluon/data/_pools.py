@@ -1,0 +1,281 @@
+"""Pools that make batches: of threads, and of worker processes."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import runpy
+import shutil
+import sys
+import threading
+import uuid
+import weakref
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError, Future
+from typing import Any
+
+from mxjax.errors import MXNetError, MXNetTimeoutError, MXNetTypeError, optional_import
+
+from . import _worker
+from ._host import is_array, map_tree
+from ._parcel import discard, pack_for_worker, scratch_folder, unpack
+
+_THREAD_COUNTS = ("PJRT_NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_START_PATIENCE = 300.0
+
+_open_pools: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+class WorkerTraceback(Exception):
+    """The cause of an error that was raised in a worker process: the traceback there, as text."""
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0]}"""'
+
+
+def _worker_environment() -> dict[str, str]:
+    """Workers leave the accelerators to this process, and make no profiles of their own."""
+    from mxjax import settings
+
+    return {
+        **dict.fromkeys(_THREAD_COUNTS, str(settings.get("data.worker_threads"))),
+        "JAX_PLATFORMS": "cpu",
+        "MXJAX_PROFILER_AUTOSTART": "0",
+        # loky restarts workers that grow; a dataset that fills its cache is no leak
+        "LOKY_MAX_MEMORY_LEAK_SIZE": "1e15",
+    }
+
+
+def _at_exit() -> None:
+    for pool in list(_open_pools):
+        pool.close()
+
+
+def _close_at_exit(pool: Any) -> None:
+    """Close `pool` when the main thread ends, before Python waits for the threads of executors."""
+    # `atexit` comes too late: loky joins its threads before that.  It asks for it anew with each
+    # executor, and who asks last is called first, so this must be asked for each time, too.
+    threading._register_atexit(_at_exit)  # type: ignore[attr-defined]
+    _open_pools.add(pool)
+
+
+def _waited(future: Future[Any], timeout: float, what: str) -> Any:
+    try:
+        return future.result(timeout)
+    except CancelledError:
+        raise MXNetError("the DataLoader's workers were closed while a batch was awaited") from None
+    except TimeoutError:
+        if future.done():
+            raise  # the dataset's own
+        raise MXNetTimeoutError(
+            f"no batch from the DataLoader's {what} within {timeout} s: a transform is slow or "
+            "stuck; give timeout= more seconds, or use num_workers=0 to see where it waits"
+        ) from None
+
+
+class ThreadPool:
+    """Threads of this process that call `load(indices)`.
+
+    They are daemons, so that one that is stuck does not keep the program from ending.
+    """
+
+    def __init__(self, load: Callable[[list[Any]], Any], workers: int) -> None:
+        self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(
+                target=_serve, args=(self._tasks, load), name=f"mxjax-loader-{number}", daemon=True
+            )
+            for number in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+        self.closed = False
+        _close_at_exit(self)
+
+    def submit(self, indices: list[Any], epoch: int, seed: int) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._tasks.put((future, indices))
+        return future
+
+    def result(self, future: Future[Any], timeout: float) -> Any:
+        try:
+            return _waited(future, timeout, "threads")
+        except MXNetTimeoutError:
+            self.close(wait=0)
+            raise
+
+    def drop(self, futures: Iterable[Future[Any]], epoch: int) -> None:
+        """Forget the batches of an epoch that nobody waits for any more."""
+        for future in futures:
+            future.cancel()
+
+    def close(self, wait: float = 5.0) -> None:
+        """End the threads: tasks that wait are cancelled, those that run get `wait` seconds."""
+        if self.closed:
+            return
+        self.closed = True
+        try:
+            while True:
+                task = self._tasks.get_nowait()
+                if task is not None:
+                    task[0].cancel()
+        except queue.Empty:
+            pass
+        for _ in self._threads:
+            self._tasks.put(None)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(wait)
+
+    def __del__(self) -> None:
+        self.close(wait=0)
+
+
+def _serve(tasks: queue.SimpleQueue[Any], load: Callable[[list[Any]], Any]) -> None:
+    while (task := tasks.get()) is not None:
+        future, indices = task
+        if future.set_running_or_notify_cancel():
+            try:
+                batch = load(indices)
+                # Run here what the batch recorded, in parallel with the main thread.
+                map_tree(lambda leaf: leaf.wait_to_read() if is_array(leaf) else None, batch)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(batch)
+            del future, task
+
+
+class ProcessPool:
+    """Worker processes that hold the dataset as it was when they started.
+
+    They are started by loky, which neither forks (a process in which JAX runs must not) nor imports
+    the main script, and they end with this object, or with this process.
+    """
+
+    def __init__(self, dataset: Any, batchify_fn: Any, workers: int) -> None:
+        loky = optional_import("loky", "data")
+        self.closed = False
+        self._key = uuid.uuid4().hex
+        self._folder = scratch_folder()
+        try:
+            self._job = pack_for_worker((dataset, batchify_fn), self._folder)
+        except Exception as error:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise MXNetTypeError(
+                f"the dataset or batchify_fn cannot be sent to worker processes: {error}; open "
+                "files, locks and connections where they are used, or use thread_pool=True"
+            ) from error
+        boot = os.path.join(os.path.dirname(__file__), "_worker_boot.py")
+        self._executor = loky.ProcessPoolExecutor(
+            workers,
+            initializer=runpy.run_path,
+            initargs=(boot, None, "__mxjax_worker__"),
+            env=_worker_environment(),
+        )
+        self._broken = loky.process_executor.BrokenProcessPool
+        self._starting = [
+            self._executor.submit(
+                _worker.start,
+                self._key,
+                self._job,
+                self._folder,
+                workers,
+                os.getpid(),
+                _START_PATIENCE,
+            )
+            for _ in range(workers)
+        ]
+        self._finalizer = weakref.finalize(
+            self, _end_behind, self._executor, self._job, self._folder
+        )
+        _close_at_exit(self)
+
+    def submit(self, indices: list[Any], epoch: int, seed: int) -> Future[Any]:
+        try:
+            return self._executor.submit(
+                _worker.fetch, self._key, self._job, list(indices), epoch, seed, self._folder
+            )
+        except (self._broken, RuntimeError) as error:
+            failed: Future[Any] = Future()
+            failed.set_exception(error)
+            return failed
+
+    def result(self, future: Future[Any], timeout: float) -> Any:
+        try:
+            # Starting (imports, opening the dataset) does not count as slow loading.
+            while self._starting:
+                _waited(self._starting[-1], max(timeout, _START_PATIENCE), "worker processes")
+                self._starting.pop()
+            done, answer = _waited(future, timeout, "worker processes")
+        except self._broken as error:
+            self.close()
+            raise MXNetError(
+                "a worker process of the DataLoader died: killed for want of memory (exit code "
+                "-9), crashed in compiled code (-11), or ended by the dataset itself. Fewer "
+                "workers or smaller batches need less memory; num_workers=0 shows a crash where "
+                f"it happens.{_exit_codes(error)}"
+            ) from error
+        except BaseException:
+            self.close()  # a timeout, Ctrl-C: a worker that is stuck must not keep the program
+            raise
+        if done:
+            return unpack(answer, remove=True)
+        _raise_failure(answer)
+
+    def drop(self, futures: Iterable[Future[Any]], epoch: int) -> None:
+        """Forget the batches of an epoch: workers skip them, and files of finished ones go."""
+        if self.closed:
+            return
+        # Not by cancelling: loky's shutdown trips over futures that were cancelled while queued.
+        _worker.end_epoch(self._folder, epoch)
+        for future in futures:
+            future.add_done_callback(_discard_result)
+
+    def close(self, wait: bool = True) -> None:
+        """Kill the workers and remove their files."""
+        self.closed = True
+        if self._finalizer.detach() is not None:
+            _end_processes(self._executor, self._job, self._folder)
+
+
+def _end_behind(executor: Any, job: Any, folder: str) -> None:
+    """`_end_processes` for a pool that was collected: in a thread that holds none of loky's locks."""
+    thread = threading.Thread(target=_end_processes, args=(executor, job, folder))
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter is ending
+        _end_processes(executor, job, folder)
+
+
+def _end_processes(executor: Any, job: Any, folder: str) -> None:
+    executor.shutdown(wait=not sys.is_finalizing(), kill_workers=True)
+    discard(job)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _discard_result(future: Future[Any]) -> None:
+    if future.exception() is None:
+        done, answer = future.result()
+        if done:
+            discard(answer)
+
+
+def _exit_codes(error: BaseException) -> str:
+    for line in str(error).splitlines():
+        if "exit codes" in line:
+            return " " + line.strip()
+    return ""
+
+
+def _raise_failure(failure: _worker.Failure) -> None:
+    error: BaseException | None = None
+    if failure.error is not None:
+        try:
+            error = pickle.loads(failure.error)
+        except Exception:
+            pass
+    if error is None:
+        error = MXNetError(f"a worker process of the DataLoader failed: {failure.summary}")
+    raise error from WorkerTraceback(failure.text)

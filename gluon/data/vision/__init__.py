@@ -1,0 +1,25 @@
+"""Image datasets, and in `transforms` what is done to images."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from .datasets import CIFAR10, CIFAR100, MNIST, FashionMNIST, ImageFolderDataset, ImageListDataset
+
+__all__ = [
+    "CIFAR10",
+    "CIFAR100",
+    "FashionMNIST",
+    "ImageFolderDataset",
+    "ImageListDataset",
+    "MNIST",
+    "transforms",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Transforms are blocks, which need JAX; worker processes may do without.
+    if name == "transforms":
+        return importlib.import_module(".transforms", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,157 @@
+"""Transforms of images, as blocks: for datasets, and for use inside networks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from mxjax import np as mxnp
+from mxjax.errors import MXNetTypeError
+
+from ....block import Block, HybridBlock
+from ....nn import HybridSequential, Sequential
+from .image import (
+    CenterCrop,
+    CropResize,
+    Normalize,
+    OfImages,
+    RandomBrightness,
+    RandomColorJitter,
+    RandomContrast,
+    RandomCrop,
+    RandomFlipLeftRight,
+    RandomFlipTopBottom,
+    RandomGray,
+    RandomHue,
+    RandomLighting,
+    RandomResizedCrop,
+    RandomSaturation,
+    Resize,
+    ToTensor,
+    with_rest,
+)
+
+__all__ = [
+    "Cast",
+    "CenterCrop",
+    "Compose",
+    "CropResize",
+    "HybridCompose",
+    "HybridRandomApply",
+    "Normalize",
+    "RandomApply",
+    "RandomBrightness",
+    "RandomColorJitter",
+    "RandomContrast",
+    "RandomCrop",
+    "RandomFlipLeftRight",
+    "RandomFlipTopBottom",
+    "RandomGray",
+    "RandomHue",
+    "RandomLighting",
+    "RandomResizedCrop",
+    "RandomSaturation",
+    "Resize",
+    "ToTensor",
+]
+
+
+class Compose(OfImages, Sequential):
+    """Several transforms, one after the other; neighbours that are HybridBlocks run as one.
+
+    >>> import mxjax as mx
+    >>> transform = Compose([Resize(8), ToTensor(), Normalize(0.5, 0.5)])
+    >>> transform(mx.np.zeros((6, 5, 3), dtype='uint8')).shape
+    (3, 8, 8)
+    """
+
+    whole_batches = "if all parts do"
+
+    def __init__(self, transforms: Sequence[Block]) -> None:
+        super().__init__()
+        neighbours: list[Block] = []
+        for transform in [*transforms, None]:
+            if isinstance(transform, HybridBlock):
+                neighbours.append(transform)
+                continue
+            if len(neighbours) == 1:
+                self.add(neighbours[0])
+            elif neighbours:
+                self.add(HybridCompose(neighbours))
+            neighbours = []
+            if transform is not None:
+                self.add(transform)
+
+
+class HybridCompose(OfImages, HybridSequential):
+    """`Compose` of HybridBlocks alone, which is one itself.
+
+    Raises:
+      MXNetTypeError: a transform is no HybridBlock.
+    """
+
+    whole_batches = "if all parts do"
+
+    def __init__(self, transforms: Sequence[Block]) -> None:
+        super().__init__()
+        for transform in transforms:
+            if not isinstance(transform, HybridBlock):
+                raise MXNetTypeError(
+                    f"HybridCompose takes HybridBlocks, got {type(transform).__name__}; Compose "
+                    "takes any Block"
+                )
+            self.add(transform)
+        self.hybridize()
+
+
+class Cast(HybridBlock):
+    """Converts its inputs to a dtype.
+
+    One input gives one array, as MXNet 1.x and the documentation have it (2.0 gives a tuple of it).
+
+    >>> import mxjax as mx
+    >>> Cast('float16')(mx.np.ones((2,))).dtype
+    dtype('float16')
+    """
+
+    whole_batches = True
+
+    def __init__(self, dtype: Any = "float32") -> None:
+        super().__init__()
+        self._dtype = dtype
+
+    def forward(self, *args: Any) -> Any:
+        return with_rest(*(x.astype(self._dtype) for x in args))
+
+
+class RandomApply(OfImages, Sequential):
+    """Applies a transform with probability `p`, which Python's generator decides."""
+
+    def __init__(self, transforms: Block, p: float = 0.5) -> None:
+        super().__init__()
+        self.transforms = transforms
+        self.p = p
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        if self.p < random.random():
+            return with_rest(x, *args)
+        return with_rest(self.transforms(x), *args)
+
+
+class HybridRandomApply(OfImages, HybridSequential):
+    """Applies a HybridBlock that keeps shape and dtype with probability `p`, anew at each call."""
+
+    def __init__(self, transforms: HybridBlock, p: float = 0.5) -> None:
+        super().__init__()
+        if not isinstance(transforms, HybridBlock):
+            raise MXNetTypeError(
+                f"HybridRandomApply takes a HybridBlock, got {type(transforms).__name__}; "
+                "RandomApply takes any Block"
+            )
+        self.transforms = transforms
+        self.p = p
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        chosen = mxnp.random.uniform(0.0, 1.0, (1,)) < self.p
+        return with_rest(mxnp.where(chosen, self.transforms(x), x), *args)

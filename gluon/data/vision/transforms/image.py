@@ -1,0 +1,368 @@
+"""The transforms of single images; all leave further inputs, such as labels, as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mxjax import np as mxnp
+from mxjax import npx
+from mxjax.errors import MXNetValueError
+
+from ....block import HybridBlock
+from ..._host import is_array, to_array
+
+__all__ = [
+    "CenterCrop",
+    "CropResize",
+    "Normalize",
+    "RandomBrightness",
+    "RandomColorJitter",
+    "RandomContrast",
+    "RandomCrop",
+    "RandomFlipLeftRight",
+    "RandomFlipTopBottom",
+    "RandomGray",
+    "RandomHue",
+    "RandomLighting",
+    "RandomResizedCrop",
+    "RandomSaturation",
+    "Resize",
+    "ToTensor",
+]
+
+Size = int | Sequence[int]
+
+
+def with_rest(x: Any, *rest: Any) -> Any:
+    """What a transform returns: `x` alone, or with the inputs that it passes through."""
+    return (x, *rest) if rest else x
+
+
+def _pair(size: Any) -> tuple[int, int]:
+    """(width, height)."""
+    if isinstance(size, int):
+        return size, size
+    width, height = size
+    return int(width), int(height)
+
+
+class OfImages:
+    """What transforms and their compositions take: NumPy images too, and labels of any kind."""
+
+    def __call__(self, x: Any, *args: Any) -> Any:
+        if isinstance(x, np.ndarray):
+            x = to_array(x)
+        if all(map(is_array, args)):
+            return super().__call__(x, *args)  # type: ignore[misc]
+        # Numbers and strings pass by: a hybridized block takes arrays.
+        return with_rest(super().__call__(x), *args)  # type: ignore[misc]
+
+
+class _Transform(OfImages, HybridBlock):
+    """A transform that applies `change` to its first input."""
+
+    # Whether a batch (N, H, W, C) may pass as a whole, with the same result as image by image.
+    whole_batches = False
+
+    def change(self, x: Any) -> Any:
+        raise NotImplementedError
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        return with_rest(self.change(x), *args)
+
+
+class ToTensor(_Transform):
+    """An image (H, W, C) of 0 ... 255 becomes a float32 tensor (C, H, W) of 0 ... 1.
+
+    Batches (N, H, W, C) become (N, C, H, W).
+
+    >>> import mxjax as mx
+    >>> ToTensor()(mx.np.zeros((4, 2, 3), dtype='uint8')).shape
+    (3, 4, 2)
+    """
+
+    whole_batches = True
+
+    def change(self, x: Any) -> Any:
+        return npx.image.to_tensor(x)
+
+
+class Normalize(_Transform):
+    """`(x - mean) / std` of a tensor (C, H, W) or (N, C, H, W), per channel.
+
+    Args:
+      mean, std: one number, or one per channel.
+    """
+
+    whole_batches = True
+
+    def __init__(self, mean: Any = 0.0, std: Any = 1.0) -> None:
+        super().__init__()
+        self._mean = mean
+        self._std = std
+
+    def change(self, x: Any) -> Any:
+        return npx.image.normalize(x, mean=self._mean, std=self._std)
+
+
+class Resize(_Transform):
+    """Resizes an image (H, W, C) or a batch of them.
+
+    Args:
+      size: (width, height); one number for both, or with `keep_ratio` for the shorter side.
+      keep_ratio: with one number, keep the ratio of the sides.
+      interpolation: 0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos, as in OpenCV.
+    """
+
+    whole_batches = True
+
+    def __init__(self, size: Size, keep_ratio: bool = False, interpolation: int = 1) -> None:
+        super().__init__()
+        self._size = size if isinstance(size, int) else tuple(size)
+        self._keep = keep_ratio
+        self._interpolation = interpolation
+
+    def change(self, x: Any) -> Any:
+        return npx.image.resize(
+            x, size=self._size, keep_ratio=self._keep, interp=self._interpolation
+        )
+
+
+class CropResize(_Transform):
+    """Cuts out the part at (x, y) of size (width, height), and resizes it if `size` is given."""
+
+    whole_batches = True
+
+    def __init__(
+        self,
+        x: int,
+        y: int,
+        width: int,
+        height: int,
+        size: Size | None = None,
+        interpolation: int | None = None,
+    ) -> None:
+        super().__init__()
+        self._part = {"x": x, "y": y, "width": width, "height": height}
+        self._size = size
+        self._interpolation = 1 if interpolation is None else interpolation
+
+    def change(self, x: Any) -> Any:
+        out = npx.image.crop(x, **self._part)
+        if self._size:
+            out = npx.image.resize(out, size=_pair(self._size), interp=self._interpolation)
+        return out
+
+
+class CenterCrop(_Transform):
+    """The middle of an image, enlarged where the image is smaller than `size` (width, height)."""
+
+    whole_batches = True
+
+    def __init__(self, size: Size, interpolation: int = 1) -> None:
+        super().__init__()
+        width, height = _pair(size)
+        self._place = {"width": width, "height": height, "interp": interpolation}
+
+    def change(self, x: Any) -> Any:
+        return npx.image.random_crop(x, xrange=(0.5, 0.5), yrange=(0.5, 0.5), **self._place)
+
+
+class RandomCrop(_Transform):
+    """A part of size (width, height) at a random place, after padding.
+
+    Args:
+      size: one number or (width, height).
+      pad: pixels around the image: one number, or (top, bottom, left, right).
+      pad_value: their value.
+      interpolation: how a part of a smaller image is enlarged.
+    """
+
+    def __init__(
+        self,
+        size: Size,
+        pad: Size | None = None,
+        pad_value: float = 0,
+        interpolation: int = 1,
+    ) -> None:
+        super().__init__()
+        width, height = _pair(size)
+        self._place = {"width": width, "height": height, "interp": interpolation}
+        self._pad_value = pad_value
+        self._pad: tuple[tuple[int, int], ...] | None = None
+        if isinstance(pad, int):
+            self._pad = ((pad, pad), (pad, pad), (0, 0))
+        elif pad is not None:
+            if len(pad) < 4:
+                raise MXNetValueError(
+                    f"RandomCrop: pad must be one number or (top, bottom, left, right), got {pad}"
+                )
+            self._pad = ((pad[0], pad[1]), (pad[2], pad[3]), (0, 0))
+
+    def change(self, x: Any) -> Any:
+        if self._pad:
+            x = mxnp.pad(x, self._pad, mode="constant", constant_values=self._pad_value)
+        return npx.image.random_crop(x, xrange=(0.0, 1.0), yrange=(0.0, 1.0), **self._place)
+
+
+class RandomResizedCrop(_Transform):
+    """A part of random size and shape, resized to `size` (width, height).
+
+    Args:
+      size: one number or (width, height).
+      scale: the smallest (and largest) part, as fractions of the image's area.
+      ratio: the smallest and largest width / height of the part.
+      interpolation: 1 (bilinear) or 0 (nearest).
+    """
+
+    def __init__(
+        self,
+        size: Size,
+        scale: float | tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        interpolation: int = 1,
+    ) -> None:
+        super().__init__()
+        width, height = _pair(size)
+        self._place = {
+            "width": width,
+            "height": height,
+            "area": (scale, 1.0) if isinstance(scale, int | float) else tuple(scale),
+            "ratio": tuple(ratio),
+            "interp": interpolation,
+            "max_trial": 10,
+        }
+
+    def change(self, x: Any) -> Any:
+        return npx.image.random_resized_crop(x, **self._place)
+
+
+class RandomFlipLeftRight(_Transform):
+    """Mirrors an image with probability `p`."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = p
+
+    def change(self, x: Any) -> Any:
+        if self.p <= 0:
+            return x
+        if self.p >= 1:
+            return npx.image.flip_left_right(x)
+        return npx.image.random_flip_left_right(x, p=self.p)
+
+
+class RandomFlipTopBottom(_Transform):
+    """Turns an image upside down with probability `p`."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = p
+
+    def change(self, x: Any) -> Any:
+        if self.p <= 0:
+            return x
+        if self.p >= 1:
+            return npx.image.flip_top_bottom(x)
+        return npx.image.random_flip_top_bottom(x, p=self.p)
+
+
+class _RandomFactor(_Transform):
+    """A change by a factor drawn from `max(0, 1 - amount) ... 1 + amount`."""
+
+    def __init__(self, amount: float) -> None:
+        super().__init__()
+        self._factors = {"min_factor": max(0.0, 1.0 - amount), "max_factor": 1.0 + amount}
+
+
+class RandomBrightness(_RandomFactor):
+    """An image made brighter or darker by a random factor."""
+
+    def __init__(self, brightness: float) -> None:
+        super().__init__(brightness)
+
+    def change(self, x: Any) -> Any:
+        return npx.image.random_brightness(x, **self._factors)
+
+
+class RandomContrast(_RandomFactor):
+    """An image with more or less contrast, by a random factor."""
+
+    def __init__(self, contrast: float) -> None:
+        super().__init__(contrast)
+
+    def change(self, x: Any) -> Any:
+        return npx.image.random_contrast(x, **self._factors)
+
+
+class RandomSaturation(_RandomFactor):
+    """An image with more or less colour, by a random factor."""
+
+    def __init__(self, saturation: float) -> None:
+        super().__init__(saturation)
+
+    def change(self, x: Any) -> Any:
+        return npx.image.random_saturation(x, **self._factors)
+
+
+class RandomHue(_RandomFactor):
+    """An image whose colours are turned round the colour circle, by a random part of a turn."""
+
+    def __init__(self, hue: float) -> None:
+        super().__init__(hue)
+
+    def change(self, x: Any) -> Any:
+        return npx.image.random_hue(x, **self._factors)
+
+
+class RandomColorJitter(_Transform):
+    """Random brightness, contrast, saturation and hue, in random order."""
+
+    def __init__(
+        self,
+        brightness: float = 0,
+        contrast: float = 0,
+        saturation: float = 0,
+        hue: float = 0,
+    ) -> None:
+        super().__init__()
+        self._amounts = {
+            "brightness": float(brightness),
+            "contrast": float(contrast),
+            "saturation": float(saturation),
+            "hue": float(hue),
+        }
+
+    def change(self, x: Any) -> Any:
+        return npx.image.random_color_jitter(x, **self._amounts)
+
+
+class RandomLighting(_Transform):
+    """AlexNet's colour noise of standard deviation `alpha`."""
+
+    def __init__(self, alpha: float) -> None:
+        super().__init__()
+        self._alpha = float(alpha)
+
+    def change(self, x: Any) -> Any:
+        return npx.image.random_lighting(x, alpha_std=self._alpha)
+
+
+class RandomGray(_Transform):
+    """A colour image becomes gray with probability `p`; the result is float32 either way.
+
+    All three channels hold the gray value (MXNet's hold three different multiples of the sum).
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = p
+
+    def change(self, x: Any) -> Any:
+        x = x.astype("float32")
+        weights = mxnp.array([[0.2989] * 3, [0.5870] * 3, [0.1140] * 3], dtype="float32")
+        chosen = mxnp.random.uniform(0.0, 1.0, (1,)) < self.p
+        return mxnp.where(chosen, mxnp.dot(x, weights), x)

@@ -1,0 +1,154 @@
+"""Cached graphs: what a hybridized block runs as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from mxjax import errors
+from mxjax.array.ndarray import NDArray
+from mxjax.core import TRACED, Dynamic, GraphCall, Node, Value, record, recording, rng
+from mxjax.core.graph import Pair, wants_of
+from mxjax.core.state import local
+
+if TYPE_CHECKING:
+    from .block import HybridBlock
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, NDArray)
+
+
+def flatten(args: Any) -> tuple[list[Any], Any]:
+    """Arrays of nested lists, tuples and dicts, and how to put them back; other leaves are constants."""
+    return jax.tree_util.tree_flatten(args, is_leaf=_is_array)
+
+
+def parts_of(block: Any) -> list[Any]:
+    """What a graph is recorded with: the blocks in their order, and the parameters' arrays."""
+    found: list[Any] = []
+    block.apply(found.append)
+    found.pop()  # the block itself: it holds its graphs, and they must not hold it
+    for p in block.collect_params().values():
+        found.extend((p._arrays or {}).values())
+    return found
+
+
+class CachedGraph:
+    """A block's forward for one signature: recorded once, then one call.
+
+    ``states`` are the arrays the forward updates (moving statistics); ``draws`` counts its random calls.
+    """
+
+    __slots__ = ("call", "cls", "draws", "n_outs", "pairs", "parts", "sources", "states", "tree")
+
+    def __init__(
+        self,
+        block: HybridBlock,
+        args: Sequence[Any],
+        leaves: list[Any],
+        tree: Any,
+        forward: Callable[..., Any],
+        policy: Any,
+    ):
+        arrays = [a for a in leaves if isinstance(a, NDArray)]
+        values = [a._value() for a in arrays]
+        self.parts = parts_of(block)
+        held = {}
+        for p in block.collect_params().values():
+            for a in (p._arrays or {}).values():
+                held[a._value()] = a
+        with recording(type(block).__name__.lower(), values[0].aval.device) as rec:
+            symbols = iter([rec.placeholder(v.aval) for v in values])
+            base = rec.placeholder(_count_aval(values[0].aval.device))
+            given = [
+                type(a)._wrap(next(symbols)) if isinstance(a, NDArray) else a for a in leaves
+            ]
+            key = rng.stream(values[0].aval.device).key
+            before = {a: v for v, a in held.items()}
+            try:
+                with rng.GraphStream(key, base) as draws:
+                    out = forward(*jax.tree_util.tree_unflatten(tree, given))
+                out_leaves, self.tree = flatten(out)
+                for o in out_leaves:
+                    if not isinstance(o, NDArray):
+                        raise errors.MXNetTypeError(
+                            f"the forward of a hybridized {type(block).__name__} returns arrays (and lists, "
+                            f"tuples, dicts of them), got {type(o).__name__}"
+                        )
+                # What the forward assigned to parameters becomes further results.
+                self.states = [a for a, v in before.items() if a._v is not v and a._v is not None]
+                results = [o._value() for o in out_leaves] + [a._value() for a in self.states]
+            finally:
+                for a, v in before.items():
+                    a._v = v
+            graph = rec.finish(results)
+        self.n_outs = len(out_leaves)
+        self.cls = type(out_leaves[0]) if out_leaves else NDArray
+        self.draws = draws.used
+        self.call = GraphCall(graph, policy)
+        # Looked up anew at each call: the parameters' values, and the random key, which a seed replaces.
+        self.sources: list[Any] = [_KEY if v is key else held.get(v, v) for v in graph.captured]
+        self.pairs: dict[Any, Pair] = {}
+
+    def __call__(self, arrays: Sequence[NDArray]) -> Any:
+        values: list[Any] = [a._v or a._value() for a in arrays]
+        device = values[0].aval.device
+        if self.draws:
+            stream = rng.stream(device)
+            values.append(Dynamic(stream.take(self.draws)))
+            key = stream.key
+        else:
+            values.append(_NO_DRAWS)
+            key = None
+        for s in self.sources:
+            values.append(key if s is _KEY else s if type(s) is Value else s._v or s._value())
+        values.extend(Dynamic(s) for s in self.call.graph.scalars)
+        st = local.st
+        wants = wants_of(values) if st.taping else ()
+        if any(wants):
+            outs = self._taped(values, wants)
+        else:
+            outs = record(self.call, values)
+        n = self.n_outs
+        for a, v in zip(self.states, outs[n:], strict=True):
+            # A trace of the user's (jax.jit) must leave nothing behind.
+            if v.seg is not TRACED or a._value().seg is TRACED:
+                v.tape = None
+                a._set(v)
+        wrapped = [self.cls._wrap(v) for v in outs[:n]]
+        return jax.tree_util.tree_unflatten(self.tree, wrapped)
+
+    def _taped(self, values: list[Any], wants: tuple[bool, ...]) -> tuple[Value, ...]:
+        pair = self.pairs.get(wants)
+        if pair is None:
+            avals = [v.kind if type(v) is Dynamic else v.aval for v in values]
+            pair = self.pairs[wants] = Pair(self.call, avals, wants)
+        st = local.st
+        st.taping = False
+        st.refresh()
+        try:
+            made = record(pair.forward, values)
+        finally:
+            st.taping = True
+            st.refresh()
+        outs = made[: pair.n_outs]
+        node = Node(self.call, tuple(values), tuple([v.aval for v in outs]), True)
+        node.saved = (pair, pair.residuals(values, made))
+        for k, v in enumerate(outs):
+            if v.aval.differentiable:
+                v.tape = node
+                v.out = k
+        return outs
+
+
+_NO_DRAWS = Dynamic(0)
+_KEY: Any = object()
+
+
+def _count_aval(device: Any) -> Any:
+    from mxjax.core import aval
+
+    return aval((), "int64", device)

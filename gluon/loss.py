@@ -1,0 +1,456 @@
+"""Losses for training: blocks that give one number per sample."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mxjax import np, npx
+from mxjax.errors import MXNetTypeError, MXNetValueError
+
+from .block import HybridBlock
+
+__all__ = [
+    "CTCLoss",
+    "CosineEmbeddingLoss",
+    "HingeLoss",
+    "HuberLoss",
+    "KLDivLoss",
+    "L1Loss",
+    "L2Loss",
+    "LogisticLoss",
+    "Loss",
+    "PoissonNLLLoss",
+    "SDMLLoss",
+    "SigmoidBCELoss",
+    "SigmoidBinaryCrossEntropyLoss",
+    "SoftmaxCELoss",
+    "SoftmaxCrossEntropyLoss",
+    "SquaredHingeLoss",
+    "TripletLoss",
+]
+
+
+class Loss(HybridBlock):
+    """The base of all losses.
+
+    Args:
+      weight: a factor on the whole loss, or None.
+      batch_axis: the axis of the samples; the loss is averaged over all others.
+
+    Their calls take a `sample_weight` too, an array that broadcasts against the loss before it is
+    averaged: of shape (batch, 1) for predictions of shape (batch, classes).
+
+    >>> L2Loss()
+    L2Loss(batch_axis=0, w=1.0)
+    """
+
+    def __init__(self, weight: float | None, batch_axis: int, **kwargs: Any):
+        super().__init__(**kwargs)
+        if weight is not None and not isinstance(weight, (int, float)):
+            raise MXNetTypeError(f"weight must be a number or None, got {weight!r}")
+        self._weight = weight
+        self._batch_axis = batch_axis
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
+
+    def _weighted(self, loss: Any, sample_weight: Any) -> Any:
+        if sample_weight is not None:
+            loss = loss * sample_weight
+        # A factor of 1 is no operator of the step.
+        return loss if self._weight in (None, 1) else loss * self._weight
+
+    def _others(self, loss: Any) -> tuple[int, ...]:
+        """All axes but the samples'."""
+        batch = self._batch_axis % loss.ndim
+        return tuple(axis for axis in range(loss.ndim) if axis != batch)
+
+    def _mean(self, loss: Any, sample_weight: Any) -> Any:
+        loss = self._weighted(loss, sample_weight)
+        return np.mean(loss, axis=self._others(loss))
+
+
+def _softplus_of_minus_abs(x: Any) -> Any:
+    """log(1 + exp(-|x|)), which neither overflows nor loses digits."""
+    return npx.activation(-np.abs(x), act_type="softrelu")
+
+
+class L2Loss(Loss):
+    """Half of the mean squared difference.
+
+    Call with (pred, label[, sample_weight]); label may have any shape of pred's size.
+
+    >>> import mxjax as mx
+    >>> L2Loss()(mx.np.array([[1.0], [3.0]]), mx.np.array([0.0, 0.0]))
+    array([0.5, 4.5])
+    """
+
+    def __init__(self, weight: float | None = 1.0, batch_axis: int = 0, **kwargs: Any):
+        super().__init__(weight, batch_axis, **kwargs)
+
+    def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        loss = np.square(npx.reshape_like(label, pred) - pred)
+        if sample_weight is not None:
+            loss = loss * sample_weight
+        if self._weight is not None:
+            loss = loss * (self._weight / 2)
+        return np.mean(loss, axis=self._others(loss))
+
+
+class L1Loss(Loss):
+    """The mean absolute difference; call with (pred, label[, sample_weight]).
+
+    >>> import mxjax as mx
+    >>> L1Loss()(mx.np.array([[1.0], [3.0]]), mx.np.array([0.0, 0.0]))
+    array([1., 3.])
+    """
+
+    def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any):
+        super().__init__(weight, batch_axis, **kwargs)
+
+    def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        return self._mean(np.abs(npx.reshape_like(label, pred) - pred), sample_weight)
+
+
+class SigmoidBinaryCrossEntropyLoss(Loss):
+    """Binary cross entropy of logits, or of probabilities with `from_sigmoid`.
+
+    Call with (pred, label[, sample_weight[, pos_weight]]): labels are in [0, 1], `pos_weight` is a
+    factor on the positive part, of shape (1, classes).
+
+    >>> import mxjax as mx
+    >>> SigmoidBCELoss()(mx.np.array([[0.0]]), mx.np.array([[1.0]]))
+    array([0.6931472])
+    """
+
+    def __init__(
+        self, from_sigmoid: bool = False, weight: float | None = None, batch_axis: int = 0,
+        **kwargs: Any,
+    ):  # fmt: skip
+        super().__init__(weight, batch_axis, **kwargs)
+        self._from_sigmoid = from_sigmoid
+
+    def forward(
+        self, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None
+    ) -> Any:
+        label = npx.reshape_like(label, pred)
+        if self._from_sigmoid:
+            eps = 1e-12
+            positive = np.log(pred + eps) * label
+            if pos_weight is not None:
+                positive = positive * pos_weight
+            loss = -(positive + np.log(1.0 - pred + eps) * (1.0 - label))
+        elif pos_weight is None:
+            loss = npx.relu(pred) - pred * label + _softplus_of_minus_abs(pred)
+        else:
+            factor = 1 + (pos_weight - 1) * label
+            negative = _softplus_of_minus_abs(pred) + npx.relu(-pred)
+            loss = pred - pred * label + factor * negative
+        return self._mean(loss, sample_weight)
+
+
+SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
+
+
+class SoftmaxCrossEntropyLoss(Loss):
+    """Cross entropy of scores over classes.
+
+    Call with (pred, label[, sample_weight]).
+
+    Args:
+      axis: of the classes.
+      sparse_label: labels are class numbers, of pred's shape without `axis`; otherwise
+        probabilities of pred's shape.
+      from_logits: predictions are logarithms of probabilities already.
+
+    >>> import mxjax as mx
+    >>> SoftmaxCELoss()(mx.np.array([[0.0, 0.0]]), mx.np.array([1]))
+    array([0.6931472])
+    """
+
+    def __init__(
+        self, axis: int = -1, sparse_label: bool = True, from_logits: bool = False,
+        weight: float | None = None, batch_axis: int = 0, **kwargs: Any,
+    ):  # fmt: skip
+        super().__init__(weight, batch_axis, **kwargs)
+        self._axis = axis
+        self._sparse_label = sparse_label
+        self._from_logits = from_logits
+
+    def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        if not self._from_logits:
+            pred = npx.log_softmax(pred, axis=self._axis)
+        if self._sparse_label:
+            loss = -npx.pick(pred, label, axis=self._axis, keepdims=True)
+        else:
+            label = npx.reshape_like(label, pred)
+            loss = -(pred * label).sum(axis=self._axis, keepdims=True)
+        return self._mean(loss, sample_weight)
+
+
+SoftmaxCELoss = SoftmaxCrossEntropyLoss
+
+
+class KLDivLoss(Loss):
+    """The Kullback-Leibler divergence of predictions from labels.
+
+    Call with (pred, label[, sample_weight]); labels are probabilities.
+
+    Args:
+      from_logits: predictions are logarithms of probabilities; otherwise scores over `axis`.
+
+    >>> KLDivLoss(from_logits=False)
+    KLDivLoss(batch_axis=0, w=None)
+    """
+
+    def __init__(
+        self, from_logits: bool = True, axis: int = -1, weight: float | None = None,
+        batch_axis: int = 0, **kwargs: Any,
+    ):  # fmt: skip
+        super().__init__(weight, batch_axis, **kwargs)
+        self._from_logits = from_logits
+        self._axis = axis
+
+    def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        if not self._from_logits:
+            pred = npx.log_softmax(pred, axis=self._axis)
+        return self._mean(label * (np.log(label + 1e-12) - pred), sample_weight)
+
+
+class CTCLoss(Loss):
+    """Connectionist temporal classification (Graves et al. 2006); the last class is the blank.
+
+    Call with (pred, label[, pred_lengths[, label_lengths[, sample_weight]]]): scores before the
+    softmax, and class numbers padded with -1 (or with `label_lengths` by anything).
+
+    Args:
+      layout: "NTC" or "TNC", of predictions.
+      label_layout: "NT" or "TN".
+
+    Raises:
+      ValueError: another layout.
+
+    >>> CTCLoss(layout="TNC")
+    CTCLoss(batch_axis=0, w=None)
+    """
+
+    def __init__(
+        self, layout: str = "NTC", label_layout: str = "NT", weight: float | None = None,
+        **kwargs: Any,
+    ):  # fmt: skip
+        for given, allowed in ((layout, ("NTC", "TNC")), (label_layout, ("NT", "TN"))):
+            if given not in allowed:
+                raise MXNetValueError(f"one of {allowed} is expected as a layout, got {given!r}")
+        super().__init__(weight, label_layout.find("N"), **kwargs)
+        self._layout = layout
+        self._label_layout = label_layout
+
+    def forward(
+        self, pred: Any, label: Any, pred_lengths: Any = None, label_lengths: Any = None,
+        sample_weight: Any = None,
+    ) -> Any:  # fmt: skip
+        if self._layout == "NTC":
+            pred = np.swapaxes(pred, 0, 1)
+        if self._label_layout == "TN":
+            label = np.swapaxes(label, 0, 1)
+        loss = npx.ctc_loss(
+            pred, label, pred_lengths, label_lengths,
+            use_data_lengths=pred_lengths is not None,
+            use_label_lengths=label_lengths is not None, blank_label="last",
+        )  # fmt: skip
+        return self._weighted(loss, sample_weight)
+
+
+class HuberLoss(Loss):
+    """Squared near zero, linear beyond `rho`; call with (pred, label[, sample_weight]).
+
+    >>> HuberLoss(rho=0.5)
+    HuberLoss(batch_axis=0, w=None)
+    """
+
+    def __init__(
+        self, rho: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
+    ):
+        super().__init__(weight, batch_axis, **kwargs)
+        self._rho = rho
+
+    def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        apart = np.abs(npx.reshape_like(label, pred) - pred)
+        rho = self._rho
+        loss = np.where(apart > rho, apart - 0.5 * rho, (0.5 / rho) * np.square(apart))
+        return self._mean(loss, sample_weight)
+
+
+class HingeLoss(Loss):
+    """max(0, margin - pred * label), for labels -1 and 1; call with (pred, label[, sample_weight]).
+
+    >>> HingeLoss(margin=2)
+    HingeLoss(batch_axis=0, w=None)
+    """
+
+    def __init__(
+        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
+    ):
+        super().__init__(weight, batch_axis, **kwargs)
+        self._margin = margin
+
+    def _hinge(self, pred: Any, label: Any) -> Any:
+        return npx.relu(self._margin - pred * npx.reshape_like(label, pred))
+
+    def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        return self._mean(self._hinge(pred, label), sample_weight)
+
+
+class SquaredHingeLoss(HingeLoss):
+    """The square of the hinge loss before the mean; call with (pred, label[, sample_weight]).
+
+    >>> SquaredHingeLoss()
+    SquaredHingeLoss(batch_axis=0, w=None)
+    """
+
+    def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        return self._mean(np.square(self._hinge(pred, label)), sample_weight)
+
+
+class LogisticLoss(Loss):
+    """log(1 + exp(-pred * label)); call with (pred, label[, sample_weight]).
+
+    Args:
+      label_format: "signed" for labels -1 and 1, "binary" for 0 and 1.
+
+    Raises:
+      ValueError: another label_format.
+
+    >>> LogisticLoss(label_format="binary")
+    LogisticLoss(batch_axis=0, w=None)
+    """
+
+    def __init__(
+        self, weight: float | None = None, batch_axis: int = 0, label_format: str = "signed",
+        **kwargs: Any,
+    ):  # fmt: skip
+        super().__init__(weight, batch_axis, **kwargs)
+        if label_format not in ("signed", "binary"):
+            raise MXNetValueError(
+                f"label_format can only be signed or binary, received {label_format!r}"
+            )
+        self._label_format = label_format
+
+    def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        label = npx.reshape_like(label, pred)
+        if self._label_format == "signed":
+            label = (label + 1.0) / 2.0
+        loss = npx.relu(pred) - pred * label + _softplus_of_minus_abs(pred)
+        return self._mean(loss, sample_weight)
+
+
+class TripletLoss(Loss):
+    """How much closer the negative is than the positive, plus a margin, where that is above zero.
+
+    Call with (pred, positive, negative[, sample_weight]); distances are squared and summed.
+
+    >>> TripletLoss(margin=0.2)
+    TripletLoss(batch_axis=0, w=None)
+    """
+
+    def __init__(
+        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
+    ):
+        super().__init__(weight, batch_axis, **kwargs)
+        self._margin = margin
+
+    def forward(self, pred: Any, positive: Any, negative: Any, sample_weight: Any = None) -> Any:
+        near = np.square(npx.reshape_like(positive, pred) - pred)
+        far = np.square(npx.reshape_like(negative, pred) - pred)
+        apart = (near - far).sum(axis=self._others(pred))
+        return self._weighted(npx.relu(apart + self._margin), sample_weight)
+
+
+class PoissonNLLLoss(Loss):
+    """The negative logarithm of a Poisson likelihood; call with (pred, target[, sample_weight]).
+
+    Args:
+      from_logits: predictions are logarithms of the rate.
+      compute_full: add Stirling's approximation of log(target!), for targets above 1.
+
+    >>> PoissonNLLLoss()
+    PoissonNLLLoss(batch_axis=0, w=None)
+    """
+
+    def __init__(
+        self, weight: float | None = None, from_logits: bool = True, batch_axis: int = 0,
+        compute_full: bool = False, **kwargs: Any,
+    ):  # fmt: skip
+        super().__init__(weight, batch_axis, **kwargs)
+        self._from_logits = from_logits
+        self._compute_full = compute_full
+
+    def forward(
+        self, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-08
+    ) -> Any:
+        target = npx.reshape_like(target, pred)
+        if self._from_logits:
+            loss = np.exp(pred) - target * pred
+        else:
+            loss = pred - target * np.log(pred + epsilon)
+        if self._compute_full:
+            safe = np.maximum(target, 1.0)  # below it the term is dropped, whatever its logarithm
+            stirling = safe * np.log(safe) - safe + 0.5 * np.log(2 * math.pi * safe)
+            loss = loss + stirling * (target > 1)
+        return self._mean(loss, sample_weight)
+
+
+class CosineEmbeddingLoss(Loss):
+    """One minus the cosine for pairs labelled 1, the cosine above a margin for those labelled -1.
+
+    Call with (input1, input2, label[, sample_weight]): vectors along the last axis, one label each.
+
+    >>> CosineEmbeddingLoss(margin=0.1)
+    CosineEmbeddingLoss(batch_axis=0, w=None)
+    """
+
+    def __init__(
+        self, weight: float | None = None, batch_axis: int = 0, margin: float = 0, **kwargs: Any
+    ):
+        super().__init__(weight, batch_axis, **kwargs)
+        self._margin = margin
+
+    def forward(self, input1: Any, input2: Any, label: Any, sample_weight: Any = None) -> Any:
+        input1 = npx.reshape_like(input1, input2)
+        lengths = [np.sqrt(np.square(x).sum(axis=-1)) for x in (input1, input2)]
+        product = (input1 * input2).sum(axis=-1)
+        cosine = (product / np.maximum(lengths[0] * lengths[1], 1e-12)).reshape(-1, 1)
+        label = npx.reshape_like(label, cosine)
+        apart = np.clip(cosine - self._margin, 0, 1 - self._margin)
+        return self._mean(np.where(label == 1, 1 - cosine, apart), sample_weight)
+
+
+class SDMLLoss(Loss):
+    """Smoothed deep metric learning (https://arxiv.org/abs/1905.12786).
+
+    Call with (x1, x2), both (batch, features): row i of one belongs to row i of the other, and all
+    other rows are taken as negatives.
+
+    Args:
+      smoothing_parameter: the probability spread over the negatives, below 1.
+
+    >>> SDMLLoss()
+    SDMLLoss(batch_axis=0, w=1.0)
+    """
+
+    def __init__(
+        self, smoothing_parameter: float = 0.3, weight: float | None = 1.0, batch_axis: int = 0,
+        **kwargs: Any,
+    ):  # fmt: skip
+        super().__init__(weight, batch_axis, **kwargs)
+        self.kl_loss = KLDivLoss(from_logits=True)
+        self.smoothing_parameter = smoothing_parameter
+
+    def forward(self, x1: Any, x2: Any) -> Any:
+        batch = x1.shape[0]
+        mine = np.eye(batch, device=x1.device)
+        spread = self.smoothing_parameter / (batch - 1)
+        labels = mine * (1 - self.smoothing_parameter) + (1 - mine) * spread
+        apart = np.square(np.expand_dims(x1, 1) - np.expand_dims(x2, 0)).sum(axis=2)
+        return self.kl_loss(npx.log_softmax(-apart, axis=1), labels)

@@ -1,0 +1,61 @@
+"""Metrics of how well a network does: `mx.gluon.metric` (`mx.metric` in MXNet 1)."""
+
+from .base import (
+    CompositeEvalMetric,
+    CustomMetric,
+    EvalMetric,
+    Loss,
+    Torch,
+    alias,
+    check_label_shapes,
+    create,
+    np,
+    register,
+)
+from .classification import (
+    F1,
+    MCC,
+    PCC,
+    Accuracy,
+    BinaryAccuracy,
+    CrossEntropy,
+    Fbeta,
+    Perplexity,
+    TopKAccuracy,
+)
+from .regression import (
+    MAE,
+    MSE,
+    RMSE,
+    MeanCosineSimilarity,
+    MeanPairwiseDistance,
+    PearsonCorrelation,
+)
+
+__all__ = [
+    "F1",
+    "MAE",
+    "MCC",
+    "MSE",
+    "PCC",
+    "RMSE",
+    "Accuracy",
+    "BinaryAccuracy",
+    "CompositeEvalMetric",
+    "CrossEntropy",
+    "CustomMetric",
+    "EvalMetric",
+    "Fbeta",
+    "Loss",
+    "MeanCosineSimilarity",
+    "MeanPairwiseDistance",
+    "PearsonCorrelation",
+    "Perplexity",
+    "TopKAccuracy",
+    "Torch",
+    "alias",
+    "check_label_shapes",
+    "create",
+    "np",
+    "register",
+]

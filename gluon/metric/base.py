@@ -1,0 +1,355 @@
+"""What all metrics share: names, lazily kept sums, and making them from names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as onp
+
+from mxjax import np as mnp
+from mxjax import registry
+from mxjax.array import NDArray
+from mxjax.autograd import pause
+from mxjax.core import bind, record
+from mxjax.errors import (
+    MXNetIndexError,
+    MXNetNotImplementedError,
+    MXNetTypeError,
+    MXNetValueError,
+)
+
+__all__ = [
+    "CompositeEvalMetric",
+    "CustomMetric",
+    "EvalMetric",
+    "Loss",
+    "Torch",
+    "alias",
+    "check_label_shapes",
+    "create",
+    "np",
+    "register",
+]
+
+
+def check_label_shapes(
+    labels: Any, preds: Any, wrap: bool = False, shape: bool = False
+) -> tuple[Any, Any]:
+    """Check that labels and predictions are as many (with `shape`, of one shape).
+
+    Args:
+      labels, preds: lists of arrays, or single arrays.
+      wrap: put single arrays into lists.
+      shape: compare shapes instead of lengths.
+
+    Raises:
+      ValueError: they differ.
+    """
+    sizes = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
+    if sizes[0] != sizes[1]:
+        raise MXNetValueError(
+            f"Shape of labels {sizes[0]} does not match shape of predictions {sizes[1]}"
+        )
+    if wrap:
+        labels = [labels] if _is_array(labels) else labels
+        preds = [preds] if _is_array(preds) else preds
+    return labels, preds
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, (NDArray, onp.ndarray))
+
+
+def as_np(x: Any) -> Any:
+    """The array as `mx.np.ndarray`; NumPy's are taken too."""
+    return x.as_np_ndarray() if isinstance(x, NDArray) else mnp.array(x, dtype=x.dtype)
+
+
+def pairs(labels: Any, preds: Any) -> list[tuple[Any, Any]]:
+    """Labels with their predictions, as `mx.np` arrays on the labels' devices."""
+    labels, preds = check_label_shapes(labels, preds, True)
+    out = []
+    for label, pred in zip(labels, preds, strict=True):
+        label = as_np(label)
+        out.append((label, as_np(pred).to_device(label.device)))
+    return out
+
+
+class EvalMetric:
+    """The base of all metrics: a sum of values and a count of samples.
+
+    `update` only records; the sum is read when `get` is called, so that evaluating a metric in a
+    training loop neither waits for the device nor adds a program to the step.
+
+    Args:
+      name: shown by `get`.
+      output_names, label_names: what `update_dict` takes of its arguments; by default everything.
+
+    >>> class Positive(EvalMetric):
+    ...     def update(self, labels, preds):
+    ...         self._add((preds > 0).sum(), preds.size)
+    """
+
+    def __init__(
+        self, name: str, output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None, **kwargs: Any,
+    ):  # fmt: skip
+        self.name = str(name)
+        self.output_names = output_names
+        self.label_names = label_names
+        self._kwargs = kwargs
+        self.reset()
+
+    def __str__(self) -> str:
+        return f"EvalMetric: {dict(self.get_name_value())}"
+
+    def get_config(self) -> dict[str, Any]:
+        """What `create(**config)` makes an equal metric from."""
+        return {
+            **self._kwargs,
+            "metric": type(self).__name__,
+            "name": self.name,
+            "output_names": self.output_names,
+            "label_names": self.label_names,
+        }
+
+    def update_dict(self, label: dict[str, Any], pred: dict[str, Any]) -> None:
+        """`update` with the named arrays that the metric was made for."""
+        self.update(_named(label, self.label_names), _named(pred, self.output_names))
+
+    def update(self, labels: Any, preds: Any) -> None:
+        """Take in a batch: lists of arrays, or single arrays."""
+        raise MXNetNotImplementedError(f"{type(self).__name__} must define update")
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.num_inst: Any = 0
+        self.sum_metric: Any = 0.0
+
+    def _add(self, value: Any, count: Any) -> None:
+        """Add an array (which stays unread) or a number to the sum."""
+        if isinstance(value, NDArray):
+            self._record(_itself, (), (value,), count)
+            return
+        with pause():
+            self.sum_metric = self.sum_metric + value
+            self.num_inst = self.num_inst + count
+
+    def _record(
+        self, fn: Callable[..., Any], attrs: tuple[tuple[str, Any], ...],
+        arrays: Sequence[NDArray], count: Any,
+    ) -> None:  # fmt: skip
+        """Add `fn(*arrays, **attrs)`, a function of JAX arrays, to the sum as one recorded call."""
+        first = arrays[0]
+        # Without the tape: the sum would keep every step of the training behind it.
+        with pause():
+            total = self.sum_metric
+            if not isinstance(total, NDArray):
+                # An array from the start, so that the first step is no program of its own.
+                total = mnp.array(total, dtype="float64", device=first.device)
+            call = bind("metric" + fn.__name__, _added, (("fn", fn), *attrs))
+            values = [total.to_device(first.device)._value(), *[a._value() for a in arrays]]
+            self.sum_metric = mnp.ndarray._wrap(record(call, values)[0])
+            self.num_inst = self.num_inst + count
+
+    def _mean(self) -> float:
+        if self.num_inst == 0:
+            return float("nan")
+        mean = self.sum_metric / self.num_inst
+        return mean.item() if getattr(mean, "size", 0) == 1 else mean
+
+    def get(self) -> tuple[Any, Any]:
+        """The name and the value, NaN before the first sample; waits for the value."""
+        return self.name, self._mean()
+
+    def get_name_value(self) -> list[tuple[str, Any]]:
+        """`get` as a list of pairs."""
+        name, value = self.get()
+        names = name if isinstance(name, list) else [name]
+        values = value if isinstance(value, list) else [value]
+        return list(zip(names, values, strict=True))
+
+
+def _named(arrays: dict[str, Any], names: Sequence[str] | None) -> list[Any]:
+    return [arrays[name] for name in (arrays if names is None else names)]
+
+
+def _added(total: Any, *arrays: Any, fn: Callable[..., Any], **attrs: Any) -> Any:
+    return total + fn(*arrays, **attrs).astype("float64")
+
+
+def _itself(value: Any) -> Any:
+    return value.reshape(()) if value.size == 1 else value
+
+
+def _total(pred: Any) -> Any:
+    return pred.astype("float64").sum()
+
+
+register = registry.get_register_func(EvalMetric, "metric")
+alias = registry.get_alias_func(EvalMetric, "metric")
+_create = registry.get_create_func(EvalMetric, "metric")
+
+
+def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
+    """A metric from its name, a function of (label, pred), an instance, or a list of these.
+
+    >>> create("acc").name
+    'accuracy'
+    """
+    if isinstance(metric, EvalMetric):
+        return _create(metric, *args, **kwargs)
+    if callable(metric):
+        return CustomMetric(metric, *args, **kwargs)
+    if isinstance(metric, list):
+        return CompositeEvalMetric([create(m, *args, **kwargs) for m in metric])
+    return _create(metric, *args, **kwargs)
+
+
+@register
+@alias("composite")
+class CompositeEvalMetric(EvalMetric):
+    """Several metrics as one: `get` gives lists.
+
+    >>> CompositeEvalMetric(["acc", "mse"]).get()[0]
+    ['accuracy', 'mse']
+    """
+
+    def __init__(
+        self, metrics: Sequence[Any] | None = None, name: str = "composite",
+        output_names: Sequence[str] | None = None, label_names: Sequence[str] | None = None,
+    ):  # fmt: skip
+        self.metrics = [create(m) for m in metrics or ()]
+        super().__init__(name, output_names=output_names, label_names=label_names)
+
+    def add(self, metric: Any) -> None:
+        """Add a metric, as `create` takes it."""
+        self.metrics.append(create(metric))
+
+    def get_metric(self, index: int) -> EvalMetric:
+        """The metric at this place.
+
+        Raises:
+          IndexError: there are not so many.
+        """
+        if not -len(self.metrics) <= index < len(self.metrics):
+            raise MXNetIndexError(f"metric {index} is out of range 0 to {len(self.metrics) - 1}")
+        return self.metrics[index]
+
+    def update_dict(self, labels: dict[str, Any], preds: dict[str, Any]) -> None:
+        if self.label_names is not None:
+            labels = {k: v for k, v in labels.items() if k in self.label_names}
+        if self.output_names is not None:
+            preds = {k: v for k, v in preds.items() if k in self.output_names}
+        for metric in self.metrics:
+            metric.update_dict(labels, preds)
+
+    def update(self, labels: Any, preds: Any) -> None:
+        for metric in self.metrics:
+            metric.update(labels, preds)
+
+    def reset(self) -> None:
+        for metric in self.metrics:
+            metric.reset()
+
+    def get(self) -> tuple[list[str], list[Any]]:
+        both = [pair for metric in self.metrics for pair in metric.get_name_value()]
+        return [name for name, _ in both], [value for _, value in both]
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "metrics": [m.get_config() for m in self.metrics]}
+
+
+@register
+class Loss(EvalMetric):
+    """The mean of losses, given as predictions; labels are ignored.
+
+    >>> Loss().name
+    'loss'
+    """
+
+    def __init__(
+        self, name: str = "loss", output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
+    ):  # fmt: skip
+        super().__init__(name, output_names=output_names, label_names=label_names)
+
+    def update(self, _: Any, preds: Any) -> None:
+        for pred in [preds] if _is_array(preds) else preds:
+            self._record(_total, (), (as_np(pred),), pred.size)
+
+
+@register
+class Torch(Loss):
+    """`Loss` under another name.
+
+    >>> Torch().name
+    'torch'
+    """
+
+    def __init__(
+        self, name: str = "torch", output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
+    ):  # fmt: skip
+        super().__init__(name, output_names=output_names, label_names=label_names)
+
+
+@register
+class CustomMetric(EvalMetric):
+    """A metric from a function of (label, pred).
+
+    Args:
+      feval: gives a value, or (sum, count).
+      name: by default the function's.
+      allow_extra_outputs: there may be more predictions than labels.
+
+    >>> CustomMetric(lambda label, pred: (label - pred).sum()).name
+    'custom(<lambda>)'
+    """
+
+    def __init__(
+        self, feval: Callable[[Any, Any], Any], name: str | None = None,
+        allow_extra_outputs: bool = False, output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
+    ):  # fmt: skip
+        if name is None:
+            name = getattr(feval, "__name__", type(feval).__name__)
+            name = f"custom({name})" if "<" in name else name
+        super().__init__(
+            name, feval=feval, allow_extra_outputs=allow_extra_outputs,
+            output_names=output_names, label_names=label_names,
+        )  # fmt: skip
+        self._feval = feval
+        self._allow_extra_outputs = allow_extra_outputs
+
+    def update(self, labels: Any, preds: Any) -> None:
+        if self._allow_extra_outputs:
+            labels = [labels] if _is_array(labels) else labels
+            preds = ([preds] if _is_array(preds) else preds)[: len(labels)]
+        for label, pred in pairs(labels, preds):
+            value = self._feval(label, pred)
+            total, count = value if isinstance(value, tuple) else (value, 1)
+            self._add(total, count)
+
+    def get_config(self) -> dict[str, Any]:
+        raise MXNetNotImplementedError("CustomMetric cannot be serialized: it holds a function")
+
+
+def np(
+    numpy_feval: Callable[[Any, Any], Any], name: str | None = None,
+    allow_extra_outputs: bool = False,
+) -> CustomMetric:  # fmt: skip
+    """A metric from a function of (label, pred) that takes NumPy arrays; it waits for them.
+
+    >>> np(lambda label, pred: abs(label - pred).mean(), name="mine").name
+    'mine'
+    """
+    if not callable(numpy_feval):
+        raise MXNetTypeError(f"a function of (label, pred) is expected, got {numpy_feval!r}")
+
+    def feval(label: Any, pred: Any) -> Any:
+        return numpy_feval(label.asnumpy(), pred.asnumpy())
+
+    feval.__name__ = getattr(numpy_feval, "__name__", type(numpy_feval).__name__)
+    return CustomMetric(feval, name, allow_extra_outputs)

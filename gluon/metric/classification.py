@@ -1,0 +1,436 @@
+"""Metrics of classifiers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as onp
+
+from mxjax import np as mnp
+from mxjax import npx
+from mxjax.array import NDArray
+from mxjax.errors import MXNetAssertionError, MXNetValueError
+
+from .base import EvalMetric, alias, check_label_shapes, pairs, register
+
+__all__ = [
+    "F1",
+    "MCC",
+    "PCC",
+    "Accuracy",
+    "BinaryAccuracy",
+    "CrossEntropy",
+    "Fbeta",
+    "Perplexity",
+    "TopKAccuracy",
+]
+
+Names = Sequence[str] | None
+
+
+@register
+@alias("acc")
+class Accuracy(EvalMetric):
+    """How many of the predicted classes are the labels.
+
+    Args:
+      axis: of the classes, where predictions are scores; predictions of the labels' shape are
+        classes already.
+
+    >>> Accuracy().get()
+    ('accuracy', nan)
+    """
+
+    def __init__(
+        self, axis: int = 1, name: str = "accuracy", output_names: Names = None,
+        label_names: Names = None,
+    ):  # fmt: skip
+        super().__init__(name, axis=axis, output_names=output_names, label_names=label_names)
+        self.axis = axis
+
+    def update(self, labels: Any, preds: Any) -> None:
+        for label, pred in pairs(labels, preds):
+            axis = None if pred.shape == label.shape else self.axis
+            count = pred.size if axis is None else pred.size // pred.shape[axis]
+            if label.size != count:
+                raise MXNetValueError(
+                    f"Shape of labels {label.size} does not match shape of predictions {count}"
+                )
+            self._record(_correct, (("axis", axis),), (label, pred), count)
+
+
+def _correct(label: jax.Array, pred: jax.Array, *, axis: int | None) -> jax.Array:
+    if axis is not None:
+        pred = jnp.argmax(pred, axis=axis)
+    return (pred.astype("int32").reshape(-1) == label.astype("int32").reshape(-1)).sum()
+
+
+@register
+@alias("top_k_accuracy", "top_k_acc")
+class TopKAccuracy(EvalMetric):
+    """How many labels are among the `top_k` classes of the highest scores.
+
+    Of equal scores the class with the lower number counts as the higher.
+
+    Raises:
+      ValueError: there are fewer than `top_k` classes.
+
+    >>> TopKAccuracy(top_k=5).name
+    'top_k_accuracy_5'
+    """
+
+    def __init__(
+        self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Names = None,
+        label_names: Names = None,
+    ):  # fmt: skip
+        super().__init__(name, top_k=top_k, output_names=output_names, label_names=label_names)
+        if top_k <= 1:
+            raise MXNetAssertionError("Please use Accuracy if top_k is no more than 1")
+        self.top_k = top_k
+        self.name += f"_{top_k}"
+
+    def update(self, labels: Any, preds: Any) -> None:
+        for label, pred in pairs(labels, preds):
+            if pred.ndim != 2:
+                raise MXNetValueError(
+                    f"predictions of shape (batch, classes) are expected, got {pred.shape}"
+                )
+            classes = pred.shape[1]
+            if self.top_k > classes:
+                raise MXNetValueError(f"top_k={self.top_k} is out of bounds ({classes} classes)")
+            check_label_shapes(label, pred)
+            self._record(_among, (("top_k", self.top_k),), (label, pred), pred.shape[0])
+
+
+def _among(label: jax.Array, pred: jax.Array, *, top_k: int) -> jax.Array:
+    label = label.astype("int32").reshape(-1, 1)
+    classes = jnp.arange(pred.shape[1])
+    score = jnp.take_along_axis(pred, label, axis=1, mode="clip")
+    # Counting who is ahead of the label needs no sorting.
+    tied = (pred == score) & (classes < label)
+    ahead = ((pred > score) | tied).sum(axis=1)
+    return ((ahead < top_k) & (label == classes).any(axis=1)).sum()
+
+
+def _over(pred: Any, threshold: Any) -> Any:
+    """Which scores are above the threshold: a number, or an array of one per class."""
+    if isinstance(threshold, (NDArray, onp.ndarray)):
+        if threshold.shape[-1] != pred.shape[-1]:
+            raise MXNetAssertionError(
+                f"shape mismatch: {pred.shape[-1]} classes, {threshold.shape[-1]} thresholds"
+            )
+    elif not isinstance(threshold, float):
+        raise MXNetValueError(f"threshold must be a float or an array, got {type(threshold)}")
+    return pred > threshold
+
+
+@register
+class BinaryAccuracy(EvalMetric):
+    """How many scores are on the label's side of a threshold.
+
+    >>> BinaryAccuracy(threshold=0.3).threshold
+    0.3
+    """
+
+    def __init__(
+        self, name: str = "binary_accuracy", output_names: Names = None,
+        label_names: Names = None, threshold: Any = 0.5,
+    ):  # fmt: skip
+        self.threshold = threshold
+        super().__init__(
+            name, output_names=output_names, label_names=label_names, threshold=threshold
+        )
+
+    def update(self, labels: Any, preds: Any) -> None:
+        for label, pred in pairs(labels, preds):
+            pred = _over(pred, self.threshold).astype("int32").reshape(-1)
+            label = label.astype("int32").reshape(-1)
+            check_label_shapes(label, pred)
+            self._add((pred == label).sum(), pred.size)
+
+
+class _Counts:
+    """True and false positives and negatives of each class, counted on the host."""
+
+    def __init__(self, class_type: str = "binary", threshold: Any = 0.5, beta: float = 1):
+        if class_type not in ("binary", "multiclass", "multilabel"):
+            raise MXNetValueError(
+                "class_type must be 'binary', 'multiclass' or 'multilabel', "
+                f"got {class_type!r}"
+            )
+        self.class_type = class_type
+        self.threshold = threshold
+        self.beta = beta
+        self.reset()
+
+    def reset(self) -> None:
+        self.table: onp.ndarray | None = None  # rows: tp, fp, fn, tn; columns: classes
+
+    def update(self, label: Any, pred: Any) -> None:
+        label, pred = label.asnumpy().astype("int32"), pred.asnumpy()
+        threshold = self.threshold
+        if isinstance(threshold, NDArray):
+            threshold = threshold.asnumpy()
+        classes = 1 if self.class_type == "binary" else pred.shape[-1]
+        if self.class_type == "binary":
+            if label.max(initial=0) > 1:
+                raise MXNetValueError("Wrong label for binary classification: it is above 1")
+            if pred.shape != label.shape:
+                if pred.shape[-1] > 2:
+                    raise MXNetValueError(
+                        f"The shape of prediction {pred.shape} is wrong for binary classification"
+                    )
+                pred = pred.reshape(-1, pred.shape[-1])[:, -1]
+            said = _over(pred, threshold).reshape(-1, 1)
+        elif self.class_type == "multiclass":
+            if label.max(initial=0) >= classes:
+                raise MXNetAssertionError(
+                    f"pred contains fewer classes than label: {classes}, label {label.max()}"
+                )
+            said = onp.eye(classes, dtype=bool)[pred.argmax(axis=-1).reshape(-1)]
+            label = onp.eye(classes, dtype=bool)[label.reshape(-1)]
+        else:
+            if pred.shape != label.shape:
+                raise MXNetAssertionError(
+                    f"labels and predictions must have one shape, got {label.shape} and "
+                    f"{pred.shape}"
+                )
+            said = _over(pred, threshold).reshape(-1, classes)
+        label = label.reshape(-1, classes)
+        check_label_shapes(label, said)
+        true = label == 1
+        counted = onp.stack([
+            (said & true).sum(0), (said & (label == 0)).sum(0), (~said & true).sum(0),
+            (~said & (label == 0)).sum(0),
+        ]).astype("float64")  # fmt: skip
+        if self.table is not None and self.table.shape != counted.shape:
+            raise MXNetAssertionError(
+                f"Input number of classes has changed from {self.table.shape[1]} to {classes}"
+            )
+        self.table = counted if self.table is None else self.table + counted
+
+    @property
+    def total(self) -> int:
+        return 0 if self.table is None else int(self.table[:, 0].sum())
+
+    def fscore(self, average: str | None) -> Any:
+        if self.table is None:
+            return 0.0
+        hits, wrong, missed, _ = self.table
+        if average == "micro":
+            hits, wrong, missed = hits.sum(), wrong.sum(), missed.sum()
+        precision = hits / onp.maximum(hits + wrong, 1e-12)
+        recall = hits / onp.maximum(hits + missed, 1e-12)
+        square = self.beta**2
+        score = (1 + square) * precision * recall
+        score = score / onp.maximum(square * precision + recall, 1e-12)
+        return score.mean() if average == "macro" else score
+
+    def matthews(self) -> float:
+        if self.table is None:
+            return 0.0
+        hits, wrong, missed, rest = map(float, self.table[:, 0])
+        terms = (hits + wrong, hits + missed, rest + wrong, rest + missed)
+        return (hits * rest - wrong * missed) / math.sqrt(math.prod(t for t in terms if t))
+
+
+class _Counted(EvalMetric):
+    """Metrics that are a function of the counts so far."""
+
+    def __init__(self, counts: _Counts, name: str, output_names: Names, label_names: Names):
+        self.metrics = counts
+        super().__init__(name, output_names=output_names, label_names=label_names)
+
+    def _value(self) -> Any:
+        raise NotImplementedError
+
+    def update(self, labels: Any, preds: Any) -> None:
+        for label, pred in pairs(labels, preds):
+            self.metrics.update(label, pred)
+        self.num_inst = self.metrics.total
+        self.sum_metric = self._value() * self.num_inst
+
+    def reset(self) -> None:
+        super().reset()
+        self.metrics.reset()
+
+
+@register
+class F1(_Counted):
+    """The harmonic mean of precision and recall; it reads its inputs at once.
+
+    Args:
+      class_type: "binary", "multiclass" or "multilabel".
+      threshold: for the scores of binary and multilabel predictions.
+      average: "micro" over all decisions, "macro" over classes, None for a value per class.
+
+    >>> F1(average="macro").average
+    'macro'
+    """
+
+    def __init__(
+        self, name: str = "f1", output_names: Names = None, label_names: Names = None,
+        class_type: str = "binary", threshold: Any = 0.5, average: str | None = "micro",
+    ):  # fmt: skip
+        self.average = average
+        super().__init__(_Counts(class_type, threshold), name, output_names, label_names)
+
+    def _value(self) -> Any:
+        return self.metrics.fscore(self.average)
+
+
+@register
+class Fbeta(F1):
+    """`F1` with recall weighing `beta` times as much as precision.
+
+    >>> Fbeta(beta=2).metrics.beta
+    2
+    """
+
+    def __init__(
+        self, name: str = "fbeta", output_names: Names = None, label_names: Names = None,
+        class_type: str = "binary", beta: float = 1, threshold: Any = 0.5,
+        average: str | None = "micro",
+    ):  # fmt: skip
+        super().__init__(name, output_names, label_names, class_type, threshold, average)
+        self.metrics.beta = beta
+
+
+@register
+class MCC(_Counted):
+    """Matthews' correlation coefficient of binary predictions; it reads its inputs at once.
+
+    >>> MCC().name
+    'mcc'
+    """
+
+    def __init__(
+        self, name: str = "mcc", output_names: Names = None, label_names: Names = None
+    ):
+        super().__init__(_Counts(), name, output_names, label_names)
+
+    def _value(self) -> float:
+        return self.metrics.matthews()
+
+
+@register
+class PCC(EvalMetric):
+    """Matthews' coefficient for any number of classes, from their confusion matrix.
+
+    >>> PCC().name
+    'pcc'
+    """
+
+    def __init__(
+        self, name: str = "pcc", output_names: Names = None, label_names: Names = None
+    ):
+        super().__init__(name, output_names=output_names, label_names=label_names)
+
+    def reset(self) -> None:
+        self.num_inst: Any = 0
+        self.lcm = onp.zeros((2, 2))
+
+    @property
+    def k(self) -> int:
+        """The number of classes seen so far."""
+        return self.lcm.shape[0]
+
+    def update(self, labels: Any, preds: Any) -> None:
+        for label, pred in pairs(labels, preds):
+            if pred.shape != label.shape:
+                pred = pred.argmax(axis=1)
+            said = pred.asnumpy().astype("int32").reshape(-1)
+            true = label.asnumpy().astype("int32").reshape(-1)
+            check_label_shapes(true, said)
+            more = max(said.max(initial=0), true.max(initial=0)) + 1 - self.k
+            if more > 0:
+                self.lcm = onp.pad(self.lcm, (0, int(more)))
+            onp.add.at(self.lcm, (said, true), 1)
+        self.num_inst += 1
+
+    @property
+    def sum_metric(self) -> float:  # type: ignore[override]
+        """The coefficient times the number of updates, as `get` divides by it."""
+        n, by_said, by_true = self.lcm.sum(), self.lcm.sum(axis=1), self.lcm.sum(axis=0)
+        said = (by_said * (n - by_said)).sum()
+        true = (by_true * (n - by_true)).sum()
+        if said == 0 or true == 0:
+            return float("nan")
+        both = (self.lcm.diagonal() * n - by_said * by_true).sum()
+        return float(both / math.sqrt(said * true)) * self.num_inst
+
+
+@register
+@alias("ce")
+class CrossEntropy(EvalMetric):
+    """Minus the logarithm of the probability given to the label, on average.
+
+    Args:
+      eps: probabilities below it count as it.
+      ignore_label: samples of this label are left out.
+      axis: of the classes.
+      from_logits: predictions are logits, put through a softmax first.
+
+    >>> CrossEntropy(ignore_label=-1).ignore_label
+    -1
+    """
+
+    def __init__(
+        self, eps: float = 1e-12, ignore_label: int | None = None, axis: int = -1,
+        from_logits: bool = False, name: str = "cross-entropy", output_names: Names = None,
+        label_names: Names = None,
+    ):  # fmt: skip
+        super().__init__(
+            name, eps=eps, ignore_label=ignore_label, axis=axis, from_logits=from_logits,
+            output_names=output_names, label_names=label_names,
+        )  # fmt: skip
+        self.eps = eps
+        self.ignore_label = ignore_label
+        self.axis = axis
+        self.from_logits = from_logits
+
+    def update(self, labels: Any, preds: Any) -> None:
+        for label, pred in pairs(labels, preds):
+            classes = pred.shape[self.axis]
+            if label.size * classes != pred.size:
+                raise MXNetAssertionError(f"shape mismatch: {label.shape} vs. {pred.shape}")
+            if self.from_logits:
+                pred = npx.softmax(pred, axis=self.axis)
+            if self.axis in (-1, pred.ndim - 1):
+                pred = pred.reshape(-1, classes)
+                label = label.reshape(-1)
+            chosen = npx.pick(pred, label.astype("int32"), axis=self.axis)
+            count: Any = chosen.size
+            if self.ignore_label is not None:
+                ignored = (label == self.ignore_label).astype(chosen.dtype)
+                chosen = chosen * (1 - ignored) + ignored
+                count = count - ignored.sum().astype("float64")
+            self._add(-mnp.log(mnp.maximum(chosen, self.eps)).sum(), count)
+
+    def _mean(self) -> float:
+        if isinstance(self.num_inst, NDArray):
+            self.num_inst = self.num_inst.item()
+        return super()._mean()
+
+
+@register
+class Perplexity(CrossEntropy):
+    """The exponential of the cross entropy.
+
+    >>> Perplexity().name
+    'perplexity'
+    """
+
+    def __init__(
+        self, eps: float = 1e-12, ignore_label: int | None = None, axis: int = -1,
+        from_logits: bool = False, name: str = "perplexity", output_names: Names = None,
+        label_names: Names = None,
+    ):  # fmt: skip
+        super().__init__(eps, ignore_label, axis, from_logits, name, output_names, label_names)
+
+    def get(self) -> tuple[Any, Any]:
+        return self.name, math.exp(self._mean())

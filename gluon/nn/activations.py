@@ -1,0 +1,104 @@
+"""Activations as layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mxjax import errors, initializer, npx
+
+from ..block import HybridBlock
+from ..parameter import Parameter
+
+
+class Activation(HybridBlock):
+    """An element-wise function by name: relu, sigmoid, log_sigmoid, mish, tanh, softrelu or softsign."""
+
+    def __init__(self, activation: str):
+        super().__init__()
+        self._act_type = self._name = activation
+
+    def forward(self, x: Any) -> Any:
+        return npx.activation(x, act_type=self._act_type)
+
+    def __repr__(self) -> str:
+        return f"Activation({self._act_type})"
+
+
+class LeakyReLU(HybridBlock):
+    """``x`` where positive, ``alpha * x`` elsewhere."""
+
+    def __init__(self, alpha: float):
+        super().__init__()
+        if alpha < 0:
+            raise errors.MXNetAssertionError(f"Slope coefficient for LeakyReLU must be no less than 0, got {alpha}")
+        self._alpha = alpha
+
+    def forward(self, x: Any) -> Any:
+        return npx.leaky_relu(x, act_type="leaky", slope=self._alpha)
+
+    def __repr__(self) -> str:
+        return f"LeakyReLU({self._alpha})"
+
+
+class PReLU(HybridBlock):
+    """A leaky ReLU whose slope is learned, one for each of ``in_channels`` (or one for all). He et al. 2015."""
+
+    def __init__(self, alpha_initializer: Any = None, in_channels: int = 1):
+        super().__init__()
+        init = initializer.Constant(0.25) if alpha_initializer is None else alpha_initializer
+        self.alpha = Parameter("alpha", shape=(in_channels,), init=init)
+
+    def forward(self, x: Any) -> Any:
+        return npx.leaky_relu(x, gamma=self.alpha.data(x.device), act_type="prelu")
+
+
+class ELU(HybridBlock):
+    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere. Clevert et al. 2016."""
+
+    def __init__(self, alpha: float = 1.0):
+        super().__init__()
+        self._alpha = alpha
+
+    def forward(self, x: Any) -> Any:
+        return npx.leaky_relu(x, act_type="elu", slope=self._alpha)
+
+
+class SELU(HybridBlock):
+    """The self-normalizing ELU. Klambauer et al. 2017."""
+
+    def forward(self, x: Any) -> Any:
+        return npx.leaky_relu(x, act_type="selu")
+
+
+class GELU(HybridBlock):
+    """``x`` times the normal distribution function of ``x`` (``approximation='tanh'``: the usual
+    approximation of it). Hendrycks and Gimpel 2016."""
+
+    def __init__(self, approximation: str = "erf"):
+        super().__init__()
+        if approximation not in ("erf", "tanh"):
+            raise errors.MXNetValueError(
+                f"Unsupported approximation! Supported values are 'erf' and 'tanh', but got '{approximation}'"
+            )
+        self._act_type = "gelu" if approximation == "erf" else "gelu_tanh"
+
+    def forward(self, x: Any) -> Any:
+        return npx.leaky_relu(x, act_type=self._act_type)
+
+
+class Swish(HybridBlock):
+    """``x * sigmoid(beta * x)``. Ramachandran et al. 2017."""
+
+    def __init__(self, beta: float = 1.0):
+        super().__init__()
+        self._beta = beta
+
+    def forward(self, x: Any) -> Any:
+        return x * npx.sigmoid(self._beta * x)
+
+
+class SiLU(HybridBlock):
+    """``x * sigmoid(x)``. Elfwing et al. 2018."""
+
+    def forward(self, x: Any) -> Any:
+        return x * npx.sigmoid(x)

@@ -1,0 +1,265 @@
+"""Containers and the layers without a neighbourhood: Dense, Dropout, Embedding, Flatten, functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as onp
+
+from mxjax import errors, np, npx
+
+from ..block import Block, HybridBlock
+from ..parameter import Parameter
+from .activations import Activation
+
+
+class _Container:
+    """What Sequential and HybridSequential share: a chain of numbered children."""
+
+    _children: Any
+
+    def add(self, *blocks: Any) -> None:
+        """Append blocks to the chain."""
+        for block in blocks:
+            self.register_child(block)  # type: ignore[attr-defined]
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        for block in self._children.values():
+            x = block(x, *args)
+            args = ()
+            if isinstance(x, (tuple, list)):
+                args = tuple(x[1:])
+                x = x[0]
+        return (x, *args) if args else x
+
+    def __len__(self) -> int:
+        return len(self._children)
+
+    def __getitem__(self, key: int | slice) -> Any:
+        blocks = list(self._children.values())[key]
+        if not isinstance(blocks, list):
+            return blocks
+        net = type(self)()
+        net.add(*blocks)
+        return net
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._children.values())
+
+
+class Sequential(_Container, Block):
+    """Blocks one after the other.
+
+    >>> from mxjax.gluon import nn
+    >>> net = nn.Sequential()
+    >>> net.add(nn.Dense(10, activation="relu"), nn.Dense(2))
+    >>> len(net)
+    2
+    """
+
+
+class HybridSequential(_Container, HybridBlock):
+    """Hybrid blocks one after the other; the chain can be hybridized as a whole."""
+
+
+class Dense(HybridBlock):
+    """A fully connected layer: ``activation(x W^T + b)``.
+
+    Input (N, ...) gives (N, units); with ``flatten=False`` (..., in_units) gives (..., units). ``in_units`` is
+    found at the first call when it is 0.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: str | None = None,
+        use_bias: bool = True,
+        flatten: bool = True,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_units: int = 0,
+    ):
+        super().__init__()
+        self._units = units
+        self._in_units = in_units
+        self._flatten = flatten
+        self.weight = Parameter(
+            "weight", shape=(units, in_units), dtype=dtype, init=weight_initializer, allow_deferred_init=True
+        )
+        self.bias = (
+            Parameter("bias", shape=(units,), dtype=dtype, init=bias_initializer, allow_deferred_init=True)
+            if use_bias
+            else None
+        )
+        self.act = Activation(activation) if activation is not None else None
+
+    def infer_shape(self, x: Any, *args: Any) -> None:
+        n = x.size // x.shape[0] if self._flatten and x.shape[0] else x.shape[-1]
+        self.weight.shape = (self._units, n)
+
+    def forward(self, x: Any) -> Any:
+        d = x.device
+        bias = self.bias
+        out = npx.fully_connected(
+            x,
+            self.weight.data(d),
+            None if bias is None else bias.data(d),
+            num_hidden=self._units,
+            no_bias=bias is None,
+            flatten=self._flatten,
+        )
+        return out if self.act is None else self.act(out)
+
+    def __repr__(self) -> str:
+        units, n = self.weight.shape or (self._units, -1)
+        return f"Dense({n if n > 0 else -1} -> {units}, {self.act or 'linear'})"
+
+
+class Dropout(HybridBlock):
+    """Zeroes elements with probability ``rate`` in training and scales the others by 1 / (1 - rate).
+
+    Along ``axes`` one decision holds for all elements. Srivastava et al. 2014.
+    """
+
+    def __init__(self, rate: float, axes: tuple[int, ...] = ()):
+        super().__init__()
+        self._rate = rate
+        self._axes = axes
+
+    def forward(self, x: Any) -> Any:
+        if self._rate <= 0:
+            return np.copy(x)
+        return npx.dropout(x, p=self._rate, axes=self._axes)
+
+    def __repr__(self) -> str:
+        return f"Dropout(p = {self._rate}, axes={self._axes})"
+
+
+class Embedding(HybridBlock):
+    """Turns integers in [0, input_dim) into vectors of ``output_dim`` elements: shape (...) gives
+    (..., output_dim)."""
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        sparse_grad: bool = False,
+    ):
+        super().__init__()
+        if sparse_grad:
+            raise errors.MXNetNotImplementedError(
+                "Embedding(sparse_grad=True): gradients are dense here; leave it False"
+            )
+        self._input_dim = input_dim
+        self._output_dim = output_dim
+        self._dtype = onp.dtype(dtype).name
+        self.weight = Parameter(
+            "weight",
+            shape=(input_dim, output_dim),
+            dtype=dtype,
+            init=weight_initializer,
+            allow_deferred_init=True,
+        )
+
+    def forward(self, x: Any) -> Any:
+        return npx.embedding(
+            x, self.weight.data(x.device), input_dim=self._input_dim, output_dim=self._output_dim
+        )
+
+    def __repr__(self) -> str:
+        return f"Embedding({self._input_dim} -> {self._output_dim}, {self._dtype})"
+
+
+class Flatten(HybridBlock):
+    """(N, ...) becomes (N, product of the rest)."""
+
+    def forward(self, x: Any) -> Any:
+        return npx.batch_flatten(x)
+
+    def __repr__(self) -> str:
+        return "Flatten"
+
+
+class Identity(HybridBlock):
+    """Gives its input."""
+
+    def forward(self, x: Any) -> Any:
+        return x
+
+
+def _function(function: str | Callable[..., Any]) -> tuple[Callable[..., Any], str]:
+    if isinstance(function, str):
+        for module in (np, npx):
+            found = getattr(module, function, None)
+            if found is not None:
+                return found, function
+        raise errors.MXNetAssertionError(f"Function name {function} is not found in np/npx.")
+    if callable(function):
+        return function, getattr(function, "__name__", type(function).__name__)
+    raise errors.MXNetValueError(
+        f"Unrecognized function in lambda: {function} of type {type(function)}; a callable or the name of an "
+        "operator is expected"
+    )
+
+
+class Lambda(Block):
+    """A function (or the name of an operator) as a block."""
+
+    def __init__(self, function: str | Callable[..., Any]):
+        super().__init__()
+        self._func, self._func_name = _function(function)
+
+    def forward(self, *args: Any) -> Any:
+        return self._func(*args)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._func_name})"
+
+
+class HybridLambda(HybridBlock):
+    """A function (or the name of an operator) as a hybrid block."""
+
+    def __init__(self, function: str | Callable[..., Any]):
+        super().__init__()
+        self._func, self._func_name = _function(function)
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        return self._func(x, *args)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._func_name})"
+
+
+class _Concatenating:
+    """Runs all children on the same input and joins their outputs along an axis."""
+
+    _children: Any
+    axis: int
+
+    def add(self, *blocks: Any) -> None:
+        """Add branches."""
+        for block in blocks:
+            self.register_child(block)  # type: ignore[attr-defined]
+
+    def forward(self, x: Any) -> Any:
+        return np.concatenate([block(x) for block in self._children.values()], axis=self.axis)
+
+
+class Concatenate(_Concatenating, Sequential):
+    """Branches on the same input, their outputs joined along ``axis``."""
+
+    def __init__(self, axis: int = -1):
+        super().__init__()
+        self.axis = axis
+
+
+class HybridConcatenate(_Concatenating, HybridSequential):
+    """Hybrid branches on the same input, their outputs joined along ``axis``."""
+
+    def __init__(self, axis: int = -1):
+        super().__init__()
+        self.axis = axis

@@ -1,0 +1,369 @@
+"""Convolution and pooling layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mxjax import errors, np, npx
+
+from ..block import HybridBlock
+from ..parameter import Parameter
+from .activations import Activation
+
+Size = int | Sequence[int]
+
+
+def _tuple(value: Size, n: int, what: str) -> tuple[int, ...]:
+    made = (value,) * n if isinstance(value, int) else tuple(value)
+    if len(made) != n:
+        raise errors.MXNetAssertionError(f"{what} must be a number or a list of {n} ints, got {value}")
+    return made
+
+
+class _Conv(HybridBlock):
+    """What all convolutions share."""
+
+    _dims = 2
+    _transposed = False
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Size,
+        strides: Size,
+        padding: Size,
+        output_padding: Size,
+        dilation: Size,
+        groups: int,
+        layout: str,
+        in_channels: int,
+        activation: str | None,
+        use_bias: bool,
+        weight_initializer: Any,
+        bias_initializer: Any,
+        dtype: Any,
+    ):
+        super().__init__()
+        n = self._dims
+        self._channels = channels
+        self._in_channels = in_channels
+        self._groups = groups
+        self._layout = layout
+        self._kernel = _tuple(kernel_size, n, "kernel_size")
+        self._attrs: dict[str, Any] = {
+            "kernel": self._kernel,
+            "stride": _tuple(strides, n, "strides"),
+            "dilate": _tuple(dilation, n, "dilation"),
+            "pad": _tuple(padding, n, "padding"),
+            "num_filter": channels,
+            "num_group": groups,
+            "no_bias": not use_bias,
+            "layout": layout,
+        }
+        if self._transposed:
+            self._attrs["adj"] = _tuple(output_padding, n, "output_padding")
+        self.weight = Parameter(
+            "weight",
+            shape=self._weight_shape(in_channels),
+            dtype=dtype,
+            init=weight_initializer,
+            allow_deferred_init=True,
+        )
+        self.bias = (
+            Parameter("bias", shape=(channels,), dtype=dtype, init=bias_initializer, allow_deferred_init=True)
+            if use_bias
+            else None
+        )
+        self.act = Activation(activation) if activation is not None else None
+
+    def _weight_shape(self, in_channels: int) -> tuple[int, ...]:
+        if self._transposed:
+            first, second = in_channels, self._channels // self._groups
+        else:
+            first, second = self._channels, in_channels // self._groups if in_channels > 0 else -1
+        if self._layout.endswith("C"):
+            return (first, *self._kernel, second)
+        return (first, second, *self._kernel)
+
+    def infer_shape(self, x: Any, *args: Any) -> None:
+        self.weight.shape = self._weight_shape(x.shape[self._layout.index("C")])
+
+    def forward(self, x: Any) -> Any:
+        d = x.device
+        bias = self.bias
+        operator = npx.deconvolution if self._transposed else npx.convolution
+        out = operator(x, self.weight.data(d), None if bias is None else bias.data(d), **self._attrs)
+        return out if self.act is None else self.act(out)
+
+    def __repr__(self) -> str:
+        shape = self.weight.shape or ()
+        second = shape[-1] if self._layout.endswith("C") else shape[1]
+        # As in MXNet: the weight's own two lengths, which count one group.
+        arrow = f"{shape[0]} -> {second}" if self._transposed else f"{second} -> {shape[0]}"
+        parts = [arrow, f"kernel_size={self._kernel}", f"stride={self._attrs['stride']}"]
+        if any(self._attrs["pad"]):
+            parts.append(f"padding={self._attrs['pad']}")
+        if any(k != 1 for k in self._attrs["dilate"]):
+            parts.append(f"dilation={self._attrs['dilate']}")
+        if self._groups != 1:
+            parts.append(f"groups={self._groups}")
+        if self.bias is None:
+            parts.append("bias=False")
+        if self.act is not None:
+            parts.append(repr(self.act))
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+class _PlainConv(_Conv):
+    _default_layout = "NCHW"
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Size,
+        strides: Size = 1,
+        padding: Size = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        layout: str | None = None,
+        activation: str | None = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        dtype: Any = "float32",
+    ):
+        super().__init__(
+            channels, kernel_size, strides, padding, 0, dilation, groups, layout or self._default_layout,
+            in_channels, activation, use_bias, weight_initializer, bias_initializer, dtype,
+        )  # fmt: skip
+
+
+class _TransposedConv(_Conv):
+    _transposed = True
+    _default_layout = "NCHW"
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Size,
+        strides: Size = 1,
+        padding: Size = 0,
+        output_padding: Size = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        layout: str | None = None,
+        activation: str | None = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        dtype: Any = "float32",
+    ):
+        super().__init__(
+            channels, kernel_size, strides, padding, output_padding, dilation, groups,
+            layout or self._default_layout, in_channels, activation, use_bias, weight_initializer,
+            bias_initializer, dtype,
+        )  # fmt: skip
+
+
+class Conv1D(_PlainConv):
+    """1-d convolution: (N, C, W) gives (N, channels, W')."""
+
+    _dims, _default_layout = 1, "NCW"
+
+
+class Conv2D(_PlainConv):
+    """2-d convolution: (N, C, H, W) gives (N, channels, H', W'); ``layout="NHWC"`` as well."""
+
+    _dims, _default_layout = 2, "NCHW"
+
+
+class Conv3D(_PlainConv):
+    """3-d convolution: (N, C, D, H, W) gives (N, channels, D', H', W')."""
+
+    _dims, _default_layout = 3, "NCDHW"
+
+
+class Conv1DTranspose(_TransposedConv):
+    """The transpose of a 1-d convolution."""
+
+    _dims, _default_layout = 1, "NCW"
+
+
+class Conv2DTranspose(_TransposedConv):
+    """The transpose of a 2-d convolution."""
+
+    _dims, _default_layout = 2, "NCHW"
+
+
+class Conv3DTranspose(_TransposedConv):
+    """The transpose of a 3-d convolution."""
+
+    _dims, _default_layout = 3, "NCDHW"
+
+
+class _Pool(HybridBlock):
+    """What all pooling layers share."""
+
+    _dims = 2
+    _kind = "max"
+    _global = False
+    _layouts = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+
+    def _setup(
+        self,
+        pool_size: Size,
+        strides: Size | None,
+        padding: Size,
+        ceil_mode: bool,
+        layout: str | None,
+        count_include_pad: bool | None = None,
+    ) -> None:
+        n = self._dims
+        self._kwargs: dict[str, Any] = {
+            "kernel": _tuple(pool_size, n, "pool_size"),
+            "stride": _tuple(pool_size if strides is None else strides, n, "strides"),
+            "pad": _tuple(padding, n, "padding"),
+            "global_pool": self._global,
+            "pool_type": self._kind,
+            "layout": layout or self._layouts[n],
+            "pooling_convention": "full" if ceil_mode else "valid",
+        }
+        if count_include_pad is not None:
+            self._kwargs["count_include_pad"] = count_include_pad
+
+    def forward(self, x: Any) -> Any:
+        return npx.pooling(x, **self._kwargs)
+
+    def __repr__(self) -> str:
+        k = self._kwargs
+        ceil = k["pooling_convention"] == "full"
+        return (
+            f"{type(self).__name__}(size={k['kernel']}, stride={k['stride']}, padding={k['pad']}, "
+            f"ceil_mode={ceil}, global_pool={self._global}, pool_type={self._kind}, layout={k['layout']})"
+        )
+
+
+class _MaxPool(_Pool):
+    def __init__(
+        self,
+        pool_size: Size = 2,
+        strides: Size | None = None,
+        padding: Size = 0,
+        layout: str | None = None,
+        ceil_mode: bool = False,
+    ):
+        super().__init__()
+        self._setup(pool_size, strides, padding, ceil_mode, layout)
+
+
+class _AvgPool(_Pool):
+    _kind = "avg"
+
+    def __init__(
+        self,
+        pool_size: Size = 2,
+        strides: Size | None = None,
+        padding: Size = 0,
+        layout: str | None = None,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ):
+        super().__init__()
+        self._setup(pool_size, strides, padding, ceil_mode, layout, count_include_pad)
+
+
+class _GlobalPool(_Pool):
+    _global = True
+
+    def __init__(self, layout: str | None = None):
+        super().__init__()
+        self._setup(1, None, 0, True, layout)
+
+
+class MaxPool1D(_MaxPool):
+    """The maximum over windows of the last axis."""
+
+    _dims = 1
+
+
+class MaxPool2D(_MaxPool):
+    """The maximum over 2-d windows."""
+
+    _dims = 2
+
+
+class MaxPool3D(_MaxPool):
+    """The maximum over 3-d windows."""
+
+    _dims = 3
+
+
+class AvgPool1D(_AvgPool):
+    """The mean over windows of the last axis."""
+
+    _dims = 1
+
+
+class AvgPool2D(_AvgPool):
+    """The mean over 2-d windows."""
+
+    _dims = 2
+
+
+class AvgPool3D(_AvgPool):
+    """The mean over 3-d windows."""
+
+    _dims = 3
+
+
+class GlobalMaxPool1D(_GlobalPool):
+    """The maximum over the last axis."""
+
+    _dims = 1
+
+
+class GlobalMaxPool2D(_GlobalPool):
+    """The maximum over both spatial axes."""
+
+    _dims = 2
+
+
+class GlobalMaxPool3D(_GlobalPool):
+    """The maximum over all spatial axes."""
+
+    _dims = 3
+
+
+class GlobalAvgPool1D(_GlobalPool):
+    """The mean over the last axis."""
+
+    _dims, _kind = 1, "avg"
+
+
+class GlobalAvgPool2D(_GlobalPool):
+    """The mean over both spatial axes."""
+
+    _dims, _kind = 2, "avg"
+
+
+class GlobalAvgPool3D(_GlobalPool):
+    """The mean over all spatial axes."""
+
+    _dims, _kind = 3, "avg"
+
+
+class ReflectionPad2D(HybridBlock):
+    """Pads height and width by reflection at the border."""
+
+    def __init__(self, padding: Size = 0):
+        super().__init__()
+        p = padding if not isinstance(padding, int) else (0, 0, 0, 0, padding, padding, padding, padding)
+        if len(p) != 8:
+            raise errors.MXNetAssertionError(f"padding is a number or 8 numbers (two an axis), got {padding}")
+        self._padding = tuple((p[i], p[i + 1]) for i in range(0, 8, 2))
+
+    def forward(self, x: Any) -> Any:
+        return np.pad(x, self._padding, mode="reflect")

@@ -1,0 +1,241 @@
+"""Normalization layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mxjax import npx
+
+from ..block import HybridBlock
+from ..parameter import Parameter
+
+
+class _Affine(HybridBlock):
+    """A normalization with a scale ``gamma`` and a shift ``beta`` along one axis."""
+
+    def _affine(self, scale: bool, center: bool, gamma: Any, beta: Any, n: int) -> None:
+        self.gamma = Parameter(
+            "gamma",
+            grad_req="write" if scale else "null",
+            shape=(n,),
+            init=gamma,
+            allow_deferred_init=True,
+            differentiable=scale,
+        )
+        self.beta = Parameter(
+            "beta",
+            grad_req="write" if center else "null",
+            shape=(n,),
+            init=beta,
+            allow_deferred_init=True,
+            differentiable=center,
+        )
+
+    def _describe(self, **attrs: Any) -> str:
+        attrs["center"] = self.beta.grad_req != "null"
+        attrs["scale"] = self.gamma.grad_req != "null"
+        attrs["in_channels"] = (self.gamma.shape or (-1,))[0]
+        return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in attrs.items())})"
+
+
+class BatchNorm(_Affine):
+    """Normalizes each channel over the batch in training, and by moving statistics in prediction.
+
+    Ioffe and Szegedy 2015. ``axis`` is the channel axis; ``momentum`` is that of the moving statistics.
+    """
+
+    _relu = False
+    running_mean: Parameter
+    running_var: Parameter
+
+    def __init__(
+        self,
+        axis: int = 1,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        use_global_stats: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        running_mean_initializer: Any = "zeros",
+        running_variance_initializer: Any = "ones",
+        in_channels: int = 0,
+    ):
+        super().__init__()
+        self._axis = axis
+        self._attrs = {
+            "axis": axis,
+            "eps": epsilon,
+            "momentum": momentum,
+            "fix_gamma": not scale,
+            "use_global_stats": use_global_stats,
+        }
+        self._affine(scale, center, gamma_initializer, beta_initializer, in_channels)
+        for name, init in (
+            ("running_mean", running_mean_initializer),
+            ("running_var", running_variance_initializer),
+        ):
+            p = Parameter(
+                name,
+                grad_req="null",
+                shape=(in_channels,),
+                init=init,
+                allow_deferred_init=True,
+                differentiable=False,
+            )
+            setattr(self, name, p)
+
+    def infer_shape(self, x: Any, *args: Any) -> None:
+        for p in (self.gamma, self.beta, self.running_mean, self.running_var):
+            p.shape = (x.shape[self._axis],)
+
+    def cast(self, dtype: Any) -> None:
+        """Statistics and parameters stay in float32 where the data is narrower."""
+        super().cast("float32" if str(dtype) in ("float16", "bfloat16") else dtype)
+
+    def forward(self, x: Any) -> Any:
+        d = x.device
+        out = npx.batch_norm(
+            x,
+            self.gamma.data(d),
+            self.beta.data(d),
+            self.running_mean.data(d),
+            self.running_var.data(d),
+            **self._attrs,
+        )
+        return npx.relu(out) if self._relu else out
+
+    def __repr__(self) -> str:
+        shape = self.gamma.shape or (-1,)
+        text = ", ".join(f"{k}={v}" for k, v in {**self._attrs, "in_channels": shape[0]}.items())
+        return f"{type(self).__name__}({text})"
+
+
+class BatchNormReLU(BatchNorm):
+    """BatchNorm followed by ReLU; XLA fuses both."""
+
+    _relu = True
+
+
+class SyncBatchNorm(BatchNorm):
+    """BatchNorm over all devices' batches; on one device it is BatchNorm."""
+
+    def __init__(
+        self,
+        in_channels: int = 0,
+        num_devices: int | None = None,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        use_global_stats: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        running_mean_initializer: Any = "zeros",
+        running_variance_initializer: Any = "ones",
+        **kwargs: Any,
+    ):
+        if num_devices not in (None, 1):
+            from mxjax import errors
+
+            raise errors.MXNetNotImplementedError(
+                f"SyncBatchNorm over num_devices={num_devices}: statistics are taken per device here; use "
+                "BatchNorm, or num_devices=1"
+            )
+        super().__init__(
+            1, momentum, epsilon, center, scale, use_global_stats, beta_initializer, gamma_initializer,
+            running_mean_initializer, running_variance_initializer, in_channels,
+        )  # fmt: skip
+
+
+class LayerNorm(_Affine):
+    """Normalizes along one axis of each sample. Ba, Kiros and Hinton 2016."""
+
+    def __init__(
+        self,
+        axis: int = -1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        in_channels: int = 0,
+    ):
+        super().__init__()
+        self._axis, self._epsilon = axis, epsilon
+        self._affine(scale, center, gamma_initializer, beta_initializer, in_channels)
+
+    def infer_shape(self, x: Any, *args: Any) -> None:
+        self.gamma.shape = self.beta.shape = (x.shape[self._axis],)
+
+    def forward(self, x: Any) -> Any:
+        d = x.device
+        return npx.layer_norm(
+            x, self.gamma.data(d), self.beta.data(d), axis=self._axis, eps=self._epsilon
+        )
+
+    def __repr__(self) -> str:
+        return self._describe(eps=self._epsilon, axis=self._axis)
+
+
+class GroupNorm(_Affine):
+    """Normalizes groups of channels of each sample: (N, C, ...). Wu and He 2018."""
+
+    def __init__(
+        self,
+        num_groups: int = 1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        in_channels: int = 0,
+    ):
+        super().__init__()
+        self._num_groups, self._epsilon = num_groups, epsilon
+        self._affine(scale, center, gamma_initializer, beta_initializer, in_channels)
+
+    def infer_shape(self, x: Any, *args: Any) -> None:
+        self.gamma.shape = self.beta.shape = (x.shape[1],)
+
+    def forward(self, x: Any) -> Any:
+        d = x.device
+        return npx.group_norm(
+            x, self.gamma.data(d), self.beta.data(d), num_groups=self._num_groups, eps=self._epsilon
+        )
+
+    def __repr__(self) -> str:
+        return self._describe(eps=self._epsilon, num_groups=self._num_groups)
+
+
+class InstanceNorm(_Affine):
+    """Normalizes each channel of each sample by itself. Ulyanov et al. 2016."""
+
+    def __init__(
+        self,
+        axis: int = 1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        in_channels: int = 0,
+    ):
+        super().__init__()
+        self._axis, self._epsilon = axis, epsilon
+        self._affine(scale, center, gamma_initializer, beta_initializer, in_channels)
+
+    def infer_shape(self, x: Any, *args: Any) -> None:
+        self.gamma.shape = self.beta.shape = (x.shape[self._axis],)
+
+    def forward(self, x: Any) -> Any:
+        d = x.device
+        gamma, beta = self.gamma.data(d), self.beta.data(d)
+        if self._axis == 1:
+            return npx.instance_norm(x, gamma, beta, eps=self._epsilon)
+        moved = x.swapaxes(1, self._axis)
+        return npx.instance_norm(moved, gamma, beta, eps=self._epsilon).swapaxes(1, self._axis)
+
+    def __repr__(self) -> str:
+        return self._describe(eps=self._epsilon, axis=self._axis)

@@ -1,0 +1,406 @@
+"""Parameters: the trainable arrays of blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mxjax import errors, initializer
+from mxjax.array.classes import NDArray, ndarray
+from mxjax.array.creation import array
+from mxjax.autograd import pause
+from mxjax.device import Device, current_device
+from mxjax.errors import DeferredInitializationError
+
+__all__ = ["Constant", "DeferredInitializationError", "Parameter"]
+
+
+class Layout:
+    """``version`` grows whenever a parameter gets other arrays or a block other children: cached graphs
+    look only then whether they are still right."""
+
+    version = 0
+
+
+def _known(shape: Sequence[int] | None) -> bool:
+    return shape is not None and all(n > 0 for n in shape)
+
+
+def devices_of(device: Any) -> list[Device]:
+    """A device, a list of devices or nothing (the current one) as a list."""
+    if device is None:
+        return [current_device()]
+    return [device] if isinstance(device, Device) else list(device)
+
+
+class Parameter:
+    """An array that training changes, with a copy and a gradient on each of its devices.
+
+    Unknown lengths in ``shape`` are -1 or 0 and are found at the first forward pass
+    (``allow_deferred_init``). ``grad_req`` is ``write``, ``add`` or ``null``.
+    """
+
+    def __init__(
+        self,
+        name: str = "weight",
+        grad_req: str = "write",
+        shape: int | Sequence[int] | None = None,
+        dtype: Any = np.float32,
+        lr_mult: float = 1.0,
+        wd_mult: float = 1.0,
+        init: Any = None,
+        allow_deferred_init: bool = False,
+        differentiable: bool = True,
+        stype: str = "default",
+        grad_stype: str = "default",
+    ):
+        for which, value in (("stype", stype), ("grad_stype", grad_stype)):
+            if value != "default":
+                raise errors.MXNetNotImplementedError(
+                    f"{which}={value!r} of Parameter {name!r}: dense ('default') parameters are supported"
+                )
+        self._name = name
+        self._structure: str | None = None  # the name in the network it belongs to
+        self._shape = (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
+        self._dtype = np.dtype(dtype)
+        self.lr_mult = lr_mult
+        self.wd_mult = wd_mult
+        self.init = init
+        self.allow_deferred_init = allow_deferred_init
+        self._differentiable = differentiable
+        self._arrays: dict[Device, ndarray] | None = None
+        self._only: ndarray | None = None  # the array, if there is one device, and that device
+        self._only_at: Device | None = None
+        self._deferred: tuple[Any, list[Device], Any, Any] | None = None
+        self._grad_req = "write"
+        self.grad_req = grad_req
+
+    def __repr__(self) -> str:
+        return f"Parameter (shape={self.shape}, dtype={self.dtype})"
+
+    @property
+    def name(self) -> str:
+        """The parameter's own name, such as ``weight``."""
+        return self._name
+
+    @property
+    def grad_req(self) -> str:
+        """What ``backward`` does with the gradient: ``write``, ``add`` or ``null``."""
+        return self._grad_req
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        if req not in ("write", "add", "null"):
+            raise errors.MXNetAssertionError(
+                f"grad_req of Parameter {self.name!r} must be 'write', 'add' or 'null', got {req!r}"
+            )
+        if not self._differentiable:
+            req = "null"
+        if req != self._grad_req:
+            self._grad_req = req
+            self._attach()
+
+    @property
+    def dtype(self) -> Any:
+        """The element type; setting it casts."""
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: Any) -> None:
+        self.cast(dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The lengths of the axes; unknown ones are -1."""
+        if self._shape is None:
+            return None
+        return tuple(n if n > 0 else -1 for n in self._shape)
+
+    @shape.setter
+    def shape(self, new: Sequence[int]) -> None:
+        new = tuple(new)
+        if self._shape is None:
+            self._shape = new
+            return
+        fits = len(new) == len(self._shape) and all(
+            have in (n, 0, -1) for have, n in zip(self._shape, new, strict=True)
+        )
+        if not fits:
+            raise errors.MXNetAssertionError(
+                f"Expected shape {new} is incompatible with given shape {self.shape} for Parameter "
+                f"{self._label}"
+            )
+        self._shape = new
+
+    @property
+    def _label(self) -> str:
+        return repr(self._structure or self._name)
+
+    # ---- initialization ------------------------------------------------------------------------------
+
+    def initialize(
+        self,
+        init: Any = None,
+        device: Any = None,
+        default_init: Any = None,
+        force_reinit: bool = False,
+        ctx: Any = None,
+    ) -> None:
+        """Fill the parameter on one device or several; waits for its shape if that is unknown.
+
+        Raises ``ValueError`` for an unknown shape where deferring is not allowed.
+        """
+        if self._arrays is not None and not force_reinit:
+            import warnings
+
+            warnings.warn(
+                f"Parameter {self._label} is already initialized, ignoring. Set force_reinit=True to "
+                "re-initialize.",
+                stacklevel=2,
+            )
+            return
+        self._arrays = self._only = self._only_at = None
+        where = devices_of(device if device is not None else ctx)
+        default = default_init if default_init is not None else initializer.Uniform()
+        self._deferred = (init if init is not None else self.init, where, default, None)
+        if _known(self._shape):
+            self._finish_deferred_init()
+        elif not self.allow_deferred_init:
+            raise errors.MXNetValueError(
+                f"Cannot initialize Parameter {self._label} because it has invalid shape: {self.shape}. "
+                "Give the unknown lengths (in_units, in_channels, ...)"
+            )
+
+    def _finish_deferred_init(self) -> None:
+        if self._deferred is None:
+            return
+        init, where, default, data = self._deferred
+        if not _known(self._shape):
+            raise errors.MXNetAssertionError(
+                f"Cannot initialize Parameter {self._label} because it has invalid shape: {self.shape}"
+            )
+        self._deferred = None
+        with pause():
+            if data is None:
+                with where[0]:
+                    # Filled in place by the initializer, so that its rule by name applies.
+                    data = array(np.zeros(self._shape, self._dtype), dtype=self._dtype)
+                    desc = initializer.InitDesc(self._name, {"__init__": init if init is not None else ""})
+                    initializer.create(default)(desc, data)
+            self._spread(data, where)
+
+    def _spread(self, data: ndarray, where: Sequence[Device]) -> None:
+        self._arrays = {d: data.copyto(d) if i else data.to_device(d) for i, d in enumerate(where)}
+        Layout.version += 1
+        self._attach()
+
+    def _attach(self) -> None:
+        if self._arrays is not None and len(self._arrays) == 1:
+            (self._only,) = self._arrays.values()
+            self._only_at = self._only.device
+        else:
+            self._only = self._only_at = None
+        for a in (self._arrays or {}).values():
+            a.attach_grad(self._grad_req) if self._grad_req != "null" else a.drop_grad()
+
+    def _check_load(self, data: Any, cast_dtype: bool = False, dtype_source: str = "current") -> Any:
+        """A value from a file as a NumPy array; the shape must fit, the dtype too unless it may be cast."""
+        if dtype_source not in ("current", "saved"):
+            raise errors.MXNetValueError(f"dtype_source is 'current' or 'saved', got {dtype_source!r}")
+        host = data.asnumpy() if hasattr(data, "asnumpy") else np.asarray(data)
+        if self._shape is not None and not (
+            len(self._shape) == host.ndim
+            and all(n in (0, -1, m) for n, m in zip(self._shape, host.shape, strict=True))
+        ):
+            raise errors.MXNetAssertionError(
+                f"Failed loading Parameter {self._label} from saved params: shape incompatible expected "
+                f"{self.shape} vs saved {host.shape}"
+            )
+        if host.dtype != self._dtype:
+            if not cast_dtype:
+                raise errors.MXNetAssertionError(
+                    f"Failed loading Parameter {self._label} from saved params: dtype incompatible expected "
+                    f"{self._dtype} vs saved {host.dtype}. Set cast_dtype=True to cast the dtype of saved params"
+                )
+            if dtype_source == "current":
+                host = host.astype(self._dtype)
+        return host
+
+    def _load_init(self, host: Any, device: Any = None) -> None:
+        """Take a value that :meth:`_check_load` has let through."""
+        if host.dtype != self._dtype:
+            self.cast(host.dtype)
+        self._shape = host.shape
+        if self._arrays is not None and device is None:
+            where = list(self._arrays)
+        elif device is None and self._deferred is not None:
+            where = self._deferred[1]
+        else:
+            where = devices_of(device)
+        if self._arrays is not None and list(self._arrays) == where:
+            self.set_data(host)
+            return
+        self._deferred = None
+        with pause(), where[0]:
+            self._spread(array(host, dtype=self._dtype), where)
+
+    # ---- access --------------------------------------------------------------------------------------
+
+    def _missing(self) -> Exception:
+        if self._deferred is not None:
+            return DeferredInitializationError(
+                f"Parameter {self._label} has not been initialized yet because initialization was deferred. "
+                "Actual initialization happens during the first forward pass. Please pass one batch of data "
+                "through the network before accessing Parameters. You can also avoid deferred initialization "
+                "by specifying in_units, num_features, etc., for network layers."
+            )
+        return errors.MXNetError(
+            f"Parameter {self._label} has not been initialized. Call initialize() on the block, and create "
+            "the Trainer with Block.collect_params(), which includes the parameters of nested blocks"
+        )
+
+    def data(self, device: Device | None = None, ctx: Device | None = None) -> ndarray:
+        """The array on a device (the only one it has, or else the current device)."""
+        only = self._only
+        if only is not None and ctx is None and (device is None or device is self._only_at):
+            return only
+        arrays = self._arrays
+        if arrays is None:
+            raise self._missing()
+        where = device if device is not None else ctx
+        if where is None:
+            where = current_device()
+        found = arrays.get(where)
+        if found is None and not isinstance(where, Device):  # NumPy's arrays have a device, 'cpu'
+            raise errors.MXNetValueError(
+                f"Parameter {self._label} was asked for on {where!r}, which is no device of mxjax. Blocks take "
+                "mxjax arrays: convert NumPy's by mx.np.array(x), JAX's by mx.np.from_jax(x)"
+            )
+        if found is None:
+            raise errors.MXNetError(
+                f"Parameter {self._label} was not initialized on device {where}. It was only initialized on "
+                f"{list(arrays)}."
+            )
+        return found
+
+    def list_data(self) -> list[ndarray]:
+        """The arrays on all devices."""
+        if self._arrays is None:
+            raise self._missing()
+        return list(self._arrays.values())
+
+    def grad(self, device: Device | None = None, ctx: Device | None = None) -> ndarray:
+        """The gradient on a device."""
+        g = self.data(device, ctx).grad
+        if g is None:
+            raise errors.MXNetError(
+                f"Cannot get gradient array for Parameter {self._label} because grad_req='null'"
+            )
+        return g  # type: ignore[no-any-return]
+
+    def list_grad(self) -> list[ndarray]:
+        """The gradients on all devices."""
+        return [self.grad(d) for d in self.list_device()]
+
+    def list_device(self) -> list[Device]:
+        """The devices the parameter is (or will be) on."""
+        if self._arrays is None:
+            if self._deferred is not None:
+                return self._deferred[1]
+            raise self._missing()
+        return list(self._arrays)
+
+    list_ctx = list_device
+
+    def set_data(self, data: Any) -> None:
+        """Set the value on all devices."""
+        if self._arrays is None:
+            if self._deferred is None:
+                raise self._missing()
+            self.shape = tuple(np.shape(data))
+            init, where, default, _ = self._deferred
+            # A copy: the parameter's array is nobody else's.
+            value = array(data, dtype=self._dtype)
+            self._deferred = (init, where, default, value)
+            self._finish_deferred_init()
+            return
+        self.shape = tuple(np.shape(data))
+        with pause():
+            for d, a in self._arrays.items():
+                if isinstance(data, NDArray):
+                    value = data.copyto(d)
+                else:  # NumPy's arrays have a to_device of their own
+                    value = array(data, dtype=a.dtype, device=d)
+                a._assign(value._value())
+
+    def zero_grad(self) -> None:
+        """Set the gradients on all devices to zero."""
+        if self._grad_req != "null":
+            with pause():
+                for a in (self._arrays or {}).values():
+                    a.zero_grad()
+
+    def reset_device(self, device: Any) -> None:
+        """Move the parameter to other devices."""
+        where = devices_of(device)
+        if self._arrays is not None:
+            with pause():
+                self._spread(next(iter(self._arrays.values())).copy(), where)
+        elif self._deferred is not None:
+            init, _, default, data = self._deferred
+            self._deferred = (init, where, default, data)
+        else:
+            raise errors.MXNetValueError(
+                f"Cannot reset device for Parameter {self._label} because it has not been initialized."
+            )
+
+    reset_ctx = reset_device
+
+    def cast(self, dtype: Any) -> None:
+        """Convert the value and the gradient to another dtype."""
+        self._dtype = np.dtype(dtype)
+        if self._arrays is not None:
+            with pause():
+                for d, a in list(self._arrays.items()):
+                    self._arrays[d] = a.astype(self._dtype)
+            Layout.version += 1
+            self._attach()
+
+
+class Constant(Parameter):
+    """A parameter that is never trained.
+
+    >>> import mxjax as mx
+    >>> c = mx.gluon.Constant([[1, 2], [3, 4]])
+    >>> c.initialize(); c.data().shape
+    (2, 2)
+    """
+
+    def __init__(self, value: Any, name: str = "const"):
+        self.value = value if isinstance(value, ndarray) else array(value)
+        super().__init__(
+            name=name,
+            grad_req="null",
+            shape=self.value.shape,
+            dtype=self.value.dtype,
+            init=initializer.Constant(self.value),
+            differentiable=False,
+        )
+        self._grad_req = "null"
+
+    def __repr__(self) -> str:
+        return f"Constant (shape={self.shape}, dtype={self.dtype})"
+
+    @property
+    def grad_req(self) -> str:
+        """Always ``null``."""
+        return "null"
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        if req != "null":
+            import warnings
+
+            warnings.warn(f"Constant parameter {self._label} does not support grad_req other than 'null'", stacklevel=2)

@@ -1,0 +1,359 @@
+"""The trainer: an optimizer applied to a network's parameters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from mxjax import optimizer as opt
+from mxjax.core import flush_thread, local
+from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
+
+from .parameter import Parameter
+
+__all__ = ["StaleGradientError", "Trainer"]
+
+
+class StaleGradientError(MXNetError, UserWarning):
+    """A gradient was to be used that no backward pass has written since the last step."""
+
+
+class Trainer:
+    """Applies an optimizer to parameters, after their gradients are summed over all devices.
+
+    A step ends what was recorded: forward, backward and update run as one program where nothing
+    asked for a value in between.
+
+    Args:
+      params: what `net.collect_params()` gives, or a list of parameters.
+      optimizer: a registered name, an `mx.optimizer.Optimizer`, or any optax transformation.
+      optimizer_params: arguments for an optimizer given by name.
+      kvstore: a name for `mx.kvstore.create`, a kvstore, or None; used with several devices.
+      compression_params: handed to the kvstore.
+      update_on_kvstore: let the kvstore update the weights; by default each device updates its own.
+
+    Raises:
+      ValueError: `params` holds something else than parameters.
+
+    >>> import mxjax as mx
+    >>> net = mx.gluon.nn.Dense(1, in_units=2)
+    >>> net.initialize()
+    >>> trainer = Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    >>> with mx.autograd.record():
+    ...     loss = net(mx.np.ones((4, 2))).sum()
+    >>> loss.backward()
+    >>> trainer.step(batch_size=4)
+    """
+
+    def __init__(
+        self, params: Any, optimizer: Any, optimizer_params: dict[str, Any] | None = None,
+        kvstore: Any = "device", compression_params: dict[str, Any] | None = None,
+        update_on_kvstore: bool | None = None,
+    ):  # fmt: skip
+        self._params = _unique(params)
+        self._compression_params = compression_params
+        self._devices = self._check_devices()
+        self._optimizer = self._make_optimizer(optimizer, optimizer_params or {})
+        self._updaters = [opt.get_updater(self._optimizer) for _ in self._devices]
+        self._scale = self._optimizer.rescale_grad
+        if update_on_kvstore and self._optimizer.aggregate_num > 1:
+            raise MXNetValueError(
+                "Cannot set update_on_kvstore=True when optimizer.aggregate_num > 1."
+            )
+        self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
+        self._reset_kvstore()
+
+    # -- making ------------------------------------------------------------------------------------
+
+    def _check_devices(self) -> list[Any]:
+        devices: list[Any] = []
+        for param in self._params:
+            own = param.list_device()
+            if devices and own != devices:
+                raise MXNetAssertionError(
+                    "All Parameters must be initialized on the same set of devices, but Parameter "
+                    f"{param.name} is initialized on {own} while previous Parameters are "
+                    f"initialized on {devices}."
+                )
+            devices = own
+        return devices
+
+    def _make_optimizer(self, optimizer: Any, arguments: dict[str, Any]) -> opt.Optimizer:
+        by_index = dict(enumerate(self._params))
+        if isinstance(optimizer, str):
+            return opt.create(optimizer, param_dict=by_index, **arguments)
+        if isinstance(optimizer, opt.Optimizer):
+            if arguments:
+                raise MXNetAssertionError(
+                    "optimizer_params must be None if optimizer is an instance of Optimizer "
+                    "instead of str"
+                )
+            # Shared with the parameters: changing their lr_mult later takes effect.
+            optimizer.param_dict = by_index
+            return optimizer
+        if hasattr(optimizer, "init") and hasattr(optimizer, "update"):
+            return opt.Optax(optimizer, param_dict=by_index, **arguments)
+        raise MXNetTypeError(
+            "optimizer must be a name, an mx.optimizer.Optimizer or an optax transformation, got "
+            f"{optimizer!r}"
+        )
+
+    # -- the kvstore -------------------------------------------------------------------------------
+
+    def _reset_kvstore(self) -> None:
+        if getattr(self, "_kvstore", None) is not None and "dist" in self._kvstore.type:
+            raise MXNetError("Cannot reset distributed KVStore.")
+        self._kv_initialized = False
+        self._kvstore: Any = None
+        self._distributed = False
+        self._update_on_kvstore = False
+        self._takes_lists = False
+        self._params_to_init = list(self._params)
+
+    def _ready(self) -> None:
+        """Make the kvstore, and give it the parameters, once each."""
+        if not self._kv_initialized:
+            self._init_kvstore()
+        if self._params_to_init:
+            self._init_params()
+
+    def _init_kvstore(self) -> None:
+        wanted = self._kvstore_params["kvstore"]
+        on_kvstore = self._kvstore_params["update_on_kvstore"]
+        if isinstance(wanted, str):
+            wanted = self._make_kvstore(wanted)
+        self._kvstore = wanted
+        if self._kvstore is not None:
+            # Stores of users need to take one key at a time only.
+            self._takes_lists = type(wanted).__module__.split(".")[0] == __name__.split(".")[0]
+            self._distributed = "dist" in self._kvstore.type
+            if self._distributed and "async" in self._kvstore.type:
+                if on_kvstore is False:
+                    raise MXNetValueError(
+                        "Please set update_on_kvstore=True when training in async mode."
+                    )
+                on_kvstore = True
+            if on_kvstore and not self._kvstore.is_capable("optimizer"):
+                raise MXNetValueError(
+                    "Please set update_on_kvstore=False when training with "
+                    f"{type(self._kvstore).__name__}: it runs no optimizers"
+                )
+            if self._compression_params:
+                self._kvstore.set_gradient_compression(self._compression_params)
+            self._update_on_kvstore = bool(on_kvstore)
+            if on_kvstore:
+                self._kvstore.set_optimizer(self._optimizer)
+        self._kv_initialized = True
+
+    def _make_kvstore(self, name: str) -> Any:
+        """The store of this name; one device on its own needs none."""
+        if len(self._devices) < 2 and "dist" not in name:
+            return None
+        from mxjax import kvstore
+
+        return kvstore.create(name)
+
+    def _init_params(self) -> None:
+        waiting = []
+        if self._kvstore is not None:
+            for index, param in enumerate(self._params):
+                if not any(param is p for p in self._params_to_init):
+                    continue
+                if param._arrays is None:  # its shape is not known yet
+                    waiting.append(param)
+                else:
+                    arrays = param.list_data()
+                    self._kvstore.broadcast(index, arrays[0], arrays)
+        self._params_to_init = waiting
+
+    # -- learning rate -----------------------------------------------------------------------------
+
+    @property
+    def optimizer(self) -> opt.Optimizer:
+        """The optimizer."""
+        return self._optimizer
+
+    @property
+    def learning_rate(self) -> float:
+        """The current learning rate."""
+        return self._optimizer.learning_rate
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Set the learning rate; with a scheduler this is an error, change the scheduler.
+
+        Changing it compiles nothing anew.
+        """
+        self._optimizer.set_learning_rate(lr)
+
+    # -- steps -------------------------------------------------------------------------------------
+
+    def _rescale(self, batch_size: float) -> None:
+        scale = self._scale / batch_size
+        if (
+            self._update_on_kvstore
+            and self._distributed
+            and self._kv_initialized
+            and self._optimizer.rescale_grad != scale
+        ):
+            raise UserWarning(
+                "Possible change in the `batch_size` from previous `step` detected. Optimizer "
+                "gradient normalizing factor will not change w.r.t new batch_size when "
+                "update_on_kvstore=True and when distributed kvstore is used."
+            )
+        self._optimizer.rescale_grad = scale
+
+    def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
+        """Sum the gradients over devices, then update: after `backward`, outside `record`.
+
+        Args:
+          batch_size: gradients are divided by it; 1 where the loss is a mean already.
+          ignore_stale_grad: leave parameters alone whose gradient no backward pass has written
+            since the last step, instead of raising.
+
+        Raises:
+          UserWarning: such a parameter was found.
+        """
+        state = local.st
+        state.steady = True  # whatever runs here is compiled: it comes back with the next step
+        try:
+            self._rescale(batch_size)
+            self._ready()
+            self._allreduce_grads(ignore_stale_grad)
+            self._update(ignore_stale_grad)
+            flush_thread()
+        finally:
+            state.steady = False
+
+    def allreduce_grads(self) -> None:
+        """Sum the gradients over devices only, to look at or change them before `update`."""
+        self._ready()
+        self._refuse_on_kvstore("allreduce_grads")
+        self._allreduce_grads(True)
+
+    def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
+        """Update only: after `allreduce_grads`. Arguments as for `step`."""
+        self._ready()
+        self._refuse_on_kvstore("update")
+        self._rescale(batch_size)
+        self._update(ignore_stale_grad)
+        flush_thread()
+
+    def _refuse_on_kvstore(self, what: str) -> None:
+        if self._kvstore is not None and self._update_on_kvstore:
+            raise MXNetAssertionError(
+                f"{what}() when parameters are updated on kvstore is not supported. Try setting "
+                "`update_on_kvstore` to False when creating trainer."
+            )
+
+    def _trained(self) -> list[tuple[int, Parameter]]:
+        return [(i, p) for i, p in enumerate(self._params) if p.grad_req != "null"]
+
+    def _allreduce_grads(self, ignore_stale_grad: bool) -> None:
+        if self._kvstore is None:
+            return
+        trained = self._trained()
+        if self._update_on_kvstore:
+            if not ignore_stale_grad:  # before anything is changed
+                for _, param in trained:
+                    for array in param.list_data():
+                        if not array._fresh_grad:
+                            raise _stale(param, array)
+            for i, param in trained:
+                self._kvstore.pushpull(i, param.list_grad(), out=param.list_data(), priority=-i)
+                for array in param.list_data():
+                    array._fresh_grad = False
+            return
+        grads = [param.list_grad() for _, param in trained]
+        if grads and self._takes_lists:
+            # All at once: the store makes them one collective program.
+            self._kvstore.pushpull([i for i, _ in trained], grads, out=grads)
+            return
+        for (i, _), own in zip(trained, grads, strict=True):
+            self._kvstore.pushpull(i, own, priority=-i)
+
+    def _update(self, ignore_stale_grad: bool) -> None:
+        if self._kvstore is not None and self._update_on_kvstore:
+            return
+        scaler = getattr(self, "_amp_loss_scaler", None)
+        if scaler is not None and scaler.has_overflow(self._params):
+            return
+        updates: list[tuple[list[Any], list[Any], list[Any]]] = [
+            ([], [], []) for _ in self._updaters
+        ]
+        for i, param in enumerate(self._params):
+            if param.grad_req == "null":
+                continue
+            for (indices, grads, weights), array in zip(updates, param.list_data(), strict=True):
+                if not array._fresh_grad:
+                    if ignore_stale_grad:
+                        continue
+                    raise _stale(param, array)
+                indices.append(i)
+                grads.append(array.grad)
+                weights.append(array)
+        for updater, (indices, grads, weights) in zip(self._updaters, updates, strict=True):
+            if indices:
+                updater(indices, grads, weights)
+                for array in weights:
+                    array._fresh_grad = False
+
+    # -- states on disk ----------------------------------------------------------------------------
+
+    def save_states(self, fname: str | os.PathLike[str]) -> None:
+        """Write the optimizer and its states (momenta, counts) to a file.
+
+        The parameters' own multipliers are not part of it.
+        """
+        self._ready()
+        if self._update_on_kvstore:
+            if self._params_to_init:
+                raise MXNetAssertionError(
+                    "Cannot save trainer states when some parameters are not yet initialized in "
+                    "kvstore."
+                )
+            self._kvstore.save_optimizer_states(fname, dump_optimizer=True)
+            return
+        with open(fname, "wb") as out:
+            out.write(self._updaters[0].get_states(dump_optimizer=True))
+
+    def load_states(self, fname: str | os.PathLike[str]) -> None:
+        """Read what `save_states` wrote here or in MXNet; nothing in the file is executed."""
+        self._ready()
+        if self._update_on_kvstore:
+            self._kvstore.load_optimizer_states(fname)
+            self._optimizer = self._kvstore._updater.optimizer
+        else:
+            with open(fname, "rb") as file:
+                states = file.read()
+            for updater in self._updaters:
+                updater.set_states(states)
+                updater.optimizer = self._updaters[0].optimizer
+            self._optimizer = self._updaters[0].optimizer
+        self._optimizer.param_dict = dict(enumerate(self._params))
+
+
+def _unique(params: Any) -> list[Parameter]:
+    """The parameters in the order of their names, shared ones once."""
+    if isinstance(params, dict):
+        params = [params[name] for name in sorted(params)]
+    if not isinstance(params, Sequence):
+        raise MXNetValueError(
+            f"First argument must be a list or dict of Parameters, got {type(params)}."
+        )
+    for param in params:
+        if not isinstance(param, Parameter):
+            raise MXNetValueError(
+                f"First argument must be a list or dict of Parameters, got list of {type(param)}."
+            )
+    return list({id(param): param for param in params}.values())
+
+
+def _stale(param: Parameter, array: Any) -> StaleGradientError:
+    return StaleGradientError(
+        f"Gradient of Parameter `{param.name}` on device {array.device} has not been updated by "
+        "backward since last `step`. This could mean a bug in your model that made it only use a "
+        "subset of the Parameters (Blocks) for this iteration. If you are intentionally only using "
+        "a subset, call step with ignore_stale_grad=True to suppress this warning and skip "
+        "updating of Parameters with stale gradient"
+    )

@@ -1,0 +1,307 @@
+"""Small helpers of Gluon: splitting batches over devices, clipping, hooks, files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import urllib.error
+import urllib.request
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mxjax.errors import MXNetError, MXNetOSError, MXNetValueError
+
+__all__ = [
+    "split_data",
+    "split_and_load",
+    "clip_global_norm",
+    "check_sha1",
+    "download",
+    "replace_file",
+    "shape_is_known",
+    "HookHandle",
+]
+
+
+def split_data(
+    data: Any, num_slice: int, batch_axis: int = 0, even_split: bool = True
+) -> list[Any]:
+    """Split an array into `num_slice` parts along `batch_axis`; the first ones may be larger.
+
+    Raises:
+      MXNetValueError: `even_split` and the axis is no multiple of `num_slice`.
+
+    >>> import mxjax as mx
+    >>> [part.shape for part in split_data(mx.np.ones((5, 2)), 2, even_split=False)]
+    [(3, 2), (2, 2)]
+    """
+    size = data.shape[batch_axis]
+    each, extra = divmod(size, num_slice)
+    if even_split and extra:
+        raise MXNetValueError(
+            f"data of shape {tuple(data.shape)} cannot be split evenly into {num_slice} along "
+            f"axis {batch_axis}: use a batch size that is a multiple of {num_slice}, or "
+            "even_split=False for parts that differ by one"
+        )
+    if num_slice == 1:
+        return [data]
+    parts = []
+    begin = 0
+    index = [slice(None)] * len(data.shape)
+    for position in range(num_slice):
+        end = begin + each + (position < extra)
+        index[batch_axis] = slice(begin, end)
+        parts.append(data[tuple(index)])
+        begin = end
+    return parts
+
+
+def split_and_load(
+    data: Any, ctx_list: Sequence[Any], batch_axis: int = 0, even_split: bool = True
+) -> list[Any]:
+    """Split a batch along `batch_axis` and put each part on its device.
+
+    Args:
+      data: an mxjax array, or anything one can be made of.
+      ctx_list: the devices.
+      batch_axis, even_split: as in `split_data`.
+
+    >>> import mxjax as mx
+    >>> parts = split_and_load(np.ones((4, 2)), [mx.cpu(0), mx.cpu(0)])
+    >>> [part.shape for part in parts]
+    [(2, 2), (2, 2)]
+    """
+    from mxjax import autograd
+    from mxjax import np as mxnp
+
+    if not hasattr(data, "asnumpy"):
+        data = mxnp.array(data, device=ctx_list[0])
+    if len(ctx_list) > 1 and type(data) is mxnp.ndarray and not autograd.is_recording():
+        if data.device.device_type.startswith("cpu"):
+            # From the host each part goes to its device at once, without a program that cuts.
+            host = split_data(np.asarray(data.jax), len(ctx_list), batch_axis, even_split)
+            return [
+                mxnp.array(part, dtype=data.dtype, device=device)
+                for part, device in zip(host, ctx_list, strict=True)
+            ]
+    parts = split_data(data, len(ctx_list), batch_axis, even_split)
+    return [part.to_device(device) for part, device in zip(parts, ctx_list, strict=True)]
+
+
+def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: bool = True) -> Any:
+    """Scale arrays in place so that the norm of all of them together is at most `max_norm`.
+
+    Args:
+      arrays: usually gradients; they may lie on different devices.
+      max_norm: the largest norm allowed.
+      check_isfinite: look at the norm, which waits for it, and warn if it is NaN or infinite.
+
+    Returns:
+      The norm before scaling: a float, or without `check_isfinite` an array of shape (1,).
+
+    >>> import mxjax as mx
+    >>> grad = mx.np.array([3.0, 4.0])
+    >>> round(clip_global_norm([grad], 1.0), 3)
+    5.0
+    """
+    from mxjax import np as mxnp
+
+    if not arrays:
+        raise MXNetValueError("clip_global_norm needs at least one array")
+    device = arrays[0].device
+    squares = [mxnp.sum(mxnp.square(array.astype("float32"))).to_device(device) for array in arrays]
+    total = mxnp.sqrt(mxnp.sum(mxnp.stack(squares))).reshape(1)
+    scale = mxnp.minimum(max_norm / (total + 1e-8), 1.0)
+    for array in arrays:
+        array *= scale.to_device(array.device).astype(array.dtype)
+    if not check_isfinite:
+        return total
+    norm = total.item()
+    if not np.isfinite(norm):
+        warnings.warn(
+            f"the global norm is {norm}: the arrays hold NaN or infinite values, and clipping "
+            "them means nothing",
+            UserWarning,
+            stacklevel=2,
+        )
+    return norm
+
+
+def check_sha1(filename: str, sha1_hash: str) -> bool:
+    """Whether a file has this SHA-1 hash, given in hexadecimal."""
+    with open(filename, "rb") as file:
+        return hashlib.file_digest(file, "sha1").hexdigest() == sha1_hash.lower()
+
+
+def replace_file(src: str, dst: str) -> None:
+    """Move a file over another in one step.
+
+    Raises:
+      MXNetOSError: it cannot be moved; `src` is removed then.
+    """
+    try:
+        os.replace(src, dst)
+    except OSError as error:
+        try:
+            os.remove(src)
+        except OSError:
+            pass
+        raise MXNetOSError(f"cannot move {src} to {dst}: {error}") from error
+
+
+def download(
+    url: str,
+    path: str | None = None,
+    overwrite: bool = False,
+    sha1_hash: str | None = None,
+    retries: int = 5,
+    verify_ssl: bool = True,
+) -> str:
+    """Fetch a URL (http, https, file) into a file, unless the file is there already.
+
+    Args:
+      url: what to fetch.
+      path: the file or an existing folder; the current folder if None.
+      overwrite: fetch even if the file is there.
+      sha1_hash: the file's hash; a file that has another one is fetched again.
+      retries: how often a failing transfer is tried once more.
+      verify_ssl: False does not check the server's certificate.
+
+    Returns:
+      The file's path.
+
+    Raises:
+      MXNetOSError: it could not be fetched; the message says what to do without a network.
+      MXNetError: what came has another hash.
+    """
+    name = url.split("/")[-1]
+    target = os.path.expanduser(path) if path is not None else name
+    if not target or (os.path.isdir(target) and not name):
+        raise MXNetValueError(f"no file name can be taken from {url!r}: give path=")
+    if os.path.isdir(target):
+        target = os.path.join(target, name)
+    if retries < 0:
+        raise MXNetValueError(f"retries must be at least 0, got {retries}")
+    if not overwrite and os.path.exists(target):
+        if sha1_hash is None or check_sha1(target, sha1_hash):
+            return target
+    folder = os.path.dirname(os.path.abspath(target))
+    os.makedirs(folder, exist_ok=True)
+    for attempt in range(retries + 1):
+        try:
+            fetched = _fetch(url, folder, verify_ssl)
+            break
+        except (OSError, ValueError) as error:
+            # An address that does not exist, or a refusal, will be the same in a moment.
+            final = isinstance(error, ValueError | urllib.error.HTTPError) or (
+                isinstance(error, urllib.error.URLError) and not _may_recover(error.reason)
+            )
+            if final or attempt == retries:
+                reason = getattr(error, "reason", None) or error
+                raise MXNetOSError(
+                    f"cannot download {url}: {reason}. Without a network, fetch the file on "
+                    f"another machine and put it at {target}"
+                ) from error
+    if sha1_hash is not None and not check_sha1(fetched, sha1_hash):
+        os.remove(fetched)
+        raise MXNetError(
+            f"{url} is not the expected file: its SHA-1 is not {sha1_hash}. The repository may "
+            "have changed, or something between here and there answers in its place"
+        )
+    replace_file(fetched, target)
+    return target
+
+
+def _may_recover(reason: object) -> bool:
+    return isinstance(reason, TimeoutError | ConnectionError)
+
+
+def _fetch(url: str, folder: str, verify_ssl: bool) -> str:
+    context = None
+    if not verify_ssl:
+        import ssl
+
+        warnings.warn(f"the certificate of {url} is not checked", stacklevel=3)
+        context = ssl._create_unverified_context()
+    descriptor, part = tempfile.mkstemp(prefix="download-", dir=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            with urllib.request.urlopen(url, timeout=20, context=context) as answer:
+                shutil.copyfileobj(answer, file, 1 << 20)
+    except BaseException:
+        os.remove(part)
+        raise
+    return part
+
+
+def _get_repo_file_url(namespace: str, filename: str) -> str:
+    """The URL of a file in the repository of datasets and models (the setting `data.repo`)."""
+    from mxjax import settings
+
+    return f"{str(settings.get('data.repo')).rstrip('/')}/{namespace}/{filename}"
+
+
+class HookHandle:
+    """A registered hook; `detach()`, or leaving a `with` block, removes it.
+
+    >>> hooks = OrderedDict()
+    >>> handle = HookHandle()
+    >>> handle.attach(hooks, print)
+    >>> len(hooks)
+    1
+    >>> handle.detach()
+    >>> len(hooks)
+    0
+    """
+
+    def __init__(self) -> None:
+        self._hooks_dict_ref: weakref.ref[OrderedDict[int, Any]] | None = None
+        self._id: int | None = None
+
+    def attach(self, hooks_dict: OrderedDict[int, Any], hook: Callable[..., Any]) -> None:
+        if self._hooks_dict_ref is not None:
+            raise MXNetValueError("a HookHandle holds one hook: make another handle")
+        self._id = id(hook)
+        hooks_dict[self._id] = hook
+        self._hooks_dict_ref = weakref.ref(hooks_dict)
+
+    def detach(self) -> None:
+        hooks_dict = self._hooks_dict_ref() if self._hooks_dict_ref is not None else None
+        if hooks_dict is not None:
+            hooks_dict.pop(self._id, None)  # type: ignore[arg-type]
+
+    def __getstate__(self) -> tuple[Any, int | None]:
+        return (self._hooks_dict_ref() if self._hooks_dict_ref is not None else None, self._id)
+
+    def __setstate__(self, state: tuple[Any, int | None]) -> None:
+        hooks_dict, self._id = state
+        self._hooks_dict_ref = weakref.ref(OrderedDict() if hooks_dict is None else hooks_dict)
+
+    def __enter__(self) -> HookHandle:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.detach()
+
+
+def shape_is_known(shape: Sequence[int] | None) -> bool:
+    """Whether no dimension of a shape is left open, which is written -1.
+
+    >>> shape_is_known((2, 3)), shape_is_known((-1, 3)), shape_is_known(None)
+    (True, False, False)
+    """
+    if shape is None:
+        return False
+    for size in shape:
+        if size < -1:
+            raise MXNetValueError(f"a dimension is at least 0, or -1 if unknown; got {shape}")
+        if size == -1:
+            return False
+    return True

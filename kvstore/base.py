@@ -1,0 +1,137 @@
+"""What every store offers, and the register of stores."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any, ClassVar
+
+from mxjax import errors
+
+# What MXNet has and this package does not yet, and what each needs.
+LATER = {
+    "dist_sync": "several processes",
+    "dist_device_sync": "several processes",
+    "dist_async": "several processes",
+    "dist_sync_device": "several processes",
+    "dist": "several processes",
+    "p3": "several processes",
+    "horovod": "Horovod",
+    "byteps": "BytePS",
+}
+
+
+class KVStoreBase:
+    """The interface of parameter stores; subclass it and `register` the class to add one.
+
+    >>> import mxjax as mx
+    >>> @mx.kvstore.KVStoreBase.register
+    ... class Mine(mx.kvstore.KVStoreBase):
+    ...     pass
+    >>> type(mx.kvstore.create("mine")).__name__
+    'Mine'
+    """
+
+    OPTIMIZER = "optimizer"
+    kv_registry: ClassVar[dict[str, type]] = {}
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        """Initialize a key with a value and store it in `out`."""
+        raise self._missing("broadcast")
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """Sum values over devices (and workers) into `out`, or into the values themselves."""
+        raise self._missing("pushpull")
+
+    def set_optimizer(self, optimizer: Any) -> None:
+        """Let the store update the weights."""
+        raise self._missing("set_optimizer")
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """Whether the store can do something: ``'optimizer'``, run an optimizer."""
+        return False
+
+    def save_optimizer_states(
+        self, fname: str | os.PathLike[str], dump_optimizer: bool = False
+    ) -> None:
+        """Write the optimizer's states to a file."""
+        raise self._missing("save_optimizer_states")
+
+    def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
+        """Read the optimizer's states from a file."""
+        raise self._missing("load_optimizer_states")
+
+    @property
+    def type(self) -> str:
+        """The name of this kind of store."""
+        return type(self).__name__.lower()
+
+    @property
+    def rank(self) -> int:
+        """The number of this worker."""
+        return 0
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers there are."""
+        return 1
+
+    def _missing(self, what: str) -> errors.MXNetError:
+        return errors.MXNetNotImplementedError(
+            f"the kvstore {type(self).__name__} does not define {what}()"
+        )
+
+    @staticmethod
+    def register(klass: Any) -> Any:
+        """Make a class known to `create` under its name in lower case; gives the class."""
+        name = klass.__name__.lower()
+        if name in KVStoreBase.kv_registry:
+            old = KVStoreBase.kv_registry[name]
+            warnings.warn(
+                f"New kvstore {klass.__module__}.{klass.__name__} is overriding existing kvstore "
+                f"{old.__module__}.{old.__name__}",
+                stacklevel=2,
+            )
+        KVStoreBase.kv_registry[name] = klass
+        return klass
+
+
+def create(name: str = "local") -> Any:
+    """A new store.
+
+    Args:
+      name: ``'local'``, ``'device'`` or ``'nccl'``, which are one here: sums over the devices of this
+        process, in the devices' own memory; or the name of a registered class.
+
+    Raises:
+      TypeError: the name is not a string.
+      ValueError: there is no such store.
+      NotImplementedError: MXNet has it, and it does not exist here yet.
+
+    >>> import mxjax as mx
+    >>> kv = mx.kvstore.create("device")
+    >>> kv.init(3, mx.np.ones(2))
+    >>> kv.push(3, [mx.np.ones(2), mx.np.ones(2)])
+    >>> out = mx.np.zeros(2)
+    >>> kv.pull(3, out=out); out.tolist()
+    [2.0, 2.0]
+    """
+    from .store import TYPES, KVStore
+
+    if not isinstance(name, str):
+        raise errors.MXNetTypeError(f"name must be a string, got {name!r}; for example 'device'")
+    wanted = name.lower()
+    if wanted in TYPES:
+        return KVStore(name)
+    if wanted in KVStoreBase.kv_registry:
+        return KVStoreBase.kv_registry[wanted]()
+    known = [*TYPES, *KVStoreBase.kv_registry]
+    if wanted in LATER:
+        raise errors.MXNetNotImplementedError(
+            f"the kvstore {name!r} needs {LATER[wanted]}, which mxjax does not support yet. "
+            f"Available: {', '.join(known)}"
+        )
+    raise errors.MXNetValueError(
+        f"unknown kvstore {name!r}{errors.did_you_mean(name, known)}; available: {', '.join(known)}"
+    )

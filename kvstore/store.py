@@ -1,0 +1,267 @@
+"""The store of one process: keys, their values, and how they are summed and updated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from mxjax import errors
+from mxjax.array.ndarray import NDArray
+from mxjax.core import Value
+
+from ._collective import Devices, moved
+from .base import KVStoreBase
+
+# MXNet's names; where its stores summed (on the CPU, on the devices) made the difference.
+TYPES = (
+    "local",
+    "device",
+    "nccl",
+    "local_update_cpu",
+    "local_allreduce_cpu",
+    "local_allreduce_device",
+)
+
+_collective = Devices()
+
+
+class _Entry:
+    """A key's array, and the same value on the devices where it is already."""
+
+    __slots__ = ("array", "copies")
+
+    def __init__(self, array: NDArray):
+        self.array = array
+        self.copies: dict[Any, Value] = {}
+
+    def on(self, device: Any) -> Value:
+        """The value on a device."""
+        value = self.array._value()
+        home = self.copies.get(value.aval.device)
+        if home is not value:  # it was written to since
+            self.copies = {value.aval.device: value}
+        found = self.copies.get(device)
+        if found is None:
+            found = self.copies[device] = moved(value, device)
+        return found
+
+    def put(self, sums: dict[Any, Value]) -> None:
+        """Replace the value by one that is known on several devices."""
+        home = self.array._value().aval.device
+        value = sums[home] if home in sums else moved(next(iter(sums.values())), home)
+        self.array._assign(value)
+        self.copies = {**sums, home: self.array._value()}
+
+
+class KVStore(KVStoreBase):
+    """Values by key, summed over the devices of this process; made by `create`.
+
+    Keys are all integers or all strings. Wherever a key is taken, so is a list of keys, with a list of
+    what belongs to each. The sums of one call are one program, however many keys it has.
+    """
+
+    def __init__(self, name: str = "local"):
+        self._name = name
+        self._entries: dict[Any, _Entry] = {}
+        self._key_type: type | None = None
+        self._updater: Any = None
+
+    # ---- what it is ----------------------------------------------------------------------------------
+
+    @property
+    def type(self) -> str:
+        return self._name
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """Whether the store can do something: it can run an ``'optimizer'``.
+
+        Raises:
+          ValueError: for anything else.
+        """
+        if capability.lower() == KVStoreBase.OPTIMIZER:
+            return True
+        raise errors.MXNetValueError(
+            f"Unknown capability: {capability}; kvstores are asked for 'optimizer'"
+        )
+
+    # ---- values --------------------------------------------------------------------------------------
+
+    def init(self, key: Any, value: Any) -> None:
+        """Give keys their first values, which are copied; each key once."""
+        pairs = list(_pairs(key, value, "value"))
+        for k, _ in pairs:
+            self._check_type(k)
+            if k in self._entries:
+                raise errors.MXNetError(
+                    f"duplicate init of key {k}. Please double check if you called kv.init or "
+                    "kv.broadcast with this key twice"
+                )
+        for k, values in pairs:
+            self._entries[k] = _Entry(values[0].copy())
+
+    def push(self, key: Any, value: Any, priority: int = 0) -> None:
+        """Sum a key's values (one array, or one per device); the sum replaces the stored value, or
+        goes to the updater if there is one.
+
+        Args:
+          priority: accepted; all keys of a call are summed together.
+        """
+        self._push(list(_pairs(key, value, "value")))
+
+    def pull(
+        self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True
+    ) -> None:
+        """Write the stored value of each key to one array or to several."""
+        if out is None:
+            raise errors.MXNetAssertionError("pull needs out=: the array (or arrays) to write to")
+        pairs = list(_pairs(key, out, "out"))
+        for k, outs in pairs:
+            self._check(k, outs)
+        for k, outs in pairs:
+            entry = self._entries[k]
+            for o in outs:
+                o._assign(entry.on(o._value().aval.device))
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """`push`, then `pull` to `out`, which defaults to the pushed arrays themselves."""
+        pairs = list(_pairs(key, value, "value"))
+        targets = pairs if out is None else list(_pairs(key, out, "out"))
+        for k, outs in targets:
+            self._check(k, outs)
+        self._push(pairs)
+        for k, outs in targets:
+            entry = self._entries[k]
+            for o in outs:
+                o._assign(entry.on(o._value().aval.device))
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        """`init`, then `pull`."""
+        self.init(key, value)
+        self.pull(key, out=out, priority=priority)
+
+    def row_sparse_pull(
+        self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
+    ) -> None:
+        """Not available: there are no row-sparse arrays."""
+        raise errors.MXNetNotImplementedError(
+            "row_sparse_pull needs arrays of storage type 'row_sparse', which mxjax does not have: use "
+            "pull(), and take() for the rows"
+        )
+
+    def _push(self, pairs: list[tuple[Any, list[NDArray]]]) -> None:
+        merged: dict[Any, list[NDArray]] = {}  # a key given twice in one call counts as one
+        for k, values in pairs:
+            self._check(k, values)
+            merged.setdefault(k, []).extend(values)
+        groups = [[a._value() for a in values] for values in merged.values()]
+        sums = _collective.all_reduce(groups)
+        for k, group, total in zip(merged, groups, sums, strict=True):
+            by_device = {v.aval.device: s for v, s in zip(group, total, strict=True)}
+            entry = self._entries[k]
+            if self._updater is None:
+                entry.put(by_device)
+            else:
+                stored = entry.array
+                home = stored._value().aval.device
+                mine = by_device.get(home) or moved(total[0], home)
+                self._updater(k, type(stored)._wrap(mine), stored)
+
+    # ---- updating ------------------------------------------------------------------------------------
+
+    def set_updater(self, updater: Callable[[Any, Any, Any], None]) -> None:
+        """Call ``updater(key, summed, stored)`` at each push; it changes the stored array in place."""
+        self._updater = updater
+
+    _set_updater = set_updater
+
+    def set_optimizer(self, optimizer: Any) -> None:
+        """Let an optimizer update the stored values at each push."""
+        from mxjax import optimizer as opt
+
+        self.set_updater(opt.get_updater(optimizer))
+
+    def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
+        """Not available yet; in MXNet, ``'local'`` refuses it too."""
+        if "device" not in self._name:
+            raise errors.MXNetError(
+                "Gradient compression is not supported for this type of kvstore"
+            )
+        raise errors.MXNetNotImplementedError(
+            f"gradient compression {compression_params.get('type')!r} is not available yet: leave "
+            "compression_params out. Sums over the devices of one process do not cross a network"
+        )
+
+    def save_optimizer_states(
+        self, fname: str | os.PathLike[str], dump_optimizer: bool = False
+    ) -> None:
+        """Write the optimizer's states to a file, with the optimizer itself if wanted."""
+        with open(fname, "wb") as file:
+            file.write(self._states_of("save")(dump_optimizer))
+
+    def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
+        """Read what `save_optimizer_states` wrote; nothing in the file is executed."""
+        self._states_of("load")
+        with open(fname, "rb") as file:
+            self._updater.set_states(file.read())
+
+    def _states_of(self, what: str) -> Any:
+        if not hasattr(self._updater, "get_states"):
+            raise errors.MXNetAssertionError(
+                f"Cannot {what} states: the kvstore runs no optimizer. Call set_optimizer() first"
+            )
+        return self._updater.get_states
+
+    def barrier(self) -> None:
+        """Wait for all workers: there is one."""
+
+    _barrier = barrier
+
+    # ---- checks --------------------------------------------------------------------------------------
+
+    def _check_type(self, key: Any) -> None:
+        kind = str if isinstance(key, str) else int
+        if self._key_type is None:
+            self._key_type = kind
+        elif kind is not self._key_type:
+            raise errors.MXNetError(
+                f"Mixed key types are not allowed: key {key!r} in a kvstore whose keys are of type "
+                f"{self._key_type.__name__}"
+            )
+
+    def _check(self, key: Any, arrays: Sequence[NDArray]) -> None:
+        entry = self._entries.get(key)
+        if entry is None:
+            raise errors.MXNetError(
+                f"key {key} has not been inited: call init({key!r}, value) first"
+            )
+        for a in arrays:
+            if a.shape != entry.array.shape:
+                raise errors.MXNetValueError(
+                    f"key {key} holds an array of shape {entry.array.shape}, got one of shape {a.shape}"
+                )
+
+
+def _pairs(key: Any, value: Any, name: str) -> Iterator[tuple[Any, list[NDArray]]]:
+    """Each key with its list of arrays."""
+    if isinstance(key, (list, tuple)):
+        if not isinstance(value, (list, tuple)) or len(value) != len(key):
+            raise errors.MXNetAssertionError(
+                f"{len(key)} keys need as many entries in {name}, got "
+                f"{len(value) if isinstance(value, (list, tuple)) else type(value).__name__}"
+            )
+        for k, v in zip(key, value, strict=True):
+            yield from _pairs(k, v, name)
+        return
+    if not isinstance(key, (int, str)):
+        raise errors.MXNetTypeError(f"keys are integers or strings, got {key!r}")
+    arrays = list(value) if isinstance(value, (list, tuple)) else [value]
+    for a in arrays:
+        if not isinstance(a, NDArray):
+            raise errors.MXNetTypeError(
+                f"{name} of key {key!r} holds {type(a).__name__}, not an array"
+            )
+    if not arrays:
+        raise errors.MXNetValueError(f"{name} of key {key!r} is an empty list")
+    yield key, arrays

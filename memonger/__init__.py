@@ -1,0 +1,53 @@
+"""Rematerialisation: trade computation for memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mxjax import errors
+from mxjax.core import compiler
+
+from ._measure import Cost, Measured, measure
+from ._mirror import Mirror
+
+__all__ = ["Cost", "Measured", "Mirror", "measure", "policies", "policy"]
+
+_POLICIES = {"mirror": Mirror()}
+
+
+def policies() -> list[str]:
+    """The names that :func:`policy` takes."""
+    return sorted(_POLICIES)
+
+
+def policy(name: str) -> Any:
+    """The rematerialisation of this name (``core.interfaces.RematPolicy``).
+
+    ``hybridize(mirror=name)`` and the setting ``memory.remat`` use it.
+
+    Raises:
+      ValueError: there is none of this name.
+
+    >>> import mxjax as mx
+    >>> mx.memonger.policy("mirror")
+    memonger.policy('mirror')
+    """
+    found = _POLICIES.get(name)
+    if found is None:
+        raise errors.MXNetValueError(
+            f"there is no rematerialisation policy {name!r}{errors.did_you_mean(name, policies())}; "
+            f"there are: {', '.join(policies())}"
+        )
+    return found
+
+
+def _options(platform: str, calls: Sequence[Any]) -> dict[str, Any]:
+    """What the policies of a program's calls ask of the compiler."""
+    options: dict[str, Any] = {}
+    for chosen in {id(c.policy): c.policy for c in calls if c.policy is not None}.values():
+        compiler.merge(options, chosen.compiler_options(platform))
+    return options
+
+
+compiler.contributors.append(_options)

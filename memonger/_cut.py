@@ -1,0 +1,128 @@
+"""Where a graph is cut into units whose insides are recomputed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from mxjax.core import SCALAR
+
+if TYPE_CHECKING:
+    from mxjax.core import Graph, Step
+
+
+class Unit(NamedTuple):
+    """Consecutive steps, what they take from outside and what of theirs is used outside.
+
+    ``takes`` and ``gives`` hold operands as steps do: results, inputs (negative), dynamic scalars.
+    """
+
+    steps: tuple[Step, ...]
+    takes: tuple[int, ...]
+    gives: tuple[int, ...]
+
+
+def units(graph: Graph, keeps: Callable[[Step], bool]) -> list[Unit]:
+    """The graph's steps in units that need the least memory together.
+
+    What crosses a boundary stays in memory until the backward pass comes there; what a unit computes
+    inside is computed again and lives while that unit is differentiated. The units chosen minimise the
+    sum of the former plus the largest of the latter. ``keeps`` tells the steps whose results are kept
+    anyway. Residual blocks come out as units by themselves: inside them two arrays would cross.
+    """
+    steps = graph.steps
+    ends = boundaries(steps, graph.outputs, [not keeps(s) for s in steps])
+    found = []
+    start = 0
+    last = _last_uses(steps, graph.outputs)
+    for stop in ends:
+        found.append(_unit(steps, start, stop, last))
+        start = stop
+    return found
+
+
+def boundaries(steps: Sequence[Step], outputs: Sequence[int], again: Sequence[bool]) -> list[int]:
+    """The positions after which to cut, the end included."""
+    n = len(steps)
+    if not n:
+        return []
+    last = _last_uses(steps, outputs)
+    made = [sum(a.nbytes for a in s.avals) for s in steps]
+    inside = [m if r else 0 for m, r in zip(made, again, strict=True)]
+    # (bytes, last use) of each step's results
+    results = [
+        [(a.nbytes, last.get(s.first + k, -1)) for k, a in enumerate(s.avals)] for s in steps
+    ]
+    # Between equal cuts the one between the larger blocks is the better: one byte per level decides.
+    depth = [0, *(_common(a.scope, b.scope) for a, b in zip(steps, steps[1:], strict=False)), 0]
+    best: tuple[float, list[int]] | None = None
+    limit = max(1, max(inside))
+    total = sum(inside)
+    while True:
+        cost, ends, peak = _within(limit, inside, results, depth)
+        if best is None or cost + peak < best[0]:
+            best = cost + peak, ends
+        if limit >= total:
+            return best[1]
+        limit = int(limit * 1.25) + 1
+
+
+def _within(
+    limit: int,
+    inside: Sequence[int],
+    results: Sequence[Sequence[tuple[int, int]]],
+    depth: Sequence[int],
+) -> tuple[int, list[int], int]:
+    """The cheapest boundaries of units that recompute at most ``limit`` bytes each."""
+    n = len(inside)
+    cost = [0] + [1 << 62] * n
+    came = [0] * (n + 1)
+    held = [0] * (n + 1)
+    for stop in range(1, n + 1):
+        crossing = size = 0
+        for start in range(stop - 1, -1, -1):
+            size += inside[start]
+            if size > limit and start < stop - 1:
+                break
+            crossing += sum(b for b, until in results[start] if until >= stop)
+            total = cost[start] + crossing + depth[stop]
+            if total < cost[stop]:
+                cost[stop], came[stop], held[stop] = total, start, size
+    ends = []
+    peak = 0
+    at = n
+    while at:
+        ends.append(at)
+        peak = max(peak, held[at])
+        at = came[at]
+    return cost[n], ends[::-1], peak
+
+
+def _last_uses(steps: Sequence[Step], outputs: Sequence[int]) -> dict[int, int]:
+    """For each result the last step that takes it; results of the graph live beyond the end."""
+    last: dict[int, int] = {}
+    for at, s in enumerate(steps):
+        for i in s.args:
+            if 0 <= i < SCALAR:
+                last[i] = at
+    for k in outputs:
+        last[k] = len(steps)
+    return last
+
+
+def _unit(steps: Sequence[Step], start: int, stop: int, last: dict[int, int]) -> Unit:
+    part = tuple(steps[start:stop])
+    own = {s.first + k for s in part for k in range(len(s.avals))}
+    takes = dict.fromkeys(i for s in part for i in s.args if i not in own)
+    gives = tuple(sorted(k for k in own if last.get(k, -1) >= stop))
+    return Unit(part, tuple(takes), gives)
+
+
+def _common(a: str, b: str) -> int:
+    """How many levels of blocks two steps share."""
+    levels = 0
+    for x, y in zip(a.split("/"), b.split("/"), strict=False):
+        if x != y:
+            break
+        levels += 1
+    return levels

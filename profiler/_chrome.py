@@ -1,0 +1,136 @@
+"""One Chrome trace of everything: device, XLA, host, user; any trace viewer opens it."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from typing import Any
+
+from ._recorder import Mark, Span
+
+_SCOPES = {"global": "g", "thread": "t"}
+
+
+def write(path: str, spans: Iterable[Span], marks: Iterable[Mark], about: dict[str, Any]) -> None:
+    """Write a trace; the file at `path` is at every moment a whole one, the old or the new.
+
+    Times are microseconds since the first event, whose epoch nanosecond is ``base_time_ns`` in
+    ``otherData``: as epoch microseconds they would lose their last digits in a float.
+    """
+    path = os.path.abspath(path)
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".trace", suffix=".json", dir=folder)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            _write_events(file, list(spans), list(marks), about)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _write_events(file: Any, spans: list[Span], marks: list[Mark], about: dict[str, Any]) -> None:
+    base = min([s.start for s in spans] + [m.time for m in marks], default=0)
+    rows = _Rows()
+    dump = json.JSONEncoder(separators=(",", ":")).encode
+    file.write('{"displayTimeUnit":"ms","otherData":')
+    file.write(dump({"base_time_ns": str(base), **about}))
+    file.write(',"traceEvents":[\n')
+    separator = ""
+    for span in sorted(spans, key=lambda s: (s.start, -s.stop)):
+        pid, tid = rows.lane(span)
+        event = {
+            "ph": "X",
+            "name": span.name,
+            "cat": span.category,
+            "ts": (span.start - base) / 1000,
+            "dur": (span.stop - span.start) / 1000,
+            "pid": pid,
+            "tid": tid,
+        }
+        if span.args:
+            event["args"] = span.args
+        file.write(separator + dump(event))
+        separator = ",\n"
+    for mark in sorted(marks, key=lambda m: m.time):
+        time = (mark.time - base) / 1000
+        event = {
+            "name": mark.name,
+            "cat": mark.category,
+            "ts": time,
+            "pid": rows.process(mark.process),
+        }
+        if mark.scope:
+            _, tid = rows.row(mark.process, mark.thread)
+            event |= {"ph": "i", "s": _SCOPES.get(mark.scope, "p"), "tid": tid}
+        else:
+            event |= {"ph": "C", "args": {mark.unit: mark.value}}
+        file.write(separator + dump(event))
+        separator = ",\n"
+    for event in rows.names():
+        file.write(separator + dump(event))
+        separator = ",\n"
+    file.write("\n]}\n")
+
+
+class _Rows:
+    """Numbers for processes and threads, small enough for every viewer.
+
+    Events of one row must lie beside or inside each other.  Where they overlap otherwise (tasks of
+    the user may), the later one goes to a further lane of the same row.
+    """
+
+    def __init__(self) -> None:
+        self._processes: dict[str, int] = {}
+        self._threads: dict[tuple[str, str, int], int] = {}
+        self._open: dict[tuple[str, str, int], list[int]] = {}
+
+    def process(self, process: str) -> int:
+        return self._processes.setdefault(process, len(self._processes) + 1)
+
+    def row(self, process: str, thread: str, lane: int = 0) -> tuple[int, int]:
+        key = (process, thread, lane)
+        # Apart from the numbers of processes: a thread that has its process's number is taken for
+        # the main thread.
+        return self.process(process), self._threads.setdefault(key, len(self._threads) + 1001)
+
+    def lane(self, span: Span) -> tuple[int, int]:
+        """The row of a span; spans come in the order of their starts, the longer ones first."""
+        lane = 0
+        while True:
+            stack = self._open.setdefault((span.process, span.thread, lane), [])
+            while stack and stack[-1] <= span.start:
+                stack.pop()
+            if not stack or span.stop <= stack[-1]:
+                stack.append(span.stop)
+                return self.row(span.process, span.thread, lane)
+            lane += 1
+
+    def names(self) -> Iterable[dict[str, Any]]:
+        for process, pid in self._processes.items():
+            yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": process}}
+            order = {"ph": "M", "name": "process_sort_index", "pid": pid}
+            yield order | {"args": {"sort_index": _order(process)}}
+        for (process, thread, lane), tid in self._threads.items():
+            name = thread if lane == 0 else f"{thread} ({lane + 1})"
+            pid = self._processes[process]
+            yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def _order(process: str) -> int:
+    """Devices first, then the host, the user's domains, memory, and XLA's own names last."""
+    if process.startswith("XLA "):
+        return 50
+    return {"host": 20, "Custom Operator": 25, "Device Storage": 40}.get(
+        process, 10 if process.partition("/")[2].isdigit() else 30
+    )

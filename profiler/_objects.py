@@ -1,0 +1,234 @@
+"""Marks that users set: domains with tasks, frames, counters and markers; events; scopes."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import threading
+import time
+from collections.abc import Iterator
+
+from mxjax.errors import MXNetError, MXNetValueError
+
+from ._recorder import Mark, Recorder, Span, this_thread, thread_names
+from ._state import profiler
+
+
+class Domain:
+    """A group of tasks, frames, counters and markers: a process of its own in the trace.
+
+    >>> domain = Domain("loading")
+    >>> task = domain.new_task("decode")
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+    def new_task(self, name: str) -> Task:
+        """A new `Task` in this domain."""
+        return Task(self, name)
+
+    def new_frame(self, name: str) -> Frame:
+        """A new `Frame` in this domain."""
+        return Frame(self, name)
+
+    def new_counter(self, name: str, value: int | None = None) -> Counter:
+        """A new `Counter` in this domain, set to `value` where one is given."""
+        return Counter(self, name, value)
+
+    def new_marker(self, name: str) -> Marker:
+        """A new `Marker` in this domain."""
+        return Marker(self, name)
+
+
+class _Duration:
+    """Something with a start and a stop; also a context manager."""
+
+    _process = _category = ""
+
+    def __init__(self, name: str):
+        self.name = name
+        self._started: int | None = None
+
+    def start(self) -> None:
+        """Begin; a second `start` begins anew."""
+        self._started = time.time_ns()
+
+    def stop(self) -> None:
+        """End, and record the time since `start` where the profiler runs.
+
+        Raises:
+          MXNetError: it was never started.
+        """
+        if self._started is None:
+            kind = type(self).__name__
+            raise MXNetError(f"{kind} {self.name!r} was stopped, not started: call start() first")
+        recorder = profiler.recorder
+        if recorder is not None:
+            stop = time.time_ns()
+            thread = thread_names[this_thread()]
+            recorder.spans.append(
+                Span(self._process, thread, self._category, self.name, self._started, stop)
+            )
+
+    def __enter__(self) -> _Duration:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Task(_Duration):
+    """A piece of work on one thread; all its passes are one row of the statistics.
+
+    >>> with Domain("loading").new_task("decode"):
+    ...     pass
+    """
+
+    def __init__(self, domain: Domain, name: str):
+        super().__init__(name)
+        self._process = self._category = domain.name
+
+
+class Frame(_Duration):
+    """One pass of something that repeats, such as a batch; in a category of its own."""
+
+    def __init__(self, domain: Domain, name: str):
+        super().__init__(name)
+        self._process = domain.name
+        self._category = f"{domain.name},frame"
+
+
+class Event(_Duration):
+    """A stretch of one thread's time, in no domain."""
+
+    _process = _category = "event"
+
+
+class Counter:
+    """A whole number that changes over time, drawn as a track.
+
+    >>> counter = Domain("loading").new_counter("images", 0)
+    >>> counter += 32
+    """
+
+    def __init__(self, domain: Domain, name: str, value: int | None = None):
+        self.name = name
+        self._domain = domain.name
+        self._value = 0
+        self._lock = threading.Lock()
+        if value is not None:
+            self.set_value(value)
+
+    def set_value(self, value: int) -> None:
+        """Set the counter."""
+        with self._lock:
+            self._set(int(value))
+
+    def increment(self, delta: int = 1) -> None:
+        """Add to the counter."""
+        with self._lock:
+            self._set(self._value + int(delta))
+
+    def decrement(self, delta: int = 1) -> None:
+        """Subtract from the counter; it may go below zero."""
+        self.increment(-int(delta))
+
+    def _set(self, value: int) -> None:
+        self._value = value
+        recorder = profiler.recorder
+        if recorder is not None:
+            recorder.marks.append(
+                Mark(self._domain, self._domain, self.name, time.time_ns(), float(value))
+            )
+
+    def __iadd__(self, delta: int) -> Counter:
+        self.increment(delta)
+        return self
+
+    def __isub__(self, delta: int) -> Counter:
+        self.decrement(delta)
+        return self
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_SCOPES = ("global", "marker", "process", "task", "thread")
+
+
+class Marker:
+    """An instant in time.
+
+    >>> Domain("training").new_marker("epoch").mark()
+    """
+
+    def __init__(self, domain: Domain, name: str):
+        self.name = name
+        self.domain = domain
+
+    def mark(self, scope: str = "process") -> None:
+        """Record the instant; `scope` says how far across the trace its line is drawn.
+
+        Raises:
+          MXNetError: `scope` is not one of global, process, thread, task and marker.
+        """
+        if scope not in _SCOPES:
+            expected = ", ".join(_SCOPES)
+            raise MXNetValueError(f"the scope of a marker is one of {expected}; got {scope!r}")
+        recorder = profiler.recorder
+        if recorder is not None:
+            name = self.domain.name
+            thread = thread_names[this_thread()]
+            category = f"{name},instant_marker"
+            recorder.marks.append(
+                Mark(name, category, self.name, time.time_ns(), scope=scope, thread=thread)
+            )
+
+
+_NO_SCOPE = "<unk>:"
+_current_scope = contextvars.ContextVar("profilerscope", default=_NO_SCOPE)
+
+
+@contextlib.contextmanager
+def scope(name: str = _NO_SCOPE, append_mode: bool = True) -> Iterator[str]:
+    """Name what is allocated inside, for the memory profile; `append_mode` nests the names.
+
+    >>> with scope("encoder"), scope("layer0") as name:
+    ...     print(name)
+    encoder:layer0:
+    """
+    if not name.endswith(":"):
+        name += ":"
+    around = _current_scope.get()
+    if append_mode and around != _NO_SCOPE:
+        name = around + name
+    token = _current_scope.set(name)
+    try:
+        yield name
+    finally:
+        _current_scope.reset(token)
+
+
+@contextlib.contextmanager
+def custom_op(name: str) -> Iterator[None]:
+    """Around the Python code of a custom operator: recorded as `name::pure_python`.
+
+    Operators called inside appear as `name::operator` in the category Custom Operator too.
+    """
+    recorder: Recorder | None = profiler.recorder
+    if recorder is None:
+        yield
+        return
+    start = time.time_ns()
+    try:
+        yield
+    finally:
+        recorder.on_python(name, start, time.time_ns())

@@ -1,0 +1,150 @@
+"""What the host does while the profiler runs, as an observer of the engine."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+# The engine's waits under the names that MXNet's C API has for them.
+SYNC_NAMES = {
+    "waitall": "MXNDArrayWaitAll",
+    "wait_to_read": "MXNDArrayWaitToRead",
+    "asnumpy": "MXNDArraySyncCopyToCPU",
+}
+
+
+@dataclass(slots=True)
+class Span:
+    """A stretch of time on one row; `start` and `stop` are nanoseconds of `time.time_ns`."""
+
+    process: str
+    thread: str
+    category: str
+    name: str
+    start: int
+    stop: int
+    args: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class Mark:
+    """A value of a counter at a time, or (with `scope`) an instant."""
+
+    process: str
+    category: str
+    name: str
+    time: int
+    value: float = 0.0
+    unit: str = "value"
+    scope: str = ""
+    thread: str = ""
+
+
+class _Thread(threading.local):
+    """Numbers each thread once; the system gives a finished thread's number to the next one."""
+
+    def __init__(self) -> None:
+        with _naming:
+            self.number = len(thread_names)
+            thread_names.append(threading.current_thread().name)
+
+
+_naming = threading.Lock()
+thread_names: list[str] = []
+_thread = _Thread()
+
+
+def this_thread() -> int:
+    """The number of this thread, at which `thread_names` has its name."""
+    return _thread.number
+
+
+@dataclass
+class Recorder:
+    """Collects what happens between the start and the stop of the profiler.
+
+    Implements `mxjax.core.interfaces.SegmentObserver`.  Lists are only ever appended to, which no
+    lock is needed for; the rows of the trace are made from them afterwards.
+    """
+
+    sample_memory: bool = True
+    records: list[tuple[str, int, int, int]] = field(default_factory=list)
+    runs: list[tuple[str, Sequence[Any], int, int, int]] = field(default_factory=list)
+    compiles: list[tuple[str, str, int, int, int]] = field(default_factory=list)
+    syncs: list[tuple[str, int, int, int]] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    customs: list[tuple[str, int, int, int]] = field(default_factory=list)
+    _next_sample: int = 0
+    _used: set[str] = field(default_factory=set)
+
+    def on_record(self, name: str, start: int, stop: int) -> None:
+        self.records.append((name, start, stop, _thread.number))
+
+    def on_run(self, name: str, steps: Sequence[Any], start: int, stop: int) -> None:
+        # Kept are the steps of a program, which live as long as it, and never values: a profiler
+        # must not keep arrays alive.
+        self.runs.append((name, steps, start, stop, _thread.number))
+        if self.sample_memory and stop >= self._next_sample:
+            self.memory()
+
+    def on_compile(self, name: str, reason: str, start: int, stop: int) -> None:
+        self.compiles.append((name, reason, start, stop, this_thread()))
+
+    def on_sync(self, name: str, start: int, stop: int) -> None:
+        self.syncs.append((name, start, stop, this_thread()))
+
+    def on_python(self, name: str, start: int, stop: int) -> None:
+        """The Python code of a custom operator ran."""
+        self.customs.append((name, start, stop, _thread.number))
+
+    def memory(self) -> None:
+        """Note the bytes in use on each device.
+
+        Looking costs more the more arrays there are, so the next look waits fifty times as long as
+        this one took.
+        """
+        start = time.time_ns()
+        for device, used in bytes_in_use().items():
+            if used or device in self._used:  # a device that never held anything has no track
+                self._used.add(device)
+                name = f"Memory: {device}"
+                self.marks.append(
+                    Mark("Device Storage", "Device Storage", name, start, float(used), "bytes")
+                )
+        self._next_sample = start + 50 * (time.time_ns() - start)
+
+
+def device_name(device: jax.Device) -> str:
+    """MXNet's name of a device: `cpu/0`, `gpu/1`."""
+    return f"{device.platform}/{device.id}"
+
+
+def bytes_in_use() -> dict[str, int]:
+    """The bytes in use on each local device, from the device itself where it counts them."""
+    used: dict[str, int] = {}
+    uncounted: set[jax.Device] = set()
+    for device in jax.local_devices():
+        stats = device.memory_stats()
+        if stats is None:
+            uncounted.add(device)
+            used[device_name(device)] = 0
+        else:
+            used[device_name(device)] = stats["bytes_in_use"]
+    if uncounted:
+        for array in jax.live_arrays():
+            devices = array.sharding.device_set
+            if len(devices) == 1:
+                (device,) = devices
+                if device in uncounted:
+                    used[device_name(device)] += array.nbytes
+            else:
+                for shard in array.addressable_shards:
+                    if shard.device in uncounted:
+                        used[device_name(shard.device)] += shard.data.nbytes
+    return used

@@ -1,0 +1,174 @@
+"""XLA's own profiler: started and stopped through JAX, its trace read back."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import glob
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import jax
+
+from ._attribution import Attribution, Attributor
+from ._hlo import Program, parse, programs
+
+# Lines of a device that XLA derives from its other lines would count time twice.
+_DERIVED = ("XLA ", "Framework", "Steps", "Source", "TensorFlow")
+
+# The events of XLA's thread pools and its bookkeeping are three quarters of a trace on the CPU.
+_NOISE = ("ThreadpoolListener::", "end: ")
+
+
+@dataclass(slots=True)
+class DeviceEvent:
+    """An instruction that ran: where, when, for which execution, and whose it is.
+
+    `start` and `stop` are nanoseconds of `time.time_ns`; `own` is the time without the events
+    inside this one (a loop contains its body).
+    """
+
+    device: str
+    line: str
+    name: str
+    program: str
+    run: int
+    start: int
+    stop: int
+    own: int
+    owner: Attribution
+
+
+class XlaSession:
+    """One run of XLA's profiler; its files lie in a new folder under `log_dir`."""
+
+    _count = 0
+
+    def __init__(self, log_dir: str):
+        XlaSession._count += 1
+        stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
+        self.folder = os.path.join(log_dir, f"{stamp}_{os.getpid()}_{XlaSession._count}")
+        self._running = False
+
+    def start(self) -> bool:
+        """Start XLA's profiler; False, and a warning, where one is running already."""
+        options = jax.profiler.ProfileOptions()
+        # Level 1 carries every device event; level 2 and the Python tracer cost time per call.
+        options.host_tracer_level = 1
+        options.python_tracer_level = 0
+        try:
+            jax.profiler.start_trace(self.folder, profiler_options=options)
+        except RuntimeError as error:
+            warnings.warn(
+                f"XLA's profiler is in use, so only the host's side is recorded: {error} Stop the "
+                "other trace (jax.profiler.stop_trace) before profiler.set_state('run') to see "
+                "the device's side.",
+                stacklevel=4,
+            )
+            return False
+        self._running = True
+        return True
+
+    def stop(self) -> str | None:
+        """Stop, and give the path of the XSpace that was written; None where none was."""
+        if not self._running:
+            return None
+        self._running = False
+        try:
+            jax.profiler.stop_trace()
+        except RuntimeError as error:
+            warnings.warn(
+                f"XLA's profiler was stopped by somebody else, its trace is lost: {error}",
+                stacklevel=4,
+            )
+            return None
+        pattern = os.path.join(glob.escape(self.folder), "**", "*.xplane.pb")
+        found = glob.glob(pattern, recursive=True)
+        return max(found, key=os.path.getmtime, default=None)
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[None]:
+    """Around every use of `jax.profiler.ProfileData`.
+
+    Its types raise a DeprecationWarning in Python 3.13 as they come to life, and one that is turned
+    into an error there, inside C++, ends the process.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+@reading()
+def read_trace(path: str) -> list[DeviceEvent]:
+    """The device events of an XSpace file."""
+    with open(path, "rb") as file:
+        space = file.read()
+    serialized = programs(space)
+
+    @functools.cache
+    def attributor(program: str) -> Attributor:
+        data = serialized.get(program)
+        return Attributor(Program("", [], {}) if data is None else parse(data))
+
+    data = jax.profiler.ProfileData.from_serialized_xspace(space)
+    base = 0
+    for plane in data.planes:
+        if plane.name == "Task Environment":
+            base = int(dict(plane.stats)["profile_start_time"])
+    events: list[DeviceEvent] = []
+    for plane in data.planes:
+        on_device = plane.name.startswith("/device:")
+        for number, line in enumerate(plane.lines, 1):
+            if on_device and line.name.startswith(_DERIVED):
+                continue
+            first = len(events)
+            line_name = line.name if on_device else f"XLA thread {number}"
+            for event in line.events:
+                if event.name.startswith(_NOISE):
+                    continue
+                stats = dict(event.stats)
+                op = stats.get("hlo_op")
+                if op is None:
+                    continue
+                program = f"{stats.get('hlo_module', '')}({stats.get('program_id', '')})"
+                start = int(event.start_ns)
+                stop = int(event.start_ns + event.duration_ns)
+                device = (
+                    _device_of(plane.name) if on_device else f"cpu/{stats.get('device_ordinal', 0)}"
+                )
+                events.append(
+                    DeviceEvent(
+                        device,
+                        line_name,
+                        op,
+                        program,
+                        stats.get("run_id", 0),
+                        base + start,
+                        base + stop,
+                        stop - start,
+                        attributor(program)(op),
+                    )
+                )
+            _subtract_nested(events[first:])
+    return events
+
+
+def _device_of(plane: str) -> str:
+    """`/device:GPU:1` as MXNet writes it, `gpu/1`."""
+    kind, _, number = plane.removeprefix("/device:").partition(":")
+    return f"{kind.split(' ')[0].lower()}/{number.split(' ')[0]}"
+
+
+def _subtract_nested(events: list[DeviceEvent]) -> None:
+    """Take from each event's own time what the events inside it took."""
+    open_: list[DeviceEvent] = []
+    for event in sorted(events, key=lambda e: (e.start, -e.stop)):
+        while open_ and open_[-1].stop <= event.start:
+            open_.pop()
+        if open_ and event.stop <= open_[-1].stop:
+            open_[-1].own -= event.stop - event.start
+        open_.append(event)

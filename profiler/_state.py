@@ -1,0 +1,374 @@
+"""The profiler's state: configured, running, paused, stopped; one for the process."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from typing import Any
+
+import jax
+
+from mxjax import core, settings
+from mxjax.errors import MXNetError, MXNetValueError, did_you_mean
+
+from . import _chrome
+from ._aggregate import Aggregate
+from ._recorder import Mark, Recorder, Span
+from ._recording import Recording, Wanted
+from ._session import XlaSession
+
+_PROCESSES = ("worker", "server")
+
+# Option: (kind, default), as MXNet's profiler has them; `log_dir` is mxjax's own.
+OPTIONS: dict[str, tuple[type, Any]] = {
+    "filename": (str, "profile.json"),
+    "gpu_memory_profile_filename_prefix": (str, "gpu_memory_profile"),
+    "profile_all": (bool, False),
+    "profile_symbolic": (bool, True),
+    "profile_imperative": (bool, True),
+    "profile_memory": (bool, True),
+    "profile_api": (bool, True),
+    "continuous_dump": (bool, True),
+    "dump_period": (float, 1.0),
+    "aggregate_stats": (bool, False),
+    "profile_process": (str, "worker"),
+    "log_dir": (str, ""),
+}
+# The bits of the setting profiler.events.
+_KINDS = ("profile_symbolic", "profile_imperative", "profile_api", "profile_memory")
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+
+
+def parse_options(given: dict[str, Any]) -> dict[str, Any]:
+    """Check and convert the arguments of `set_config`; those not given have their defaults.
+
+    Raises:
+      MXNetError: an unknown option, or a value of the wrong kind.
+    """
+    options = {name: default for name, (_, default) in OPTIONS.items()}
+    events = settings.get("profiler.events")
+    options |= {name: bool(events >> bit & 1) for bit, name in enumerate(_KINDS)}
+    for name, value in given.items():
+        if name not in OPTIONS:
+            raise MXNetError(
+                f"profiler.set_config got an unknown option {name!r}{did_you_mean(name, OPTIONS)} "
+                f"The options are {', '.join(OPTIONS)}."
+            )
+        kind = OPTIONS[name][0]
+        try:
+            options[name] = _TRUTH[str(value).lower()] if kind is bool else kind(value)
+        except (KeyError, TypeError, ValueError):
+            expected = "True or False" if kind is bool else f"a {kind.__name__}"
+            raise MXNetValueError(
+                f"profiler.set_config expects {expected} for {name}, got {value!r}"
+            ) from None
+    if options["profile_process"] not in _PROCESSES:
+        raise MXNetValueError(
+            f"profile_process is 'worker' or 'server', got {options['profile_process']!r}"
+        )
+    return options
+
+
+class Profiler:
+    """Everything behind the functions of `mxjax.profiler`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.options = parse_options({})
+        self.kvstore: Any = None
+        self.recorder: Recorder | None = None  # while running and not paused: where to record
+        self._current: Recorder | None = None  # while running
+        self._session: XlaSession | None = None
+        self._deferred = False
+        self._paused = False
+        self._pauses: list[tuple[int, int]] = []
+        self._pause_began = 0
+        self._output = False
+        self._dirty = False
+        self._recordings: list[Recording] = []
+        self._uncounted: list[Recording] = []
+        self._aggregate = Aggregate()
+        self._writer: _Writer | None = None
+        self._at_exit = False
+
+    # ---- what the public functions call
+
+    @property
+    def running(self) -> bool:
+        return self._current is not None
+
+    def configure(self, given: dict[str, Any]) -> None:
+        options = parse_options(given)
+        self.check_process(options["profile_process"])
+        with self._lock:
+            self.options = options
+
+    def check_process(self, process: str) -> None:
+        """Refuse to profile a server where there is none."""
+        if process not in _PROCESSES:
+            # MXNet looks the name up in a dict; code that catches its error catches this one.
+            raise KeyError(process)
+        if process == "server" and self.kvstore is None:
+            raise MXNetError(
+                "profile_process='server' profiles the servers of a distributed kvstore, and none "
+                "is known here: pass it to profiler.set_kvstore_handle first"
+            )
+
+    def run(self, *, defer: bool = False) -> None:
+        with self._lock:
+            if self.running:
+                return
+            self._output = True
+            self._begin(defer)
+            if not self._at_exit:
+                self._at_exit = True
+                atexit.register(self._finish)
+            if self.options["continuous_dump"] and self.options["dump_period"] > 0:
+                self._writer = _Writer(self)
+                self._writer.start()
+
+    def stop(self) -> None:
+        with self._lock:
+            if not self.running:
+                return
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                writer.stop()
+            self._end()
+            if self.options["continuous_dump"]:
+                self.write()
+
+    def pause(self) -> None:
+        with self._lock:
+            if self._paused:
+                return
+            self._paused = True
+            self._pause_began = time.time_ns()
+            self._detach()
+
+    def resume(self) -> None:
+        with self._lock:
+            if not self._paused:
+                return
+            self._paused = False
+            self._pauses.append((self._pause_began, time.time_ns()))
+            if self._current is not None:
+                self._attach(self._current)
+
+    def dump(self, finished: bool) -> None:
+        with self._lock:
+            if not self._output:
+                raise MXNetError(
+                    "profiler.dump has nothing to write: the profiler has not run since the start, "
+                    "or since the last dump(finished=True). Call profiler.set_config(...) and "
+                    "profiler.set_state('run') first."
+                )
+            if finished:
+                self.stop()
+            elif self.running:
+                self._rotate()
+            self.write()
+            if finished:
+                self._count()
+                self._recordings.clear()
+                self._output = False
+
+    def dumps(self, reset: bool, as_json: bool, sort_by: str, ascending: bool) -> str:
+        with self._lock:
+            if self.running:
+                self._rotate()
+            if not self.options["aggregate_stats"]:
+                if reset:
+                    self._uncounted.clear()
+                    self._aggregate.clear()
+                return ""
+            self._count()
+            form = self._aggregate.json if as_json else self._aggregate.table
+            text = form(sort_by, ascending)
+            if reset:
+                self._aggregate.clear()
+            return text
+
+    def attribution(self) -> dict[str, float]:
+        """Shares of the device time of everything recorded, by how well its operator is known."""
+        with self._lock:
+            if self.running:
+                self._rotate()
+            total: dict[str, float] = {}
+            for recording in self._recordings:
+                for how, spent in recording.attribution().items():
+                    total[how] = total.get(how, 0.0) + spent
+            everything = sum(total.values())
+            return {how: spent / everything for how, spent in total.items()} if everything else {}
+
+    # ---- beginning and ending a recording
+
+    def _begin(self, defer: bool = False) -> None:
+        self._pauses = []
+        if self._paused:
+            self._pause_began = time.time_ns()
+        recorder = Recorder(sample_memory=self._wanted().memory)
+        self._current = recorder
+        self._session = XlaSession(self._log_dir())
+        self._deferred = defer
+        if not defer:
+            self._start_session()
+        if not self._paused:
+            self._attach(recorder)
+        if defer:
+            core.observe(_FirstUse(self))
+
+    def _start_session(self) -> None:
+        with self._lock:
+            self._deferred = False
+            if self._session is not None:
+                self._session.start()
+
+    def _log_dir(self) -> str:
+        given = self.options["log_dir"]
+        return given or os.path.splitext(os.path.abspath(self.options["filename"]))[0] + "_xplane"
+
+    def _attach(self, recorder: Recorder) -> None:
+        if self.recorder is None:
+            self.recorder = recorder
+            core.observe(recorder)
+            if recorder.sample_memory and not self._deferred:
+                recorder.memory()
+
+    def _detach(self) -> None:
+        recorder, self.recorder = self.recorder, None
+        if recorder is not None:
+            core.unobserve(recorder)
+
+    def _end(self) -> None:
+        recorder, session = self._current, self._session
+        assert recorder is not None and session is not None
+        if self.recorder is not None and recorder.sample_memory and not self._deferred:
+            recorder.memory()
+        self._detach()
+        self._current = self._session = None
+        pauses = list(self._pauses)
+        if self._paused:
+            pauses.append((self._pause_began, time.time_ns()))
+        recording = Recording(recorder, self._wanted(), session.stop(), pauses)
+        self._recordings.append(recording)
+        if self.options["aggregate_stats"]:
+            self._uncounted.append(recording)
+        self._dirty = True
+
+    def _rotate(self) -> None:
+        """End the recording and begin the next, so that what the device did so far can be read."""
+        self._end()
+        self._begin()
+
+    def _wanted(self) -> Wanted:
+        o = self.options
+        every = o["profile_all"]
+        return Wanted(
+            operators=every or o["profile_symbolic"] or o["profile_imperative"],
+            memory=every or o["profile_memory"],
+            api=every or o["profile_api"],
+        )
+
+    def _count(self) -> None:
+        for recording in self._uncounted:
+            recording.add_to(self._aggregate)
+        self._uncounted.clear()
+
+    # ---- writing
+
+    def write(self) -> None:
+        """Write the trace file, where something happened since it was last written."""
+        with self._lock:
+            if self._dirty:
+                self._write(self._recordings)
+                self._dirty = False
+
+    def write_so_far(self) -> None:
+        """Write the trace file in the middle of a run, with what the host knows so far."""
+        with self._lock:
+            if self._current is not None:
+                live = self._current
+                copy = Recorder(
+                    records=list(live.records),
+                    runs=list(live.runs),
+                    compiles=list(live.compiles),
+                    syncs=list(live.syncs),
+                    spans=list(live.spans),
+                    marks=list(live.marks),
+                    customs=list(live.customs),
+                )
+                self._write([*self._recordings, Recording(copy, self._wanted())])
+                self._dirty = True
+
+    def _write(self, recordings: list[Recording]) -> None:
+        spans: list[Span] = []
+        marks: list[Mark] = []
+        known: dict[str, float] = {}
+        for recording in recordings:
+            spans += recording.spans()
+            marks += recording.marks()
+            for how, spent in recording.attribution().items():
+                known[how] = known.get(how, 0.0) + spent
+        total = sum(known.values())
+        about = {
+            "jax": jax.__version__,
+            "pid": os.getpid(),
+            "operators": any(r.wanted.operators for r in recordings),
+            "device_time_attributed": {k: round(v / total, 4) for k, v in known.items() if total},
+            "xplane": [r.xplane for r in recordings if r.xplane],
+            "paused_ns": [[str(a), str(b)] for r in recordings for a, b in r.paused],
+        }
+        _chrome.write(self.options["filename"], spans, marks, about)
+
+    def _finish(self) -> None:
+        """At the end of the process, save what nobody dumped."""
+        self.stop()
+        if self._output:
+            self.write()
+
+
+class _FirstUse:
+    """Starts XLA's profiler at the first thing the engine does: until then no backend is needed."""
+
+    def __init__(self, profiler: Profiler):
+        self._profiler = profiler
+
+    def _now(self, *_: Any) -> None:
+        core.unobserve(self)
+        if self._profiler._deferred:
+            self._profiler._start_session()
+
+    on_record = on_run = on_compile = on_sync = _now
+
+
+class _Writer(threading.Thread):
+    """Writes the trace file every `dump_period` seconds while the profiler runs.
+
+    The longer the file takes to write, the longer the waits: at most a twentieth of the time goes
+    into writing.
+    """
+
+    def __init__(self, profiler: Profiler):
+        super().__init__(name="profiler dump", daemon=True)
+        self._profiler = profiler
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def run(self) -> None:
+        wait = self._profiler.options["dump_period"]
+        while not self._stopped.wait(wait):
+            start = time.perf_counter()
+            with self._profiler._lock:
+                if self._stopped.is_set():
+                    return
+                self._profiler.write_so_far()
+            spent = time.perf_counter() - start
+            wait = max(self._profiler.options["dump_period"], 20 * spent)
+
+
+profiler = Profiler()
