@@ -1,0 +1,70 @@
+"""What every test has: four CPU devices, a seed, the settings as they were, errors for warnings.
+
+Replay a failure with the line printed under "replay": it sets MXJAX_TEST_SEED to the seed that the
+test ran with.  Without that variable a test's seed is a checksum of its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sys
+import zlib
+from collections.abc import Iterator
+
+import pytest
+
+# XLA reads this once, when its CPU client is made: before anything imports jax.
+if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+    _flags = os.environ.get("XLA_FLAGS", "")
+    os.environ["XLA_FLAGS"] = f"{_flags} --xla_force_host_platform_device_count=4".strip()
+
+
+def _seed_of(node_id: str) -> int:
+    given = os.environ.get("MXJAX_TEST_SEED")
+    return int(given) if given else zlib.crc32(node_id.encode()) & 0x7FFFFFFF
+
+
+@pytest.fixture(autouse=True)
+def seed(request: pytest.FixtureRequest) -> int:
+    """Seeds Python, NumPy and (where it is imported) mxjax; the value is the seed."""
+    value = _seed_of(request.node.nodeid)
+    random.seed(value)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(value)
+    generator = sys.modules.get("mxjax.random")
+    if hasattr(generator, "seed"):
+        generator.seed(value)
+    return value
+
+
+@pytest.fixture(autouse=True)
+def engine_without_history() -> None:
+    """What earlier tests ran must not decide whether this one's calls are compiled together."""
+    scheduler = sys.modules.get("mxjax.core.scheduler")
+    if scheduler is not None:
+        with contextlib.suppress(Exception):  # an error that the test before left pending
+            scheduler.wait_all()
+        scheduler.forget(programs=False)
+
+
+@pytest.fixture(autouse=True)
+def settings_as_before() -> Iterator[None]:
+    """Takes back what a test told `mx.config.set`."""
+    yield
+    settings = sys.modules.get("mxjax.settings")
+    if settings is not None:
+        settings.reset()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Iterator[None]:
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    if report.failed:
+        line = f"MXJAX_TEST_SEED={_seed_of(item.nodeid)} python -m pytest '{item.nodeid}'"
+        report.sections.append(("replay", line))

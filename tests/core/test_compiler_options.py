@@ -1,0 +1,41 @@
+"""The default options: which processor gets which, and that XLA takes them."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from mxjax.core import compiler
+from mxjax.core.compiler_options import cpu_features, default_options
+
+WIDE = frozenset({"sse2", "avx512f"})
+
+
+@pytest.mark.parametrize("platform", ["gpu", "tpu"])
+def test_accelerators_keep_the_compilers_defaults(platform):
+    assert default_options(platform, features=WIDE) == {}
+
+
+def test_vector_width_follows_the_processor():
+    name = "xla_cpu_prefer_vector_width"
+    assert default_options("cpu", features=WIDE)[name] == 512
+    assert name not in default_options("cpu", features=frozenset({"avx2"}))
+
+
+def test_options_are_accepted_and_do_not_change_results():
+    x = jnp.linspace(-2.0, 2.0, 1000)
+    lowered = jax.jit(lambda x: jnp.maximum(x * 1.5 + 0.25, 0)).lower(x)
+    for features in (WIDE, cpu_features()):
+        run = lowered.compile(compiler_options=default_options("cpu", features=features))
+        assert jnp.allclose(run(x), jnp.maximum(x * 1.5 + 0.25, 0))
+
+
+def test_disabled_passes_of_several_contributors_are_joined():
+    merged: dict[str, object] = {"xla_cpu_prefer_vector_width": 512}
+    compiler.merge(merged, {"xla_disable_hlo_passes": "cse_barrier_expander"})
+    compiler.merge(merged, {"xla_disable_hlo_passes": "cse,cse_barrier_expander"})
+    assert merged == {
+        "xla_cpu_prefer_vector_width": 512,
+        "xla_disable_hlo_passes": "cse_barrier_expander,cse",
+    }

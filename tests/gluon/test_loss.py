@@ -1,0 +1,92 @@
+"""Losses against MXNet 2.0's values and gradients."""
+
+import inspect
+import json
+import warnings
+from pathlib import Path
+
+import numpy as onp
+import pytest
+
+import mxjax as mx
+from mxjax import autograd, gluon
+
+ROWS = json.loads((Path(__file__).parents[1] / "data" / "losses.json").read_text())
+GOOD = [row for row in ROWS if "out" in row]
+
+
+def case_id(row):
+    return "-".join([row["loss"], *(f"{k}={v}" for k, v in row["kwargs"].items()), *row["inputs"]])
+
+
+def to_array(recorded):
+    data = onp.array(recorded["data"], recorded["dtype"]).reshape(recorded["shape"])
+    return mx.np.array(data, dtype=data.dtype)
+
+
+def positional(block, inputs):
+    """The inputs in the order of the loss's parameters, None where one is left out."""
+    names = list(inspect.signature(type(block).forward).parameters)[1:]
+    last = max(names.index(n) for n in inputs)
+    return [inputs.get(n) for n in names[: last + 1]]
+
+
+def tolerance(dtype):
+    # Sums of terms that cancel: their rounding is that of the terms.
+    return {"rtol": 2e-3, "atol": 2e-3} if dtype == "float16" else {"rtol": 1e-5, "atol": 5e-6}
+
+
+@pytest.mark.parametrize("hybridize", [False, True], ids=["imperative", "hybridized"])
+@pytest.mark.parametrize("row", GOOD, ids=case_id)
+def test_values_and_gradients(row, hybridize):
+    block = getattr(gluon.loss, row["loss"])(**row["kwargs"])
+    if hybridize:
+        block.hybridize()
+    inputs = {name: to_array(x) for name, x in row["inputs"].items()}
+    for name in row["grads"]:
+        inputs[name].attach_grad()
+    with autograd.record():
+        out = block(*positional(block, inputs))
+    out.backward()
+    for got, want in [(out, row["out"])] + [(inputs[n].grad, g) for n, g in row["grads"].items()]:
+        right = onp.array(want["data"], want["dtype"]).reshape(want["shape"])
+        assert got.shape == right.shape
+        onp.testing.assert_allclose(got.asnumpy(), right, **tolerance(want["dtype"]))
+
+
+def test_labels_of_another_size_are_refused():
+    with pytest.raises(mx.MXNetError):
+        gluon.loss.L2Loss()(mx.np.ones((3, 4)), mx.np.ones((2, 4)))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: gluon.loss.CTCLoss(layout="CNT"),
+        lambda: gluon.loss.CTCLoss(label_layout="N"),
+        lambda: gluon.loss.LogisticLoss(label_format="odd"),
+    ],
+)
+def test_bad_options_are_refused(make):
+    with pytest.raises(ValueError):
+        make()
+
+
+def test_a_weight_must_be_a_number():
+    with pytest.raises(TypeError, match="weight"):
+        gluon.loss.L2Loss(weight="heavy")
+
+
+def test_poisson_in_full_stays_finite_at_zero_targets():
+    loss = gluon.loss.PoissonNLLLoss(compute_full=True)
+    pred, target = mx.np.array([[0.5, 0.5]]), mx.np.array([[0.0, 3.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = loss(pred, target).asnumpy()
+    stirling = 3 * onp.log(3) - 3 + 0.5 * onp.log(2 * onp.pi * 3)
+    want = (2 * onp.exp(0.5) - 3 * 0.5 + stirling) / 2
+    onp.testing.assert_allclose(got, [want], rtol=1e-6)
+
+
+def test_every_public_loss_is_recorded():
+    assert {row["loss"] for row in ROWS} | {"Loss"} >= set(gluon.loss.__all__)

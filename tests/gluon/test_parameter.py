@@ -1,0 +1,155 @@
+"""Parameters: life from shape to value, devices, dtypes, gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax import autograd
+from mxjax.errors import DeferredInitializationError, MXNetError
+from mxjax.gluon import Constant, Parameter, nn
+
+
+def made(shape=(2, 3), **kwargs):
+    p = Parameter("weight", shape=shape, **kwargs)
+    p.initialize(init="ones")
+    return p
+
+
+def test_initialize_fills_by_the_rule():
+    p = made()
+    np.testing.assert_array_equal(p.data().asnumpy(), np.ones((2, 3)))
+    assert repr(p) == "Parameter (shape=(2, 3), dtype=float32)"
+    assert p.list_device() == [mx.cpu()] and len(p.list_data()) == len(p.list_grad()) == 1
+
+
+def test_a_second_initialize_warns_unless_forced():
+    p = made()
+    with pytest.warns(UserWarning, match="already initialized, ignoring"):
+        p.initialize(init="zeros")
+    assert p.data().asnumpy().all()
+    p.initialize(init="zeros", force_reinit=True)
+    assert not p.data().asnumpy().any()
+
+
+def test_reading_before_initialize_says_what_to_do():
+    p = Parameter("weight", shape=(2,))
+    for read in (p.data, p.grad, p.list_data, p.list_device, lambda: p.set_data(np.ones(2))):
+        with pytest.raises(RuntimeError, match="has not been initialized.*initialize()"):
+            read()
+    late = Parameter("weight", shape=(2, 0), allow_deferred_init=True)
+    late.initialize()
+    with pytest.raises(DeferredInitializationError, match="first forward"):
+        late.data()
+    assert late.shape == (2, -1) and late.list_device() == [mx.cpu()]
+
+
+def test_unknown_shapes_must_be_allowed():
+    with pytest.raises(ValueError, match="invalid shape"):
+        Parameter("weight", shape=(2, 0)).initialize()
+
+
+def test_shapes_are_completed_once():
+    p = Parameter("weight", shape=(2, 0), allow_deferred_init=True)
+    p.shape = (2, 5)
+    assert p.shape == (2, 5)
+    with pytest.raises(AssertionError, match="incompatible"):
+        p.shape = (2, 6)
+
+
+def test_set_data_finishes_a_deferred_initialization_with_a_copy():
+    p = Parameter("weight", shape=(2, 0), allow_deferred_init=True)
+    p.initialize()
+    mine = mx.np.array([[1.0], [2.0]])
+    p.set_data(mine)
+    assert p.data() is not mine and mine.grad is None
+    mine[:] = 0
+    np.testing.assert_array_equal(p.data().asnumpy(), [[1], [2]])
+
+
+def test_set_data_copies_casts_and_checks_the_shape():
+    p = made()
+    held = p.data()
+    p.set_data(np.arange(6).reshape(2, 3))
+    np.testing.assert_array_equal(held.asnumpy(), [[0, 1, 2], [3, 4, 5]])
+    assert held.dtype == "float32"
+    with pytest.raises(AssertionError, match=r"\(3, 2\)"):
+        p.set_data(np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_cast_keeps_values_and_trains_on(dtype):
+    p = made()
+    p.cast(dtype)
+    assert p.dtype == p.data().dtype == p.grad().dtype == dtype
+    with autograd.record():
+        y = (p.data() * 2).sum()
+    y.backward()
+    assert (p.grad().asnumpy() == 2).all() and p.grad().dtype == dtype
+
+
+def test_grad_req_add_sums_until_zero_grad():
+    p = made(grad_req="add")
+    for count in (1, 2, 3):
+        with autograd.record():
+            y = (p.data() * 2).sum()
+        y.backward()
+        assert (p.grad().asnumpy() == 2 * count).all()
+    p.zero_grad()
+    assert not p.grad().asnumpy().any()
+
+
+def test_grad_req_can_change():
+    p = made()
+    p.grad_req = "null"
+    with pytest.raises(MXNetError, match="grad_req='null'"):
+        p.grad()
+    p.grad_req = "write"
+    assert p.grad().shape == (2, 3)
+    with pytest.raises(AssertionError, match="'foo'"):
+        p.grad_req = "foo"
+    assert made(differentiable=False).grad_req == "null"
+
+
+def test_a_copy_on_each_device():
+    devices = [mx.cpu(0), mx.cpu(1)]
+    p = Parameter("weight", shape=(2,))
+    p.initialize(device=devices)
+    a, b = p.list_data()
+    np.testing.assert_array_equal(a.asnumpy(), b.asnumpy())
+    assert [x.device for x in (a, b)] == devices == p.list_device()
+    p.set_data(mx.np.array([1.0, 2.0]))
+    assert all((x.asnumpy() == [1, 2]).all() for x in p.list_data())
+    with pytest.raises(RuntimeError, match=r"cpu\(2\)"):
+        p.data(mx.cpu(2))
+
+
+def test_reset_device_moves_values():
+    p = made()
+    p.reset_device(mx.cpu(1))
+    assert p.list_device() == [mx.cpu(1)] and p.data().device == mx.cpu(1)
+    assert p.data().asnumpy().all()
+    with pytest.raises(ValueError, match="not been initialized"):
+        Parameter("weight", shape=(2,)).reset_device(mx.cpu(1))
+
+
+def test_constants_are_not_trained():
+    c = Constant([[1.0, 2.0]])
+    c.initialize()
+    np.testing.assert_array_equal(c.data().asnumpy(), [[1, 2]])
+    assert c.grad_req == "null" and c.data().grad is None
+    with pytest.warns(UserWarning, match="does not support grad_req"):
+        c.grad_req = "write"
+
+
+def test_sparse_parameters_are_refused():
+    with pytest.raises(NotImplementedError, match="row_sparse"):
+        Parameter("weight", shape=(2,), stype="row_sparse")
+
+
+def test_errors_name_the_parameter_in_its_network():
+    net = nn.HybridSequential()
+    net.add(nn.Dense(2), nn.Dense(3))
+    with pytest.raises(RuntimeError, match=r"'1\.weight'"):
+        net.collect_params()["1.weight"].data()

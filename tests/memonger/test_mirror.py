@@ -1,0 +1,121 @@
+"""Mirroring: the same numbers from less memory."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax import errors, memonger, settings
+from mxjax.core import GraphCall, compiler
+from mxjax.core.graph import Pair
+from mxjax.gluon import nn
+
+
+def _beside(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+networks = _beside("networks")
+
+
+def _train(mirror: Any, **kwargs: Any) -> list[np.ndarray]:
+    net = networks.residual_network(3, channels=4, **kwargs)
+    net.hybridize(mirror=mirror)
+    return networks.Training(net, *networks.batch(4, 8)).run(3)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_losses_parameters_and_statistics_are_the_same(dropout: float) -> None:
+    for plain, mirrored in zip(_train(False, dropout=dropout), _train(True, dropout=dropout), strict=True):
+        np.testing.assert_allclose(mirrored, plain, rtol=1e-5, atol=1e-6)
+
+
+def test_statistics_move_once_per_step() -> None:
+    net = nn.HybridSequential()
+    net.add(nn.BatchNorm(in_channels=2, momentum=0.9), nn.Activation("relu"), nn.Dense(1, in_units=2))
+    net.initialize()
+    net.hybridize(mirror=True)
+    x = mx.np.array(np.array([[1.0, 2.0], [3.0, 6.0]], "float32"))
+    with mx.autograd.record():
+        y = net(x).sum()
+    y.backward()
+    # 0.9 * 0 + 0.1 * mean of the batch
+    np.testing.assert_allclose(net[0].running_mean.data().asnumpy(), [0.2, 0.4], rtol=1e-6)
+
+
+def _kept_bytes(graph: Any, policy: Any) -> int:
+    """What a backward pass in a program of its own gets from the forward's."""
+    call = GraphCall(graph, policy)
+    avals = [*graph.avals, *graph.fmt]
+    wants = tuple(not isinstance(a, str) and a.dtype == "float32" for a in avals)
+    pair = Pair(call, avals, wants)
+    outs, _ = pair.forward.infer(tuple(avals), graph.avals[0].device)
+    return sum(a.nbytes for a in outs[pair.n_outs :])
+
+
+def test_what_is_kept_for_the_backward_pass() -> None:
+    net = networks.residual_network(6)
+    x, _ = networks.batch(8, 32)
+    with mx.autograd.train_mode():
+        graph = net.graph(x)
+    plain = _kept_bytes(graph, None)
+    mirrored = _kept_bytes(graph, memonger.policy("mirror"))
+    assert mirrored <= 0.6 * plain
+    convolutions = 13 * x.shape[0] * 16 * 32 * 32 * 4
+    assert mirrored >= convolutions  # they are what is kept
+
+
+def test_units_end_where_blocks_end() -> None:
+    from mxjax.memonger._cut import units
+    from mxjax.memonger._mirror import _Keeps
+
+    net = networks.residual_network(12)
+    with mx.autograd.train_mode():
+        graph = net.graph(networks.batch(2, 16)[0])
+    found = units(graph, _Keeps(graph))
+    assert 2 <= len(found) <= 12
+    assert [s for u in found for s in u.steps] == list(graph.steps)
+    for unit, after in zip(found, found[1:], strict=False):
+        blocks = [s.scope.split("/")[0] for s in (unit.steps[-1], after.steps[0])]
+        assert blocks[0] != blocks[1]
+    for unit in found:
+        made = {s.first + k for s in unit.steps for k in range(len(s.avals))}
+        assert made.issuperset(unit.gives) and made.isdisjoint(unit.takes)
+
+
+def test_the_policy_reaches_the_compiler() -> None:
+    net = networks.residual_network(1, channels=4)
+    with mx.autograd.train_mode():
+        graph = net.graph(networks.batch(2, 8)[0])
+    call = GraphCall(graph, memonger.policy("mirror"))
+    options = compiler.options_for(mx.cpu().jax_device, [call])
+    assert "cse_barrier_expander" in options["xla_disable_hlo_passes"]
+    plain = compiler.options_for(mx.cpu().jax_device, [GraphCall(graph)])
+    assert "cse_barrier_expander" not in plain.get("xla_disable_hlo_passes", "")
+
+
+@pytest.mark.parametrize("variable", ["MXNET_BACKWARD_DO_MIRROR", "MXNET_MEMORY_OPT"])
+def test_the_variables_of_mxnet(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "1")
+    settings.reset()
+    net = nn.Dense(1)
+    net.hybridize()
+    assert net._policy() is memonger.policy("mirror")
+    net.hybridize(mirror=False)
+    assert net._policy() is None
+
+
+def test_an_unknown_policy() -> None:
+    with pytest.raises(errors.MXNetError, match="mirror"):
+        memonger.policy("miror")

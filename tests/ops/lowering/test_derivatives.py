@@ -1,0 +1,179 @@
+"""Every form of a convolution and of pooling: derivatives of all kinds, vmap, dtypes, errors."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.test_util import check_grads
+
+from mxjax.ops.lowering.convolution import PLAIN, Plan, choose, convolution
+from mxjax.ops.lowering.pooling import avg_pool, lp_pool, max_pool, sum_pool
+
+RNG = np.random.default_rng(3)
+PLANS = [Plan("cols", "cols", "cols"), Plan("lax", "lax", "cols"), Plan("cols", "lax", "lax")]
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+def normal(*shape):
+    return jnp.asarray(RNG.normal(size=shape))
+
+
+def distinct(*shape):
+    return jnp.asarray(RNG.permutation(int(np.prod(shape))).reshape(shape) / 7.0)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids="-".join)
+@pytest.mark.parametrize(
+    "kernel,stride,dilate,pad",
+    [((3, 3), (1, 1), (1, 1), (1, 1)), ((3, 2), (2, 3), (1, 1), (0, 1)),
+     ((2, 3), (1, 2), (2, 1), (1, 0)), ((1, 1), (2, 2), (1, 1), (0, 0))],
+)  # fmt: skip
+def test_every_plan_equals_lax(plan, kernel, stride, dilate, pad):
+    x, w, b = normal(2, 3, 8, 9), normal(4, 3, *kernel), normal(4)
+    how = {"stride": stride, "dilate": dilate, "pad": pad}
+
+    def reference(x, w, b):
+        out = lax.conv_general_dilated(
+            x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate,
+            dimension_numbers=("NCHW", "OIHW", "NCHW"),
+        )
+        return out + b[:, None, None]
+
+    def ours(x, w, b):
+        return convolution(x, w, b, **how, plan=plan)
+
+    out = reference(x, w, b)
+    np.testing.assert_allclose(ours(x, w, b), out, rtol=1e-10)
+    head = normal(*out.shape)
+    for a, e in zip(jax.vjp(ours, x, w, b)[1](head), jax.vjp(reference, x, w, b)[1](head),
+                    strict=True):
+        np.testing.assert_allclose(a, e, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        jax.jvp(ours, (x, w, b), (w.sum() * x, w, b))[1],
+        jax.jvp(reference, (x, w, b), (w.sum() * x, w, b))[1], rtol=1e-9,
+    )
+
+    def second(f):
+        inner = jax.grad(lambda x, w: (f(x, w, b) ** 3).sum(), (0, 1))
+        return jax.grad(lambda x, w: sum(jnp.sin(g).sum() for g in inner(x, w)), (0, 1))
+
+    for a, e in zip(jax.jit(second(ours))(x, w), jax.jit(second(reference))(x, w), strict=True):
+        np.testing.assert_allclose(a, e, rtol=1e-6, atol=1e-8)
+    xs = jnp.stack([x, x * 2])
+    np.testing.assert_allclose(
+        jax.vmap(ours, (0, None, None))(xs, w, b)[1], reference(x * 2, w, b), rtol=1e-9
+    )
+    ws = jnp.stack([w, w * 2])
+    per_weight = jax.vmap(jax.grad(lambda w: (ours(x, w, b) ** 2).sum()))(ws)[1]
+    expected = jax.grad(lambda w: (reference(x, w, b) ** 2).sum())(w * 2)
+    np.testing.assert_allclose(per_weight, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("platform", ["cpu", "gpu", "tpu"])
+def test_dtypes_stay(dtype, platform):
+    x, w = normal(2, 3, 8, 8).astype(dtype), normal(4, 3, 3, 3).astype(dtype)
+    bias = jnp.ones(4, dtype)
+
+    def f(x, w, b):
+        out = convolution(x, w, b, pad=(1, 1), platform=platform)
+        out = max_pool(out, 2, 2, platform=platform) + avg_pool(out, 2, 2, platform=platform)
+        return out
+
+    out, pull = jax.vjp(f, x, w, bias)
+    assert out.dtype == dtype and all(g.dtype == dtype for g in pull(out))
+
+
+@pytest.mark.parametrize("layout", ["NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"])
+def test_layouts_agree(layout):
+    nd = len(layout) - 2
+    x, w = normal(2, 4, *(5, 6, 7)[:nd]), normal(6, 2, *(3,) * nd)
+    expected = convolution(x, w, num_group=2, pad=(1,) * nd)
+    pooled = max_pool(x, 3, 2, 1)
+    if layout[-1] == "C":
+        x, w = jnp.moveaxis(x, 1, -1), jnp.moveaxis(w, 1, -1)
+    found = convolution(x, w, num_group=2, pad=(1,) * nd, layout=layout)
+    other = max_pool(x, 3, 2, 1, layout=layout)
+    if layout[-1] == "C":
+        found, other = jnp.moveaxis(found, -1, 1), jnp.moveaxis(other, -1, 1)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_array_equal(other, pooled)
+
+
+def test_accelerators_groups_and_short_floats_go_to_lax():
+    shapes = (8, 28, 28, 1), (20, 5, 5, 1), (1, 1), (1, 1), (0, 0)
+    assert choose("gpu", "float32", *shapes) == PLAIN == choose("tpu", "float32", *shapes)
+    assert choose("cpu", "bfloat16", *shapes) == PLAIN
+    assert choose("cpu", "float32", *shapes, num_group=2) == PLAIN
+    assert choose("cpu", "float32", *shapes) == Plan("cols", "cols", "cols")
+
+
+@pytest.mark.parametrize("pool", [max_pool, avg_pool, sum_pool, lp_pool])
+@pytest.mark.parametrize(
+    "nd,kernel,stride,pad,convention",
+    [(1, 3, 1, 1, "valid"), (2, 2, 2, 0, "full"), (2, 3, 2, 1, "valid"), (3, 2, 3, 0, "full")],
+)
+def test_pooling_derivatives(pool, nd, kernel, stride, pad, convention):
+    x = distinct(2, 2, *(7, 6, 5)[:nd]) + 0.1
+
+    def f(x, **options):
+        # A window of padding alone gives the lowest number there is, whose square is infinite.
+        return jnp.maximum(pool(x, kernel, stride, pad, convention=convention, **options), -100.0)
+
+    plain = f(x, platform="gpu")
+    np.testing.assert_allclose(f(x), plain, rtol=1e-12)
+    check_grads(jax.jit(lambda x: f(x) ** 2), (x,), order=1, modes=("fwd", "rev"), rtol=1e-4)
+    once = jax.grad(lambda x: (f(x) ** 3).sum())
+    check_grads(jax.jit(once), (x,), order=1, modes=("rev",), rtol=1e-4)
+    xs = jnp.stack([x, x * 2])
+    np.testing.assert_allclose(jax.jit(jax.vmap(once))(xs)[1], once(x * 2), rtol=1e-9)
+
+
+def test_first_maximum_takes_the_gradient():
+    grad = jax.grad(lambda x: max_pool(x, 2, 2).sum())(jnp.zeros((1, 1, 2, 4)))
+    np.testing.assert_array_equal(grad[0, 0], [[1, 0, 1, 0], [0, 0, 0, 0]])
+    grad = jax.grad(lambda x: max_pool(x, 3, 1).sum())(jnp.zeros((1, 1, 3, 4)))
+    np.testing.assert_array_equal(grad[0, 0, 0], [1, 1, 0, 0])
+    grad = jax.grad(lambda x: max_pool(x, global_pool=True).sum())(jnp.zeros((1, 1, 2, 2)))
+    np.testing.assert_array_equal(grad[0, 0], [[1, 0], [0, 0]])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "int64"])
+def test_integers_pool(dtype):
+    x = jnp.arange(16, dtype=dtype).reshape(1, 1, 4, 4)
+    out = max_pool(x, 3, 2, 1)
+    assert out.dtype == dtype
+    np.testing.assert_array_equal(out[0, 0], [[5, 7], [13, 15]])
+
+
+def test_empty_batches():
+    x, w = jnp.zeros((0, 3, 8, 8)), jnp.zeros((4, 3, 3, 3))
+    assert convolution(x, w).shape == (0, 4, 6, 6)
+    assert max_pool(x, 2, 2).shape == (0, 3, 4, 4) == avg_pool(x, 2, 2).shape
+
+
+@pytest.mark.parametrize(
+    "call,words",
+    [
+        (lambda: convolution(jnp.ones((1, 3, 8, 8)), jnp.ones((4, 2, 3, 3))), "3 channels"),
+        (lambda: convolution(jnp.ones((1, 3, 2, 2)), jnp.ones((4, 3, 3, 3))), "larger"),
+        (lambda: convolution(jnp.ones((1, 3, 8, 8)), jnp.ones((4, 3, 3, 3)), layout="NWC"), "NCHW"),
+        (lambda: convolution(jnp.ones((3, 8)), jnp.ones((4, 3))), "1 to 3"),
+        (lambda: max_pool(jnp.ones((1, 3, 2, 2)), 3), "exceeds"),
+        (lambda: max_pool(jnp.ones((1, 3, 4, 4)), 2, pad=2), "smaller"),
+        (lambda: max_pool(jnp.ones((1, 3, 4, 4)), (2, 2, 2)), "2 values"),
+        (lambda: max_pool(jnp.ones((1, 3, 4, 4)), 2, convention="ceil"), "valid, full, same"),
+        (lambda: lp_pool(jnp.ones((1, 3, 4, 4)), 2, p_value=4), "1, 2 or 3"),
+    ],
+)
+def test_errors_name_what_arrived(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()

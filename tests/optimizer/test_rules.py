@@ -1,0 +1,50 @@
+"""The pure rules against the steps that MXNet 2.0's own optimizers took."""
+
+import jax
+import numpy as np
+import pytest
+
+from mxjax.optimizer import rules
+from tests.optimizer.recorded import (
+    CASES,
+    STEPS,
+    case_id,
+    expected,
+    make,
+    start_and_grads,
+    tolerance,
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_id)
+def test_steps_equal_mxnet(case):
+    opt = make(case)
+    master = bool(case["kwargs"].get("multi_precision"))
+    weights, grads = start_and_grads(case)
+    kept = [np.float32(w) if master else w for w in weights]
+    states = [opt.init(k) for k in kept]
+    if master:
+        states = [(k, *s) for k, s in zip(kept, states, strict=True)]
+    layout = tuple((len(s), master, opt._own_statics(i)) for i, s in enumerate(states))
+
+    @jax.jit
+    def step(numbers, *arrays):
+        return rules.many(
+            numbers, *arrays, rule=opt._rule(), statics=opt._static_items(), layout=layout
+        )
+
+    flat_states = [s for own in states for s in own]
+    trail = [[], []]
+    for i in range(STEPS):
+        if i == 3:
+            opt.set_learning_rate(0.02)
+        numbers = opt._count_and_number([0, 1])
+        out = step(numbers, *weights, *grads[i], *flat_states)
+        weights, flat_states = out[:2], out[2:]
+        for t, w in zip(trail, weights, strict=True):
+            t.append(np.asarray(w, np.float32))
+    want, want_states = expected(case)
+    for got, right in zip(trail, want, strict=True):
+        np.testing.assert_allclose(np.stack(got), right, **tolerance(case))
+    got_states = np.concatenate([np.ravel(np.float32(s)) for s in flat_states] or [np.zeros(0)])
+    np.testing.assert_allclose(got_states, want_states, **tolerance(case))

@@ -1,0 +1,185 @@
+"""From XLA's names to operators."""
+
+import functools
+import glob
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from mxjax.profiler._attribution import Attributor, Site, parse
+from mxjax.profiler._hlo import Computation, Instruction, Program, programs
+from mxjax.profiler._hlo import parse as parse_program
+from mxjax.profiler._wire import read
+
+
+@pytest.mark.parametrize(
+    ("op_name", "block", "operator"),
+    [
+        ("jit(step)/net0/conv0/Convolution/conv_general_dilated", "net0/conv0", "Convolution"),
+        ("jit(step)/exp/exp", "", "exp"),
+        ("jit(f)/jvp(net0/conv0/Activation)/jit(relu)/max", "net0/conv0", "Activation"),
+        (
+            "jit(f)/transpose(jvp(net0))/conv0/Convolution/mul",
+            "net0/conv0",
+            "_backward_Convolution",
+        ),
+        ("jit(f)/net0/_backward_Convolution/transpose(jvp())/mul", "net0", "_backward_Convolution"),
+        (
+            "jit(f)/_backward_Activation/transpose(_backward_Activation)/jvp()/select_n",
+            "",
+            "_backward_Activation",
+        ),
+        ("jit(f)/vmap(dense0/FullyConnected)/dot_general", "dense0", "FullyConnected"),
+        ("jit(f)/rnn0/RNN/while/body/closed_call/dot_general", "rnn0", "RNN"),
+        ("jit(f)/cond0/where/cond/branch_1_fun/add", "cond0", "where"),
+        (
+            "jit(f)/checkpoint/net0/rematted_computation/FullyConnected/dot",
+            "net0",
+            "FullyConnected",
+        ),
+    ],
+)
+def test_parse(op_name, block, operator):
+    assert parse(op_name) == Site(block, operator)
+
+
+@pytest.mark.parametrize("op_name", ["", "x", "jit(f)/add", "reduce_sum", "jit(f)/jit(relu)/max"])
+def test_parse_finds_no_operator(op_name):
+    assert parse(op_name) is None
+
+
+def instruction(name, op_name="", operands=(), opcode="copy", elements=8):
+    out = Instruction(name, opcode, op_name, elements, list(operands))
+    for operand in operands:
+        operand.users.append(out)
+    return out
+
+
+def program(*instructions):
+    entry = Computation("entry", list(instructions), instructions[-1])
+    return Program("module", [entry], {i.name: i for i in instructions})
+
+
+def test_a_nameless_instruction_belongs_to_who_uses_it():
+    made = instruction("a", "jit(f)/pool0/Pooling/max", opcode="maximum")
+    copy = instruction("b", operands=[made])
+    bitcast = instruction("c", operands=[copy], opcode="bitcast")
+    used = instruction("d", "jit(f)/dense0/FullyConnected/dot", operands=[bitcast], opcode="dot")
+    of = Attributor(program(made, copy, bitcast, used))
+    assert (of("b").site.path, of("b").how) == ("dense0/FullyConnected", "inherited")
+    assert (of("d").site.path, of("d").how) == ("dense0/FullyConnected", "exact")
+
+
+def test_what_nobody_named_uses_belongs_to_who_made_it():
+    made = instruction("a", "jit(f)/pool0/Pooling/max", opcode="maximum")
+    copy = instruction("b", operands=[made])
+    result = instruction("c", operands=[copy], opcode="tuple")
+    of = Attributor(program(made, copy, result))
+    assert (of("b").site.path, of("b").how) == ("pool0/Pooling", "inherited")
+
+
+def test_the_gradient_of_an_input_belongs_to_its_convolution():
+    """XLA writes it anew, without a name; whoever uses it is not whose it is."""
+    weight = instruction("w", opcode="parameter")
+    x = instruction("x", opcode="parameter")
+    forward = instruction("f", "jit(f)/jvp(conv0/Convolution)/conv", [x, weight], "convolution")
+    after = instruction("h", "jit(f)/jvp(act0/Activation)/max", [forward], "maximum")
+    head = instruction("g", "jit(f)/transpose(jvp(act0/Activation))/select", [after], "select")
+    of_weight = instruction(
+        "dw", "jit(f)/transpose(jvp(conv0/Convolution))/conv", [x, head], "convolution"
+    )
+    turned = instruction("t", operands=[weight], opcode="reverse")
+    of_input = instruction("dx", operands=[head, turned], opcode="convolution")
+    before = instruction("b", "jit(f)/transpose(jvp(act1/Activation))/select", [of_input], "select")
+    of = Attributor(program(weight, x, forward, after, head, of_weight, turned, of_input, before))
+    assert (of("dx").site.path, of("dx").how) == ("conv0/_backward_Convolution", "inherited")
+    assert of("t").site.path == "conv0/_backward_Convolution"
+
+
+def test_nobody():
+    lonely = instruction("a")
+    of = Attributor(program(lonely))
+    assert (of("a").site.operator, of("a").how) == ("copy", "none")
+    assert of("not there").how == "none"
+
+
+def test_a_fusion_is_divided_by_the_work_in_it():
+    x = instruction("x", opcode="parameter", elements=100)
+    inner = instruction("i", "jit(f)/b/broadcast_add/add", [x], "add", 100)
+    root = instruction("r", "jit(f)/b/Activation/max", [inner], "maximum", 300)
+    fused = Computation("fused", [x, inner, root], root)
+    fusion = instruction("fusion", "jit(f)/b/Activation/max", opcode="fusion")
+    fusion.called = [fused]
+    of = Attributor(Program("module", [fused], {"fusion": fusion}))
+    found = of("fusion")
+    assert found.how == "shared" and found.site == Site("b", "Activation")
+    assert dict(found.shares) == {Site("b", "Activation"): 0.75, Site("b", "broadcast_add"): 0.25}
+
+
+def test_every_instruction_of_a_training_step_finds_its_operator(tmp_path):
+    """The programs in a trace, read from XLA's own serialization of a real gradient."""
+
+    def loss(p, x):
+        with jax.named_scope("net0/conv0/Convolution"):
+            x = jax.lax.conv(x, p["w"], (1, 1), "SAME")
+        with jax.named_scope("net0/conv0/Activation"):
+            x = jax.nn.relu(x)
+        with jax.named_scope("net0/dense0/FullyConnected"):
+            x = x.reshape(x.shape[0], -1) @ p["d"]
+        with jax.named_scope("loss0/_npi_mean"):
+            return (x**2).mean()
+
+    @functools.partial(jax.jit, donate_argnums=0)
+    def step(p, x):
+        g = jax.grad(loss)(p, x)
+        with jax.named_scope("sgd_update"):
+            return jax.tree.map(lambda a, b: a - 0.1 * b, p, g)
+
+    p = {"w": jnp.ones((4, 1, 3, 3)), "d": jnp.ones((4 * 8 * 8, 10))}
+    x = jnp.ones((2, 1, 8, 8))
+    with jax.profiler.trace(str(tmp_path)):
+        jax.block_until_ready(step(p, x))
+    (path,) = glob.glob(f"{tmp_path}/**/*.xplane.pb", recursive=True)
+    with open(path, "rb") as file:
+        found = programs(file.read())
+    (data,) = [v for k, v in found.items() if k.startswith("jit_step(")]
+    step_program = parse_program(data)
+    of = Attributor(step_program)
+    entry = next(c for c in step_program.computations if c.name.startswith("main"))
+    busy = [i for i in entry.instructions if i.opcode in ("fusion", "dot", "convolution", "copy")]
+    assert len(busy) > 5
+    operators = {site.operator for i in busy for site, _ in of(i.name).shares}
+    assert {
+        "Convolution",
+        "_backward_Convolution",
+        "FullyConnected",
+        "_backward_FullyConnected",
+        "_backward_Activation",
+        "sgd_update",
+    } <= operators
+    assert {of(i.name).how for i in busy} <= {"exact", "shared", "inherited"}
+    for i in busy:
+        assert sum(share for _, share in of(i.name).shares) == pytest.approx(1)
+
+
+def test_wire_format():
+    inner = {1: ("n", "int")}
+    spec = {1: ("n", "int"), 2: ("text", "str"), 3: ("many", ["int"]), 4: ("sub", [inner])}
+    message = (
+        b"\x08\xac\x02"  # 1: 300
+        b"\x12\x02hi"  # 2: "hi"
+        b"\x1a\x03\x01\x96\x01"  # 3: packed 1, 150
+        b"\x18\x07"  # 3: 7, not packed
+        b"\x22\x02\x08\x05\x22\x00"  # 4: {1: 5}, {}
+        b"\x49\x00\x00\x00\x00\x00\x00\x00\x00"  # 9: fixed64, not described
+        b"\x55\x00\x00\x00\x00"  # 10: fixed32, not described
+        b"\x5a\x01x\x60\x01"  # 11, 12: not described
+    )
+    out = read(message, spec)
+    assert out == {"n": 300, "text": "hi", "many": [1, 150, 7], "sub": [{"n": 5}, {}]}
+    minus_one = b"\x08" + b"\xff" * 9 + b"\x01"
+    assert read(minus_one, spec)["n"] == -1
+    for broken in (b"\x08", b"\x12\x05hi", b"\x0b\x00"):
+        with pytest.raises(ValueError):
+            read(broken, spec)

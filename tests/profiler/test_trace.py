@@ -1,0 +1,359 @@
+"""What is in a trace."""
+
+import gc
+import json
+import os
+import re
+import threading
+import weakref
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from mxjax import core, profiler
+from mxjax.errors import MXNetError
+from mxjax.profiler import _chrome, verify
+from mxjax.profiler._recorder import Mark, Span
+
+
+def load(path):
+    assert verify.check(path) == []
+    with open(path) as file:
+        return json.load(file)
+
+
+def of(trace, category):
+    return [e for e in trace["traceEvents"] if e.get("cat") == category]
+
+
+def process_of(trace, event):
+    (name,) = {
+        e["args"]["name"]
+        for e in trace["traceEvents"]
+        if e["name"] == "process_name" and e["pid"] == event["pid"]
+    }
+    return name
+
+
+def profiled(config, work, times=1, **options):
+    path = config(**options)
+    profiler.set_state("run")
+    for _ in range(times):
+        work()
+    profiler.set_state("stop")
+    profiler.dump(finished=False)
+    return load(path)
+
+
+def test_device_events_bear_the_names_of_operators(config, work):
+    trace = profiled(config, work, times=3, aggregate_stats=True)
+    device = of(trace, "operator")
+    assert len(device) == len(of(trace, "hlo_op")) > 0
+    assert {process_of(trace, e) for e in device} == {"cpu/0"}
+    assert {process_of(trace, e) for e in of(trace, "hlo_op")} == {"XLA cpu/0"}
+    assert {e["name"] for e in device} <= {"exp", "scale", "dot"}
+    dots = [e for e in device if e["name"] == "dot"]
+    assert len({e["args"]["run_id"] for e in dots}) == 3
+    fused = [e for e in device if "mx_ops" in e["args"]]
+    assert fused and all(set(e["args"]["mx_ops"]) == {"exp", "scale"} for e in fused)
+    assert {e["args"]["attribution"] for e in device} == {"exact", "shared"}
+    # The statistics count calls of operators, also of those that were fused into others.
+    rows = json.loads(profiler.dumps(format="json"))["Time"]["operator"]
+    assert {name: row["Count"] for name, row in rows.items()} == {"exp": 3, "scale": 3, "dot": 3}
+    for row in rows.values():
+        assert 0 < row["Min"] <= row["Avg"] <= row["Max"] <= row["Total"]
+    spent = sum(e["dur"] for e in device) / 1000
+    assert sum(row["Total"] for row in rows.values()) == pytest.approx(spent, rel=1e-3)
+    shares = profiler.attribution()
+    assert sum(shares.values()) == pytest.approx(1) and shares["none"] == 0
+
+
+def test_host_and_device_are_on_one_time_base(config, work):
+    trace = profiled(config, work)
+    (run,) = of(trace, "run")
+    assert process_of(trace, run) == "host"
+    first = min(e["ts"] for e in of(trace, "operator"))
+    assert min(e["ts"] for e in of(trace, "dispatch")) < run["ts"] < first
+    assert {e["name"] for e in of(trace, "dispatch")} == {"exp", "scale", "dot"}
+
+
+def test_compilations_tell_why(config):
+    path = config(aggregate_stats=True)
+    new = core.bind("new_operator", lambda x: x + 17)
+    profiler.set_state("run")
+    core.read(core.record(new, (core.concrete(jnp.ones(3), shared=True),))[0])
+    profiler.set_state("stop")
+    profiler.dump(finished=False)
+    (event,) = of(load(path), "compile")
+    assert "new_operator" in event["name"] and event["args"]["reason"]
+    assert json.loads(profiler.dumps(format="json"))["Time"]["engine"]["compile"]["Count"] == 1
+
+
+def test_pause_drops_what_happens_meanwhile(config, work):
+    path = config()
+    domain = profiler.Domain("domain")
+    task, counter = domain.new_task("paused"), domain.new_counter("counter", 1)
+    profiler.set_state("run")
+    work()
+    profiler.pause()
+    profiler.pause()
+    work()
+    task.start()
+    task.stop()
+    counter += 5
+    domain.new_marker("paused").mark()
+    profiler.resume()
+    profiler.resume()
+    work()
+    counter += 1
+    profiler.set_state("stop")
+    profiler.dump()
+    trace = load(path)
+    assert len({e["args"]["run_id"] for e in of(trace, "operator")}) == 2
+    assert len(of(trace, "run")) == 2
+    assert not [e for e in trace["traceEvents"] if e["name"] == "paused"]
+    (count,) = [e for e in trace["traceEvents"] if e["name"] == "counter"]
+    assert count["args"] == {"value": 7}
+
+
+def test_paused_before_run(config, work):
+    path = config()
+    profiler.pause()
+    profiler.set_state("run")
+    work()
+    profiler.resume()
+    work()
+    profiler.set_state("stop")
+    profiler.dump()
+    assert len(of(load(path), "run")) == 1
+
+
+def test_kinds_can_be_left_out(config, work):
+    trace = profiled(
+        config,
+        work,
+        profile_all=False,
+        profile_symbolic=False,
+        profile_imperative=False,
+        profile_memory=False,
+    )
+    assert not of(trace, "operator") and not of(trace, "dispatch")
+    assert not of(trace, "Device Storage")
+
+
+def test_memory_is_a_counter(config, work):
+    trace = profiled(config, work, aggregate_stats=True)
+    values = [e["args"] for e in of(trace, "Device Storage") if e["name"] == "Memory: cpu/0"]
+    assert values and all(v["bytes"] >= 64 * 64 * 4 for v in values)
+    row = json.loads(profiler.dumps(format="json"))["Memory"]["Device Storage"]["Memory: cpu/0"]
+    assert row["Count"] == len(values)
+
+
+def test_objects_of_the_user(config):
+    path = config(aggregate_stats=True)
+    domain = profiler.Domain('do"main\n')
+    assert str(domain) == 'do"main\n'
+    profiler.set_state("run")
+    outer, inner = domain.new_task("outer"), domain.new_task("inner")
+    outer.start()
+    inner.start()
+    outer.stop()  # not nested: allowed
+    inner.stop()
+    frame, event = domain.new_frame("frame"), profiler.Event("event")
+    for item in (frame, event):
+        item.start()
+        item.stop()
+        assert str(item) == item.name
+    with profiler.Task(domain, "with"):
+        pass
+    counter = profiler.Counter(domain, "counter", 5)
+    counter += 3
+    counter -= 10
+    counter.increment()
+    counter.decrement(2)
+    counter.set_value(7)
+    for scope in ("global", "process", "thread", "task", "marker"):
+        profiler.Marker(domain, scope).mark(scope)
+    profiler.set_state("stop")
+    profiler.dump()
+    trace = load(path)
+    assert [e["name"] for e in of(trace, 'do"main\n') if e["ph"] == "X"] == [
+        "outer",
+        "inner",
+        "with",
+    ]
+    values = [e["args"]["value"] for e in of(trace, 'do"main\n') if e["ph"] == "C"]
+    assert values == [5, 8, -2, -1, -3, 7]
+    instants = {e["name"]: e["s"] for e in of(trace, 'do"main\n,instant_marker')}
+    assert instants == {"global": "g", "process": "p", "thread": "t", "task": "p", "marker": "p"}
+    assert len(of(trace, 'do"main\n,frame')) == len(of(trace, "event")) == 1
+    assert 'do"main\n,instant_marker' in profiler.dumps()
+
+
+def test_misused_objects():
+    domain = profiler.Domain("domain")
+    with pytest.raises(MXNetError, match="start"):
+        domain.new_task("never started").stop()
+    with pytest.raises(MXNetError, match="global"):
+        domain.new_marker("marker").mark("nowhere")
+    with pytest.raises(ValueError):
+        domain.new_counter("counter", "x")
+
+
+def test_custom_operators(config, work):
+    path = config(aggregate_stats=True)
+    with profiler.custom_op("MyAddOne"):  # not running: nothing
+        pass
+    profiler.set_state("run")
+    work()
+    with profiler.custom_op("MyAddOne"):
+        work()
+    profiler.set_state("stop")
+    rows = json.loads(profiler.dumps(format="json"))["Time"]["Custom Operator"]
+    names = {f"MyAddOne::{n}" for n in ("pure_python", "exp", "scale", "dot")}
+    assert {name: row["Count"] for name, row in rows.items()} == dict.fromkeys(names, 1)
+    profiler.dump()
+    assert {e["name"] for e in of(load(path), "Custom Operator")} == names
+
+
+def test_threads_have_rows_of_their_own(config, work):
+    path = config()
+    profiler.set_state("run")
+    threads = [threading.Thread(target=work, name=f"worker {i}") for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    profiler.set_state("stop")
+    profiler.dump()
+    trace = load(path)
+    rows = {e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
+    assert {"worker 0", "worker 1", "worker 2"} <= rows
+    assert len(of(trace, "run")) == 3
+
+
+def test_another_trace_is_running(config, work, tmp_path):
+    path = config(aggregate_stats=True)
+    with jax.profiler.trace(str(tmp_path / "other")):
+        with pytest.warns(UserWarning, match="only the host"):
+            profiler.set_state("run")
+        work()
+        profiler.set_state("stop")
+    profiler.dump(finished=False)
+    trace = load(path)
+    assert not of(trace, "operator") and len(of(trace, "run")) == 1
+    # The table has the times of dispatch instead.
+    assert json.loads(profiler.dumps(format="json"))["Time"]["operator"]["dot"]["Count"] == 1
+
+
+def test_traces_for_tensorboard_lie_in_folders_of_their_own(config, work, tmp_path):
+    path = config(log_dir=str(tmp_path / "logs"))
+    for _ in range(2):
+        profiler.set_state("run")
+        work()
+        profiler.set_state("stop")
+    profiler.dump()
+    paths = load(path)["otherData"]["xplane"]
+    assert len(set(paths)) == 2 and all(os.path.getsize(p) for p in paths)
+    for p in paths:
+        assert os.path.relpath(p, tmp_path / "logs").split(os.sep)[1:3] == ["plugins", "profile"]
+
+
+def test_arrays_are_not_kept_alive(config):
+    config()
+    profiler.set_state("run")
+    exp = core.bind("exp", jnp.exp)
+    (value,) = core.record(exp, (core.concrete(jnp.ones(5), shared=True),))
+    array = core.read(value)
+    gone = weakref.ref(value)
+    del value
+    array = weakref.ref(array)
+    gc.collect()
+    assert gone() is None and array() is None
+
+
+def test_off_the_engine_has_no_observer(config, work):
+    config()
+    assert not core.observers
+    profiler.set_state("run")
+    assert core.observers
+    profiler.pause()
+    assert not core.observers
+    profiler.resume()
+    profiler.set_state("stop")
+    assert not core.observers
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "trace.json"
+    _chrome.write(str(path), [Span("p", "t", "c", "n", 1, 2)], [], {})
+    before = path.read_bytes()
+    with pytest.raises(TypeError):
+        _chrome.write(str(path), [Span("p", "t", "c", "n", 1, 2, {"x": object()})], [], {})
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["trace.json"]
+
+
+def test_an_empty_trace(tmp_path):
+    path = str(tmp_path / "trace.json")
+    _chrome.write(path, [], [], {})
+    assert load(path)["traceEvents"] == []
+
+
+def spoil(trace, **changes):
+    event = next(e for e in trace["traceEvents"] if e.get("cat") == "operator")
+    event |= changes
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda t: spoil(t, ph="B"), "phase"),
+        (lambda t: spoil(t, tid=14639458641845889924), "tid"),
+        (lambda t: spoil(t, ts="1"), "ts"),
+        (lambda t: spoil(t, dur=-1), "dur"),
+        (lambda t: spoil(t, name=None), "name"),
+        (lambda t: spoil(t, dur=1e9), "inside|differ"),
+        (lambda t: spoil(t, cat="hlo_op"), "differ"),
+        (lambda t: t["traceEvents"].remove(of(t, "hlo_op")[0]), "differ"),
+        (lambda t: spoil(t, pid=999), "no name"),
+        (lambda t: t.pop("traceEvents"), "traceEvents"),
+    ],
+)
+def test_the_checker_finds(config, work, damage, complaint):
+    path = config()
+    trace = profiled(config, work)
+    damage(trace)
+    with open(path, "w") as file:
+        json.dump(trace, file)
+    problems = verify.check(path)
+    assert problems
+    assert any(re.search(complaint, problem) for problem in problems), problems
+
+
+def test_the_checker_knows_xlas_own_events(config, work):
+    """A trace that lost the same events from both device rows."""
+    path = config()
+    trace = profiled(config, work)
+    for category in ("operator", "hlo_op"):
+        trace["traceEvents"].remove(of(trace, category)[0])
+    with open(path, "w") as file:
+        json.dump(trace, file)
+    assert any("missing" in problem for problem in verify.check(path))
+
+
+def test_the_checker_refuses_what_is_not_json(tmp_path):
+    path = tmp_path / "broken.json"
+    path.write_text('{"traceEvents": [')
+    assert verify.check(str(path))[0].startswith("not JSON")
+
+
+def test_lanes_of_overlapping_spans(tmp_path):
+    path = str(tmp_path / "trace.json")
+    spans = [
+        Span("p", "t", "c", name, a, b) for name, a, b in [("a", 0, 10), ("b", 5, 15), ("c", 6, 9)]
+    ]
+    _chrome.write(path, spans, [Mark("p", "c", "m", 3, 1.5)], {})
+    trace = load(path)
+    rows = {e["name"]: e["tid"] for e in of(trace, "c") if e["ph"] == "X"}
+    assert rows["a"] == rows["c"] != rows["b"]

@@ -1,0 +1,324 @@
+"""autograd beyond the recorded scenarios: views, orders, several threads, errors of users."""
+
+import math
+import threading
+
+import numpy as onp
+import pytest
+
+import mxjax as mx
+from mxjax import autograd
+
+
+def var(values, req="write"):
+    x = mx.np.array(values)
+    x.attach_grad(req)
+    return x
+
+
+def test_orders_of_sine():
+    x = var([0.5, 1.0])
+    with autograd.record():
+        y = mx.np.sin(x)
+        derivatives = [y]
+        for _ in range(4):
+            derivatives += autograd.grad(derivatives[-1], x, create_graph=True)
+    for got, f in zip(derivatives, (math.sin, math.cos, lambda t: -math.sin(t)), strict=False):
+        onp.testing.assert_allclose(got.asnumpy(), [f(0.5), f(1.0)], rtol=1e-6)
+    onp.testing.assert_allclose(derivatives[4].asnumpy(), onp.sin([0.5, 1.0]), rtol=1e-5)
+    assert not x.grad.asnumpy().any()
+
+
+def test_gradient_of_a_gradient_into_parameters():
+    x, w = var([2.0]), var([3.0])
+    with autograd.record():
+        y = w * x * x
+        (g,) = autograd.grad(y, x, create_graph=True)  # 2 w x
+        loss = (g * g).sum()
+    loss.backward()
+    assert w.grad.item() == 8 * 3 * 4 and x.grad.item() == 8 * 9 * 2
+
+
+def test_grad_is_always_a_list_of_new_arrays():
+    x, z = var([1.0, 2.0]), var([1.0])
+    with autograd.record():
+        y = x * x
+    got = autograd.grad(y, x, retain_graph=True)
+    assert isinstance(got, list) and type(got[0]) is mx.np.ndarray
+    assert not x.grad.asnumpy().any()
+    got = autograd.grad([y], [x], head_grads=[mx.np.array([1.0, 10.0])], retain_graph=True)
+    assert got[0].asnumpy().tolist() == [2, 40]
+    with pytest.raises(mx.MXNetError, match="2-th variable because it is unreachable"):
+        autograd.grad(y, [x, z], retain_graph=True)
+    with pytest.raises(mx.MXNetError, match="1-th variable because it does not require gradient"):
+        autograd.grad(y, mx.np.ones(2), retain_graph=True)
+
+
+def test_backward_checks_what_it_is_given():
+    x = var([1.0, 2.0])
+    with autograd.record():
+        y = x * 2
+    with pytest.raises(AssertionError, match="same length: 2 vs. 1"):
+        autograd.backward([y, y], [mx.np.ones(2)])
+    with pytest.raises(ValueError, match="has shape"):
+        autograd.backward(y, mx.np.ones(3))
+    with pytest.raises(ValueError, match="has shape"):
+        y.backward(mx.np.ones(3))
+    with pytest.raises(TypeError):
+        autograd.backward(3)
+    with pytest.raises(mx.MXNetError, match="no inputs in computation graph"):
+        autograd.backward([])
+    with pytest.raises(KeyError):
+        x.attach_grad("sometimes")
+    with pytest.raises(AttributeError):
+        x.grad = x
+
+
+def test_integer_heads():
+    x = var([1.0, 3.0])
+    with autograd.record():
+        y, n = x * x, x.argmax()
+    autograd.backward([y, n], retain_graph=True)
+    assert x.grad.asnumpy().tolist() == [2, 6]
+    with pytest.raises(mx.MXNetError, match="integers and bools have no gradient"):
+        n.backward()
+
+
+def test_views_in_the_graph():
+    x = var([[1.0, 2.0], [3.0, 4.0]])
+    before = x[0]
+    with autograd.record():
+        y = x[1] * 2 + before  # a view made outside is a constant
+        row = x[0]
+    y.backward(retain_graph=True)
+    assert x.grad.asnumpy().tolist() == [[0, 0], [2, 2]]
+    row.backward()  # looked at for the first time outside of record()
+    assert x.grad.asnumpy().tolist() == [[1, 1], [0, 0]]
+
+
+def test_a_view_as_a_variable():
+    base = mx.np.array([[1.0, 2.0], [3.0, 4.0]])
+    row = base[1]
+    row.attach_grad()
+    for _ in range(2):
+        with autograd.record():
+            y = row * row
+        y.backward()
+        assert row.grad.asnumpy().tolist() == (2 * base[1].asnumpy()).tolist()
+        base[1] = mx.np.array([5.0, 6.0])
+    row[:] = 1
+    assert base.asnumpy().tolist() == [[1, 2], [1, 1]]
+    with autograd.record():
+        y = row * 3
+    y.backward()
+    assert row.grad.asnumpy().tolist() == [3, 3]
+
+
+def test_intermediate_results_keep_their_gradient():
+    x = var([1.0, 2.0])
+    with autograd.record():
+        h = x * 3
+        z = h * h
+        h.attach_grad()
+        parts = mx.np.split(z, 2)
+        parts[1].attach_grad()
+        loss = (parts[0] + 10 * parts[1]).sum()
+    loss.backward()
+    assert parts[1].grad.asnumpy().tolist() == [10]
+    assert h.grad.asnumpy().tolist() == [6, 120]
+    assert x.grad.asnumpy().tolist() == [18, 360]
+    h.drop_grad()
+    assert h.grad is None
+
+
+def test_requests():
+    x = var([1.0], "add")
+    for _ in range(3):
+        with autograd.record():
+            y = x * 2
+        y.backward()
+    assert x.grad.item() == 6
+    x.zero_grad()
+    assert x.grad.item() == 0
+    n = var([1.0], "null")
+    assert n.grad.item() == 0
+    with autograd.record():
+        y = x * n
+    y.backward()
+    assert n.grad.item() == 0 and x.grad.item() == 1
+    held = x.grad
+    x.attach_grad()
+    assert x.grad is not held and held.item() == 1 and x.grad.item() == 0
+    x.drop_grad()
+    assert x.grad is None
+    with autograd.record():
+        y = x * 2
+    with pytest.raises(mx.MXNetError, match="not in a computational graph"):
+        y.backward()
+
+
+def test_in_place_while_recording():
+    x = var([1.0, 2.0])
+    c = mx.np.zeros(2)
+    text = "already in a computational graph"
+    with autograd.record():
+        h = x * 2
+        for wrong in (
+            lambda: x.__iadd__(1),
+            lambda: h.__imul__(2),
+            lambda: x.__setitem__(slice(None), 0),
+            lambda: h.__setitem__(0, 0),
+            lambda: x[0:1].__iadd__(1),
+            lambda: x.detach().__iadd__(1),
+            lambda: mx.np.exp(c, out=h),
+            lambda: c.copyto(x),
+        ):
+            with pytest.raises(mx.MXNetError, match=text):
+                wrong()
+        with pytest.raises(mx.MXNetError, match="Inplace operations"):
+            c[0:1] = h[0:1]
+        c[0:1] = 5  # constants may change
+        c += 1
+        c[:] = h * 3
+        y = c * 1
+        with autograd.pause():
+            h += 100
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [6, 6]
+    assert h.asnumpy().tolist() == [102, 104]
+    x += 1
+    assert x.grad is not None and x.asnumpy().tolist() == [2, 3]
+
+
+def test_out_is_recorded():
+    x, c = var([1.0, 2.0]), mx.np.zeros(2)
+    with autograd.record():
+        mx.np.exp(x, out=c)
+        y = c * 2
+    y.backward()
+    onp.testing.assert_allclose(x.grad.asnumpy(), 2 * onp.exp([1, 2]), rtol=1e-6)
+
+
+def test_dtypes_of_gradients():
+    x = var([1.0, 2.0])
+    d = mx.np.array([3.0, 4.0], dtype="float64")
+    d.attach_grad()
+    with autograd.record():
+        y = x * d + x.astype("float16")
+    assert y.dtype == "float64"
+    y.backward()
+    assert x.grad.dtype == "float32" and x.grad.asnumpy().tolist() == [4, 5]
+    assert d.grad.dtype == "float64" and d.grad.asnumpy().tolist() == [1, 2]
+
+
+class Square(autograd.Function):
+    def forward(self, x, scale):
+        assert not autograd.is_recording()
+        self.training = autograd.is_training()
+        self.save_for_backward(x, scale)
+        return x * x * scale, x + 0
+
+    def backward(self, dy, dz):
+        assert not autograd.is_recording()
+        x, scale = self.saved_tensors
+        return 2 * x * scale * dy + dz, None
+
+
+def test_function():
+    x, s = var([3.0]), var([2.0])
+    f = Square()
+    with autograd.record():
+        y, _ = f(x * 1, s)
+        z = y * 2
+    assert f.training
+    z.backward()
+    assert y.item() == 18 and x.grad.item() == 24 and s.grad.item() == 0
+    with pytest.raises(AssertionError, match="only be called once"):
+        f(x, s)
+
+
+def test_errors_in_backward_arrive_as_they_are():
+    class Bad(autograd.Function):
+        def forward(self, x):
+            return x * 1
+
+        def backward(self, dy):
+            raise KeyError("my own")
+
+    class Few(Bad):
+        def backward(self, dy):
+            return []
+
+    x = var([1.0])
+    with autograd.record():
+        y = Bad()(x)
+    with pytest.raises(KeyError, match="my own"):
+        y.backward()
+    with autograd.record():
+        y = Few()(x)
+    with pytest.raises(ValueError, match="0 gradients for 1 inputs"):
+        y.backward()
+    with autograd.record():
+        y = x * 2
+    y.backward()
+    assert x.grad.item() == 2
+
+
+def test_modes_are_a_threads_own():
+    seen = []
+
+    def other():
+        seen.append((autograd.is_recording(), autograd.is_training()))
+
+    with autograd.record():
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        with autograd.predict_mode():
+            seen.append((autograd.is_recording(), autograd.is_training()))
+        with autograd.pause(train_mode=True):
+            seen.append((autograd.is_recording(), autograd.is_training()))
+    assert seen == [(False, False), (True, False), (False, True)]
+    with pytest.raises(ZeroDivisionError), autograd.record():
+        raise ZeroDivisionError
+    assert not autograd.is_recording()
+
+
+def test_marked_variables():
+    x, g = mx.np.array([1.0, 2.0]), mx.np.zeros(2)
+    autograd.mark_variables(x, g)
+    with autograd.record():
+        y = x * x
+    y.backward()
+    assert g.asnumpy().tolist() == [2, 4] and x.grad is g
+    with pytest.raises(ValueError, match="one each"):
+        autograd.mark_variables([x], [g, g])
+
+
+def test_deep_graphs():
+    x = var([1.0])
+    with autograd.record():
+        y = x
+        for _ in range(3000):
+            y = y + 0.001
+    y.backward()
+    assert x.grad.item() == 1
+
+
+def test_gradients_across_devices():
+    x = var([1.0, 2.0])
+    with autograd.record():
+        y = x.to_device(mx.cpu(1)) * mx.np.array([3.0, 4.0], device=mx.cpu(1))
+    y.backward()
+    assert x.grad.device == mx.cpu(0) and x.grad.asnumpy().tolist() == [3, 4]
+
+
+def test_both_kinds_of_arrays_share_one_graph():
+    x = var([1.0, 2.0])
+    old = x.as_nd_ndarray()
+    assert old.grad is x.grad
+    with autograd.record():
+        y = old * old
+    y.backward()
+    assert type(y) is mx.nd.NDArray
+    assert x.grad.asnumpy().tolist() == [2, 4]

@@ -1,0 +1,85 @@
+"""What the README and CONTRIBUTING show is run as it stands."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mxjax import settings
+
+ROOT = Path(__file__).parents[1]
+
+
+def blocks(document: str) -> list[str]:
+    """The Python blocks of a document, in order."""
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / document).read_text(), re.DOTALL | re.M)
+
+
+def run(code: str, folder: Path) -> str:
+    environment = settings.child_environment(PYTHONPATH=str(ROOT))
+    done = subprocess.run(
+        [sys.executable, "-W", "error::DeprecationWarning:mxjax", "-c", code],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_readme_runs_from_top_to_bottom(tmp_path):
+    out = run("\n".join(blocks("README.md")), tmp_path)
+    assert out.startswith("66.0\n[2. 4. 6.]\n")
+    accuracy = re.search(r"accuracy (\d\.\d+)", out)
+    assert accuracy and float(accuracy[1]) > 0.95
+    assert (tmp_path / "net.params").exists()
+
+
+def test_the_operator_and_the_layer_of_contributing_work(tmp_path):
+    unary, operator, _, layer = blocks("CONTRIBUTING.md")
+    run(
+        f"""
+import jax.numpy as jnp
+import numpy as np
+from mxjax.ops.table import op, unary
+{unary}
+{operator}
+import mxjax as mx
+from mxjax import autograd, npx
+from mxjax.array.frontend import fill
+fill(vars(npx), "npx", mx.np.ndarray)  # the front ends were made when mxjax was imported
+from mxjax.gluon import HybridBlock, Parameter
+{layer}
+x = np.arange(24.0, dtype="float32").reshape(2, 3, 4)
+assert np.allclose(mx.npx.symlog(mx.np.array(x)).asnumpy(), np.log1p(x), rtol=1e-6)
+expected = x / np.sqrt((x * x).sum(1, keepdims=True) + 1e-5)
+for hybridize in (False, True):
+    net = PixelScale()
+    net.initialize()
+    if hybridize:
+        net.hybridize()
+    with autograd.record():
+        out = net(mx.np.array(x))
+    out.backward()
+    assert np.allclose(out.asnumpy(), expected, rtol=1e-5)
+    assert net.scale.shape == (3,)
+    assert np.allclose(net.scale.grad().asnumpy(), expected.sum((0, 2)), rtol=1e-5)
+""",
+        tmp_path,
+    )
+
+
+@pytest.mark.parametrize("variable", [None, "5"])
+def test_the_setting_of_contributing_works(variable):
+    from mxjax.settings.kinds import Boolean, Integer
+    from mxjax.settings.option import Legacy, Option
+    from mxjax.settings.registry import Registry
+
+    row = eval(  # the example is an expression
+        blocks("CONTRIBUTING.md")[2].rstrip().rstrip(","),
+        {"Option": Option, "Legacy": Legacy, "Integer": Integer, "Boolean": Boolean},
+    )
+    registry = Registry([row], {"MXJAX_DATA_PREFETCH": variable} if variable else {})
+    assert registry.get("data.prefetch") == int(variable or 2)
+    with registry.scope(enable_data_pre_proc=False):
+        assert registry.get("data.prefetch") == 0

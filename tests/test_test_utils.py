@@ -1,0 +1,196 @@
+"""The helpers for tests."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax import test_utils as tu
+from mxjax.errors import MXNetAssertionError, MXNetTypeError, MXNetValueError
+
+
+def test_the_tolerances_are_mxnets():
+    assert tu.default_rtols()[np.dtype("float16")] == 1e-2
+    assert tu.default_atols()[np.dtype("float32")] == 1e-3
+    assert tu.get_tols(np.float32(1), np.float64(1), None, None) == (1e-4, 1e-3)
+    assert tu.get_tols(np.int32(1), np.int64(1), None, None) == (0, 0)
+    assert tu.get_tols(np.ones(1), np.ones(1), 0.5, {np.dtype("float64"): 0.25}) == (0.5, 0.25)
+
+
+def test_almost_equal_arrays_pass():
+    tu.assert_almost_equal(np.float32([1, 2]), np.float32([1.0005, 2]))
+    tu.assert_almost_equal(1.0, 1.0)
+    tu.assert_almost_equal(np.ones((2, 2)), 1.0)
+    tu.assert_almost_equal(np.array([np.nan]), np.array([np.nan]), equal_nan=True)
+    tu.assert_almost_equal(np.array([np.inf, -np.inf]), np.array([np.inf, -np.inf]))
+    tu.assert_almost_equal(np.array([True]), np.array([True]))
+    tu.assert_almost_equal(np.zeros((0, 3)), np.zeros((0, 3)))
+    tu.assert_almost_equal(mx.np.array([1.0, 2.0]), np.float32([1, 2]))
+
+
+def test_differences_are_shown_worst_first():
+    a = np.zeros((2, 3), "float32")
+    b = a.copy()
+    b[1, 2], b[0, 1] = 5, 1
+    with pytest.raises(MXNetAssertionError) as caught:
+        tu.assert_almost_equal(a, b, names=("got", "want"))
+    text = str(caught.value)
+    assert "got and want differ in 2 of 6 elements (33.3 %)" in text
+    assert "rtol=0.0001, atol=0.001" in text
+    first, second = (line for line in text.splitlines() if line.startswith("  "))
+    # |0 - 1| / (0.001 + 0.0001 * 1) against 5 / (0.001 + 0.0005)
+    assert first.startswith("  got[1, 2] = 0.0, want[1, 2] = 5.0: 3333 times")
+    assert second.startswith("  got[0, 1] = 0.0, want[0, 1] = 1.0: 909.1 times")
+
+
+@pytest.mark.parametrize(
+    "a, b",
+    [
+        (np.array([1.0]), np.array([np.nan])),
+        (np.array([np.nan]), np.array([np.nan])),
+        (np.array([np.inf]), np.array([-np.inf])),
+        (np.uint8([0]), np.uint8([255])),
+        (np.array([True]), np.array([False])),
+        (np.ones(2), np.ones(3)),
+    ],
+)
+def test_different_arrays_fail(a, b):
+    with pytest.raises(AssertionError):
+        tu.assert_almost_equal(a, b)
+
+
+def test_broadcasting_can_be_refused():
+    tu.assert_almost_equal(np.ones((2, 2)), np.ones(2))
+    with pytest.raises(MXNetAssertionError, match=r"shapes differ: \(2, 2\) and \(2,\)"):
+        tu.assert_almost_equal(np.ones((2, 2)), np.ones(2), use_broadcast=False)
+
+
+def test_a_part_of_the_elements_may_differ():
+    a, b = np.zeros(10), np.zeros(10)
+    b[3] = 1
+    tu.assert_almost_equal_with_err(a, b, etol=0.1)
+    with pytest.raises(AssertionError, match="1 of 10"):
+        tu.assert_almost_equal_with_err(a, b, etol=0.05)
+
+
+def test_ignoring_nan():
+    tu.assert_almost_equal_ignore_nan(np.array([1, np.nan]), np.array([1, 7.0]))
+    with pytest.raises(AssertionError):
+        tu.assert_almost_equal_ignore_nan(np.array([1, np.nan]), np.array([2, 7.0]))
+
+
+def test_same_and_almost_equal():
+    assert tu.same(np.ones(2), np.ones(2)) and not tu.same(np.ones(2), np.ones(3))
+    assert tu.almost_equal(np.ones(2), np.ones(2) + 1e-6)
+    assert not tu.almost_equal(np.ones(2), np.ones(2) + 1e-4)
+
+
+def test_same_array_sees_shared_elements():
+    x = mx.np.zeros((3, 2))
+    assert tu.same_array(x[0], x[0])
+    assert not tu.same_array(x[0], x[1])
+    assert not tu.same_array(x, x.copy())
+    assert x.asnumpy().sum() == 0
+
+
+def test_assert_exception():
+    tu.assert_exception(int, ValueError, "x")
+    with pytest.raises(AssertionError, match="ValueError was not raised"):
+        tu.assert_exception(int, ValueError, "1")
+
+
+def test_random_arrays():
+    assert tu.random_arrays((2, 3)).shape == (2, 3)
+    a, b = tu.random_arrays((2,), ())
+    assert a.dtype == b.dtype == np.float32 and b.shape == ()
+    (u,) = tu.random_uniform_arrays((50,), low=2, high=3, dtype="float64")
+    assert 2 <= u.min() and u.max() <= 3 and u.dtype == np.float64
+    assert sorted(tu.random_sample([1, 2, 3], 3)) == [1, 2, 3]
+    with pytest.raises(MXNetValueError, match=r"0 \.\.\. 3, got 4"):
+        tu.random_sample([1, 2, 3], 4)
+    shapes = [tu.rand_shape_nd(3, 4) for _ in range(50)] + [tu.rand_shape_3d(4, 4, 4)]
+    assert all(1 <= side <= 4 for shape in shapes for side in shape)
+    assert any(0 in tu.rand_shape_2d(1, 1, allow_zero_size=True) for _ in range(50))
+
+
+def test_rand_ndarray_is_an_nd_array():
+    x = tu.rand_ndarray((2, 3), dtype="float64")
+    assert isinstance(x, mx.nd.NDArray) and not isinstance(x, mx.np.ndarray)
+    assert x.shape == (2, 3) and np.dtype(x.dtype) == np.float64
+    with pytest.raises(NotImplementedError, match="csr"):
+        tu.rand_ndarray((2, 3), stype="csr")
+    assert tu.create_2d_tensor(2, 2).asnumpy().tolist() == [[0, 0], [1, 1]]
+    assert tu.create_vector(3).asnumpy().tolist() == [0, 1, 2]
+
+
+def test_reductions():
+    x = np.arange(24.0).reshape(2, 3, 4)
+    np.testing.assert_array_equal(
+        tu.np_reduce(x, (0, -1), True, np.sum), x.sum((0, 2), keepdims=True)
+    )
+    np.testing.assert_array_equal(tu.np_reduce(x, None, False, np.max), x.max())
+    np.testing.assert_array_equal(tu.collapse_sum_like(x, (3, 1)), x.sum(0).sum(-1, keepdims=True))
+    with pytest.raises(MXNetValueError, match="does not broadcast"):
+        tu.collapse_sum_like(x, (2, 4))
+
+
+def test_gradients_against_differences():
+    tu.check_numeric_gradient(
+        lambda x, y: x * y + x, [np.random.rand(2, 3), np.random.rand(3)], dtype="float64"
+    )
+    tu.check_numeric_gradient(
+        lambda a, b: [a * a, a * b],
+        {"a": np.ones(2), "b": np.zeros(2)},
+        grad_nodes=["a"],
+        rtol=1e-2,
+    )
+
+
+def test_a_wrong_gradient_is_found():
+    class Wrong(mx.autograd.Function):
+        def forward(self, x):
+            return x * 2
+
+        def backward(self, dy):
+            return dy * 3
+
+    with pytest.raises(AssertionError, match="backward of 0 and differences of 0 differ in 4"):
+        tu.check_numeric_gradient(lambda x: Wrong()(x), [np.ones(4)], dtype="float64")
+    with pytest.raises(MXNetTypeError, match="a function or a Block, got int"):
+        tu.check_numeric_gradient(3, [np.ones(4)])
+
+
+def test_hybridized_and_imperative_agree():
+    from mxjax.gluon import nn
+
+    def build():
+        net = nn.HybridSequential()
+        net.add(nn.Dense(3, activation="tanh"), nn.Dense(2))
+        return net
+
+    tu.check_gluon_hybridize_consistency(build, [mx.np.array(np.random.rand(4, 5))])
+
+
+def test_devices():
+    assert tu.default_device() == mx.current_device()
+    assert list(tu.list_gpus()) == list(range(mx.num_gpus()))
+
+
+def test_stderr_can_be_discarded(capfd):
+    with tu.discard_stderr():
+        os.write(2, b"nobody sees this")
+    print("but this", file=sys.stderr)
+    assert capfd.readouterr().err == "but this\n"
+
+
+def test_download_of_a_file_that_is_there(tmp_path):
+    source = tmp_path / "source.txt"
+    source.write_text("content")
+    path = tu.download(source.as_uri(), dirname=str(tmp_path / "new"))
+    assert path == str(tmp_path / "new" / "source.txt")
+    assert Path(path).read_text() == "content"
