@@ -9,6 +9,7 @@ from .compiler import platform_of
 from .graph import Graph, GraphCall, is_recording, recording
 from .program import compile_function
 from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar
+from .rehearsal import Abstract, Rehearsal, rehearsal
 from .scheduler import drop_programs, flush, flush_all, flush_thread, read, wait_all
 from .segment import SCALAR, Step, Tree, user_site
 from .state import ThreadState, local, observers, states
@@ -20,6 +21,7 @@ __all__ = [
     "SCALAR",
     "SCALARS",
     "TRACED",
+    "Abstract",
     "Aval",
     "Call",
     "Dynamic",
@@ -28,6 +30,7 @@ __all__ = [
     "GraphCall",
     "Leaf",
     "Node",
+    "Rehearsal",
     "ScalarFamily",
     "Step",
     "ThreadState",
@@ -62,6 +65,7 @@ __all__ = [
     "record_on",
     "record_scalar",
     "recording",
+    "rehearsal",
     "rng",
     "states",
     "stats",

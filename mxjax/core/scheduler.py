@@ -15,6 +15,7 @@ import numpy as np
 from .. import errors
 from .call import Call
 from .program import Program
+from .rehearsal import Abstract
 from .segment import SCALAR, Segment, Step, Tree
 from .state import Churn, ThreadState, local, observers, states
 from .stats import stats
@@ -234,7 +235,7 @@ def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: An
         near = _nearest(step, key)
         if near is not None:
             return near
-    steady = local.st.steady
+    steady = local.st.steady or local.st.rehearsing is not None
     if step.depth > 1 and not step.effects and not steady:
         allowed = UNPROVEN + _Ledger.proven // 2
         if _Ledger.unproven >= allowed:
@@ -372,6 +373,11 @@ def read(v: Value) -> Any:
     if type(arr) is Failure:
         _forget(arr.error)
         raise arr.error
+    if type(arr) is Abstract:
+        raise errors.MXNetError(
+            "the number of an array was asked for that a rehearsed step would have computed: in a rehearsal "
+            "nothing runs. Leave asnumpy, float, bool and printing out of the rehearsed function"
+        )
     if type(arr) is np.ndarray:
         with jax.enable_x64(True):  # else 64-bit numbers would lose half of their bits
             arr = v.arr = place(arr, v.aval.device)
