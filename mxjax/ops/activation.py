@@ -164,7 +164,7 @@ def smooth_l1(data: Any, *, scalar: float = 1.0) -> Any:
 
 
 def _smooth_l1(x: Any, s2: Any) -> Any:
-    return jnp.where(jnp.abs(x) * s2 < 1, jnp.square(x) * s2 / 2, jnp.abs(x) - np.asarray(0.5, x.dtype) / s2)
+    return jnp.where(jnp.abs(x) * s2 < 1, jnp.square(x) * s2 / 2, jnp.abs(x) - 0.5 / jnp.asarray(s2))
 
 
 @op(nd="hard_sigmoid", samples=[case(f(3, 4))])

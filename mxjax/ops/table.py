@@ -31,6 +31,7 @@ class Op:
     which the front end writes back. Rows of fixed inputs and no attributes with ``many`` results say so.
     ``differentiable=False`` keeps a row off the tape, so that no gradient is asked of it.
     ``modal`` rows do different things in training: the front end fills their attribute ``is_train``.
+    ``beside`` is the function of an array and a number (``scalars``) where it is not the row's own.
     ``ref`` is the NumPy function the row must agree with, ``samples`` the inputs its tests use.
     """
 
