@@ -41,6 +41,7 @@ def cast_like_c(x: Any, dtype: Any) -> Any:
     """C's conversion on a CPU: floats to integers towards zero; numbers beyond the dtype wrap instead of
     saturating, and those beyond int64 are its lowest one."""
     if jnp.issubdtype(x.dtype, jnp.floating) and jnp.issubdtype(dtype, jnp.integer):
+        x = x.astype(jnp.promote_types(x.dtype, "float32"))  # 2**63 is no number of float16
         x = jnp.where(jnp.abs(x) < 2.0**63, jnp.trunc(x), -(2.0**63)).astype("int64")
     return x.astype(dtype)
 

@@ -145,3 +145,14 @@ def test_positions_that_do_not_fit_are_refused(dtype, n):
         assert f(fitting).asnumpy().tolist() == [n - 1]
         with pytest.raises(TypeError, match=f"{n + 1} elements do not fit .* {dtype}"):
             f(mx.nd.array(x, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_floats_without_an_integer(dtype):
+    """Beyond int64, and for NaN, x86 (and so MXNet) gives the lowest int64; below, numbers wrap."""
+    x = mx.np.array([1.7, -2.9, 300, np.inf, -np.inf, np.nan], dtype=dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        low = np.iinfo("int64").min
+        assert x.astype("int64").asnumpy().tolist() == [1, -2, 300, low, low, low]
+        assert x.astype("uint8").asnumpy().tolist() == [1, 254, 44, 0, 0, 0]
