@@ -13,6 +13,7 @@ import numpy as np
 from mxjax.core import SCALAR, SCALARS, Step, compiler, differentiable
 
 from ._arrange import last_uses
+from ._cut import common_levels
 from ._primitives import primitives
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Liveness:
         for made, _, nbytes in self._needs:
             asked[made + 1] += nbytes
         before = np.cumsum(asked)
-        depth = [0, *(_common(a.scope, b.scope) for a, b in zip(steps, steps[1:], strict=False)), 0]
+        depth = [0, *(common_levels(a.scope, b.scope) for a, b in zip(steps, steps[1:], strict=False)), 0]
         inner = [p for p in range(1, n) if not _dominated(p, crossing, before)]
         inner = _block_ends(inner, crossing, depth)
         if len(inner) > PLACES:
@@ -249,12 +250,3 @@ def _block_ends(places: Sequence[int], crossing: np.ndarray, depth: Sequence[int
 
     return [p for p in places if not lower(p, p - 1) and not lower(p, p + 1)]
 
-
-def _common(a: str, b: str) -> int:
-    """How many levels of blocks two steps share."""
-    levels = 0
-    for x, y in zip(a.split("/"), b.split("/"), strict=False):
-        if x != y:
-            break
-        levels += 1
-    return levels

@@ -1,18 +1,18 @@
 """Segments: a chain of stretches of which only the ends are kept (Chen et al. 2016, arXiv 1604.06174).
 
-Three arrangements. ``segments`` keeps of each stretch what it gives, and computes its inside again:
-memory grows with the square root of the depth. ``nested`` computes the inside again in stretches of its
-own: the same root with a fraction of the factor. ``recursive`` halves until nothing is left to gain:
-memory grows with the logarithm of the depth.
+Computed again once, the inside of a stretch lives while its backward pass runs: memory grows with the
+square root of the depth. ``nested`` computes stretches again in stretches, three deep, ``recursive``
+halves until nothing is left to gain, and memory grows with the logarithm of the depth.
 
 Other than in the paper stretches are not of one size. While the backward pass is in a stretch, of the
 later ones nothing is left: an early stretch may be the larger by what the later ones keep. And the last
-stretch is never computed again, because its backward pass follows at once.
+stretch is never computed again, because its backward pass follows at once (as in Griewank and Walther's
+revolve, 2000).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,172 +23,107 @@ from ._liveness import Liveness
 if TYPE_CHECKING:
     from mxjax.core import Graph
 
-# Peaks are found to this share.
-PRECISION = 1 / 256
-_NEVER = np.iinfo(np.int64).max // 4
+# How deep nested segments are: a block is computed again so many times at most.
+LEVELS = 3
 
 
-class Nested(Arranged):
-    """Segments that are computed again in segments: twice again at most, for a smaller root."""
+class Chain(Arranged):
+    """A rematerialisation in stretches, by its name in ``memonger.policies()``."""
 
-    def __init__(self) -> None:
-        super().__init__(self._parts, "nested")
+    def __init__(self, name: str, arrange: Callable[[Liveness], Sequence[Part]], key: Hashable = None):
+        super().__init__(lambda graph: self.parts(graph), (name, key))
+        self.name = name
+        self._of = arrange
 
-    def _parts(self, graph: Graph) -> list[Part]:
-        live = Liveness(graph)
-        return nested_parts(live, *least_nested(live))
-
-    def __repr__(self) -> str:
-        return "memonger.policy('nested')"
-
-
-class Recursive(Arranged):
-    """Halves of halves: memory for as many block ends as there are halvings, log2(depth) forward passes."""
-
-    def __init__(self) -> None:
-        super().__init__(self._parts, "recursive")
-
-    def _parts(self, graph: Graph) -> list[Part]:
-        live = Liveness(graph)
-        return halves(live, 0, live.size - 1)
+    def parts(self, graph: Graph) -> Sequence[Part]:
+        return self._of(Liveness(graph)) if graph.steps else []
 
     def __repr__(self) -> str:
-        return "memonger.policy('recursive')"
+        return f"memonger.policy({self.name!r})"
 
 
-def segment_parts(live: Liveness, ends: Sequence[int], again: Sequence[bool] | None = None) -> list[Part]:
-    """Parts that end at these places; all but the last are computed again, or those of ``again``."""
-    starts = [0, *ends[:-1]]
-    if again is None:
-        again = [j < live.size - 1 for j in ends]
+def nested(live: Liveness) -> list[Part]:
+    """Segments computed again in segments, :data:`LEVELS` deep, with the least peak."""
+    return least(live, LEVELS)
+
+
+def recursive(live: Liveness) -> list[Part]:
+    """Halves of halves: as many ends kept as there are halvings, and about so many half forward passes."""
+    return _halves(live, 0, live.size - 1)
+
+
+def segment_parts(live: Liveness, ends: Sequence[int], again: Sequence[bool]) -> list[Part]:
+    """Parts that end at these places, and which of them are computed again."""
     return [
         Part(live.places[j], live.once(i, j) if a else ALL)
-        for i, j, a in zip(starts, ends, again, strict=True)
+        for i, j, a in zip([0, *ends[:-1]], ends, again, strict=True)
     ]
 
 
-def nested_parts(live: Liveness, ends: Sequence[int], inner: Sequence[Sequence[int]]) -> list[Part]:
-    """Parts that end at ``ends``, each computed again in parts that end at its ``inner`` places."""
+def least(live: Liveness, levels: int) -> list[Part]:
+    """The parts with the least peak where each step is computed again ``levels`` times at most."""
+    peaks = [live.inside]
+    for _ in range(levels):
+        peaks.append(_peaks(live, peaks[-1]))
+    end = live.size - 1
+    return _parts(live, peaks, 0, end, int(peaks[levels][0, end]))
+
+
+def _peaks(live: Liveness, again: np.ndarray) -> np.ndarray:
+    """peaks[i, j]: the least bytes in which the backward pass of a stretch can run, given those of its
+    parts when they are computed again.
+
+    The first part comes last in the backward pass and has the room to itself; before that, what it gives
+    is held while the rest runs.
+    """
+    kept, inside = live.kept, live.inside
+    peaks = inside.copy()
+    for j in range(2, live.size):
+        for i in range(j - 2, -1, -1):
+            cut = np.maximum(again[i, i + 1 : j], kept[i, i + 1 : j] + peaks[i + 1 : j, j])
+            peaks[i, j] = min(int(inside[i, j]), int(cut.min()))
+    return peaks
+
+
+def _parts(live: Liveness, peaks: Sequence[np.ndarray], start: int, stop: int, room: int) -> list[Part]:
+    """A stretch within so many bytes, with as little computed again as one look ahead can tell."""
     found = []
-    for i, j, within in zip([0, *ends[:-1]], ends, inner, strict=True):
-        keep = ALL if j == live.size - 1 else live.once(i, j)
-        parts = _leaves(live, i, within)
-        if len(parts) == 1:
-            found.append(Part(live.places[j], keep))
-        else:
-            found.append(Part(live.places[j], keep, tuple(parts)))
+    while live.inside[start, stop] > room and len(peaks) > 1:
+        ends = np.arange(start + 1, stop)
+        kept = live.kept[start, ends]
+        fits = (peaks[-2][start, ends] <= room) & (kept + peaks[-1][ends, stop] <= room)
+        if not fits.any():
+            break
+        # The longest that need not be cut itself; else the shortest, of which the least is run twice.
+        whole = ends[fits & (live.inside[start, ends] <= room)]
+        middle = int(whole[-1]) if len(whole) else int(ends[fits][0])
+        inner = _parts(live, peaks[:-1], start, middle, room)
+        keep = live.once(start, middle)
+        found.append(Part(live.places[middle], keep, tuple(inner) if len(inner) > 1 else ()))
+        room -= int(live.kept[start, middle])
+        start = middle
+    found.append(Part(live.places[stop], ALL))
     return found
 
 
-def _leaves(live: Liveness, start: int, ends: Sequence[int]) -> list[Part]:
-    """Parts from a place on; the last one's backward pass follows its forward pass at once."""
-    found = [
-        Part(live.places[j], live.once(i, j)) for i, j in zip([start, *ends[:-1]], ends, strict=True)
-    ]
-    found[-1] = Part(found[-1].stop, ALL)
-    return found
-
-
-def halves(live: Liveness, start: int, stop: int) -> list[Part]:
-    """The stretch as parts: its first half, to be halved again, then its second half's parts."""
+def _halves(live: Liveness, start: int, stop: int) -> list[Part]:
     middle = _middle(live, start, stop)
     if middle is None:
         return [Part(live.places[stop], ALL)]
-    first = halves(live, start, middle)
-    keep = live.once(start, middle)
-    part = Part(live.places[middle], keep, tuple(first) if len(first) > 1 else ())
-    return [part, *halves(live, middle, stop)]
+    first = _halves(live, start, middle)
+    part = Part(live.places[middle], live.once(start, middle), tuple(first) if len(first) > 1 else ())
+    return [part, *_halves(live, middle, stop)]
 
 
 def _middle(live: Liveness, start: int, stop: int) -> int | None:
     """Where to halve: of the places in the middle third the one at which least crosses."""
-    inside = live.inside
-    best = None
-    for p in range(start + 1, stop):
-        if max(live.kept[start, p] + inside[p, stop], inside[start, p]) >= inside[start, stop]:
-            continue  # nothing gained
-        uneven = abs(int(inside[start, p]) - int(inside[p, stop]))
-        outer = uneven * 3 > inside[start, stop]
-        key = (outer, uneven if outer else live.kept[start, p], uneven)
-        if best is None or key < best[0]:
-            best = key, p
-    return None if best is None else best[1]
-
-
-def least(live: Liveness, start: int = 0) -> list[int]:
-    """The ends of segments with the least peak."""
-
-    def within(peak: int) -> list[int] | None:
-        came, cost = _within(live, start, peak)
-        return _path(came, start, live.size - 1) if cost[-1] < _NEVER else None
-
-    return _bisect(within, live)
-
-
-def least_nested(live: Liveness) -> tuple[list[int], list[list[int]]]:
-    """The ends of nested segments with the least peak, and for each the ends inside."""
-
-    def within(peak: int) -> tuple[list[int], list[list[int]]] | None:
-        m = live.size
-        cost = np.full(m, _NEVER, np.int64)
-        cost[0] = 0
-        outer = np.full(m, -1)
-        chains = {}
-        for i in range(m - 1):
-            if cost[i] >= _NEVER:
-                continue
-            chains[i], reach = _within(live, i, peak - int(cost[i]))
-            total = np.where(reach < _NEVER, cost[i] + live.kept[i], _NEVER)
-            total[: i + 1] = _NEVER
-            better = total < cost
-            cost[better] = total[better]
-            outer[better] = i
-        if cost[-1] >= _NEVER:
-            return None
-        ends = _path(outer, 0, m - 1)
-        starts = [0, *ends[:-1]]
-        return ends, [_path(chains[i], i, j) for i, j in zip(starts, ends, strict=True)]
-
-    return _bisect(within, live)
-
-
-def _within(live: Liveness, start: int, peak: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each place the segment start before it, and the bytes kept, of segments that hold at most ``peak``."""
-    kept, inside = live.kept, live.inside
-    m = live.size
-    cost = np.full(m, _NEVER, np.int64)
-    cost[start] = 0
-    came = np.full(m, -1)
-    for i in range(start, m - 1):
-        held = cost[i]
-        if held >= _NEVER:
-            continue
-        # Longer stretches hold more: those that fit are the nearest ones.
-        stop = int(np.searchsorted(inside[i, i + 1 :], peak - held, side="right")) + i + 1
-        total = held + kept[i, i + 1 : stop]
-        better = total < cost[i + 1 : stop]
-        cost[i + 1 : stop][better] = total[better]
-        came[i + 1 : stop][better] = i
-    return came, cost
-
-
-def _path(came: np.ndarray, start: int, stop: int) -> list[int]:
-    ends = []
-    while stop != start:
-        ends.append(stop)
-        stop = int(came[stop])
-    return ends[::-1]
-
-
-def _bisect(within, live):
-    high = live.peak
-    best = within(high)
-    low = 0
-    while high - low > max(1, int(high * PRECISION)):
-        middle = (low + high) // 2
-        found = within(middle)
-        if found is None:
-            low = middle
-        else:
-            best, high = found, middle
-    return best
+    ends = np.arange(start + 1, stop)
+    left, right, whole = live.inside[start, ends], live.inside[ends, stop], live.inside[start, stop]
+    kept = live.kept[start, ends]
+    ends = ends[gains := np.maximum(kept + right, left) < whole]
+    if not len(ends):
+        return None
+    uneven = np.abs(left - right)[gains]
+    outer = uneven * 3 > whole
+    best = np.lexsort((uneven, np.where(outer, uneven, kept[gains]), outer))[0]
+    return int(ends[best])
