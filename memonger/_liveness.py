@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -12,7 +13,7 @@ import numpy as np
 
 from mxjax.core import SCALAR, SCALARS, Step, compiler, differentiable
 
-from ._arrange import last_uses
+from ._arrange import is_costly, last_uses
 from ._cut import common_levels
 from ._primitives import primitives
 
@@ -193,8 +194,16 @@ class _Costs:
             ins, outs, fresh = _residuals(call.fn, structs)
             # Unoptimised: what the operator asks for, independent of what stands around it.
             analysis = jax.jit(call.fn, keep_unused=True).lower(*structs).cost_analysis() or {}
-            callback = bool(primitives(call.fn, structs) & CALLBACKS)
-        return StepCost(ins, outs, fresh, max(0.0, float(analysis.get("flops", 0.0))), callback)
+        names = primitives(call.fn, structs)
+        if fresh and not any(map(is_costly, names)):
+            # XLA makes them within the loops that need them, from the operand they come of.
+            fresh = 0
+            if not outs:
+                floats = [i for i, s in enumerate(structs) if differentiable(s.dtype)]
+                ins = (*ins, max(floats, key=lambda i: prod(structs[i].shape)))
+        return StepCost(
+            ins, outs, fresh, max(0.0, float(analysis.get("flops", 0.0))), bool(names & CALLBACKS)
+        )
 
 
 def _residuals(fn: Any, structs: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
