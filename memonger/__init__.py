@@ -11,7 +11,7 @@ from mxjax.core import compiler
 from ._measure import Cost, Measured, measure
 from ._mirror import Mirror
 from ._rehearse import rehearse
-from ._segments import Chain, nested, recursive
+from ._segments import Chain, barriers, nested, recursive
 from ._sublinear import Segment, Segmented, Sublinear, get_cost, search_plan, sublinear
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _POLICIES = {
+    "barriers": Chain("barriers", barriers),
     "mirror": Mirror(),
     "nested": Chain("nested", nested),
     "recursive": Chain("recursive", recursive),

@@ -42,6 +42,11 @@ class Chain(Arranged):
         return f"memonger.policy({self.name!r})"
 
 
+def barriers(live: Liveness) -> list[Part]:
+    """Nothing computed again, but every place an end: what the other arrangements are measured against."""
+    return [Part(p, ALL) for p in live.places[1:]]
+
+
 def nested(live: Liveness) -> list[Part]:
     """Segments computed again in segments, :data:`LEVELS` deep, with the least peak."""
     return least(live, LEVELS)

@@ -114,7 +114,7 @@ def _make_vjp(
 def wanting(fn: Callable[..., Any], wants: Sequence[bool]) -> Callable[..., Any]:
     """The form of a function for its derivative by those inputs, where it has one (`interfaces.RematPolicy`)."""
     form = getattr(fn, "wanting", None)
-    return fn if form is None else form(wants)  # type: ignore[no-any-return]
+    return fn if form is None else form(wants)
 
 
 def cotangent(out: Any, given: Any) -> Any:
