@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 REACH = 8
 # More places than this bring nothing but work.
 PLACES = 320
-# Calls into Python happen once, whatever is computed again.
-CALLBACKS = frozenset({"pure_callback", "io_callback"})
 
 
 class Liveness:
@@ -46,7 +44,6 @@ class Liveness:
         known = _Costs(graph)
         costs = [known(s) for s in steps]
         self._flops = np.concatenate([[0.0], np.cumsum([c.flops for c in costs])])
-        self._once = [c.callback for c in costs]
         self._needs = self._residuals(costs)
         self.places = self._choose()
         self.size = len(self.places)
@@ -71,14 +68,6 @@ class Liveness:
     def peak(self) -> int:
         """Bytes held where nothing is computed again."""
         return int(self.inside[0, -1])
-
-    def once(self, i: int, j: int) -> frozenset[int]:
-        """Results that are never computed again, because Python code made them."""
-        steps = self.graph.steps[self.places[i] : self.places[j]]
-        flags = self._once[self.places[i] : self.places[j]]
-        return frozenset(
-            s.first + k for s, once in zip(steps, flags, strict=True) if once for k in range(len(s.avals))
-        )
 
     def _lifetimes(self) -> dict[int, tuple[int, int, int]]:
         """For each result of a step the step that makes it, the last that takes it, and its bytes."""
@@ -156,14 +145,13 @@ class Liveness:
 class StepCost:
     """One step: which of its operands and results its derivative needs, further bytes, flops."""
 
-    __slots__ = ("callback", "flops", "fresh", "ins", "outs")
+    __slots__ = ("flops", "fresh", "ins", "outs")
 
-    def __init__(self, ins: tuple[int, ...], outs: tuple[int, ...], fresh: int, flops: float, callback: bool):
+    def __init__(self, ins: tuple[int, ...], outs: tuple[int, ...], fresh: int, flops: float):
         self.ins = ins
         self.outs = outs
         self.fresh = fresh
         self.flops = flops
-        self.callback = callback
 
 
 class _Costs:
@@ -194,16 +182,13 @@ class _Costs:
             ins, outs, fresh = _residuals(call.fn, structs)
             # Unoptimised: what the operator asks for, independent of what stands around it.
             analysis = jax.jit(call.fn, keep_unused=True).lower(*structs).cost_analysis() or {}
-        names = primitives(call.fn, structs)
-        if fresh and not any(map(is_costly, names)):
+        if fresh and not any(map(is_costly, primitives(call.fn, structs))):
             # XLA makes them within the loops that need them, from the operand they come of.
             fresh = 0
             if not outs:
                 floats = [i for i, s in enumerate(structs) if differentiable(s.dtype)]
                 ins = (*ins, max(floats, key=lambda i: prod(structs[i].shape)))
-        return StepCost(
-            ins, outs, fresh, max(0.0, float(analysis.get("flops", 0.0))), bool(names & CALLBACKS)
-        )
+        return StepCost(ins, outs, fresh, max(0.0, float(analysis.get("flops", 0.0))))
 
 
 def _residuals(fn: Any, structs: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...], int]:

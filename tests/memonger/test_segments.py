@@ -82,50 +82,6 @@ def test_statistics_move_once_per_step() -> None:
     np.testing.assert_allclose(net[0].running_mean.data().asnumpy(), [0.2, 0.4], rtol=1e-6)
 
 
-def test_python_operators_run_once() -> None:
-    ran = []
-
-    class Double(mx.operator.CustomOp):
-        def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
-            ran.append(1)
-            self.assign(out_data[0], req[0], mx.nd.array(in_data[0].asnumpy() * 2))
-
-        def backward(
-            self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any
-        ) -> None:
-            self.assign(in_grad[0], req[0], out_grad[0] * 2)
-
-    @mx.operator.register("segments_double")
-    class DoubleProp(mx.operator.CustomOpProp):
-        def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> Double:
-            return Double()
-
-    class Net(nn.HybridBlock):
-        def forward(self, x: Any) -> Any:
-            for _ in range(3):
-                x = mx.np.tanh(mx.np.tanh(x))
-            x = mx.nd.Custom(x.as_nd_ndarray(), op_type="segments_double").as_np_ndarray()
-            for _ in range(3):
-                x = mx.np.tanh(mx.np.tanh(x))
-            return x
-
-    net = Net()
-    x = mx.np.ones((64, 64))
-    x.attach_grad()
-    graph = _graph(net, x)
-    once = Liveness(graph).once(0, -1)
-    assert len(once) == 1 and 1 <= min(once) < len(graph.steps) - 1
-    parts = [Part(1), Part(len(graph.steps) - 1, once), Part(len(graph.steps), ALL)]
-    net.hybridize(mirror=Arranged(lambda g: parts, "custom"))
-    for _ in range(2):
-        ran.clear()  # the first step also tries the operator out
-        with autograd.record():
-            y = net(x)
-        y.backward()
-        mx.waitall()
-    assert len(ran) == 1
-
-
 # ---- bytes and flops ---------------------------------------------------------------------------------
 
 
