@@ -31,9 +31,13 @@ UNTIMED = {"xla_backend_optimization_level": 0}
 
 def rows(depths: Mapping[str, Sequence[int]] = DEPTHS, timed_at: int = TIMED_AT) -> list[dict[str, Any]]:
     """The rows of the table: what, value, goal, and whether it is met (``None``: no goal)."""
+    return list(measured(depths, timed_at))
+
+
+def measured(depths: Mapping[str, Sequence[int]], timed_at: int = TIMED_AT) -> Iterator[dict[str, Any]]:
+    """The rows, one after another as they are known."""
     import mxjax as mx
 
-    found: list[dict[str, Any]] = []
     for kind in depths:
         temp: dict[str, list[float]] = {name: [] for name in NAMES}
         for n in depths[kind]:
@@ -46,31 +50,33 @@ def rows(depths: Mapping[str, Sequence[int]] = DEPTHS, timed_at: int = TIMED_AT)
                 temp[name].append(cost.temp_bytes)
                 if name == "barriers":
                     flops, whole = cost.flops, cost.temp_bytes
-                found.append(
-                    row(
-                        f"{kind} N={n} {name}: temp",
-                        cost.temp_bytes / MB,
-                        "MB",
-                        12 if (kind, n, name) == ("residual", 64, "nested") else None,
-                        share=cost.temp_bytes / whole,
-                        flops=cost.flops / flops,
-                    )
+                yield row(
+                    f"{kind} N={n} {name}: temp",
+                    cost.temp_bytes / MB,
+                    "MB",
+                    12 if (kind, n, name) == ("residual", 64, "nested") else None,
+                    share=cost.temp_bytes / whole,
+                    flops=cost.flops / flops,
                 )
                 if timed:
                     steps[name] = step
                     if len(steps) == len(TIMED):  # at once: other options would have them compiled anew
-                        found.extend(speeds(kind, n, steps))
+                        yield from speeds(kind, n, steps)
         if len(depths[kind]) > 2:
-            for name, law, words in (
-                ("barriers", np.asarray, "a + b * N"),
-                ("sublinear", np.sqrt, "a + b * sqrt(N)"),
-                ("nested", np.sqrt, "a + b * sqrt(N)"),
-                ("recursive", np.log2, "a + b * log2(N)"),
-            ):
-                a, b, off = fit(law(np.array(depths[kind], float)), np.array(temp[name]) / MB)
-                goal = None if name == "barriers" else 0.05
-                found.append(row(f"{kind} {name}: {words}, largest error", off, "", goal, a=a, b=b))
-    return found
+            yield from laws(kind, depths[kind], temp)
+
+
+def laws(kind: str, depths: Sequence[int], temp: Mapping[str, Sequence[float]]) -> Iterator[dict[str, Any]]:
+    """How well each arrangement's bytes follow its law."""
+    for name, law, words in (
+        ("barriers", np.asarray, "a + b * N"),
+        ("sublinear", np.sqrt, "a + b * sqrt(N)"),
+        ("nested", np.sqrt, "a + b * sqrt(N)"),
+        ("recursive", np.log2, "a + b * log2(N)"),
+    ):
+        a, b, off = fit(law(np.array(depths, float)), np.array(temp[name]) / MB)
+        goal = None if name == "barriers" else 0.05
+        yield row(f"{kind} {name}: {words}, largest error", off, "", goal, a=a, b=b)
 
 
 def row(
@@ -212,15 +218,12 @@ def residuals(blocks: int, channels: int = 16, side: int = 32, size: int = 8) ->
     return net, x, mx.np.array(draw.randint(0, 10, size).astype("float32"))
 
 
-def table(found: Sequence[dict[str, Any]]) -> str:
-    lines = []
-    for r in found:
-        goal = f"<= {r['at_most']}" if r["at_most"] is not None else ""
-        goal = f">= {r['at_least']}" if r["at_least"] is not None else goal
-        more = "  ".join(f"{k} {v:.3f}" for k, v in r.items() if k not in HEAD)
-        met = {None: "", True: "met", False: "MISSED"}[r["met"]]
-        lines.append(f"{r['what']:<58}{r['value']:>10.3f} {r['unit']:<3}{goal:>9} {met:<7}{more}")
-    return "\n".join(lines)
+def line(r: Mapping[str, Any]) -> str:
+    goal = f"<= {r['at_most']}" if r["at_most"] is not None else ""
+    goal = f">= {r['at_least']}" if r["at_least"] is not None else goal
+    more = "  ".join(f"{k} {v:.3f}" for k, v in r.items() if k not in HEAD)
+    met = {None: "", True: "met", False: "MISSED"}[r["met"]]
+    return f"{r['what']:<58}{r['value']:>10.3f} {r['unit']:<3}{goal:>9} {met:<7}{more}"
 
 
 HEAD = ("what", "value", "unit", "at_most", "at_least", "met")
@@ -234,7 +237,9 @@ if __name__ == "__main__":
         chosen = tuple(map(int, sys.argv[2].split(","))) if len(sys.argv) > 2 else DEPTHS[kind]
         depths = {kind: chosen}
     start = time.process_time()
-    found = rows(depths)
-    print(table(found))
+    found = []
+    for one in measured(depths):
+        print(line(one), flush=True)
+        found.append(one)
     print(f"{time.process_time() - start:.0f} s of CPU", file=sys.stderr)
     print(json.dumps(found))
