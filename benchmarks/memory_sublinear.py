@@ -24,7 +24,7 @@ DEPTHS = {"perceptron": (16, 32, 64, 128), "residual": (64,)}
 NAMES = ("barriers", "sublinear", "nested", "recursive")
 TIMED_AT = 64
 TIMED = ("barriers", "sublinear")
-MB = 1e6
+MIB = 2**20  # what MXNet, and so memonger, prints as MB
 # LLVM's optimisations change neither bytes nor arithmetic, but take half of the time to compile.
 UNTIMED = {"xla_backend_optimization_level": 0}
 
@@ -52,8 +52,8 @@ def measured(depths: Mapping[str, Sequence[int]], timed_at: int = TIMED_AT) -> I
                     flops, whole = cost.flops, cost.temp_bytes
                 yield row(
                     f"{kind} N={n} {name}: temp",
-                    cost.temp_bytes / MB,
-                    "MB",
+                    cost.temp_bytes / MIB,
+                    "MiB",
                     12 if (kind, n, name) == ("residual", 64, "nested") else None,
                     share=cost.temp_bytes / whole,
                     flops=cost.flops / flops,
@@ -74,7 +74,7 @@ def laws(kind: str, depths: Sequence[int], temp: Mapping[str, Sequence[float]]) 
         ("nested", np.sqrt, "a + b * sqrt(N)"),
         ("recursive", np.log2, "a + b * log2(N)"),
     ):
-        a, b, off = fit(law(np.array(depths, float)), np.array(temp[name]) / MB)
+        a, b, off = fit(law(np.array(depths, float)), np.array(temp[name]) / MIB)
         goal = None if name == "barriers" else 0.05
         yield row(f"{kind} {name}: {words}, largest error", off, "", goal, a=a, b=b)
 
