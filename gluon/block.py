@@ -363,7 +363,8 @@ class HybridBlock(Block):
     ) -> None:
         """Run as cached graphs from now on (or no longer).
 
-        ``mirror=True`` recomputes cheap activations in the backward pass instead of keeping them. XLA plans
+        ``mirror=True`` recomputes cheap activations in the backward pass instead of keeping them; a name of
+        ``memonger.policies()`` ("sublinear", "nested", ...) or a plan of memonger's recomputes more. XLA plans
         memory and fuses by itself: ``static_alloc``, ``static_shape``, ``inline_limit`` and the bulk sizes
         are accepted and change nothing.
         """

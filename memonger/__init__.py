@@ -11,10 +11,31 @@ from mxjax.core import compiler
 from ._measure import Cost, Measured, measure
 from ._mirror import Mirror
 from ._rehearse import rehearse
+from ._segments import Chain, barriers, nested, recursive
+from ._sublinear import Segment, Segmented, Sublinear, get_cost, search_plan, sublinear
 
-__all__ = ["Cost", "Measured", "Mirror", "measure", "policies", "policy", "rehearse"]
+__all__ = [
+    "Cost",
+    "Measured",
+    "Mirror",
+    "Segment",
+    "Segmented",
+    "get_cost",
+    "measure",
+    "policies",
+    "policy",
+    "rehearse",
+    "search_plan",
+    "sublinear",
+]
 
-_POLICIES = {"mirror": Mirror()}
+_POLICIES = {
+    "barriers": Chain("barriers", barriers),
+    "mirror": Mirror(),
+    "nested": Chain("nested", nested),
+    "recursive": Chain("recursive", recursive),
+    "sublinear": Sublinear(),
+}
 
 
 def policies() -> list[str]:

@@ -98,23 +98,47 @@ class Arranged:
         return self._key
 
 
-def lower(graph: Graph, parts: Sequence[Part]) -> Callable[..., Any]:
+class Lowered:
     """``graph.run`` as these parts, with a barrier wherever one ends.
 
     Without the barriers XLA fuses, and so keeps, across the ends; with them a deep network runs and
     compiles faster even where nothing is computed again.
-    """
-    last = last_uses(graph.steps, graph.outputs)
-    runs = list(_runs(graph.steps, 0, parts, last))
-    n = len(graph.avals)
 
-    def run(*arrays: Any) -> tuple[Any, ...]:
+    In the backward pass the gradients that a part gives pass one barrier together. Otherwise XLA goes on
+    to the part before and leaves the gradients of parameters, which nobody waits for, to the end, with
+    all that they are computed from in memory until then.
+
+    Args:
+      wanted: the operands that a derivative is asked for, inputs and results; without them no gradients
+        are tied together, and none is computed in vain.
+    """
+
+    def __init__(self, graph: Graph, parts: Sequence[Part], wanted: frozenset[int] = frozenset()):
+        self._graph = graph
+        self._parts = parts
+        last = last_uses(graph.steps, graph.outputs)
+        self._runs = list(_runs(graph.steps, 0, parts, last, wanted))
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        graph = self._graph
+        n = len(graph.avals)
         env: dict[int, Any] = {-1 - i: a for i, a in enumerate(arrays[:n])}
         env.update({SCALAR + i: a for i, a in enumerate(arrays[n:])})
-        _run_all(runs, env)
+        _run_all(self._runs, env)
         return tuple(env[k] for k in graph.outputs)
 
-    return run
+    def wanting(self, wants: Sequence[bool]) -> Lowered:
+        """The same function, for its derivative by those inputs."""
+        wanted = {-1 - i for i, w in enumerate(wants[: len(self._graph.avals)]) if w}
+        for s in self._graph.steps:
+            if not wanted.isdisjoint(s.args):
+                wanted.update(k for k, a in enumerate(s.avals, s.first) if a.differentiable)
+        return Lowered(self._graph, self._parts, frozenset(wanted))
+
+
+def lower(graph: Graph, parts: Sequence[Part]) -> Lowered:
+    """A function equal to ``graph.run`` whose backward pass keeps what these parts say."""
+    return Lowered(graph, parts)
 
 
 def unit(steps: Sequence[Step], start: int, stop: int, last: dict[int, int]) -> Unit:
@@ -183,20 +207,33 @@ def _name(result: int) -> str:
     return f"result{result}"
 
 
+class _Run(NamedTuple):
+    """A part as a function, and which of what it takes (by place) has a gradient."""
+
+    steps: Unit
+    fn: Callable[..., Any]
+    tied: tuple[int, ...]
+
+
 def _runs(
-    steps: Sequence[Step], start: int, parts: Sequence[Part], last: dict[int, int]
-) -> Iterator[tuple[Unit, Callable[..., Any]]]:
+    steps: Sequence[Step],
+    start: int,
+    parts: Sequence[Part],
+    last: dict[int, int],
+    wanted: frozenset[int],
+) -> Iterator[_Run]:
     for part in parts:
         whole = unit(steps, start, part.stop, last)
+        tied = tuple(k for k, i in enumerate(whole.takes) if i in wanted)
         if part.parts:
-            inner = list(_runs(steps, start, part.parts, last))
-            yield whole, _kept(_nested(whole, inner), part.keep)
+            inner = list(_runs(steps, start, part.parts, last, wanted))
+            yield _Run(whole, _kept(_nested(whole, inner), part.keep), tied)
         else:
-            yield whole, function(whole, part.keep)
+            yield _Run(whole, function(whole, part.keep), tied)
         start = part.stop
 
 
-def _nested(whole: Unit, inner: Sequence[tuple[Unit, Callable[..., Any]]]) -> Callable[..., Any]:
+def _nested(whole: Unit, inner: Sequence[_Run]) -> Callable[..., Any]:
     def run(*given: Any) -> tuple[Any, ...]:
         env = dict(zip(whole.takes, given, strict=True))
         _run_all(inner, env)
@@ -205,7 +242,13 @@ def _nested(whole: Unit, inner: Sequence[tuple[Unit, Callable[..., Any]]]) -> Ca
     return run
 
 
-def _run_all(runs: Sequence[tuple[Unit, Callable[..., Any]]], env: dict[int, Any]) -> None:
-    for steps, fn in runs:
-        out = fn(*[env[i] for i in steps.takes])
+def _run_all(runs: Sequence[_Run], env: dict[int, Any]) -> None:
+    for steps, fn, tied in runs:
+        given = [env[i] for i in steps.takes]
+        if len(tied) > 1:
+            # A barrier's transpose is one on the gradients.
+            together = lax.optimization_barrier([given[k] for k in tied])
+            for k, x in zip(tied, together, strict=True):
+                given[k] = x
+        out = fn(*given)
         env.update(zip(steps.gives, lax.optimization_barrier(out), strict=True))

@@ -36,7 +36,7 @@ def boundaries(steps: Sequence[Step], outputs: Sequence[int], again: Sequence[bo
         [(a.nbytes, last.get(s.first + k, -1)) for k, a in enumerate(s.avals)] for s in steps
     ]
     # Between equal cuts the one between the larger blocks is the better: one byte per level decides.
-    depth = [0, *(_common(a.scope, b.scope) for a, b in zip(steps, steps[1:], strict=False)), 0]
+    depth = [0, *(common_levels(a.scope, b.scope) for a, b in zip(steps, steps[1:], strict=False)), 0]
     best: tuple[float, list[int]] | None = None
     limit = max(1, max(inside))
     total = sum(inside)
@@ -80,7 +80,7 @@ def _within(
     return cost[n], ends[::-1], peak
 
 
-def _common(a: str, b: str) -> int:
+def common_levels(a: str, b: str) -> int:
     """How many levels of blocks two steps share."""
     levels = 0
     for x, y in zip(a.split("/"), b.split("/"), strict=False):

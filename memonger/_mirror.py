@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import jax
-from jax.extend.core import jaxprs_in_params
-
 from mxjax.core import SCALAR, SCALARS, Step
 
 from ._arrange import Arranged, Part, is_costly
 from ._cut import mirrored
+from ._primitives import primitives
 
 if TYPE_CHECKING:
     from mxjax.core import Graph
@@ -51,17 +49,5 @@ class Keeps:
                 SCALARS[self._fmt[i - SCALAR]] if i >= SCALAR else self._avals[i].struct
                 for i in step.args
             ]
-            with jax.enable_x64(True):
-                traced = jax.make_jaxpr(call.fn)(*structs)
-            found = self._known[call] = _costly(traced.jaxpr)
+            found = self._known[call] = any(map(is_costly, primitives(call.fn, structs)))
         return found
-
-
-def _costly(jaxpr: Any) -> bool:
-    for equation in jaxpr.eqns:
-        if is_costly(equation.primitive.name):
-            return True
-        for inner in jaxprs_in_params(equation.params):
-            if _costly(inner):
-                return True
-    return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -92,6 +92,7 @@ def _make_vjp(
 ) -> Callable[..., Any]:
     n = len(wants)
     wanted = [i for i in range(n) if wants[i]]
+    fn = wanting(fn, wants)
 
     def backward(*args: Any) -> tuple[Any, ...]:
         inputs, given = list(args[:n]), iter(args[n:])
@@ -108,6 +109,12 @@ def _make_vjp(
         return tuple(pull(type(out)(cotangents) if many else cotangents[0]))
 
     return backward
+
+
+def wanting(fn: Callable[..., Any], wants: Sequence[bool]) -> Callable[..., Any]:
+    """The form of a function for its derivative by those inputs, where it has one (`interfaces.RematPolicy`)."""
+    form = getattr(fn, "wanting", None)
+    return fn if form is None else form(wants)
 
 
 def cotangent(out: Any, given: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from .aval import Aval
-from .call import SCALARS, Call, cotangent
+from .call import SCALARS, Call, cotangent, wanting
 from .interfaces import RematPolicy
 from .program import needed, run_steps
 from .segment import SCALAR, Segment, Step
@@ -166,7 +166,7 @@ class Pair:
         self.policy = call.policy
         self.wants = wants
         self._backwards: dict[Any, Call] = {}
-        fn = call.fn
+        fn = wanting(call.fn, wants)
         wanted = [i for i, w in enumerate(wants) if w]
 
         def linear(*inputs: Any) -> tuple[list[Any], Any]:

@@ -33,7 +33,11 @@ class RematPolicy(Protocol):
     """Decides what a graph's backward pass keeps and what it computes again; memonger is one."""
 
     def lower(self, graph: Graph) -> Callable[..., Any]:
-        """A function equal to ``graph.run`` that carries the rematerialisation in it."""
+        """A function equal to ``graph.run`` that carries the rematerialisation in it.
+
+        It may have a method ``wanting(wants)``: the same function in the form for its derivative by those
+        of its inputs.
+        """
 
     def compiler_options(self, platform: str) -> dict[str, Any]:
         """Options without which the compiler would undo it."""

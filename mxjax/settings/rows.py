@@ -6,9 +6,12 @@ its effect.  A row whose effect does not exist yet does not belong here.
 
 from __future__ import annotations
 
+import os
+
 from .kinds import Boolean, Choice, Flags, Integer, Path, Text
 from .option import Legacy, Option
 
+_CPUS = os.cpu_count() or 1
 _MIRROR = {True: "mirror", False: "none"}
 
 OPTIONS: tuple[Option, ...] = (
@@ -74,16 +77,69 @@ OPTIONS: tuple[Option, ...] = (
     # ------------------------------------------------------------------------------ memory
     Option(
         "memory.remat",
-        Choice(("none", "mirror")),
+        Choice(("none", "mirror", "sublinear", "nested", "recursive")),
         "none",
         doc="What the backward pass recomputes instead of keeping.",
         effect="mirror: cheap activations are recomputed, results of convolutions and matrix "
-        "products kept.",
+        "products kept. sublinear: only the ends of segments are kept, chosen by a search "
+        "(memory.sublinear_*). nested: segments in segments, with less memory and more "
+        "recomputation; recursive: halves of halves.",
         applies="compile",
         legacy=(
             Legacy("MXNET_BACKWARD_DO_MIRROR", Boolean(), _MIRROR),
             Legacy("MXNET_MEMORY_OPT", Boolean(), _MIRROR),
         ),
+        dynamic=True,
+    ),
+    Option(
+        "memory.sublinear_lower_bound_mb",
+        Integer(0),
+        0,
+        doc="Bytes (in MiB) that the search for segments need not undercut.",
+        effect="Plans below it are not pursued; of those that reach it the one that recomputes "
+        "least wins. Above what the plain backward pass holds, nothing is recomputed.",
+        applies="compile",
+        legacy=(Legacy("MGB_SUBLINEAR_MEMORY_LOWER_BOUND_MB"),),
+        dynamic=True,
+    ),
+    Option(
+        "memory.sublinear_trials",
+        Integer(0),
+        10,
+        doc="The number of thresholds that the search for segments tries.",
+        effect="Each is a walk through the graph that cuts where more bytes are held.",
+        applies="compile",
+        legacy=(Legacy("MGB_SUBLINEAR_MEMORY_THRESH_NR_TRY"),),
+        dynamic=True,
+    ),
+    Option(
+        "memory.sublinear_genetic_iters",
+        Integer(0),
+        0,
+        doc="The number of generations of the genetic search for segments.",
+        effect="Plans are crossed and changed so many times; the best never gets worse.",
+        applies="compile",
+        legacy=(Legacy("MGB_SUBLINEAR_MEMORY_GENETIC_NR_ITER"),),
+        dynamic=True,
+    ),
+    Option(
+        "memory.sublinear_pool_size",
+        Integer(0),
+        20,
+        doc="The number of plans in a generation of the genetic search.",
+        effect="More plans are judged in each generation; 0 is refused where there are generations.",
+        applies="compile",
+        legacy=(Legacy("MGB_SUBLINEAR_MEMORY_GENETIC_POOL_SIZE"),),
+        dynamic=True,
+    ),
+    Option(
+        "memory.sublinear_workers",
+        Integer(1, 4 * _CPUS),
+        max(1, _CPUS // 2),
+        doc="The number of threads that judge plans in the search for segments.",
+        effect="So many plans are judged at the same time; the plan found is the same.",
+        applies="compile",
+        legacy=(Legacy("MGB_SUBLINEAR_MEMORY_WORKERS"),),
         dynamic=True,
     ),
     # ------------------------------------------------------------------------- determinism

@@ -71,3 +71,24 @@ class Training:
             self.step()
         params = self.net.collect_params().values()
         return [a.asnumpy() for a in self.losses] + [p.data().asnumpy() for p in params]
+
+
+class Perceptron(nn.HybridBlock):
+    """Two dense layers with GELU between, and a way around them."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.up = nn.Dense(4 * width, in_units=width, flatten=False)
+        self.act = nn.GELU(approximation="tanh")
+        self.down = nn.Dense(width, in_units=4 * width, flatten=False)
+
+    def forward(self, x: Any) -> Any:
+        return x + self.down(self.act(self.up(x)))
+
+
+def perceptrons(blocks: int, width: int) -> nn.HybridSequential:
+    """A chain of them, for costs: all weights are the same."""
+    net = nn.HybridSequential()
+    net.add(*[Perceptron(width) for _ in range(blocks)])
+    net.initialize(mx.init.Constant(0.01))
+    return net

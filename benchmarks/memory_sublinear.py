@@ -1,0 +1,245 @@
+"""Sublinear memory: bytes, arithmetic and time of training steps in segments, by depth.
+
+    python benchmarks/memory_sublinear.py                           # a table, and JSON as its last line
+    python benchmarks/memory_sublinear.py residual 16,32,64,128     # every depth of one chain: longer
+
+Two chains of N blocks: perceptrons (256 -> 1024 -> 256 with GELU and a way around, 512 rows) and
+residual blocks of two 3x3 convolutions (16 channels, 32x32, batch 8). A step is forward, loss, backward
+and SGD: one program. Bytes are XLA's ``temp_size_in_bytes`` of it, found without running it. The
+baseline is the same network with the same barriers between its blocks and nothing computed again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+# Convolutions take a second a block to compile: their laws are left to who asks for more depths.
+DEPTHS = {"perceptron": (16, 32, 64, 128), "residual": (64,)}
+NAMES = ("barriers", "sublinear", "nested", "recursive")
+TIMED_AT = 64
+TIMED = ("barriers", "sublinear")
+MIB = 2**20  # what MXNet, and so memonger, prints as MB
+# LLVM's optimisations change neither bytes nor arithmetic, but take half of the time to compile.
+UNTIMED = {"xla_backend_optimization_level": 0}
+
+
+def rows(depths: Mapping[str, Sequence[int]] = DEPTHS, timed_at: int = TIMED_AT) -> list[dict[str, Any]]:
+    """The rows of the table: what, value, goal, and whether it is met (``None``: no goal)."""
+    return list(measured(depths, timed_at))
+
+
+def measured(depths: Mapping[str, Sequence[int]], timed_at: int = TIMED_AT) -> Iterator[dict[str, Any]]:
+    """The rows, one after another as they are known."""
+    import mxjax as mx
+
+    for kind in depths:
+        temp: dict[str, list[float]] = {name: [] for name in NAMES}
+        for n in depths[kind]:
+            steps = {}
+            for name in NAMES:
+                step = Step(kind, n, name)
+                timed = n == timed_at and name in TIMED
+                with mx.config.scope(compiler_options={} if timed else UNTIMED):
+                    cost = step.rehearsed()
+                temp[name].append(cost.temp_bytes)
+                if name == "barriers":
+                    flops, whole = cost.flops, cost.temp_bytes
+                yield row(
+                    f"{kind} N={n} {name}: temp",
+                    cost.temp_bytes / MIB,
+                    "MiB",
+                    12 if (kind, n, name) == ("residual", 64, "nested") else None,
+                    share=cost.temp_bytes / whole,
+                    flops=cost.flops / flops,
+                )
+                if timed:
+                    steps[name] = step
+                    if len(steps) == len(TIMED):  # at once: other options would have them compiled anew
+                        yield from speeds(kind, n, steps)
+        if len(depths[kind]) > 2:
+            yield from laws(kind, depths[kind], temp)
+
+
+def laws(kind: str, depths: Sequence[int], temp: Mapping[str, Sequence[float]]) -> Iterator[dict[str, Any]]:
+    """How well each arrangement's bytes follow its law."""
+    for name, law, words in (
+        ("barriers", np.asarray, "a + b * N"),
+        ("sublinear", np.sqrt, "a + b * sqrt(N)"),
+        ("nested", np.sqrt, "a + b * sqrt(N)"),
+        ("recursive", np.log2, "a + b * log2(N)"),
+    ):
+        a, b, off = fit(law(np.array(depths, float)), np.array(temp[name]) / MIB)
+        goal = None if name == "barriers" else 0.05
+        yield row(f"{kind} {name}: {words}, largest error", off, "", goal, a=a, b=b)
+
+
+def row(
+    what: str, value: float, unit: str, at_most: float | None = None, at_least: float | None = None, **more: float
+) -> dict[str, Any]:
+    """One row; its goal is an upper or a lower bound."""
+    met = None
+    if at_most is not None:
+        met = bool(value <= at_most)
+    if at_least is not None:
+        met = bool(value >= at_least)
+    return {"what": what, "value": value, "unit": unit, "at_most": at_most, "at_least": at_least, "met": met, **more}
+
+
+def fit(basis: np.ndarray, values: np.ndarray) -> tuple[float, float, float]:
+    """Least squares of a + b * basis in relative errors, and the largest of these."""
+    design = np.stack([np.ones_like(basis), basis], 1)
+    (a, b), *_ = np.linalg.lstsq(design / values[:, None], np.ones_like(values), rcond=None)
+    return float(a), float(b), float(np.abs((design @ [a, b]) / values - 1).max())
+
+
+class Step:
+    """Training steps of one network under one arrangement."""
+
+    def __init__(self, kind: str, blocks: int, name: str):
+        import mxjax as mx
+        from mxjax import gluon
+
+        net, x, y = (perceptrons if kind == "perceptron" else residuals)(blocks)
+        self.net, self.x, self.y = net, x, y
+        net.hybridize(mirror=name)
+        self.loss = gluon.loss.L2Loss() if kind == "perceptron" else gluon.loss.SoftmaxCrossEntropyLoss()
+        self.trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1e-3})
+        self.mx = mx
+
+    def __call__(self) -> None:
+        with self.mx.autograd.record():
+            loss = self.loss(self.net(self.x), self.y)
+        loss.backward()
+        self.trainer.step(self.x.shape[0])
+
+    def rehearsed(self) -> Any:
+        return self.mx.memonger.rehearse(self, self.net, self.trainer)
+
+    def timed(self) -> float:
+        """CPU seconds of one step."""
+        start = time.process_time()
+        self()
+        self.mx.waitall()
+        return time.process_time() - start
+
+
+def speeds(kind: str, n: int, steps: dict[str, Step], rounds: int = 7) -> Iterator[dict[str, Any]]:
+    """The baseline's CPU time over that of each arrangement: least of interleaved runs, on one core."""
+    with one_core():
+        best = dict.fromkeys(steps, float("inf"))
+        for step in steps.values():
+            step()  # compiled before; the first run loads the code
+            step.timed()
+        for _ in range(rounds):
+            for name, step in steps.items():
+                best[name] = min(best[name], step.timed())
+    for name in steps:
+        if name != "barriers":
+            goal = 0.95 if name == "sublinear" else None
+            yield row(
+                f"{kind} N={n} {name}: speed", best["barriers"] / best[name], "x", at_least=goal, cpu_seconds=best[name]
+            )
+
+
+class one_core:
+    """This process on one core, where the system can."""
+
+    def __enter__(self) -> None:
+        self.before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+        if self.before:
+            for task in self._threads():
+                os.sched_setaffinity(task, {max(self.before)})
+
+    def __exit__(self, *_: object) -> None:
+        if self.before:
+            for task in self._threads():
+                os.sched_setaffinity(task, self.before)
+
+    @staticmethod
+    def _threads() -> list[int]:
+        try:
+            return [int(t) for t in os.listdir("/proc/self/task")]
+        except OSError:
+            return [0]
+
+
+def perceptrons(blocks: int, width: int = 256, size: int = 512) -> tuple[Any, Any, Any]:
+    """Blocks of two dense layers around a GELU; what crosses between them has 0.5 MiB."""
+    import mxjax as mx
+    from mxjax.gluon import nn
+
+    class Perceptron(nn.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.up = nn.Dense(4 * width, in_units=width)
+            self.act = nn.GELU(approximation="tanh")
+            self.down = nn.Dense(width, in_units=4 * width)
+
+        def forward(self, x: Any) -> Any:
+            return x + self.down(self.act(self.up(x)))
+
+    net = nn.HybridSequential()
+    net.add(*[Perceptron() for _ in range(blocks)])
+    net.initialize(mx.init.Xavier(magnitude=0.1))
+    x = mx.np.array(np.random.RandomState(0).randn(size, width).astype("float32"))
+    return net, x, x * 0.5
+
+
+def residuals(blocks: int, channels: int = 16, side: int = 32, size: int = 8) -> tuple[Any, Any, Any]:
+    """A stem, residual blocks, and a head of ten classes; what crosses between has 0.5 MiB."""
+    import mxjax as mx
+    from mxjax.gluon import nn
+
+    class Residual(nn.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            for k in range(2):
+                conv = nn.Conv2D(channels, 3, padding=1, in_channels=channels, use_bias=False)
+                setattr(self, f"conv{k}", conv)
+                setattr(self, f"bn{k}", nn.BatchNorm(in_channels=channels))
+
+        def forward(self, x: Any) -> Any:
+            y = mx.npx.relu(self.bn0(self.conv0(x)))
+            return mx.npx.relu(x + self.bn1(self.conv1(y)))
+
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(channels, 3, padding=1, in_channels=3))
+    net.add(*[Residual() for _ in range(blocks)])
+    net.add(nn.GlobalAvgPool2D(), nn.Dense(10, in_units=channels))
+    net.initialize(mx.init.Xavier())
+    draw = np.random.RandomState(0)
+    x = mx.np.array(draw.randn(size, 3, side, side).astype("float32"))
+    return net, x, mx.np.array(draw.randint(0, 10, size).astype("float32"))
+
+
+def line(r: Mapping[str, Any]) -> str:
+    goal = f"<= {r['at_most']}" if r["at_most"] is not None else ""
+    goal = f">= {r['at_least']}" if r["at_least"] is not None else goal
+    more = "  ".join(f"{k} {v:.3f}" for k, v in r.items() if k not in HEAD)
+    met = {None: "", True: "met", False: "MISSED"}[r["met"]]
+    return f"{r['what']:<58}{r['value']:>10.3f} {r['unit']:<3}{goal:>9} {met:<7}{more}"
+
+
+HEAD = ("what", "value", "unit", "at_most", "at_least", "met")
+
+if __name__ == "__main__":
+    import sys
+
+    depths = DEPTHS
+    if len(sys.argv) > 1:
+        kind = sys.argv[1]
+        chosen = tuple(map(int, sys.argv[2].split(","))) if len(sys.argv) > 2 else DEPTHS[kind]
+        depths = {kind: chosen}
+    start = time.process_time()
+    found = []
+    for one in measured(depths):
+        print(line(one), flush=True)
+        found.append(one)
+    print(f"{time.process_time() - start:.0f} s of CPU", file=sys.stderr)
+    print(json.dumps(found))

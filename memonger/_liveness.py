@@ -1,0 +1,246 @@
+"""A graph's memory without a compiler: where it can be cut, and what a backward pass holds between cuts."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from mxjax.core import SCALAR, SCALARS, Step, compiler, differentiable
+
+from ._arrange import is_costly, last_uses
+from ._cut import common_levels
+from ._primitives import primitives
+
+if TYPE_CHECKING:
+    from mxjax.core import Graph
+
+# A cut is not worth its place where another holds less, by an eighth of the bytes between the two.
+REACH = 8
+# More places than this bring nothing but work.
+PLACES = 320
+
+
+class Liveness:
+    """What each stretch between two places of a graph holds (bytes) and costs (flops).
+
+    ``places`` are the positions worth a cut, 0 and the end among them: where little crosses, block ends
+    first. A stretch is named by two indices of places, ``i < j``. The backward pass goes through the
+    stretches from the last to the first; while it differentiates one it holds what crossed into it
+    (``kept`` of all stretches before) and what differentiating it asks for (``inside``). Gradients of
+    what crosses take the room of what they belong to.
+    """
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        steps = graph.steps
+        self._n = len(steps)
+        self._results = self._lifetimes()
+        known = _Costs(graph)
+        costs = [known(s) for s in steps]
+        self._flops = np.concatenate([[0.0], np.cumsum([c.flops for c in costs])])
+        self._needs = self._residuals(costs)
+        self.places = self._choose()
+        self.size = len(self.places)
+
+    @cached_property
+    def kept(self) -> np.ndarray:
+        """kept[i, j]: bytes that the stretch gives to later ones, results of the graph not counted."""
+        return self._rectangles([(made, made + 1, last, nbytes) for made, last, nbytes in self._results.values()])
+
+    @cached_property
+    def inside(self) -> np.ndarray:
+        """inside[i, j]: bytes of what its derivative needs of its own, everything kept."""
+        return self._rectangles([(made, need + 1, self._n, nbytes) for made, need, nbytes in self._needs])
+
+    @cached_property
+    def flops(self) -> np.ndarray:
+        """flops[i, j]: its arithmetic, once forward."""
+        at = self._flops[self.places]
+        return np.maximum(0.0, at[None, :] - at[:, None])
+
+    @property
+    def peak(self) -> int:
+        """Bytes held where nothing is computed again."""
+        return int(self.inside[0, -1])
+
+    def _lifetimes(self) -> dict[int, tuple[int, int, int]]:
+        """For each result of a step the step that makes it, the last that takes it, and its bytes."""
+        graph = self.graph
+        last = last_uses(graph.steps, graph.outputs)
+        outputs = set(graph.outputs)
+        found = {}
+        for at, s in enumerate(graph.steps):
+            for k, a in enumerate(s.avals, s.first):
+                # The graph's results exist anyway: they cost a cut nothing.
+                found[k] = (at, last.get(k, at), 0 if k in outputs else a.nbytes)
+        return found
+
+    def _residuals(self, costs: Sequence[StepCost]) -> list[tuple[int, int, int]]:
+        """(made by, first asked for by the derivative of, bytes) of all that the derivatives ask for."""
+        first: dict[int, int] = {}
+        found = []
+        for at, (s, cost) in enumerate(zip(self.graph.steps, costs, strict=True)):
+            for k in cost.ins:
+                if 0 <= s.args[k] < SCALAR:
+                    first.setdefault(s.args[k], at)
+            for k in cost.outs:
+                first.setdefault(s.first + k, at)
+            if cost.fresh:
+                found.append((at, at, cost.fresh))
+        for number, at in first.items():
+            made, _, nbytes = self._results[number]
+            found.append((made, at, nbytes))
+        return found
+
+    def _choose(self) -> list[int]:
+        n = self._n
+        steps = self.graph.steps
+        crossing = np.zeros(n + 1, np.int64)
+        for made, last, nbytes in self._results.values():
+            crossing[made + 1] += nbytes
+            crossing[min(last, n) + 1 if last < n else n] -= nbytes
+        crossing = np.cumsum(crossing)
+        asked = np.zeros(n + 1, np.int64)
+        for made, _, nbytes in self._needs:
+            asked[made + 1] += nbytes
+        before = np.cumsum(asked)
+        depth = [0, *(common_levels(a.scope, b.scope) for a, b in zip(steps, steps[1:], strict=False)), 0]
+        inner = [p for p in range(1, n) if not _dominated(p, crossing, before)]
+        inner = _block_ends(inner, crossing, depth)
+        if len(inner) > PLACES:
+            share = max(1, int(before[-1])) / PLACES
+            best: dict[int, int] = {}
+            for p in inner:
+                bucket = int(before[p] / share)
+                if bucket not in best or (crossing[p], depth[p]) < (crossing[best[bucket]], depth[best[bucket]]):
+                    best[bucket] = p
+            inner = sorted(best.values())
+        return [0, *inner, n] if n else [0]
+
+    def _rectangles(self, held: Sequence[tuple[int, int, int, int]]) -> np.ndarray:
+        """Sum of bytes over all (made, from, to, bytes) with start <= made and from <= stop <= to."""
+        m = self.size
+        places = self.places
+        grid = np.zeros((m + 1, m + 1), np.int64)
+        for made, low, high, nbytes in held:
+            if not nbytes or low > high:
+                continue
+            row = bisect_right(places, made)  # starts at rows 0 .. row - 1
+            left = bisect_right(places, low - 1)
+            right = bisect_right(places, high)
+            grid[0, left] += nbytes
+            grid[row, left] -= nbytes
+            grid[0, right] -= nbytes
+            grid[row, right] += nbytes
+        summed = grid.cumsum(0).cumsum(1)[:m, :m]
+        return np.triu(summed, 1)
+
+
+class StepCost:
+    """One step: which of its operands and results its derivative needs, further bytes, flops."""
+
+    __slots__ = ("flops", "fresh", "ins", "outs")
+
+    def __init__(self, ins: tuple[int, ...], outs: tuple[int, ...], fresh: int, flops: float):
+        self.ins = ins
+        self.outs = outs
+        self.fresh = fresh
+        self.flops = flops
+
+
+class _Costs:
+    """The costs of a graph's steps; steps with the same call and operands share them."""
+
+    def __init__(self, graph: Graph):
+        self._avals = {s.first + k: a for s in graph.steps for k, a in enumerate(s.avals)}
+        self._avals |= {-1 - i: a for i, a in enumerate(graph.avals)}
+        self._fmt = graph.fmt
+        self._known: dict[Any, StepCost] = {}
+
+    def __call__(self, step: Step) -> StepCost:
+        structs = tuple(
+            SCALARS[self._fmt[i - SCALAR]] if i >= SCALAR else self._avals[i].struct for i in step.args
+        )
+        key = (step.call, tuple((s.shape, s.dtype) for s in structs))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._cost(step, structs)
+        return found
+
+    @staticmethod
+    def _cost(step: Step, structs: Sequence[Any]) -> StepCost:
+        call = step.call
+        assert call is not None
+        device = step.avals[0].device
+        with jax.enable_x64(True), compiler.for_platform(compiler.platform_of(device)):
+            ins, outs, fresh = _residuals(call.fn, structs)
+            # Unoptimised: what the operator asks for, independent of what stands around it.
+            analysis = jax.jit(call.fn, keep_unused=True).lower(*structs).cost_analysis() or {}
+        if fresh and not any(map(is_costly, primitives(call.fn, structs))):
+            # XLA makes them within the loops that need them, from the operand they come of.
+            fresh = 0
+            if not outs:
+                floats = [i for i, s in enumerate(structs) if differentiable(s.dtype)]
+                ins = (*ins, max(floats, key=lambda i: prod(structs[i].shape)))
+        return StepCost(ins, outs, fresh, max(0.0, float(analysis.get("flops", 0.0))))
+
+
+def _residuals(fn: Any, structs: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """What the derivative keeps: which operands, which results, and bytes of anything else."""
+    wanted = [i for i, s in enumerate(structs) if differentiable(s.dtype)]
+    ins: list[int] = []
+    outs: list[int] = []
+    fresh = 0
+
+    def probe(*inputs: Any) -> Any:
+        nonlocal fresh
+
+        def of_wanted(*diff: Any) -> Any:
+            full = list(inputs)
+            for i, d in zip(wanted, diff, strict=True):
+                full[i] = d
+            return fn(*full)
+
+        out, pull = jax.vjp(of_wanted, *[inputs[i] for i in wanted])
+        results = list(out) if isinstance(out, (tuple, list)) else [out]
+        seen: set[int] = set()
+        for leaf in jax.tree_util.tree_leaves(pull):
+            if id(leaf) in seen:
+                continue
+            seen.add(id(leaf))
+            place = next((i for i, x in enumerate(inputs) if x is leaf), None)
+            if place is not None:
+                ins.append(place)
+                continue
+            place = next((i for i, x in enumerate(results) if x is leaf), None)
+            if place is not None:
+                outs.append(place)
+            else:
+                fresh += leaf.size * leaf.dtype.itemsize
+        return out
+
+    jax.eval_shape(probe, *structs)
+    return tuple(ins), tuple(outs), fresh
+
+
+def _dominated(p: int, crossing: np.ndarray, before: np.ndarray) -> bool:
+    """Whether a cut elsewhere would hold so much less that the way there is worth it."""
+    saved = (crossing[p] - crossing[1:-1]) * REACH
+    return bool(np.any((saved > 0) & (saved >= np.abs(before[1:-1] - before[p]))))
+
+
+def _block_ends(places: Sequence[int], crossing: np.ndarray, depth: Sequence[int]) -> list[int]:
+    """Of neighbouring places where the same crosses, those between the larger blocks."""
+    taken = set(places)
+
+    def lower(p: int, q: int) -> bool:
+        return q in taken and crossing[q] == crossing[p] and depth[q] < depth[p]
+
+    return [p for p in places if not lower(p, p - 1) and not lower(p, p + 1)]
+
