@@ -11,7 +11,7 @@ from mxjax import errors
 from mxjax.array.ndarray import NDArray
 from mxjax.core import TRACED, Dynamic, GraphCall, Node, Value, record, recording, rng
 from mxjax.core.graph import Pair, wants_of
-from mxjax.core.state import local
+from mxjax.core.state import local, memory
 
 if TYPE_CHECKING:
     from .block import HybridBlock
@@ -137,6 +137,8 @@ class CachedGraph:
         outs = made[: pair.n_outs]
         node = Node(self.call, tuple(values), tuple([v.aval for v in outs]), True)
         node.saved = (pair, pair.residuals(values, made))
+        if memory:
+            memory[0].saved(node, made)
         for k, v in enumerate(outs):
             if v.aval.differentiable:
                 v.tape = node

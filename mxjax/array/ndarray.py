@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import errors
 from ..core import Leaf, backward, record1
-from ..core.state import local
+from ..core.state import local, memory
 from ..core.sync import to_host, transfer, wait
 from ..core.value import TRACED, Value
 from ..device import Device
@@ -165,6 +165,13 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
             else:
                 self._v = v
         self._var = made
+
+    def _drop(self) -> bool:
+        """Give up the numbers now; they are computed again when somebody looks (MegEngine's name).
+
+        Does nothing unless ``mx.dtr`` is on. True where the array was given up.
+        """
+        return bool(memory) and memory[0].drop(self._value())
 
     @property
     def grad(self) -> Any:

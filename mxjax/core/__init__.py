@@ -7,14 +7,14 @@ from .aval import Aval, aval, aval_of
 from .call import SCALARS, Call, bind, differentiable
 from .compiler import platform_of
 from .graph import Graph, GraphCall, is_recording, recording
-from .program import compile_function
+from .program import compile_function, match_donations, needed, pack, unpack
 from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar
-from .scheduler import drop_programs, flush, flush_all, flush_thread, read, wait_all
+from .scheduler import Work, drop_programs, flush, flush_all, flush_thread, read, wait_all
 from .segment import SCALAR, Step, Tree, user_site
-from .state import ThreadState, local, observers, states
+from .state import ThreadState, local, memory, observers, states
 from .stats import stats
 from .tape import Leaf, Node, attach_python, backward, gradients
-from .value import TRACED, Dynamic, Failure, Value, concrete, host, place, traced
+from .value import TRACED, Dynamic, Evicted, Failure, Value, concrete, host, place, traced
 
 __all__ = [
     "SCALAR",
@@ -23,6 +23,7 @@ __all__ = [
     "Aval",
     "Call",
     "Dynamic",
+    "Evicted",
     "Failure",
     "Graph",
     "GraphCall",
@@ -33,6 +34,7 @@ __all__ = [
     "ThreadState",
     "Tree",
     "Value",
+    "Work",
     "attach_python",
     "aval",
     "aval_of",
@@ -51,8 +53,12 @@ __all__ = [
     "host",
     "is_recording",
     "local",
+    "match_donations",
+    "memory",
+    "needed",
     "observe",
     "observers",
+    "pack",
     "place",
     "platform_of",
     "read",
@@ -67,6 +73,7 @@ __all__ = [
     "stats",
     "traced",
     "unobserve",
+    "unpack",
     "user_site",
     "wait_all",
 ]

@@ -71,6 +71,18 @@ class Failure:
         self.error = error
 
 
+class Evicted:
+    """Stands in ``Value.arr`` for an array that was given up; the memory manager brings it back.
+
+    ``how`` is the manager's own note of how, and holds whatever that takes.
+    """
+
+    __slots__ = ("how",)
+
+    def __init__(self, how: Any):
+        self.how = how
+
+
 _new = Value.__new__
 
 
