@@ -137,8 +137,8 @@ class CachedGraph:
         outs = made[: pair.n_outs]
         node = Node(self.call, tuple(values), tuple([v.aval for v in outs]), True)
         node.saved = (pair, pair.residuals(values, made))
-        if memory:
-            memory[0].saved(node, made)
+        for manager in memory:
+            manager.saved(node, made)
         for k, v in enumerate(outs):
             if v.aval.differentiable:
                 v.tape = node

@@ -171,7 +171,7 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
 
         Does nothing unless ``mx.dtr`` is on. True where the array was given up.
         """
-        return bool(memory) and memory[0].drop(self._value())
+        return any(manager.drop(self._value()) for manager in memory)
 
     @property
     def grad(self) -> Any:

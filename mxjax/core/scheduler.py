@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import errors
 from .call import Call
+from .interfaces import MemoryManager
 from .program import Program
 from .segment import SCALAR, Segment, Step, Tree
 from .state import Churn, ThreadState, local, memory, observers, states
@@ -171,9 +172,9 @@ def _run(
     live = tuple([k for k, c in enumerate(map(_count, outs)) if c > unheld])
     if not live and not step.effects:
         return
-    if memory:
+    for manager in memory:
         outs[:] = [outs[k] for k in live]
-        _run_managed(Work(seg, step, ins, outs, live, scalars, unheld_in))
+        _run_managed(manager, Work(seg, step, ins, outs, live, scalars, unheld_in))
         return
     dying = tuple(
         [
@@ -309,9 +310,9 @@ class Work:
         out.seg = None
 
 
-def _run_managed(work: Work) -> None:
+def _run_managed(manager: MemoryManager, work: Work) -> None:
     try:
-        memory[0].run(work)
+        manager.run(work)
     except BaseException as error:
         _fail(work.seg, work.step, [v for v in work.outs if v.seg is not None], error)
         if not isinstance(error, Exception):
@@ -478,7 +479,7 @@ def read(v: Value) -> Any:
         _forget(arr.error)
         raise arr.error
     if type(arr) is Evicted:
-        return memory[0].restore(v)
+        return arr.manager.restore(v)
     if type(arr) is np.ndarray:
         with jax.enable_x64(True):  # else 64-bit numbers would lose half of their bits
             arr = v.arr = place(arr, v.aval.device)

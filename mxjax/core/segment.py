@@ -214,6 +214,7 @@ class Segment:
             if v.aval.device is not self.device:
                 raise Elsewhere
             if type(v.arr) is Failure:
+                self.rollback()  # inputs of this call that entered before
                 raise v.arr.error
             self.slots[v] = -1 - len(self.slots)
             return v.aval

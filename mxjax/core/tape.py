@@ -189,13 +189,15 @@ def gradients(
                     _add(v, g, leaves, cotangents, waiting)
             if not retain:
                 # At once: where operators run one by one, the memory is free for the rest of the way.
-                if memory:
-                    memory[0].retire(node)
+                for manager in memory:
+                    manager.retire(node)
+                    break
                 else:
                     node.release()
                 del inputs, v
-        if memory and not retain:
-            memory[0].settle()
+        if not retain:
+            for manager in memory:
+                manager.settle()
     finally:
         st.taping, st.differentiating, st.scope = before
         st.refresh()

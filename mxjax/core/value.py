@@ -72,15 +72,16 @@ class Failure:
 
 
 class Evicted:
-    """Stands in ``Value.arr`` for an array that was given up; the memory manager brings it back.
+    """Stands in ``Value.arr`` for an array that was given up; its memory manager brings it back.
 
     ``how`` is the manager's own note of how, and holds whatever that takes.
     """
 
-    __slots__ = ("how",)
+    __slots__ = ("how", "manager")
 
-    def __init__(self, how: Any):
+    def __init__(self, how: Any, manager: Any):
         self.how = how
+        self.manager = manager
 
 
 _new = Value.__new__

@@ -1,0 +1,755 @@
+"""Dynamic tensor rematerialisation: segments run within a limit of bytes.
+
+Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021; the score is MegEngine's form of h_DTR.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from mxjax import core, errors, settings
+from mxjax.core import Call, Dynamic, Evicted, Failure, Node, Value, Work
+
+from ._dtr_ledger import Component, Holding, Ledger, Recipe, Swapped
+from ._dtr_operator import (
+    Operator,
+    Operators,
+    bytes_on,
+    devices_of,
+    seconds_of,
+    temporaries_of,
+)
+
+_REMADE = 1.0001  # what each recomputation adds to a value's weight (MegEngine's default)
+_UNREAD = 1e-3  # weight of a value that only a recomputation may read again
+_NOW = 1e-7  # seconds: the least time since a value was read
+_LINK = 1e10  # bytes a second between the device and the host
+
+
+class Counts:
+    """What happened since the last reset."""
+
+    def __init__(self) -> None:
+        self.evictions = 0
+        self.drops = 0  # evictions asked for by hand
+        self.swaps = 0
+        self.recomputations = 0
+        self.recomputed_seconds = 0.0  # estimated, as operator_seconds
+        self.recomputed_flops = 0.0
+        self.operator_seconds = 0.0  # all operators, recomputations included
+
+
+class Manager:
+    """The policy (``core.interfaces.MemoryManager``); one for all threads, which take turns."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.ledger = Ledger()
+        self.operators = Operators()
+        self.counts = Counts()
+        self.clock = 0.0  # estimated seconds of all work so far: the same in every run of a program
+        self.limit = 0
+        self.minimum = 0
+        self.automatic = False
+        self.swapping = False
+        self._version = -1
+        self.now = 0.0  # where the schedule at hand stands
+        self._holdings: dict[int, Holding] = {}
+        self._evicted: dict[int, Holding] = {}
+        self._groups: dict[int, list[Any]] = {}  # evicted results of one call, by id of its inputs
+        self._running: deque[Any] = deque(maxlen=256)  # results that may not be there yet, weakly
+        self._retired: weakref.WeakKeyDictionary[Any, list[Node]] = weakref.WeakKeyDictionary()
+        self._temps: weakref.WeakKeyDictionary[Any, tuple[int, float]] = weakref.WeakKeyDictionary()
+
+    # ---------------------------------------------------------------- the core's side
+
+    def run(self, work: Work) -> None:
+        """See ``MemoryManager.run``."""
+        with self.lock:
+            self._configure()
+            retired = self._retired.pop(work.seg.state, None) or ()
+            recipes = self._take_retired(work, retired)
+            self._enter_all(work.ins)
+            try:
+                if work.step.depth == 1:
+                    self._run_one(work)
+                elif not self._run_whole(work, recipes):
+                    from ._dtr_steps import run_steps
+
+                    run_steps(self, work)
+            finally:
+                for h in recipes:
+                    h.recipe = None
+            if retired:
+                work.ins.clear()
+                self._bring_back_orphans(work.seg.state)
+
+    def restore(self, v: Value) -> Any:
+        """See ``MemoryManager.restore``."""
+        with self.lock:
+            self._configure()
+            self.ensure((v,))
+            if type(v.arr) is Failure:
+                raise v.arr.error
+            return v.arr
+
+    def drop(self, v: Value) -> bool:
+        """See ``MemoryManager.drop``."""
+        if v.seg is not None and v.seg is not core.TRACED:
+            core.flush(v.seg)
+        with self.lock:
+            self._enter(v)
+            h = self._evictable(v)
+            recipe = None if h is None else self._recipe(h, v)
+            if h is None or recipe is None:
+                return False
+            self._wait()
+            self.evict(h, v, recipe)
+            self.counts.drops += 1
+            return True
+
+    def swap(self, v: Value) -> bool:
+        """Move one array to the host because the user said so; whether it could be."""
+        with self.lock:
+            self._enter(v)
+            h = self._evictable(v)
+            if h is None:
+                return False
+            self._wait()
+            self.evict(h, v, None)
+            return True
+
+    def bring_all_back(self) -> None:
+        """Make every evicted value concrete, whatever the limit."""
+        with self.lock:
+            before, self.limit = self.limit, 0
+            try:
+                self.ensure(self._evicted_values())
+            finally:
+                self.limit = before
+
+    def saved(self, node: Node, made: Sequence[Value]) -> None:
+        """See ``MemoryManager.saved``."""
+        if node.saved is None or any(v.seg is core.TRACED for v in made):
+            return
+        with self.lock:
+            ref = weakref.ref(node)
+            kept = {id(r) for r in node.saved[1]}
+            for k, v in enumerate(made[len(node.avals) :], len(node.avals)):
+                h = self.holding(v)
+                h.node, h.at = ref, k
+            seen = set()
+            for v in (*node.saved[1], *(node.inputs or ())):
+                if type(v) is Value and id(v) not in seen:
+                    seen.add(id(v))
+                    self.holding(v).consumers.append((ref, id(v) in kept))
+
+    def retire(self, node: Node) -> None:
+        """See ``MemoryManager.retire``."""
+        st = core.local.st
+        if any(seg.step.depth for seg in st.segs.values()):
+            # What is recorded may need to compute the node's results again before it runs.
+            self._retired.setdefault(st, []).append(node)
+        else:
+            node.release()
+
+    def settle(self) -> None:
+        """See ``MemoryManager.settle``."""
+        with self.lock:
+            self._bring_back_orphans(core.local.st)
+
+    # ---------------------------------------------------------------- what is alive
+
+    def holding(self, v: Value) -> Holding:
+        """What is known of a value."""
+        found = self._holdings.get(id(v))
+        if found is not None and found.ref() is v:
+            return found
+        key = id(v)
+
+        def died(ref: Any) -> None:
+            h = holdings.get(key)
+            if h is not None and h.ref is ref:
+                holdings.pop(key, None)
+
+        holdings = self._holdings
+        made = holdings[key] = Holding(v, died, self.clock)
+        return made
+
+    def _enter(self, v: Value) -> Holding:
+        """A value takes part: its bytes count from now on."""
+        h = self.holding(v)
+        arr = v.arr
+        if type(arr) is np.ndarray:
+            with jax.enable_x64(True):
+                arr = v.arr = core.place(arr, v.aval.device)
+        if isinstance(arr, jax.Array):
+            self.ledger.add(arr, h.devices, h.nbytes)
+        return h
+
+    def _enter_all(self, values: Iterable[Value]) -> None:
+        for v in values:
+            self._enter(v)
+
+    def made(self, v: Value, array: Any, origin: Any) -> Holding:
+        """A value has just been computed."""
+        h = self.holding(v)
+        self.ledger.add(array, h.devices, h.nbytes)
+        h.last = self.clock
+        if origin is not None:
+            h.origin = origin
+        return h
+
+    def register(self, outs: Iterable[Value]) -> None:
+        """Note who holds the inputs of the nodes that made these values."""
+        seen = set()
+        for v in outs:
+            node = v.tape
+            if type(node) is not Node or id(node) in seen or node.saved is not None:
+                continue
+            seen.add(id(node))
+            inputs = node.inputs
+            if inputs is None:
+                continue
+            reads = self._backward_reads(node, inputs)
+            ref = weakref.ref(node)
+            for u, r in zip(inputs, reads, strict=True):
+                if type(u) is Value:
+                    self.holding(u).consumers.append((ref, r))
+
+    def _backward_reads(self, node: Node, inputs: Sequence[Any]) -> Sequence[bool]:
+        """Which inputs of a node its backward depends on."""
+        if node.pull is not None or node.call is None:
+            return [True] * len(inputs)
+        wants = tuple([v.tape is not None and v.aval.differentiable for v in inputs])
+        has = tuple([a.differentiable for a in node.avals])
+        given = tuple([a for a, d in zip(node.avals, has, strict=True) if d])
+        backward = node.call.vjp(wants, has, node.many)
+        kinds = tuple([v.kind if type(v) is Dynamic else v.aval for v in inputs])
+        return self.operators.like(backward, (*kinds, *given), given[0].device).used[: len(kinds)]
+
+    # ---------------------------------------------------------------- running
+
+    def _run_one(self, work: Work) -> None:
+        """A segment of one call: it runs as the operator's own program."""
+        step = work.step
+        dying = set(work.dying())
+        ins = work.ins
+        operands = [
+            ins[-1 - i] if i < 0 else Dynamic(work.scalars[i - core.SCALAR]) for i in step.args
+        ]
+        op = self.operators.of(step.call, operands, work.device)
+        mortal = [p for p, i in enumerate(step.args) if i < 0 and -1 - i in dying]
+        mortal = [p for p in mortal if step.args.count(step.args[p]) == 1]
+        outs: list[Value | None] = [None] * len(step.avals)
+        for k, v in zip(work.live, work.outs, strict=True):
+            outs[k] = v
+        self.call(op, operands, outs, (step, 0), work, mortal)
+        self.register(work.outs)
+
+    def call(
+        self,
+        op: Operator,
+        operands: Sequence[Any],
+        outs: Sequence[Value | None],
+        origin: tuple[Any, int],
+        work: Work | None = None,
+        mortal: Sequence[int] = (),
+    ) -> None:
+        """Run an operator, within the limit, for the values that want its results.
+
+        ``mortal`` operands may be overwritten. A value of ``work.outs`` is filled through it.
+        """
+        needed = [v for v, u in zip(operands, op.used, strict=True) if u and type(v) is Value]
+        # A result that is an input is the same array in two values: not for those that may be evicted.
+        passing = all(v is None or v.tape is None for v in outs)
+        if passing:
+            needed += [operands[p] for p in op.passed if p is not None and type(operands[p]) is Value]
+        step, first = origin
+        with self.pinned(needed):
+            self.ensure(needed)
+            arrays = self._execute(op, operands, step, mortal, passing)
+        if passing:
+            for v, p in zip(outs, op.passed, strict=True):
+                if p is not None:
+                    operands[p].shared = True
+                    if v is not None:
+                        v.shared = True
+            twice = [a for k, a in enumerate(arrays) if any(a is b for b in arrays[:k])]
+            for v, a in zip(outs, arrays, strict=True):
+                if v is not None and any(a is b for b in twice):
+                    v.shared = True
+        for k, (v, a) in enumerate(zip(outs, arrays, strict=True)):
+            if v is None:
+                continue
+            if v.seg is not None and work is not None:
+                work.fill(v, a)
+            else:
+                v.arr = a
+            self.made(v, a, (step, first + k))
+
+    def _execute(
+        self,
+        op: Operator,
+        operands: Sequence[Any],
+        step: Any,
+        mortal: Sequence[int] = (),
+        passing: bool = False,
+        again: bool = False,
+    ) -> list[Any]:
+        if passing and mortal:
+            mortal = [p for p in mortal if p not in op.passed]
+        donate = op.donations(mortal) if mortal else ()
+        variant = op.variant(donate, passing)
+        for d in devices_of(op.device):
+            if not self.make_room(d, variant.need):
+                raise self._does_not_fit(d, variant.need, op, operands, step)
+        arrays = self.attempt(lambda: op.run(variant, operands, passing), op.device)
+        for p in donate:
+            self.ledger.gone(operands[p].arr)
+        self._running.extend([weakref.ref(a) for a in arrays])
+        seconds, flops = op.cost
+        self.clock += seconds
+        self.counts.operator_seconds += seconds
+        if again:
+            self.counts.recomputations += 1
+            self.counts.recomputed_seconds += seconds
+            self.counts.recomputed_flops += flops
+        for v, u in zip(operands, op.used, strict=True):
+            if u and type(v) is Value:
+                self.holding(v).last = self.clock
+        return arrays
+
+    def attempt(self, run: Any, device: Any) -> Any:
+        """Run a program; when the device has no room left, evict and try again."""
+        while True:
+            try:
+                return run()
+            except Exception as error:
+                text = str(error)
+                if "RESOURCE_EXHAUSTED" not in text and "out of memory" not in text.lower():
+                    raise
+                found = self._best(devices_of(device)[0]) if self.automatic else None
+                if found is None:
+                    raise
+            self._wait()
+            self.evict(*found)
+
+    def _run_whole(self, work: Work, recipes: list[Holding]) -> bool:
+        """Run the segment as one program, if that stays within the limit."""
+        device = devices_of(work.device)[0]
+        ins = work.ins
+        if self.automatic and self.limit:
+            into = [(j, v.aval) for j, v in enumerate(ins) if not v.shared]
+            outs = [v.aval for v in work.outs]
+            known = [self._cost_of(p, work.device)[0] for p in work.step.programs.values()]
+            least = (
+                sum(bytes_on(v.aval) for v in ins)
+                + sum(map(bytes_on, outs))
+                - sum(bytes_on(ins[j].aval) for j in core.match_donations(into, outs))
+                + min(known, default=0)
+            )
+            if least + self._floor(device, ins) > self.limit:
+                return False
+        with self.pinned(ins):
+            try:
+                self.ensure(ins)
+            except errors.MXNetMemoryError:
+                return False
+            dying = work.dying(self._let_go(recipes))
+            program = work.program(dying)
+            if program is None:
+                return self._gave_up(work)
+            temp, seconds = self._cost_of(program, work.device)
+            need = temp + sum(bytes_on(v.aval) for v in work.outs)
+            need -= sum(bytes_on(ins[j].aval) for j in program.donate)
+            for d in devices_of(work.device):
+                if not self.make_room(d, need):
+                    return False
+        for h in recipes:
+            h.recipe = None
+        arrays = [v.arr for v in ins]
+        for j in program.donate:
+            self.ledger.gone(arrays[j])
+        results = self.attempt(lambda: work.results(program, list(arrays)), work.device)
+        del arrays
+        self.clock += seconds
+        self.counts.operator_seconds += seconds
+        for v in ins:
+            self.holding(v).last = self.clock
+        ins.clear()
+        self._running.extend([weakref.ref(a) for a in results])
+        for k, v, a in zip(work.live, work.outs, results, strict=True):
+            work.fill(v, a)
+            self.made(v, a, (work.step, k))
+        self.register(work.outs)
+        return True
+
+    def _gave_up(self, work: Work) -> bool:
+        work.fell_back()
+        return False
+
+    def _cost_of(self, program: Any, device: Any) -> tuple[int, float]:
+        found = self._temps.get(program)
+        if found is None:
+            seconds, _ = seconds_of(program.compiled, device)
+            found = self._temps[program] = temporaries_of(program.compiled), seconds
+        return found
+
+    # ---------------------------------------------------------------- nodes whose backward is recorded
+
+    def _take_retired(self, work: Work, nodes: Sequence[Node]) -> list[Holding]:
+        """Release nodes whose backward is in this segment; its inputs keep what makes them again."""
+        kept = []
+        ours = {id(n) for n in nodes}
+        for v in work.ins:
+            h = self.holding(v)
+            node = v.tape if type(v.tape) is Node else h.node() if h.node is not None else None
+            if node is not None and id(node) in ours and type(v.arr) is not Evicted:
+                h.recipe = self._recipe(h, v)
+                if h.recipe is not None:
+                    kept.append(h)
+        for node in nodes:
+            node.release()
+        return kept
+
+    def _let_go(self, recipes: list[Holding]) -> dict[int, int]:
+        """How often the recipes hold each value, by id: they end before the program runs."""
+        stay = {id(a.how.inputs) for v in self._evicted_values() if type((a := v.arr).how) is Recipe}
+        counts: dict[int, int] = {}
+        for inputs in {id(h.recipe.inputs): h.recipe.inputs for h in recipes if h.recipe}.values():
+            if id(inputs) not in stay:
+                for u in inputs:
+                    counts[id(u)] = counts.get(id(u), 0) + 1
+        return counts
+
+    def _bring_back_orphans(self, state: Any) -> None:
+        """Make evicted values concrete whose history is gone: else they keep old parameters alive."""
+        if not self._evicted or any(seg.step.depth for seg in state.segs.values()):
+            return
+        for v in self._evicted_values():
+            if type(v.arr) is not Evicted or type(v.arr.how) is not Recipe:
+                continue
+            node: Any = v.tape if type(v.tape) is Node else None
+            h = self._holdings[id(v)]
+            if node is None and h.node is not None:
+                node = h.node()
+            if node is not None and node.inputs is not None:
+                continue
+            try:
+                self.ensure((v,))
+            except errors.MXNetMemoryError:
+                continue  # it stays as it is, with what makes it
+
+    def _evicted_values(self) -> list[Value]:
+        self._bury()
+        return [v for h in list(self._evicted.values()) if (v := h.ref()) is not None]
+
+    def _bury(self) -> None:
+        """Forget evicted values that nobody holds any more."""
+        for key, h in list(self._evicted.items()):
+            if h.ref() is None:
+                self._unlink(key, h)
+
+    # ---------------------------------------------------------------- bringing back
+
+    def pinned(self, values: Iterable[Any]) -> _Pins:
+        """While a call is at hand that needs these values."""
+        return _Pins([self.holding(v) for v in values])
+
+    def ensure(self, values: Iterable[Value]) -> None:
+        """Bring evicted values back, computing what they are made of, with a stack of our own."""
+        stack = [v for v in values if type(v.arr) is Evicted]
+        waiting: dict[int, _Pins] = {}  # calls on the stack whose inputs are pinned
+        try:
+            while stack:
+                v = stack[-1]
+                evicted = v.arr
+                if type(evicted) is not Evicted:
+                    stack.pop()
+                    continue
+                if type(evicted.how) is Swapped:
+                    self._swap_in(v, evicted.how)
+                    stack.pop()
+                    continue
+                recipe = evicted.how
+                op = self.operators.of(recipe.call, recipe.inputs, recipe.device)
+                needed = [
+                    u for u, used in zip(recipe.inputs, op.used, strict=True)
+                    if used and type(u) is Value
+                ]
+                if id(v) not in waiting:
+                    waiting[id(v)] = self.pinned((*needed, v)).__enter__()
+                missing = [u for u in needed if type(u.arr) is Evicted]
+                if missing:
+                    stack.extend(missing)
+                    continue
+                self._remake(v, recipe, op)
+                waiting.pop(id(v)).__exit__()
+                stack.pop()
+        finally:
+            for pins in waiting.values():
+                pins.__exit__()
+
+    def _remake(self, v: Value, recipe: Recipe, op: Operator) -> None:
+        h = self.holding(v)
+        group = self._groups.get(id(recipe.inputs), ()) if len(op.avals) > 1 else ()
+        step = h.origin[0] if h.origin is not None else None
+        for u in recipe.inputs:
+            if type(u) is Value and type(u.arr) is Failure:
+                raise u.arr.error
+            if type(u) is Value and type(u.arr) is not Evicted:
+                self._enter(u)
+        arrays = self._execute(op, recipe.inputs, step, again=True)
+        for ref in (h.ref, *(o.ref for o in list(group) if o is not h)):
+            u = ref()
+            if u is None or type(u.arr) is not Evicted or type(u.arr.how) is not Recipe:
+                continue
+            if u.arr.how.inputs is not recipe.inputs:
+                continue
+            out = u.arr.how.out
+            o = self._holdings[id(u)]
+            self._unlink(id(u), o)
+            u.arr = arrays[out]
+            o.remakes += 1
+            self.made(u, arrays[out], None)
+
+    def _swap_in(self, v: Value, how: Swapped) -> None:
+        h = self.holding(v)
+        for d in h.devices:
+            if not self.make_room(d, h.nbytes):
+                raise self._does_not_fit(d, h.nbytes, None, (), h.origin[0] if h.origin else None)
+        array = self.attempt(lambda: jax.device_put(how.array, v.aval.sharding), v.aval.device)
+        self._unlink(id(v), h)
+        v.arr = array
+        self.made(v, array, None)
+        self.clock += h.nbytes / _LINK
+
+    # ---------------------------------------------------------------- making room
+
+    def make_room(self, device: Any, need: int) -> bool:
+        """Evict until so many bytes more stay within the limit; whether they do."""
+        ledger = self.ledger
+        ledger.drain()
+        if self.limit and self.automatic:
+            live = ledger.live.get(device, 0)
+            if live + ledger.late.get(device, 0) + need > self.limit:
+                self._wait()
+            while ledger.live.get(device, 0) + need > self.limit:
+                found = self._best(device)
+                if found is None:
+                    return False
+                self.evict(*found)
+                ledger.drain()
+                ledger.late.clear()
+        ledger.note(device, need)
+        return True
+
+    def _wait(self) -> None:
+        """Until nothing runs any more: an array in use is not freed when it is let go."""
+        for ref in self._running:
+            array = ref()
+            if array is not None and not array.is_deleted():
+                array.block_until_ready()
+        self._running.clear()
+        self.ledger.late.clear()
+
+    def _evictable(self, v: Value) -> Holding | None:
+        """What is known of a value that may be given up at all."""
+        if v.seg is not None or v.shared or not isinstance(v.arr, jax.Array):
+            return None
+        h = self.holding(v)
+        return None if h.pins or v.arr.is_deleted() else h
+
+    def _candidates(self, device: Any) -> list[tuple[Holding, Value, Any]]:
+        found = []
+        swapping = self._may_swap(device)
+        for h in list(self._holdings.values()):
+            if h.pins or h.nbytes < self.minimum or device not in h.devices:
+                continue
+            v = h.ref()
+            if v is None or v.seg is not None or v.shared or not isinstance(v.arr, jax.Array):
+                continue
+            recipe = self._recipe(h, v)
+            if recipe is not None or swapping:
+                found.append((h, v, recipe))
+        return found
+
+    def _best(self, device: Any) -> tuple[Holding, Value, Any] | None:
+        """The value that costs least to give up for the bytes it frees."""
+        best, least = None, float("inf")
+        swapping = self._may_swap(device)
+        self._bury()
+        for h, v, recipe in self._candidates(device):
+            how, score = recipe, float("inf")
+            if recipe is not None:
+                score = self._cost(h, recipe)
+            if swapping and 2 * h.nbytes / _LINK < score:
+                how, score = None, 2 * h.nbytes / _LINK
+            score = score * _REMADE**h.remakes / (h.nbytes * self._staleness(h))
+            if score < least:
+                best, least = (h, v, how), score
+        return best
+
+    def _may_swap(self, device: Any) -> bool:
+        if self.swapping and core.platform_of(device) == "cpu":
+            self.swapping = False
+            warnings.warn(
+                "memory.dtr_swap has no effect on CPU, whose memory is the host's: arrays are only "
+                "dropped and computed again",
+                stacklevel=2,
+            )
+        return self.swapping
+
+    def _cost(self, h: Holding, recipe: Recipe) -> float:
+        """Seconds to compute a value again, with the evicted values that this takes or that take it."""
+        if h.cost is None:
+            h.cost = self.operators.of(recipe.call, recipe.inputs, recipe.device).cost[0]
+        around = {c.root() for c in self._around(h, recipe)}
+        cost = h.cost + sum(c.cost for c in around)
+        return cost if h.future is not None or h.needed() else cost * _UNREAD
+
+    def _staleness(self, h: Holding) -> float:
+        """How long it was not read; where the schedule is known, how long it will not be."""
+        if h.future is None:
+            return max(self.clock - h.last, _NOW)
+        return max(h.future[-1] - self.now, _NOW) if h.future else float("inf")
+
+    def _around(self, h: Holding, recipe: Recipe) -> list[Component]:
+        found = [u.component for u in h.evicted_users if u.component is not None]
+        if len(found) != len(h.evicted_users):
+            h.evicted_users = {u for u in h.evicted_users if u.component is not None}
+        for u in recipe.inputs:
+            if type(u) is Value and type(u.arr) is Evicted:
+                c = self.holding(u).component
+                if c is not None:
+                    found.append(c)
+        return found
+
+    def _recipe(self, h: Holding, v: Value) -> Recipe | None:
+        """How a value can be made again; ``None`` if it cannot."""
+        if h.recipe is not None:
+            return h.recipe
+        node: Any = v.tape
+        out = v.out if node is not None else 0
+        if type(node) is not Node:
+            if node is not None or h.node is None:
+                return None
+            node, out = h.node(), h.at
+            if node is None:
+                return None
+        inputs, call = node.inputs, node.call
+        if inputs is None or call is None or node.pull is not None or call.effect:
+            return None
+        for u in inputs:
+            if type(u) is Value and (u.seg is not None or type(u.arr) is Failure):
+                return None
+        if node.saved is not None:
+            call = node.saved[0].forward
+        return Recipe(call, inputs, out, v.aval.device)
+
+    def evict(self, h: Holding, v: Value, recipe: Recipe | None) -> None:
+        """Give up an array: with a recipe it is dropped, without one it moves to the host."""
+        how: Any = recipe
+        if recipe is None:
+            how = Swapped(_to_host(v))
+            self.counts.swaps += 1
+        else:
+            self.counts.evictions += 1
+        self.give_up(h, v, how)
+
+    def give_up(self, h: Holding, v: Value, how: Any) -> None:
+        """Put the note of how it comes back in the array's place."""
+        if type(how) is Recipe:
+            if h.cost is None:
+                h.cost = self.operators.of(how.call, how.inputs, how.device).cost[0]
+            h.component = Component(h.cost)
+            for c in self._around(h, how):
+                h.component.join(c)
+            for u in how.inputs:
+                if type(u) is Value:
+                    self.holding(u).evicted_users.add(h)
+            h.group = id(how.inputs)
+            self._groups.setdefault(h.group, []).append(h)
+        if id(v) in self._evicted:  # of a value that lived where this one lives now
+            self._unlink(id(v), self._evicted[id(v)])
+        self._evicted[id(v)] = h
+        v.arr = Evicted(how, self)
+
+    def _unlink(self, key: int, h: Holding) -> None:
+        """A value is evicted no more."""
+        if self._evicted.get(key) is h:
+            del self._evicted[key]
+        if h.component is not None:
+            h.component.root().cost -= h.cost or 0.0
+            h.component = None
+        group = self._groups.get(h.group)
+        if group is not None:
+            group[:] = [o for o in group if o is not h and o.ref() is not None]
+            if not group:
+                del self._groups[h.group]
+        h.group = 0
+
+    def _floor(self, device: Any, ins: Sequence[Value]) -> int:
+        """Bytes that cannot be given up, besides those of the inputs."""
+        self.ledger.drain()
+        free = {id(h): h.nbytes for h, _, _ in self._candidates(device)}
+        for v in ins:
+            h = self.holding(v)
+            if isinstance(v.arr, jax.Array) and device in h.devices:
+                free[id(h)] = h.nbytes
+        return self.ledger.live.get(device, 0) - sum(free.values())
+
+    def _does_not_fit(
+        self, device: Any, need: int, op: Operator | None, operands: Sequence[Any], step: Any
+    ) -> errors.MXNetMemoryError:
+        from ._dtr_message import does_not_fit
+
+        holdings = [h for h in list(self._holdings.values()) if device in h.devices]
+        live = self.ledger.live.get(device, 0)
+        name = "fetching an array from the host" if op is None else f"operator {op.call!r}"
+        taken = [v for v in operands if type(v) is Value]
+        return does_not_fit(name, step, taken, need, live, self.limit, holdings)
+
+    def _configure(self) -> None:
+        """Read the settings again where they changed."""
+        self.limit = settings.get("memory.dtr_eviction_threshold")
+        self.minimum = settings.get("memory.dtr_evictee_minimum_size")
+
+
+class _Pins:
+    """Holdings that must stay while a call is at hand."""
+
+    __slots__ = ("_holdings",)
+
+    def __init__(self, holdings: list[Holding]):
+        self._holdings = holdings
+
+    def __enter__(self) -> _Pins:
+        for h in self._holdings:
+            h.pins += 1
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for h in self._holdings:
+            h.pins -= 1
+        self._holdings = []
+
+
+def _to_host(v: Value) -> Any:
+    """A copy of a value's array in the host's pinned memory."""
+    sharding = v.aval.sharding.with_memory_kind("pinned_host")
+    array = jax.device_put(v.arr, sharding)
+    array.block_until_ready()
+    return array
+
+
+__all__ = ["Call", "Manager"]
