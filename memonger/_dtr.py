@@ -18,7 +18,7 @@ import numpy as np
 from mxjax import core, errors, settings
 from mxjax.core import Call, Dynamic, Evicted, Failure, Node, Value, Work
 
-from ._dtr_ledger import Component, Holding, Ledger, Recipe, Swapped
+from ._dtr_ledger import Holding, Ledger, Recipe, Swapped
 from ._dtr_operator import (
     Operator,
     Operators,
@@ -610,29 +610,25 @@ class Manager:
         return self.swapping
 
     def _cost(self, h: Holding, recipe: Recipe) -> float:
-        """Seconds to compute a value again, with the evicted values that this takes or that take it."""
-        if h.cost is None:
-            h.cost = self.operators.of(recipe.call, recipe.inputs, recipe.device).cost[0]
-        around = {c.root() for c in self._around(h, recipe)}
-        cost = h.cost + sum(c.cost for c in around)
+        """What giving up a value costs, in seconds."""
+        self._price(h, recipe)
+        cost = h.weight()
         return cost if h.future is not None or h.needed() else cost * _UNREAD
+
+    def _price(self, h: Holding, recipe: Recipe) -> None:
+        if h.cost is None:
+            op = self.operators.of(recipe.call, recipe.inputs, recipe.device)
+            h.cost = op.cost[0]
+            h.sources = [
+                self.holding(u) for u, used in zip(recipe.inputs, op.used, strict=True)
+                if used and type(u) is Value
+            ]
 
     def _staleness(self, h: Holding) -> float:
         """How long it was not read; where the schedule is known, how long it will not be."""
         if h.future is None:
             return max(self.clock - h.last, _NOW)
         return max(h.future[-1] - self.now, _NOW) if h.future else float("inf")
-
-    def _around(self, h: Holding, recipe: Recipe) -> list[Component]:
-        found = [u.component for u in h.evicted_users if u.component is not None]
-        if len(found) != len(h.evicted_users):
-            h.evicted_users = {u for u in h.evicted_users if u.component is not None}
-        for u in recipe.inputs:
-            if type(u) is Value and type(u.arr) is Evicted:
-                c = self.holding(u).component
-                if c is not None:
-                    found.append(c)
-        return found
 
     def _recipe(self, h: Holding, v: Value) -> Recipe | None:
         """How a value can be made again; ``None`` if it cannot."""
@@ -669,28 +665,24 @@ class Manager:
     def give_up(self, h: Holding, v: Value, how: Any) -> None:
         """Put the note of how it comes back in the array's place."""
         if type(how) is Recipe:
-            if h.cost is None:
-                h.cost = self.operators.of(how.call, how.inputs, how.device).cost[0]
-            h.component = Component(h.cost)
-            for c in self._around(h, how):
-                h.component.join(c)
-            for u in how.inputs:
-                if type(u) is Value:
-                    self.holding(u).evicted_users.add(h)
+            self._price(h, how)
+            for s in h.sources or ():
+                s.users.add(h)
             h.group = id(how.inputs)
             self._groups.setdefault(h.group, []).append(h)
         if id(v) in self._evicted:  # of a value that lived where this one lives now
             self._unlink(id(v), self._evicted[id(v)])
         self._evicted[id(v)] = h
+        h.evicted = True
         v.arr = Evicted(how, self)
 
     def _unlink(self, key: int, h: Holding) -> None:
         """A value is evicted no more."""
         if self._evicted.get(key) is h:
             del self._evicted[key]
-        if h.component is not None:
-            h.component.root().cost -= h.cost or 0.0
-            h.component = None
+        h.evicted = False
+        for s in h.sources or ():
+            s.users.discard(h)
         group = self._groups.get(h.group)
         if group is not None:
             group[:] = [o for o in group if o is not h and o.ref() is not None]

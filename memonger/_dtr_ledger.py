@@ -27,42 +27,15 @@ class Swapped(NamedTuple):
     array: Any
 
 
-class Component:
-    """Evicted values that hang together, in a union-find forest; ``cost`` is what all of them take."""
-
-    __slots__ = ("cost", "parent")
-
-    def __init__(self, cost: float):
-        self.cost = cost
-        self.parent: Component | None = None
-
-    def root(self) -> Component:
-        """The component's representative."""
-        found = self
-        while found.parent is not None:
-            if found.parent.parent is not None:
-                found.parent = found.parent.parent
-            found = found.parent
-        return found
-
-    def join(self, other: Component) -> None:
-        """Make one component of two."""
-        a, b = self.root(), other.root()
-        if a is not b:
-            b.parent = a
-            a.cost += b.cost
-
-
 class Holding:
     """One value. It does not keep the value alive, and the value does not know of it."""
 
     __slots__ = (
         "at",
-        "component",
         "consumers",
         "cost",
         "devices",
-        "evicted_users",
+        "evicted",
         "future",
         "group",
         "last",
@@ -73,6 +46,8 @@ class Holding:
         "recipe",
         "ref",
         "remakes",
+        "sources",
+        "users",
     )
 
     def __init__(self, v: Value, died: Callable[[Any], None], now: float):
@@ -90,9 +65,10 @@ class Holding:
         # Nodes that hold it (weakly), and whether their backward reads it.
         self.consumers: list[tuple[Any, bool]] = []
         self.future: list[float] | None = None  # when it will be read, the next last; None: unknown
-        self.component: Component | None = None  # while evicted
+        self.evicted = False
+        self.sources: list[Holding] | None = None  # what it is computed from
         self.group = 0  # while evicted: under which its call's other results are found
-        self.evicted_users: set[Holding] = set()
+        self.users: set[Holding] = set()  # evicted values that are computed from it
 
     def needed(self) -> bool:
         """Whether somebody may read it again, as far as the tape tells."""
@@ -102,6 +78,34 @@ class Holding:
         if not self.consumers:
             self.consumers = [_READ]
         return any(reads for _, reads in self.consumers)
+
+
+    def weight(self) -> float:
+        """Seconds to compute it again, with the evicted values around it.
+
+        Those it is made of would be computed with it, and those made of it could no more be computed
+        without it. Kirisame et al. keep such neighbourhoods in a union-find forest, which forgets in
+        which direction they hang together; then a value that nobody reads again (a summand) weighs
+        on what it was made of.
+        """
+        seen = {self}
+        total = self.cost or 0.0
+        todo = [s for s in self.sources or () if s.evicted]
+        while todo:
+            h = todo.pop()
+            if h not in seen:
+                seen.add(h)
+                total += h.cost or 0.0
+                todo += [s for s in h.sources or () if s.evicted]
+        todo = list(self.users)
+        while todo:
+            h = todo.pop()
+            if h not in seen:
+                seen.add(h)
+                if h.needed():
+                    total += h.cost or 0.0
+                todo += h.users
+        return total
 
 
 class _Gone:
