@@ -155,11 +155,13 @@ class Manager:
     def retire(self, node: Node) -> None:
         """See ``MemoryManager.retire``."""
         st = core.local.st
-        if any(seg.step.depth for seg in st.segs.values()):
-            # What is recorded may need to compute the node's results again before it runs.
-            self._retired.setdefault(st, []).append(node)
-        else:
+        kept = (*(node.inputs or ()), *(node.saved[1] if node.saved is not None else ()))
+        pending = any(v.seg is not None for v in kept if type(v) is Value)
+        if pending or not any(seg.step.depth for seg in st.segs.values()):
             node.release()
+        else:
+            # Its results may exist, and may have to be computed again before what is recorded has run.
+            self._retired.setdefault(st, []).append(node)
 
     def settle(self) -> None:
         """See ``MemoryManager.settle``."""

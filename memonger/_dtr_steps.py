@@ -110,6 +110,8 @@ def _run_step(
     for k, (number, v) in enumerate(zip(numbers, outs, strict=True)):
         if v is None:
             continue
+        if number in schedule.last:
+            env[number] = v
         h = manager.holding(v)
         if number not in held:
             if not step.call.effect:
