@@ -61,6 +61,7 @@ class Manager:
         self.automatic = False
         self.swapping = False
         self._version = -1
+        self.planned: list[Holding] | None = None  # values of the schedule at hand (_dtr_steps)
         self.now = 0.0  # where the schedule at hand stands
         self._holdings: dict[int, Holding] = {}
         self._evicted: dict[int, Holding] = {}
@@ -415,8 +416,10 @@ class Manager:
         for v in work.ins:
             h = self.holding(v)
             node = v.tape if type(v.tape) is Node else h.node() if h.node is not None else None
-            if node is not None and id(node) in ours and type(v.arr) is not Evicted:
-                h.recipe = self._recipe(h, v)
+            if node is not None and id(node) in ours:
+                h.recipe = v.arr.how if type(v.arr) is Evicted else self._recipe(h, v)
+                if type(h.recipe) is not Recipe:  # it waits in the host's memory
+                    h.recipe = None
                 if h.recipe is not None:
                     kept.append(h)
         for node in nodes:
@@ -520,6 +523,11 @@ class Manager:
             out = u.arr.how.out
             o = self._holdings[id(u)]
             self._unlink(id(u), o)
+            if self.planned is not None and self._recipe(o, u) is None:
+                # The schedule at hand reads it no more; until that has run it may go again.
+                o.recipe = u.arr.how
+                o.future = o.future or []
+                self.planned.append(o)
             u.arr = arrays[out]
             o.remakes += 1
             self.made(u, arrays[out], None)

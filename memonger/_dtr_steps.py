@@ -59,17 +59,16 @@ def run_steps(manager: Manager, work: Work) -> None:
     held = dict(zip(work.live, work.outs, strict=True))
     env: dict[int, Value] = {-1 - j: v for j, v in enumerate(work.ins)}
     work.ins.clear()
-    planned: list[Holding] = []
-    for i, v in env.items():
-        h = manager.holding(v)
+    planned = manager.planned = [manager.holding(v) for v in env.values()]
+    for i, h in zip(env, planned, strict=True):
         h.future = schedule.reads.get(i, [])
-        planned.append(h)
     try:
         for at, step in enumerate(schedule.steps):
             manager.now = schedule.times[at]
-            _run_step(manager, work, schedule, at, step, env, held, planned)
+            _run_step(manager, work, schedule, at, step, env, held)
     finally:
         manager.now = 0.0
+        manager.planned = None
         for h in planned:
             h.future = h.recipe = None
 
@@ -82,8 +81,9 @@ def _run_step(
     step: Any,
     env: dict[int, Value],
     held: dict[int, Value],
-    planned: list[Holding],
 ) -> None:
+    planned = manager.planned
+    assert planned is not None
     op = schedule.operators[at]
     operands = tuple(
         [env[i] if i < core.SCALAR else Dynamic(work.scalars[i - core.SCALAR]) for i in step.args]
@@ -132,7 +132,7 @@ def _run_step(
             reads.pop()
         if not reads and i in held:
             h.future = None  # what reads it next is not in this segment
-        if i >= 0 and i not in held and not reads and not v.shared and h.recipe is not None:
+        if i >= 0 and i not in held and not reads and h.recipe is not None:
             # Only a recomputation could read it; that one makes it again.
             if not isinstance(v.arr, core.Evicted):
                 manager.give_up(h, v, h.recipe)
