@@ -11,7 +11,8 @@ from mxjax import errors
 from mxjax.array.ndarray import NDArray
 from mxjax.core import TRACED, Dynamic, GraphCall, Node, Value, record, recording, rng
 from mxjax.core.graph import Pair, wants_of
-from mxjax.core.state import local, memory
+from mxjax.core.state import local
+from mxjax.core.value import memory
 
 if TYPE_CHECKING:
     from .block import HybridBlock

@@ -93,6 +93,21 @@ class Manager:
                 work.ins.clear()
                 self._bring_back_orphans(work.seg.state)
 
+    def admit(self, v: Value) -> None:
+        """See ``MemoryManager.admit``."""
+        if not isinstance(v.arr, jax.Array) or isinstance(v.arr, jax.core.Tracer):
+            return
+        with self.lock:
+            self._configure()
+            h = self.holding(v)
+            if self.ledger.knows(v.arr):
+                return
+            for d in h.devices:
+                if not self.make_room(d, h.nbytes):
+                    name = f"an array of {v.aval.dtype}{list(v.aval.shape)} from outside"
+                    raise self._does_not_fit(d, h.nbytes, name, (), None)
+            self.ledger.add(v.arr, h.devices, h.nbytes)
+
     def restore(self, v: Value) -> Any:
         """See ``MemoryManager.restore``."""
         with self.lock:
@@ -192,6 +207,8 @@ class Manager:
         h = self.holding(v)
         arr = v.arr
         if type(arr) is np.ndarray:
+            for d in h.devices:
+                self.make_room(d, h.nbytes)  # where that is not enough, the program will say so
             with jax.enable_x64(True):
                 arr = v.arr = core.place(arr, v.aval.device)
         if isinstance(arr, jax.Array):
@@ -314,7 +331,8 @@ class Manager:
         variant = op.variant(donate, passing)
         for d in devices_of(op.device):
             if not self.make_room(d, variant.need):
-                raise self._does_not_fit(d, variant.need, op, operands, step)
+                name = f"operator {op.call!r}"
+                raise self._does_not_fit(d, variant.need, name, operands, step)
         arrays = self.attempt(lambda: op.run(variant, operands, passing), op.device)
         for p in donate:
             self.ledger.gone(operands[p].arr)
@@ -536,7 +554,8 @@ class Manager:
         h = self.holding(v)
         for d in h.devices:
             if not self.make_room(d, h.nbytes):
-                raise self._does_not_fit(d, h.nbytes, None, (), h.origin[0] if h.origin else None)
+                name = "an array to be fetched from the host"
+                raise self._does_not_fit(d, h.nbytes, name, (), h.origin[0] if h.origin else None)
         array = self.attempt(lambda: jax.device_put(how.array, v.aval.sharding), v.aval.device)
         self._unlink(id(v), h)
         v.arr = array
@@ -711,13 +730,12 @@ class Manager:
         return self.ledger.live.get(device, 0) - sum(free.values())
 
     def _does_not_fit(
-        self, device: Any, need: int, op: Operator | None, operands: Sequence[Any], step: Any
+        self, device: Any, need: int, name: str, operands: Sequence[Any], step: Any
     ) -> errors.MXNetMemoryError:
         from ._dtr_message import does_not_fit
 
         holdings = [h for h in list(self._holdings.values()) if device in h.devices]
         live = self.ledger.live.get(device, 0)
-        name = "fetching an array from the host" if op is None else f"operator {op.call!r}"
         taken = [v for v in operands if type(v) is Value]
         return does_not_fit(name, step, taken, need, live, self.limit, holdings)
 

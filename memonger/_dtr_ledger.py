@@ -133,14 +133,12 @@ class Ledger:
 
     def add(self, array: Any, devices: tuple[Any, ...], nbytes: int) -> None:
         """An array exists."""
-        key = id(array)
-        known = self._arrays.get(key)
-        if known is not None and known[0]() is array:
+        if self.knows(array):
             return
-        if known is not None:
-            self.drain()
-            if known is self._arrays.get(key):  # its address has a new owner, and its end is not told yet
-                self._subtract(key)
+        self.drain()
+        key = id(array)
+        if key in self._arrays:  # its address has a new owner, and its end was not told
+            self._subtract(key)
         dead = self._dead
         ref = weakref.ref(array, lambda r: dead.append((key, r)))
         self._arrays[key] = ref, devices, nbytes
@@ -148,6 +146,11 @@ class Ledger:
             self.live[d] = self.live.get(d, 0) + nbytes
         for d in devices:
             self.note(d, 0)
+
+    def knows(self, array: Any) -> bool:
+        """Whether an array is counted."""
+        known = self._arrays.get(id(array))
+        return known is not None and known[0]() is array
 
     def drain(self) -> None:
         """Subtract the arrays that died."""

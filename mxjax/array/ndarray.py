@@ -10,9 +10,9 @@ import numpy as np
 
 from .. import errors
 from ..core import Leaf, backward, record1
-from ..core.state import local, memory
+from ..core.state import local
 from ..core.sync import to_host, transfer, wait
-from ..core.value import TRACED, Value
+from ..core.value import TRACED, Value, memory
 from ..device import Device
 from ..device import of as device_of
 from .handle import COPY, ZEROS, Variable, cast, to_value

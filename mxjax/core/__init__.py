@@ -11,10 +11,21 @@ from .program import compile_function, match_donations, needed, pack, unpack
 from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar
 from .scheduler import Work, drop_programs, flush, flush_all, flush_thread, read, wait_all
 from .segment import SCALAR, Step, Tree, user_site
-from .state import ThreadState, local, memory, observers, states
+from .state import ThreadState, local, observers, states
 from .stats import stats
 from .tape import Leaf, Node, attach_python, backward, gradients
-from .value import TRACED, Dynamic, Evicted, Failure, Value, concrete, host, place, traced
+from .value import (
+    TRACED,
+    Dynamic,
+    Evicted,
+    Failure,
+    Value,
+    concrete,
+    host,
+    memory,
+    place,
+    traced,
+)
 
 __all__ = [
     "SCALAR",

@@ -54,6 +54,9 @@ class MemoryManager(Protocol):
     def run(self, work: Work) -> None:
         """Run a segment: each of ``work.outs`` is given to ``work.fill``, or an error raised."""
 
+    def admit(self, value: Value) -> None:
+        """An array from outside has become a value; raises where there is no room for it."""
+
     def restore(self, value: Value) -> Any:
         """The array of a value whose ``arr`` is :class:`Evicted`."""
 

@@ -17,9 +17,9 @@ from .call import Call
 from .interfaces import MemoryManager
 from .program import Program
 from .segment import SCALAR, Segment, Step, Tree
-from .state import Churn, ThreadState, local, memory, observers, states
+from .state import Churn, ThreadState, local, observers, states
 from .stats import stats
-from .value import TRACED, Evicted, Failure, Value, place
+from .value import TRACED, Evicted, Failure, Value, memory, pending_errors, place
 
 # Compiling a segment pays when it comes back. Programs that never came back are a loss, so only so
 # many may stand unproven at a time; beyond that a segment runs operator by operator until it comes back
@@ -314,6 +314,8 @@ def _run_managed(manager: MemoryManager, work: Work) -> None:
     try:
         manager.run(work)
     except BaseException as error:
+        if isinstance(error, errors.MXNetMemoryError):
+            error.__traceback__ = None  # its frames hold the arrays that were in the way
         _fail(work.seg, work.step, [v for v in work.outs if v.seg is not None], error)
         if not isinstance(error, Exception):
             raise
@@ -432,9 +434,6 @@ def _fail(seg: Segment, step: Step, held: list[Value], error: BaseException) -> 
     pending_errors.append(failure.error)
 
 
-pending_errors: list[BaseException] = []
-
-
 def located(seg: Segment | None, step: Step, error: BaseException) -> BaseException:
     """A run-time error with the place in the user's code where its call was recorded."""
     from .callback import original
@@ -476,20 +475,13 @@ def read(v: Value) -> Any:
             flush(seg)
     arr = v.arr
     if type(arr) is Failure:
-        _forget(arr.error)
-        raise arr.error
+        arr.reach_user()
     if type(arr) is Evicted:
         return arr.manager.restore(v)
     if type(arr) is np.ndarray:
         with jax.enable_x64(True):  # else 64-bit numbers would lose half of their bits
             arr = v.arr = place(arr, v.aval.device)
     return arr
-
-
-def _forget(error: BaseException) -> None:
-    """The error reached the user: :func:`wait_all` need not raise it again."""
-    if error in pending_errors:
-        pending_errors.remove(error)
 
 
 def at_limit(st: ThreadState, seg: Segment, call: Call) -> None:

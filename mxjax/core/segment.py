@@ -215,7 +215,7 @@ class Segment:
                 raise Elsewhere
             if type(v.arr) is Failure:
                 self.rollback()  # inputs of this call that entered before
-                raise v.arr.error
+                v.arr.reach_user()
             self.slots[v] = -1 - len(self.slots)
             return v.aval
         if type(v) is Dynamic:

@@ -136,7 +136,6 @@ class _Local(threading.local):
 
 
 observers: list[Any] = []
-memory: list[Any] = []  # at most one (``interfaces.MemoryManager``): asked where a program runs
 states: weakref.WeakSet[ThreadState] = weakref.WeakSet()
 # Asked once by every new thread; the engine module puts the settings behind it.
 modes_of_thread: list[Callable[[], Modes]] = [Modes]

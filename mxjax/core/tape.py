@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from .. import errors
 from .call import Call, bind
 from .record import record, record2, taping
-from .state import local, memory
-from .value import Value
+from .state import local
+from .value import Value, memory
 
 _numbers = count()
 
