@@ -333,7 +333,7 @@ class Manager:
             if not self.make_room(d, variant.need):
                 name = f"operator {op.call!r}"
                 raise self._does_not_fit(d, variant.need, name, operands, step)
-        arrays = self.attempt(lambda: op.run(variant, operands, passing), op.device)
+        arrays = self.attempt(lambda: op.run(variant, operands, passing, step), op.device)
         for p in donate:
             self.ledger.gone(operands[p].arr)
         self._running.extend([weakref.ref(a) for a in arrays])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -148,7 +149,8 @@ class Operator:
                 next(scalars) if type(k) is str else at[j] if j in at else jnp.zeros(k.shape, k.dtype)
                 for j, k in enumerate(kinds)
             ]
-            out = fn(*full)
+            with jax.named_scope(self.call.name):
+                out = fn(*full)
             outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
             return tuple(outs[k] for k in made)
 
@@ -169,13 +171,20 @@ class Operator:
         need = temporaries_of(compiled) + sum(bytes_on(self.avals[k]) for k in made)
         return Variant(compiled, need - sum(bytes_on(kinds[j]) for j in donate))
 
-    def run(self, variant: Variant, operands: Sequence[Any], passing: bool) -> list[Any]:
+    def run(
+        self, variant: Variant, operands: Sequence[Any], passing: bool, step: Any = None
+    ) -> list[Any]:
         """The arrays of all results, from values and numbers whose arrays are there."""
         arrays = [v.arr for v, u in zip(operands, self.used, strict=True) if u and type(v) is Value]
         if self.fmt:
             arrays.append(core.pack(self.fmt, [v.value for v in operands if type(v) is Dynamic]))
         core.stats.programs += 1
+        start = time.time_ns() if core.observers else 0
         results = iter(variant.compiled(*arrays) if variant.compiled is not None else ())
+        if start:
+            stop = time.time_ns()
+            for o in core.observers:
+                o.on_run(self.call.name, [] if step is None else [step], start, stop)
         return [
             operands[p].arr if passing and p is not None else next(results) for p in self.passed
         ]
