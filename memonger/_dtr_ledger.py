@@ -71,7 +71,9 @@ class Holding:
         self.users: set[Holding] = set()  # evicted values that are computed from it
 
     def needed(self) -> bool:
-        """Whether somebody may read it again, as far as the tape tells."""
+        """Whether somebody may read it again, as far as schedule and tape tell."""
+        if self.future is not None:
+            return bool(self.future)
         if not self.consumers:
             return True
         self.consumers = [c for c in self.consumers if (n := c[0]()) is not None and n.inputs is not None]

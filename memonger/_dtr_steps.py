@@ -53,8 +53,11 @@ class _Schedule:
             reads.reverse()
 
 
-def run_steps(manager: Manager, work: Work) -> None:
-    """Run the calls of a segment one by one within the manager's limit."""
+def run_steps(manager: Manager, work: Work, sources: list[Holding]) -> None:
+    """Run the calls of a segment one by one within the manager's limit.
+
+    ``sources`` can be computed again until then, the inputs and what those are made of.
+    """
     schedule = _Schedule(manager, work)
     held = dict(zip(work.live, work.outs, strict=True))
     env: dict[int, Value] = {-1 - j: v for j, v in enumerate(work.ins)}
@@ -62,6 +65,10 @@ def run_steps(manager: Manager, work: Work) -> None:
     planned = manager.planned = [manager.holding(v) for v in env.values()]
     for i, h in zip(env, planned, strict=True):
         h.future = schedule.reads.get(i, [])
+    for h in sources:
+        if h.future is None:
+            h.future = []  # only a recomputation reads it
+            planned.append(h)
     try:
         for at, step in enumerate(schedule.steps):
             manager.now = schedule.times[at]
@@ -122,7 +129,7 @@ def _run_step(
             h.future = schedule.reads[number]
             planned.append(h)
     manager.register([v for n, v in zip(numbers, outs, strict=True) if n in held and v is not None])
-    for p, i in enumerate(step.args):
+    for i in step.args:
         if i >= core.SCALAR or i not in env:
             continue
         v = env[i]

@@ -89,7 +89,7 @@ def swap(x: Any) -> bool:
     Raises:
       MXNetNotImplementedError: the device's memory is the host's (CPU), where it would save nothing.
     """
-    if not core.memory or not _manager.swapping:
+    if not settings.get("memory.dtr_swap"):
         return False
     v = x._value()
     if v.seg is not None:

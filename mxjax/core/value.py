@@ -9,7 +9,6 @@ import numpy as np
 
 from .aval import Aval, aval, aval_of
 
-
 # At most one (``interfaces.MemoryManager``): asked where arrays come to be, by programs or from outside.
 memory: list[Any] = []
 
