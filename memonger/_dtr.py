@@ -1,76 +1,27 @@
-"""Dynamic tensor rematerialisation: segments run within a limit of bytes.
-
-Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021; the score is MegEngine's form of h_DTR.
-"""
+"""Dynamic tensor rematerialisation: how segments run within a limit of bytes."""
 
 from __future__ import annotations
 
-import threading
-import warnings
 import weakref
-from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
-from mxjax import core, errors, settings
-from mxjax.core import Call, Dynamic, Evicted, Failure, Node, Value, Work
+from mxjax import core, errors
+from mxjax.core import Dynamic, Evicted, Failure, Node, Value, Work
 
-from ._dtr_ledger import Holding, Ledger, Recipe, Swapped
-from ._dtr_operator import (
-    Operator,
-    Operators,
-    bytes_on,
-    devices_of,
-    seconds_of,
-    temporaries_of,
-)
-
-_REMADE = 1.0001  # what each recomputation adds to a value's weight (MegEngine's default)
-# The power of the time since the last read. With 1, as in the paper, an old value with a costly recipe
-# goes before a younger one with a cheap one, although a training step reads either once more: 1.094 of
-# the work at half of the peak where the root needs 1.078.
-_STALE = 0.5
-_UNREAD = 1e-3  # weight of a value that only a recomputation may read again
-_NOW = 1e-7  # seconds: the least time since a value was read
-_LINK = 1e10  # bytes a second between the device and the host
+from ._dtr_ledger import Holding, Recipe, Swapped
+from ._dtr_operator import Operator, bytes_on, devices_of, seconds_of, temporaries_of
+from ._dtr_room import LINK, Pins, Room
+from ._dtr_steps import run_steps
 
 
-class Counts:
-    """What happened since the last reset."""
-
-    def __init__(self) -> None:
-        self.evictions = 0
-        self.drops = 0  # evictions asked for by hand
-        self.swaps = 0
-        self.recomputations = 0
-        self.recomputed_seconds = 0.0  # estimated, as operator_seconds
-        self.recomputed_flops = 0.0
-        self.operator_seconds = 0.0  # all operators, recomputations included
-
-
-class Manager:
+class Manager(Room):
     """The policy (``core.interfaces.MemoryManager``); one for all threads, which take turns."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.ledger = Ledger()
-        self.operators = Operators()
-        self.counts = Counts()
-        self.clock = 0.0  # estimated seconds of all work so far: the same in every run of a program
-        self.limit = 0
-        self.minimum = 0
-        self.automatic = False
-        self.swapping = False
-        self._version = -1
-        self.planned: list[Holding] | None = None  # values of the schedule at hand (_dtr_steps)
-        self.now = 0.0  # where the schedule at hand stands
-        self._holdings: dict[int, Holding] = {}
-        self._evicted: dict[int, Holding] = {}
-        self._groups: dict[int, list[Any]] = {}  # evicted results of one call, by id of its inputs
-        self._running: deque[Any] = deque(maxlen=256)  # results that may not be there yet, weakly
+        super().__init__()
         self._retired: weakref.WeakKeyDictionary[Any, list[Node]] = weakref.WeakKeyDictionary()
         self._temps: weakref.WeakKeyDictionary[Any, tuple[int, float]] = weakref.WeakKeyDictionary()
 
@@ -79,16 +30,14 @@ class Manager:
     def run(self, work: Work) -> None:
         """See ``MemoryManager.run``."""
         with self.lock:
-            self._configure()
+            self.configure()
             retired = self._retired.pop(work.seg.state, None) or ()
             recipes = self._take_retired(work, retired)
-            self._enter_all(work.ins)
+            self.enter_all(work.ins)
             try:
                 if work.step.depth == 1:
                     self._run_one(work)
                 elif not self._run_whole(work, recipes):
-                    from ._dtr_steps import run_steps
-
                     run_steps(self, work, recipes)
             finally:
                 for h in recipes:
@@ -102,20 +51,20 @@ class Manager:
         if not isinstance(v.arr, jax.Array) or isinstance(v.arr, jax.core.Tracer):
             return
         with self.lock:
-            self._configure()
+            self.configure()
             h = self.holding(v)
             if self.ledger.knows(v.arr):
                 return
             for d in h.devices:
                 if not self.make_room(d, h.nbytes):
                     name = f"an array of {v.aval.dtype}{list(v.aval.shape)} from outside"
-                    raise self._does_not_fit(d, h.nbytes, name, (), None)
+                    raise self.does_not_fit(d, h.nbytes, name, (), None)
             self.ledger.add(v.arr, h.devices, h.nbytes)
 
     def restore(self, v: Value) -> Any:
         """See ``MemoryManager.restore``."""
         with self.lock:
-            self._configure()
+            self.configure()
             self.ensure((v,))
             if type(v.arr) is Failure:
                 raise v.arr.error
@@ -126,12 +75,12 @@ class Manager:
         if v.seg is not None and v.seg is not core.TRACED:
             core.flush(v.seg)
         with self.lock:
-            self._enter(v)
-            h = self._evictable(v)
-            recipe = None if h is None else self._recipe(h, v)
+            self.enter(v)
+            h = self.evictable(v)
+            recipe = None if h is None else self.recipe(h, v)
             if h is None or recipe is None:
                 return False
-            self._wait()
+            self.wait()
             self.evict(h, v, recipe)
             self.counts.drops += 1
             return True
@@ -139,11 +88,11 @@ class Manager:
     def swap(self, v: Value) -> bool:
         """Move one array to the host because the user said so; whether it could be."""
         with self.lock:
-            self._enter(v)
-            h = self._evictable(v)
+            self.enter(v)
+            h = self.evictable(v)
             if h is None:
                 return False
-            self._wait()
+            self.wait()
             self.evict(h, v, None)
             return True
 
@@ -152,7 +101,7 @@ class Manager:
         with self.lock:
             before, self.limit = self.limit, 0
             try:
-                self.ensure(self._evicted_values())
+                self.ensure(self.evicted_values())
             finally:
                 self.limit = before
 
@@ -189,48 +138,6 @@ class Manager:
             self._bring_back_orphans(core.local.st)
 
     # ---------------------------------------------------------------- what is alive
-
-    def holding(self, v: Value) -> Holding:
-        """What is known of a value."""
-        found = self._holdings.get(id(v))
-        if found is not None and found.ref() is v:
-            return found
-        key = id(v)
-
-        def died(ref: Any) -> None:
-            h = holdings.get(key)
-            if h is not None and h.ref is ref:
-                holdings.pop(key, None)
-
-        holdings = self._holdings
-        made = holdings[key] = Holding(v, died, self.clock)
-        return made
-
-    def _enter(self, v: Value) -> Holding:
-        """A value takes part: its bytes count from now on."""
-        h = self.holding(v)
-        arr = v.arr
-        if type(arr) is np.ndarray:
-            for d in h.devices:
-                self.make_room(d, h.nbytes)  # where that is not enough, the program will say so
-            with jax.enable_x64(True):
-                arr = v.arr = core.place(arr, v.aval.device)
-        if isinstance(arr, jax.Array):
-            self.ledger.add(arr, h.devices, h.nbytes)
-        return h
-
-    def _enter_all(self, values: Iterable[Value]) -> None:
-        for v in values:
-            self._enter(v)
-
-    def made(self, v: Value, array: Any, origin: Any) -> Holding:
-        """A value has just been computed."""
-        h = self.holding(v)
-        self.ledger.add(array, h.devices, h.nbytes)
-        h.last = self.clock
-        if origin is not None:
-            h.origin = origin
-        return h
 
     def register(self, outs: Iterable[Value]) -> None:
         """Note who holds the inputs of the nodes that made these values."""
@@ -270,6 +177,7 @@ class Manager:
         operands = [
             ins[-1 - i] if i < 0 else Dynamic(work.scalars[i - core.SCALAR]) for i in step.args
         ]
+        assert step.call is not None
         op = self.operators.of(step.call, operands, work.device)
         mortal = [p for p, i in enumerate(step.args) if i < 0 and -1 - i in dying]
         mortal = [p for p in mortal if step.args.count(step.args[p]) == 1]
@@ -336,11 +244,11 @@ class Manager:
         for d in devices_of(op.device):
             if not self.make_room(d, variant.need):
                 name = f"operator {op.call!r}"
-                raise self._does_not_fit(d, variant.need, name, operands, step)
+                raise self.does_not_fit(d, variant.need, name, operands, step)
         arrays = self.attempt(lambda: op.run(variant, operands, passing, step), op.device)
         for p in donate:
             self.ledger.gone(operands[p].arr)
-        self._running.extend([weakref.ref(a) for a in arrays])
+        self.running.extend([weakref.ref(a) for a in arrays])
         seconds, flops = op.cost
         self.clock += seconds
         self.counts.operator_seconds += seconds
@@ -352,21 +260,6 @@ class Manager:
             if u and type(v) is Value:
                 self.holding(v).last = self.clock
         return arrays
-
-    def attempt(self, run: Any, device: Any) -> Any:
-        """Run a program; when the device has no room left, evict and try again."""
-        while True:
-            try:
-                return run()
-            except Exception as error:
-                text = str(error)
-                if "RESOURCE_EXHAUSTED" not in text and "out of memory" not in text.lower():
-                    raise
-                found = self._best(devices_of(device)[0]) if self.automatic else None
-                if found is None:
-                    raise
-            self._wait()
-            self.evict(*found)
 
     def _run_whole(self, work: Work, recipes: list[Holding]) -> bool:
         """Run the segment as one program, if that stays within the limit."""
@@ -382,7 +275,7 @@ class Manager:
                 - sum(bytes_on(ins[j].aval) for j in core.match_donations(into, outs))
                 + min(known, default=0)
             )
-            if least + self._floor(device, ins) > self.limit:
+            if least + self.floor(device, ins) > self.limit:
                 return False
         with self.pinned(ins):
             try:
@@ -404,14 +297,16 @@ class Manager:
         arrays = [v.arr for v in ins]
         for j in program.donate:
             self.ledger.gone(arrays[j])
-        results = self.attempt(lambda: work.results(program, list(arrays)), work.device)
+        results = self.attempt(
+            lambda given=arrays: work.results(program, list(given)), work.device
+        )
         del arrays
         self.clock += seconds
         self.counts.operator_seconds += seconds
         for v in ins:
             self.holding(v).last = self.clock
         ins.clear()
-        self._running.extend([weakref.ref(a) for a in results])
+        self.running.extend([weakref.ref(a) for a in results])
         for k, v, a in zip(work.live, work.outs, results, strict=True):
             work.fill(v, a)
             self.made(v, a, (work.step, k))
@@ -444,7 +339,7 @@ class Manager:
             node = v.tape if type(v.tape) is Node else h.node() if h.node is not None else None
             if node is None or id(node) not in ours:
                 continue
-            recipe = v.arr.how if type(v.arr) is Evicted else self._recipe(h, v)
+            recipe = v.arr.how if type(v.arr) is Evicted else self.recipe(h, v)
             if type(recipe) is Recipe:
                 h.recipe = recipe
                 kept[id(h)] = h
@@ -455,7 +350,7 @@ class Manager:
 
     def _let_go(self, recipes: list[Holding]) -> dict[int, int]:
         """How often the recipes hold each value, by id: they end before the program runs."""
-        stay = {id(a.how.inputs) for v in self._evicted_values() if type((a := v.arr).how) is Recipe}
+        stay = {id(a.how.inputs) for v in self.evicted_values() if type((a := v.arr).how) is Recipe}
         counts: dict[int, int] = {}
         for inputs in {id(h.recipe.inputs): h.recipe.inputs for h in recipes if h.recipe}.values():
             if id(inputs) not in stay:
@@ -465,13 +360,13 @@ class Manager:
 
     def _bring_back_orphans(self, state: Any) -> None:
         """Make evicted values concrete whose history is gone: else they keep old parameters alive."""
-        if not self._evicted or any(seg.step.depth for seg in state.segs.values()):
+        if not self.evicted or any(seg.step.depth for seg in state.segs.values()):
             return
-        for v in self._evicted_values():
+        for v in self.evicted_values():
             if type(v.arr) is not Evicted or type(v.arr.how) is not Recipe:
                 continue
             node: Any = v.tape if type(v.tape) is Node else None
-            h = self._holdings[id(v)]
+            h = self.holdings[id(v)]
             if node is None and h.node is not None:
                 node = h.node()
             if node is not None and node.inputs is not None:
@@ -481,26 +376,12 @@ class Manager:
             except errors.MXNetMemoryError:
                 continue  # it stays as it is, with what makes it
 
-    def _evicted_values(self) -> list[Value]:
-        self._bury()
-        return [v for h in list(self._evicted.values()) if (v := h.ref()) is not None]
-
-    def _bury(self) -> None:
-        """Forget evicted values that nobody holds any more."""
-        for key, h in list(self._evicted.items()):
-            if h.ref() is None:
-                self._unlink(key, h)
-
     # ---------------------------------------------------------------- bringing back
-
-    def pinned(self, values: Iterable[Any]) -> _Pins:
-        """While a call is at hand that needs these values."""
-        return _Pins([self.holding(v) for v in values])
 
     def ensure(self, values: Iterable[Value]) -> None:
         """Bring evicted values back, computing what they are made of, with a stack of our own."""
         stack = [v for v in values if type(v.arr) is Evicted]
-        waiting: dict[int, _Pins] = {}  # calls on the stack whose inputs are pinned
+        waiting: dict[int, Pins] = {}  # calls on the stack whose inputs are pinned
         try:
             while stack:
                 v = stack[-1]
@@ -533,13 +414,13 @@ class Manager:
 
     def _remake(self, v: Value, recipe: Recipe, op: Operator) -> None:
         h = self.holding(v)
-        group = self._groups.get(id(recipe.inputs), ()) if len(op.avals) > 1 else ()
+        group = self.groups.get(id(recipe.inputs), ()) if len(op.avals) > 1 else ()
         step = h.origin[0] if h.origin is not None else None
         for u in recipe.inputs:
             if type(u) is Value and type(u.arr) is Failure:
                 raise u.arr.error
             if type(u) is Value and type(u.arr) is not Evicted:
-                self._enter(u)
+                self.enter(u)
         arrays = self._execute(op, recipe.inputs, step, again=True)
         for ref in (h.ref, *(o.ref for o in list(group) if o is not h)):
             u = ref()
@@ -548,9 +429,9 @@ class Manager:
             if u.arr.how.inputs is not recipe.inputs:
                 continue
             out = u.arr.how.out
-            o = self._holdings[id(u)]
-            self._unlink(id(u), o)
-            if self.planned is not None and self._recipe(o, u) is None:
+            o = self.holdings[id(u)]
+            self.unlink(id(u), o)
+            if self.planned is not None and self.recipe(o, u) is None:
                 # The schedule at hand reads it no more; until that has run it may go again.
                 o.recipe = u.arr.how
                 o.future = o.future or []
@@ -564,221 +445,11 @@ class Manager:
         for d in h.devices:
             if not self.make_room(d, h.nbytes):
                 name = "an array to be fetched from the host"
-                raise self._does_not_fit(d, h.nbytes, name, (), h.origin[0] if h.origin else None)
+                raise self.does_not_fit(d, h.nbytes, name, (), h.origin[0] if h.origin else None)
         array = self.attempt(lambda: jax.device_put(how.array, v.aval.sharding), v.aval.device)
-        self._unlink(id(v), h)
+        self.unlink(id(v), h)
         v.arr = array
         self.made(v, array, None)
-        self.clock += h.nbytes / _LINK
+        self.clock += h.nbytes / LINK
 
     # ---------------------------------------------------------------- making room
-
-    def make_room(self, device: Any, need: int) -> bool:
-        """Evict until so many bytes more stay within the limit; whether they do."""
-        ledger = self.ledger
-        ledger.drain()
-        if self.limit and self.automatic:
-            live = ledger.live.get(device, 0)
-            if live + ledger.late.get(device, 0) + need > self.limit:
-                self._wait()
-            while ledger.live.get(device, 0) + need > self.limit:
-                found = self._best(device)
-                if found is None:
-                    return False
-                self.evict(*found)
-                ledger.drain()
-                ledger.late.clear()
-        ledger.note(device, need)
-        return True
-
-    def _wait(self) -> None:
-        """Until nothing runs any more: an array in use is not freed when it is let go."""
-        for ref in self._running:
-            array = ref()
-            if array is not None and not array.is_deleted():
-                array.block_until_ready()
-        self._running.clear()
-        self.ledger.late.clear()
-
-    def _evictable(self, v: Value) -> Holding | None:
-        """What is known of a value that may be given up at all."""
-        if v.seg is not None or v.shared or not isinstance(v.arr, jax.Array):
-            return None
-        h = self.holding(v)
-        return None if h.pins or v.arr.is_deleted() else h
-
-    def _candidates(self, device: Any) -> list[tuple[Holding, Value, Any]]:
-        found = []
-        swapping = self._may_swap(device)
-        for h in list(self._holdings.values()):
-            if h.pins or h.nbytes < self.minimum or device not in h.devices:
-                continue
-            v = h.ref()
-            if v is None or v.seg is not None or v.shared or not isinstance(v.arr, jax.Array):
-                continue
-            recipe = self._recipe(h, v)
-            if recipe is not None or swapping:
-                found.append((h, v, recipe))
-        return found
-
-    def _best(self, device: Any) -> tuple[Holding, Value, Any] | None:
-        """The value that costs least to give up for the bytes it frees."""
-        best, least = None, float("inf")
-        swapping = self._may_swap(device)
-        self._bury()
-        for h, v, recipe in self._candidates(device):
-            how, score = recipe, float("inf")
-            if recipe is not None:
-                score = self._cost(h, recipe)
-            if swapping and 2 * h.nbytes / _LINK < score:
-                how, score = None, 2 * h.nbytes / _LINK
-            score = score * _REMADE**h.remakes / (h.nbytes * self._staleness(h) ** _STALE)
-            if score < least:
-                best, least = (h, v, how), score
-        return best
-
-    def _may_swap(self, device: Any) -> bool:
-        if self.swapping and core.platform_of(device) == "cpu":
-            self.swapping = False
-            warnings.warn(
-                "memory.dtr_swap has no effect on CPU, whose memory is the host's: arrays are only "
-                "dropped and computed again",
-                stacklevel=2,
-            )
-        return self.swapping
-
-    def _cost(self, h: Holding, recipe: Recipe) -> float:
-        """What giving up a value costs, in seconds."""
-        self._price(h, recipe)
-        cost = h.weight()
-        return cost if h.needed() else cost * _UNREAD
-
-    def _price(self, h: Holding, recipe: Recipe) -> None:
-        if h.cost is None:
-            op = self.operators.of(recipe.call, recipe.inputs, recipe.device)
-            h.cost = op.cost[0]
-            h.sources = [
-                self.holding(u) for u, used in zip(recipe.inputs, op.used, strict=True)
-                if used and type(u) is Value
-            ]
-
-    def _staleness(self, h: Holding) -> float:
-        """How long it was not read; where the schedule is known, how long it will not be."""
-        if h.future is None:
-            return max(self.clock - h.last, _NOW)
-        return max(h.future[-1] - self.now, _NOW) if h.future else float("inf")
-
-    def _recipe(self, h: Holding, v: Value) -> Recipe | None:
-        """How a value can be made again; ``None`` if it cannot."""
-        if h.recipe is not None:
-            return h.recipe
-        node: Any = v.tape
-        out = v.out if node is not None else 0
-        if type(node) is not Node:
-            if node is not None or h.node is None:
-                return None
-            node, out = h.node(), h.at
-            if node is None:
-                return None
-        inputs, call = node.inputs, node.call
-        if inputs is None or call is None or node.pull is not None or call.effect:
-            return None
-        for u in inputs:
-            if type(u) is Value and (u.seg is not None or type(u.arr) is Failure):
-                return None
-        if node.saved is not None:
-            call = node.saved[0].forward
-        return Recipe(call, inputs, out, v.aval.device)
-
-    def evict(self, h: Holding, v: Value, recipe: Recipe | None) -> None:
-        """Give up an array: with a recipe it is dropped, without one it moves to the host."""
-        how: Any = recipe
-        if recipe is None:
-            how = Swapped(_to_host(v))
-            self.counts.swaps += 1
-        else:
-            self.counts.evictions += 1
-        self.give_up(h, v, how)
-
-    def give_up(self, h: Holding, v: Value, how: Any) -> None:
-        """Put the note of how it comes back in the array's place."""
-        if type(how) is Recipe:
-            self._price(h, how)
-            for s in h.sources or ():
-                s.users.add(h)
-            h.group = id(how.inputs)
-            self._groups.setdefault(h.group, []).append(h)
-        if id(v) in self._evicted:  # of a value that lived where this one lives now
-            self._unlink(id(v), self._evicted[id(v)])
-        self._evicted[id(v)] = h
-        h.evicted = True
-        v.arr = Evicted(how, self)
-
-    def _unlink(self, key: int, h: Holding) -> None:
-        """A value is evicted no more."""
-        if self._evicted.get(key) is h:
-            del self._evicted[key]
-        h.evicted = False
-        for s in h.sources or ():
-            s.users.discard(h)
-        group = self._groups.get(h.group)
-        if group is not None:
-            group[:] = [o for o in group if o is not h and o.ref() is not None]
-            if not group:
-                del self._groups[h.group]
-        h.group = 0
-
-    def _floor(self, device: Any, ins: Sequence[Value]) -> int:
-        """Bytes that cannot be given up, besides those of the inputs."""
-        self.ledger.drain()
-        free = {id(h): h.nbytes for h, _, _ in self._candidates(device)}
-        for v in ins:
-            h = self.holding(v)
-            if isinstance(v.arr, jax.Array) and device in h.devices:
-                free[id(h)] = h.nbytes
-        return self.ledger.live.get(device, 0) - sum(free.values())
-
-    def _does_not_fit(
-        self, device: Any, need: int, name: str, operands: Sequence[Any], step: Any
-    ) -> errors.MXNetMemoryError:
-        from ._dtr_message import does_not_fit
-
-        holdings = [h for h in list(self._holdings.values()) if device in h.devices]
-        live = self.ledger.live.get(device, 0)
-        taken = [v for v in operands if type(v) is Value]
-        return does_not_fit(name, step, taken, need, live, self.limit, holdings)
-
-    def _configure(self) -> None:
-        """Read the settings again where they changed."""
-        self.limit = settings.get("memory.dtr_eviction_threshold")
-        self.minimum = settings.get("memory.dtr_evictee_minimum_size")
-
-
-class _Pins:
-    """Holdings that must stay while a call is at hand."""
-
-    __slots__ = ("_holdings",)
-
-    def __init__(self, holdings: list[Holding]):
-        self._holdings = holdings
-
-    def __enter__(self) -> _Pins:
-        for h in self._holdings:
-            h.pins += 1
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        for h in self._holdings:
-            h.pins -= 1
-        self._holdings = []
-
-
-def _to_host(v: Value) -> Any:
-    """A copy of a value's array in the host's pinned memory."""
-    sharding = v.aval.sharding.with_memory_kind("pinned_host")
-    array = jax.device_put(v.arr, sharding)
-    array.block_until_ready()
-    return array
-
-
-__all__ = ["Call", "Manager"]

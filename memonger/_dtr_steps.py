@@ -37,6 +37,7 @@ class _Schedule:
                     for i in s.args
                 ]
             )
+            assert s.call is not None
             op = manager.operators.like(s.call, kinds, work.device)
             self.operators.append(op)
             self.times.append(now)
@@ -92,7 +93,7 @@ def _run_step(
     planned = manager.planned
     assert planned is not None
     op = schedule.operators[at]
-    operands = tuple(
+    operands: tuple[Any, ...] = tuple(
         [env[i] if i < core.SCALAR else Dynamic(work.scalars[i - core.SCALAR]) for i in step.args]
     )
     numbers = [step.first + k for k in range(len(step.avals))]

@@ -23,7 +23,8 @@ from typing import Any
 
 from mxjax import core, errors, settings
 
-from ._dtr import Counts, Manager
+from ._dtr import Manager
+from ._dtr_room import Counts
 
 __all__ = ["disable", "drop", "enable", "enabled", "stats", "swap"]
 
