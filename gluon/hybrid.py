@@ -92,6 +92,8 @@ class CachedGraph:
         self.call = GraphCall(graph, policy)
         # Looked up anew at each call: the parameters' values, and the random key, which a seed replaces.
         self.sources: list[Any] = [_KEY if v is key else held.get(v, v) for v in graph.captured]
+        # The graph outlives the block in the tree of recorded calls: the parameters' first values need not.
+        graph.captured = ()
         self.pairs: dict[Any, Pair] = {}
 
     def __call__(self, arrays: Sequence[NDArray]) -> Any:
