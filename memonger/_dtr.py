@@ -29,6 +29,9 @@ class Manager(Room):
 
     def run(self, work: Work) -> None:
         """See ``MemoryManager.run``."""
+        if core.callback.inside():
+            self._run_aside(work)
+            return
         with self.lock:
             self.configure()
             retired = self._retired.pop(work.seg.state, None) or ()
@@ -48,6 +51,8 @@ class Manager(Room):
 
     def admit(self, v: Value) -> None:
         """See ``MemoryManager.admit``."""
+        if core.callback.inside():
+            return
         if not isinstance(v.arr, jax.Array) or isinstance(v.arr, jax.core.Tracer):
             return
         with self.lock:
@@ -107,7 +112,7 @@ class Manager(Room):
 
     def saved(self, node: Node, made: Sequence[Value]) -> None:
         """See ``MemoryManager.saved``."""
-        if node.saved is None or any(v.seg is core.TRACED for v in made):
+        if node.saved is None or core.callback.inside() or any(v.seg is core.TRACED for v in made):
             return
         with self.lock:
             ref = weakref.ref(node)
@@ -126,7 +131,7 @@ class Manager(Room):
         st = core.local.st
         kept = (*(node.inputs or ()), *(node.saved[1] if node.saved is not None else ()))
         pending = any(v.seg is not None for v in kept if type(v) is Value)
-        if pending or not any(seg.step.depth for seg in st.segs.values()):
+        if core.callback.inside() or pending or not any(seg.step.depth for seg in st.segs.values()):
             node.release()
         else:
             # Its results may exist, and may have to be computed again before what is recorded has run.
@@ -134,6 +139,8 @@ class Manager(Room):
 
     def settle(self) -> None:
         """See ``MemoryManager.settle``."""
+        if core.callback.inside():
+            return
         with self.lock:
             self._bring_back_orphans(core.local.st)
 
@@ -168,6 +175,20 @@ class Manager(Room):
         return self.operators.like(backward, (*kinds, *given), given[0].device).used[: len(kinds)]
 
     # ---------------------------------------------------------------- running
+
+    def _run_aside(self, work: Work) -> None:
+        """Run a segment that a program waits for: without the lock, which may wait for that program.
+
+        What it makes is counted when it takes part in something else.
+        """
+        for v in work.ins:
+            core.read(v)
+        program = work.program(())
+        if program is None:
+            raise errors.InternalError("a segment of a callback has no program")
+        arrays = [v.arr for v in work.ins]
+        for v, a in zip(work.outs, work.results(program, arrays), strict=True):
+            work.fill(v, a)
 
     def _run_one(self, work: Work) -> None:
         """A segment of one call: it runs as the operator's own program."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import compiler, rng
+from . import callback, compiler, rng
 from .aval import Aval, aval, aval_of
 from .call import SCALARS, Call, bind, differentiable
 from .compiler import platform_of
@@ -51,6 +51,7 @@ __all__ = [
     "aval_of",
     "backward",
     "bind",
+    "callback",
     "compile_function",
     "compiler",
     "concrete",

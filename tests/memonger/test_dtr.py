@@ -423,6 +423,54 @@ def test_threads_share_a_limit():
     assert mx.dtr.stats()["peak_bytes"] <= limit
 
 
+class Doubled(mx.operator.CustomOp):
+    """Looks at numbers, so that a hybridized block calls it back from its program."""
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        scale = 2.0 if in_data[0].asnumpy().size else 0.0
+        self.assign(out_data[0], req[0], in_data[0] * scale)
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], out_grad[0] * 2)
+
+
+@mx.operator.register("dtr_test_doubled")
+class DoubledProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        return Doubled()
+
+
+class CallsBack(nn.HybridBlock):
+    def forward(self, x: Any) -> Any:
+        return mx.nd.Custom(x * 1, op_type="dtr_test_doubled") + 1
+
+
+def test_a_program_that_calls_back_is_not_waited_for_by_itself():
+    net = CallsBack()
+    net.hybridize()
+    x = mx.np.ones((64, 64))
+    x.attach_grad()
+    gc.collect()
+    mx.dtr.eviction_threshold = mx.dtr.stats()["live_bytes"] + 160 * KIB
+    done = threading.Event()
+
+    def run() -> None:
+        with mx.engine.bulk(1):
+            with autograd.record():
+                y = mx.np.sin(net(x))
+                for _ in range(12):
+                    y = mx.np.sin(y)
+            y.backward()
+        if np.isfinite(x.grad.asnumpy()).all():
+            done.set()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert done.is_set()
+    assert mx.dtr.stats()["evictions"] > 0
+
+
 def test_without_a_limit_a_full_device_has_arrays_given_up(monkeypatch):
     from mxjax.memonger import _dtr_operator
 
