@@ -445,7 +445,21 @@ class CallsBack(nn.HybridBlock):
         return mx.nd.Custom(x * 1, op_type="dtr_test_doubled") + 1
 
 
-def test_a_program_that_calls_back_is_not_waited_for_by_itself():
+def test_what_a_program_calls_back_into_needs_no_lock():
+    """Whoever waits for that program may hold it."""
+    from mxjax.memonger import dtr as module
+
+    host = np.arange(4.0, dtype="float32")
+    got: list[np.ndarray] = []
+    work = core.callback.guarded(lambda: got.append((mx.np.array(host) * 2).asnumpy()))
+    thread = threading.Thread(target=work, daemon=True)
+    with module._manager.lock:
+        thread.start()
+        thread.join(30)
+    np.testing.assert_array_equal(got, [2 * host])
+
+
+def test_a_hybridized_block_that_calls_back_keeps_the_limit():
     net = CallsBack()
     net.hybridize()
     x = mx.np.ones((64, 64))
