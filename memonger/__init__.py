@@ -10,8 +10,9 @@ from mxjax.core import compiler
 
 from ._measure import Cost, Measured, measure
 from ._mirror import Mirror
+from ._rehearse import rehearse
 
-__all__ = ["Cost", "Measured", "Mirror", "measure", "policies", "policy"]
+__all__ = ["Cost", "Measured", "Mirror", "measure", "policies", "policy", "rehearse"]
 
 _POLICIES = {"mirror": Mirror()}
 

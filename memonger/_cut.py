@@ -1,29 +1,18 @@
-"""Where a graph is cut into units whose insides are recomputed."""
+"""Where a graph is cut into parts whose insides are recomputed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from mxjax.core import SCALAR
+from ._arrange import MIRROR, Part, last_uses
 
 if TYPE_CHECKING:
     from mxjax.core import Graph, Step
 
 
-class Unit(NamedTuple):
-    """Consecutive steps, what they take from outside and what of theirs is used outside.
-
-    ``takes`` and ``gives`` hold operands as steps do: results, inputs (negative), dynamic scalars.
-    """
-
-    steps: tuple[Step, ...]
-    takes: tuple[int, ...]
-    gives: tuple[int, ...]
-
-
-def units(graph: Graph, keeps: Callable[[Step], bool]) -> list[Unit]:
-    """The graph's steps in units that need the least memory together.
+def mirrored(graph: Graph, keeps: Callable[[Step], bool]) -> list[Part]:
+    """The graph in parts that, each mirrored, need the least memory together.
 
     What crosses a boundary stays in memory until the backward pass comes there; what a unit computes
     inside is computed again and lives while that unit is differentiated. The units chosen minimise the
@@ -31,14 +20,7 @@ def units(graph: Graph, keeps: Callable[[Step], bool]) -> list[Unit]:
     anyway. Residual blocks come out as units by themselves: inside them two arrays would cross.
     """
     steps = graph.steps
-    ends = boundaries(steps, graph.outputs, [not keeps(s) for s in steps])
-    found = []
-    start = 0
-    last = _last_uses(steps, graph.outputs)
-    for stop in ends:
-        found.append(_unit(steps, start, stop, last))
-        start = stop
-    return found
+    return [Part(stop, MIRROR) for stop in boundaries(steps, graph.outputs, [not keeps(s) for s in steps])]
 
 
 def boundaries(steps: Sequence[Step], outputs: Sequence[int], again: Sequence[bool]) -> list[int]:
@@ -46,7 +28,7 @@ def boundaries(steps: Sequence[Step], outputs: Sequence[int], again: Sequence[bo
     n = len(steps)
     if not n:
         return []
-    last = _last_uses(steps, outputs)
+    last = last_uses(steps, outputs)
     made = [sum(a.nbytes for a in s.avals) for s in steps]
     inside = [m if r else 0 for m, r in zip(made, again, strict=True)]
     # (bytes, last use) of each step's results
@@ -96,26 +78,6 @@ def _within(
         peak = max(peak, held[at])
         at = came[at]
     return cost[n], ends[::-1], peak
-
-
-def _last_uses(steps: Sequence[Step], outputs: Sequence[int]) -> dict[int, int]:
-    """For each result the last step that takes it; results of the graph live beyond the end."""
-    last: dict[int, int] = {}
-    for at, s in enumerate(steps):
-        for i in s.args:
-            if 0 <= i < SCALAR:
-                last[i] = at
-    for k in outputs:
-        last[k] = len(steps)
-    return last
-
-
-def _unit(steps: Sequence[Step], start: int, stop: int, last: dict[int, int]) -> Unit:
-    part = tuple(steps[start:stop])
-    own = {s.first + k for s in part for k in range(len(s.avals))}
-    takes = dict.fromkeys(i for s in part for i in s.args if i not in own)
-    gives = tuple(sorted(k for k in own if last.get(k, -1) >= stop))
-    return Unit(part, tuple(takes), gives)
 
 
 def _common(a: str, b: str) -> int:

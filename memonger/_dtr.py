@@ -131,7 +131,8 @@ class Manager(Room):
         st = core.local.st
         kept = (*(node.inputs or ()), *(node.saved[1] if node.saved is not None else ()))
         pending = any(v.seg is not None for v in kept if type(v) is Value)
-        if core.callback.inside() or pending or not any(seg.step.depth for seg in st.segs.values()):
+        aside = core.callback.inside() or st.rehearsing is not None
+        if aside or pending or not any(seg.step.depth for seg in st.segs.values()):
             node.release()
         else:
             # Its results may exist, and may have to be computed again before what is recorded has run.

@@ -87,7 +87,7 @@ def measure(fn: Callable[..., Any], *args: Any, warmup: int = 1) -> Measured:
         core.wait_all()
     finally:
         core.unobserve(watch)
-    costs = [_cost(p, watch.runs[id(p.steps)]) for p in _programs() if id(p.steps) in watch.runs]
+    costs = [cost(p, watch.runs[id(p.steps)]) for p in _programs() if id(p.steps) in watch.runs]
     costs.sort(key=lambda c: c.temp_bytes, reverse=True)
     return Measured(tuple(costs))
 
@@ -120,7 +120,8 @@ def _programs() -> Iterator[Any]:
         todo.extend({id(s): s for s in list(step.next.values()) if s.parent is step}.values())
 
 
-def _cost(program: Any, runs: int) -> Cost:
+def cost(program: Any, runs: int) -> Cost:
+    """What XLA says of a compiled program (``core.program.Program``)."""
     memory = program.compiled.memory_analysis()
     analysis = program.compiled.cost_analysis() or {}
     if isinstance(analysis, list):

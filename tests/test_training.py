@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from pathlib import Path
 
@@ -61,27 +62,32 @@ def resident_kib() -> int:
     return int(fields[1]) * 4
 
 
+@functools.cache
+def history(optimizer, hybridize):
+    """(losses, learning rates, the counts of the last 100 steps, parameters) of 105 steps."""
+    net, trainer, step = trained(optimizer, hybridize, learning_rate=1e-3)
+    losses = [step() for _ in range(5)]
+    mx.npx.waitall()
+    rates = [trainer.learning_rate]
+    mx.engine.reset()
+    for _ in range(100):
+        losses.append(step())
+        rates.append(trainer.learning_rate)
+    stats = mx.engine.stats()
+    return [a.asnumpy() for a in losses], rates, stats, len(net.collect_params())
+
+
 @pytest.mark.parametrize("hybridize", [False, True], ids=["imperative", "hybridized"])
 @pytest.mark.parametrize(
     ("optimizer", "states"), [("sgd", 0), ("adam", 2)], ids=["sgd", "adam"]
 )
 def test_one_program_a_step_nothing_compiled_everything_donated(optimizer, states, hybridize):
-    net, trainer, step = trained(optimizer, hybridize)
-    for _ in range(5):
-        step()
-    mx.npx.waitall()
-    rates = [trainer.learning_rate]
-    mx.engine.reset()
-    for _ in range(100):
-        step()
-        rates.append(trainer.learning_rate)
-    stats = mx.engine.stats()
+    _, rates, stats, parameters = history(optimizer, hybridize)
     assert stats["programs"] == 100
     assert stats["segments"] == 100
     assert stats["compiled"] == 0
     assert stats["inferred"] == 0
     assert stats["fallbacks"] == 0
-    parameters = len(net.collect_params())
     assert parameters == 8
     assert stats["donated"] >= 100 * parameters * (1 + states)
     assert len(set(rates)) == len(rates), "the learning rate was to change every step"
@@ -89,10 +95,7 @@ def test_one_program_a_step_nothing_compiled_everything_donated(optimizer, state
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_hybridized_trains_like_imperative(optimizer):
-    losses = []
-    for hybridize in (False, True):
-        _, _, step = trained(optimizer, hybridize, learning_rate=1e-3)
-        losses.append([step().asnumpy() for _ in range(10)])
+    losses = [history(optimizer, hybridize)[0][:10] for hybridize in (False, True)]
     onp.testing.assert_allclose(losses[0], losses[1], rtol=1e-5, atol=1e-5)
     assert onp.mean(losses[0][-1]) < onp.mean(losses[0][0])
 

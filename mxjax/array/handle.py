@@ -14,16 +14,14 @@ from .. import errors
 from ..core import Call, Leaf, aval, bind, concrete, default_device, host, record1, record2
 from ..core.state import local
 from ..core.value import Value, traced
+from ..ops.elementwise import cast_like_c
 
 if TYPE_CHECKING:
     from .view import View
 
 
 def as_type(x: Any, *, dtype: str) -> Any:
-    """C's conversion: towards zero, and out-of-range numbers wrap instead of saturating."""
-    if jnp.issubdtype(x.dtype, jnp.floating) and np.dtype(dtype).kind in "iu":
-        return jax.lax.convert_element_type(jnp.trunc(x).astype("int64"), dtype)
-    return x.astype(dtype)
+    return cast_like_c(x, np.dtype(dtype))
 
 
 def _copy(x: Any) -> Any:

@@ -9,6 +9,7 @@ from .compiler import platform_of
 from .graph import Graph, GraphCall, is_recording, recording
 from .program import compile_function, match_donations, needed, pack, unpack
 from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar
+from .rehearsal import Abstract, Rehearsal, rehearsal
 from .scheduler import Work, drop_programs, flush, flush_all, flush_thread, read, wait_all
 from .segment import SCALAR, Step, Tree, user_site
 from .state import ThreadState, local, observers, states
@@ -31,6 +32,7 @@ __all__ = [
     "SCALAR",
     "SCALARS",
     "TRACED",
+    "Abstract",
     "Aval",
     "Call",
     "Dynamic",
@@ -40,6 +42,7 @@ __all__ = [
     "GraphCall",
     "Leaf",
     "Node",
+    "Rehearsal",
     "ScalarFamily",
     "Step",
     "ThreadState",
@@ -80,6 +83,7 @@ __all__ = [
     "record_on",
     "record_scalar",
     "recording",
+    "rehearsal",
     "rng",
     "states",
     "stats",

@@ -16,6 +16,7 @@ from .. import errors
 from .call import Call
 from .interfaces import MemoryManager
 from .program import Program
+from .rehearsal import Abstract
 from .segment import SCALAR, Segment, Step, Tree
 from .state import Churn, ThreadState, local, observers, states
 from .stats import stats
@@ -173,6 +174,8 @@ def _run(
     if not live and not step.effects:
         return
     for manager in memory:
+        if local.st.rehearsing is not None:
+            break  # nothing runs
         outs[:] = [outs[k] for k in live]
         _run_managed(manager, Work(seg, step, ins, outs, live, scalars, unheld_in))
         return
@@ -340,7 +343,7 @@ def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: An
         near = _nearest(step, key)
         if near is not None:
             return near
-    steady = local.st.steady
+    steady = local.st.steady or local.st.rehearsing is not None
     if step.depth > 1 and not step.effects and not steady:
         allowed = UNPROVEN + _Ledger.proven // 2
         if _Ledger.unproven >= allowed:
@@ -478,6 +481,11 @@ def read(v: Value) -> Any:
         arr.reach_user()
     if type(arr) is Evicted:
         return arr.manager.restore(v)
+    if type(arr) is Abstract:
+        raise errors.MXNetError(
+            "the number of an array was asked for that a rehearsed step would have computed: in a rehearsal "
+            "nothing runs. Leave asnumpy, float, bool and printing out of the rehearsed function"
+        )
     if type(arr) is np.ndarray:
         with jax.enable_x64(True):  # else 64-bit numbers would lose half of their bits
             arr = v.arr = place(arr, v.aval.device)

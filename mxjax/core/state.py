@@ -73,6 +73,7 @@ class ThreadState:
         "modes",
         "observed",
         "own_limit",
+        "rehearsing",
         "scope",
         "seg",
         "segs",
@@ -90,6 +91,7 @@ class ThreadState:
         self.differentiating = False
         self.steady = False  # what runs now is a training step: it will come back
         self.observed = bool(observers)
+        self.rehearsing: Any = None  # a Rehearsal: programs are compiled and do not run
         self.began = 0  # when the call being recorded began, for observers
         self.own_limit: int | None = None  # engine.bulk
         self.churn = Churn()

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .elementwise import truncated
 from .samples import Given, b, case, f, i
 from .table import op, unary
 
@@ -23,14 +24,7 @@ def _refuse_bool(fn: Any, name: str) -> Any:
 
 
 def _as_float(fn: Any, name: str) -> Any:
-    """Computed in floating point and given back in the array's own dtype, integers too."""
-
-    def kept(x: Any) -> Any:
-        if jnp.issubdtype(x.dtype, jnp.floating):
-            return fn(x)
-        return fn(x.astype("float32")).astype(x.dtype)
-
-    return _refuse_bool(kept, name)
+    return _refuse_bool(truncated(fn), name)
 
 
 def softrelu(x: Any) -> Any:
@@ -61,7 +55,10 @@ unary("digamma", _as_float(jax.scipy.special.digamma, "digamma"), np=None, npx="
 
 
 def _gamma(x: Any) -> Any:
-    return jnp.exp(jax.scipy.special.gammaln(x)) * jax.scipy.special.gammasgn(x)
+    out = jnp.exp(jax.scipy.special.gammaln(x)) * jax.scipy.special.gammasgn(x)
+    # The factorials are whole numbers; cutting off the exponential's rounding would miss them by one.
+    whole = (x == jnp.floor(x)) & jnp.isfinite(out)
+    return out + lax.stop_gradient(jnp.where(whole, jnp.round(out) - out, 0))
 
 
 unary("gamma", _as_float(_gamma, "gamma"), np=None, npx="gamma", domain=(0.3, 3))
@@ -158,10 +155,16 @@ def rrelu(
     samples=[case(f(3, 4), scalar=1.0), case(f(3, 4), scalar=2.0)],
 )
 def smooth_l1(data: Any, *, scalar: float = 1.0) -> Any:
-    """(scalar * x)^2 / 2 where |x| < 1 / scalar^2, |x| - 0.5 / scalar^2 elsewhere."""
-    s2 = np.asarray(scalar, data.dtype) ** 2
-    near = jnp.abs(data) < 1 / s2
-    return jnp.where(near, jnp.square(data) * s2 / 2, jnp.abs(data) - np.asarray(0.5, data.dtype) / s2)
+    """(scalar * x)^2 / 2 where |x| < 1 / scalar^2, |x| - 0.5 / scalar^2 elsewhere.
+
+    Beside integers ``scalar`` is one too, and so is the result.
+    """
+    fitted = np.asarray(scalar).astype(data.dtype)
+    return _refuse_bool(truncated(lambda x: _smooth_l1(x, fitted.astype(x.dtype) ** 2)), "smooth_l1")(data)
+
+
+def _smooth_l1(x: Any, s2: Any) -> Any:
+    return jnp.where(jnp.abs(x) * s2 < 1, jnp.square(x) * s2 / 2, jnp.abs(x) - 0.5 / jnp.asarray(s2))
 
 
 @op(nd="hard_sigmoid", samples=[case(f(3, 4))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -21,6 +22,28 @@ def floating(x: Any) -> Any:
 
 def _math(fn: Any) -> Any:
     return lambda x: fn(floating(x))
+
+
+def truncated(fn: Any) -> Any:
+    """A function of floats for integers too: computed in float64, they come back in their own dtype, cut off
+    and wrapping like C's."""
+
+    def like_c(*xs: Any, **attrs: Any) -> Any:
+        dtype = functools.reduce(jnp.promote_types, [x.dtype for x in xs])
+        if jnp.issubdtype(dtype, jnp.inexact):
+            return fn(*(x.astype(dtype) for x in xs), **attrs)
+        return cast_like_c(fn(*(x.astype("float64") for x in xs), **attrs), dtype)
+
+    return like_c
+
+
+def cast_like_c(x: Any, dtype: Any) -> Any:
+    """C's conversion on a CPU: floats to integers towards zero; numbers beyond the dtype wrap instead of
+    saturating, and those beyond int64 are its lowest one."""
+    if jnp.issubdtype(x.dtype, jnp.floating) and jnp.issubdtype(dtype, jnp.integer):
+        x = x.astype(jnp.promote_types(x.dtype, "float32"))  # 2**63 is no number of float16
+        x = jnp.where(jnp.abs(x) < 2.0**63, jnp.trunc(x), -(2.0**63)).astype("int64")
+    return x.astype(dtype)
 
 
 def _numbers(fn: Any, name: str) -> Any:
@@ -87,7 +110,7 @@ def fmod(a: Any, b: Any) -> Any:
 def floor_divide(a: Any, b: Any) -> Any:
     a, b = _promote(a, b)
     if a.dtype == bool:
-        a, b = a.astype("int8"), b.astype("int8")
+        return a & b  # by False it is False, as NumPy's integers by zero are zero
     if jnp.issubdtype(a.dtype, jnp.inexact):
         return jnp.floor(a / b)
     return jnp.floor_divide(a, b)
@@ -99,6 +122,8 @@ def power(a: Any, b: Any) -> Any:
         if exponent == int(exponent) and abs(exponent) <= 16:  # a chain of products, and an easy gradient
             return jax.lax.integer_pow(a, int(exponent))
     a, b = _promote(jnp.asarray(a), jnp.asarray(b))
+    if a.dtype == bool:
+        return a | ~b
     if not jnp.issubdtype(a.dtype, jnp.inexact):
         # Integers to a negative power are 0 (1 and -1 aside), not an error.
         safe = jnp.power(a, jnp.maximum(b, 0).astype(b.dtype))
@@ -121,8 +146,9 @@ def minimum(a: Any, b: Any) -> Any:
     return jnp.where((a <= b) | jnp.isnan(a), a, b)
 
 
-def _floats(fn: Any, name: str) -> Any:
-    """For functions of floating-point arrays; a Python number beside one has become its dtype."""
+def _float_binary(name: str, fn: Any, **row: Any) -> None:
+    """A row of a function of floats: np refuses two integer arrays, nd cuts its numbers off to their dtype,
+    and so do both for an integer array and an integer."""
 
     def checked(a: Any, b: Any) -> Any:
         a, b = _promote(a, b)
@@ -130,7 +156,7 @@ def _floats(fn: Any, name: str) -> Any:
             raise TypeError(f"{name} takes floating-point arrays, got {a.dtype}: x.astype('float32')")
         return fn(a, b)
 
-    return checked
+    binary(name, checked, beside=truncated(fn), legacy=_numbers(truncated(fn), name), **row)
 
 
 def _integers(fn: Any, name: str) -> Any:
@@ -149,6 +175,22 @@ def _logical(fn: Any) -> Any:
 
 def _hypot(a: Any, b: Any) -> Any:
     return jnp.sqrt(jnp.square(a) + jnp.square(b))
+
+
+def _copysign(a: Any, b: Any) -> Any:
+    a, b = _promote(a, b)
+    if jnp.issubdtype(a.dtype, jnp.inexact):
+        return jnp.copysign(a, b)
+    return jnp.where((a < 0) == (b < 0), a, -a)
+
+
+def _ldexp(a: Any, b: Any) -> Any:
+    """a * 2**b; the result of two integer arrays has their dtype."""
+    a, b = _promote(a, b)
+    if jnp.issubdtype(a.dtype, jnp.inexact):
+        return a * jnp.exp2(b)
+    exact = jnp.clip(b.astype("int64"), -2000, 2000).astype("int32")  # exp2 rounds, and would miss integers
+    return truncated(lambda a: jnp.ldexp(a, exact))(a)
 
 
 # ------------------------------------------------------------------------------------- binary rows
@@ -177,7 +219,7 @@ binary("floor_divide", floor_divide, samples=_OFF0, smooth=False)
 binary("mod", mod, np=("mod", "remainder"), nd=("broadcast_mod", "modulo"), samples=_OFF0, smooth=False)
 binary("fmod", fmod, samples=_OFF0, smooth=False)
 binary("power", power, np=("power", "pow"), nd=("broadcast_power", "power", "pow"), samples=_POSITIVE)
-binary("float_power", lambda a, b: jnp.float_power(a, b), samples=_POSITIVE)
+binary("float_power", lambda a, b: jnp.power(a.astype("float64"), b.astype("float64")), samples=_POSITIVE)
 binary("maximum", maximum, nd=("broadcast_maximum", "maximum"))
 binary("minimum", minimum, nd=("broadcast_minimum", "minimum"))
 for _name in ("maximum", "minimum"):
@@ -185,11 +227,11 @@ for _name in ("maximum", "minimum"):
     TABLE[_name].scalars = (TABLE[_name].scalars[0],) * 2
 binary("fmax", lambda a, b: jnp.fmax(*_promote(a, b)))
 binary("fmin", lambda a, b: jnp.fmin(*_promote(a, b)))
-binary("hypot", _floats(_hypot, "hypot"), nd=("broadcast_hypot", "hypot"))
-binary("arctan2", _floats(jnp.arctan2, "arctan2"), np=("arctan2", "atan2"), nd="arctan2", samples=_OFF0)
-binary("copysign", _promoted(jnp.copysign), smooth=False)
-binary("ldexp", lambda a, b: floating(a) * jnp.exp2(b.astype(floating(a).dtype)), ref=lambda a, b: a * 2**b)
-binary("logaddexp", _floats(jnp.logaddexp, "logaddexp"))
+_float_binary("hypot", _hypot, nd=("broadcast_hypot", "hypot"))
+_float_binary("arctan2", jnp.arctan2, np=("arctan2", "atan2"), nd="arctan2", samples=_OFF0)
+_float_binary("logaddexp", jnp.logaddexp)
+binary("copysign", _numbers(_copysign, "copysign"), smooth=False)
+binary("ldexp", _numbers(_ldexp, "ldexp"), ref=lambda a, b: a * 2**b)
 binary("heaviside", lambda a, b: jnp.heaviside(*_promote(a, b)), smooth=False)
 binary("lcm", _integers(jnp.lcm, "lcm"), nd=None, samples=_INTS)
 binary("gcd", _integers(jnp.gcd, "gcd"), nd=None, samples=_INTS)
@@ -399,14 +441,7 @@ def add_n(*args: Any) -> Any:
 )
 def cast(data: Any, *, dtype: Any) -> Any:
     """The data in another dtype; floats become integers by cutting off, the gradient passes through."""
-    return _cast(data, np.dtype(dtype))
-
-
-def _cast(x: Any, dtype: Any) -> Any:
-    if jnp.issubdtype(x.dtype, jnp.floating) and dtype.kind in "iu":
-        # C's conversion: towards zero, and out-of-range numbers wrap instead of saturating.
-        return jax.lax.convert_element_type(jnp.trunc(x).astype("int64"), dtype)
-    return x.astype(dtype)
+    return cast_like_c(data, np.dtype(dtype))
 
 
 @op(nd="amp_cast", samples=[case(f(3, 4), dtype="float16")], **_FLAT)

@@ -194,7 +194,10 @@ def _row(name: str, fn: Callable[..., Any], *samples: Any, **row: Any) -> None:
 
 @op("linalg_norm", np_linalg="norm", samples=[case(f(3, 4)), case(f(5), ord=3), case(f(3, 4), axis=1, keepdims=True), case(f(2, 3, 4), axis=(1, 2))], ref=np.linalg.norm)
 def norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Vector and matrix norms, as numpy.linalg.norm has them."""
+    """Vector and matrix norms, as numpy.linalg.norm has them: floats, of integers too.
+
+    MXNet's norms of integers are integers, and along an axis the largest magnitude instead of the norm.
+    """
     ord = {"inf": np.inf, "-inf": -np.inf}.get(ord, ord) if isinstance(ord, str) else ord
     return jnp.linalg.norm(x, ord, axis, keepdims)
 

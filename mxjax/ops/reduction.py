@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .elementwise import floating
+from .elementwise import cast_like_c, floating
 from .samples import Given, case, f, i
 from .table import op
 
@@ -72,7 +72,7 @@ def _mean_nd(x: Any, axis: Any, keepdims: bool) -> Any:
     axes = axes_of(axis, x.ndim)
     if jnp.issubdtype(x.dtype, jnp.floating):
         return x.mean(axes, keepdims=keepdims)
-    return x.astype("float32").mean(axes, keepdims=keepdims).astype(x.dtype)
+    return x.astype("float32").mean(axes, keepdims=keepdims)
 
 
 _CASES = [
@@ -102,7 +102,10 @@ def reduction(name: str, fn: Callable[..., Any], *, names: Any = None, typed: bo
 
 
 def legacy_reduction(name: str, fn: Callable[..., Any], *, names: Any = None, **row: Any) -> None:
-    """The nd form: ``exclude`` reduces over all other axes, a complete reduction has shape (1,)."""
+    """The nd form: ``exclude`` reduces over all other axes, a complete reduction has shape (1,).
+
+    The dtype stays, that of bool arrays too: their sum tells whether any element is true.
+    """
 
     doc = f"{name} along axes (``exclude``: along all others); of everything it has shape (1,)."
 
@@ -112,7 +115,7 @@ def legacy_reduction(name: str, fn: Callable[..., Any], *, names: Any = None, **
         if exclude:
             kept = axes_of(axis, data.ndim)
             axis = tuple(a for a in range(data.ndim) if a not in kept)
-        out = fn(data, axis, bool(keepdims))
+        out = fn(data, axis, bool(keepdims)).astype(data.dtype)
         return out.reshape(1) if out.ndim == 0 else out
 
 
@@ -153,9 +156,14 @@ def _without_nan(fn: Callable[..., Any], fill: float) -> Callable[..., Any]:
     return total
 
 
+def _wide(dtype: np.dtype) -> Any:
+    """What NumPy sums a dtype in, and np where it leaves NaNs out: integers in 64 bits."""
+    return {"b": "int64", "i": "int64", "u": "uint64"}.get(dtype.kind, dtype)
+
+
 _nansum, _nanprod = _without_nan(_sum, 0), _without_nan(_prod, 1)
-reduction("nansum", _nansum, typed=True)
-reduction("nanprod", _nanprod, typed=True)
+reduction("nansum", lambda x, axis, k, dtype: _nansum(x, axis, k, dtype or _wide(x.dtype)), typed=True)
+reduction("nanprod", lambda x, axis, k, dtype: _nanprod(x, axis, k, dtype or _wide(x.dtype)), typed=True)
 legacy_reduction("nansum", _nansum)
 legacy_reduction("nanprod", _nanprod)
 
@@ -183,7 +191,7 @@ op("var", np="var", samples=_SPREAD, ref=np.var, doc="Variance.")(_spread(jnp.va
 
 def _nan_spread(fn: Callable[..., Any]) -> Callable[..., Any]:
     def spread(a: Any, *, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: Any = False, where: Any = None) -> Any:
-        x = floating(a) if dtype is None else a.astype(dtype)
+        x = a if dtype is None and jnp.issubdtype(a.dtype, jnp.inexact) else a.astype(dtype or "float64")
         return fn(x, axis=axis, ddof=ddof, keepdims=bool(keepdims))
 
     return spread
@@ -317,9 +325,9 @@ _NORM = [case(f(3, 4, low=0.5)), case(f(3, 4, low=0.5), ord=1, axis=1, keepdims=
 
 @op("norm", npx="norm", nd="norm", samples=_NORM)
 def norm_row(data: Any, *, ord: int = 2, axis: Any = None, out_dtype: Any = None, keepdims: bool = False) -> Any:
-    """L1 or L2 norm over axes; of everything it has shape (1,)."""
-    out = norm(data, ord, axis, keepdims)
-    out = out if out_dtype is None else out.astype(out_dtype)
+    """L1 or L2 norm over axes; of everything it has shape (1,). Of integers it is cut off to one."""
+    x = data if jnp.issubdtype(data.dtype, jnp.inexact) else data.astype("float64")
+    out = cast_like_c(norm(x, ord, axis, keepdims), np.dtype(out_dtype or data.dtype))
     return out.reshape(1) if out.ndim == 0 else out
 
 
@@ -343,11 +351,19 @@ def _legacy_position(which: str) -> Callable[..., Any]:
     at = _position(which)
 
     def position(data: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
-        out = at(data, axis, keepdims)
-        out = out.astype(data.dtype if jnp.issubdtype(data.dtype, jnp.floating) else "float32")
+        out = _as_numbers(at(data, axis, keepdims), data, data.size if axis is None else data.shape[axis])
         return out.reshape(1) if out.ndim == 0 else out
 
     return position
+
+
+def _as_numbers(positions: Any, data: Any, n: int) -> Any:
+    """Positions below ``n`` in the dtype of the array they are in, where it has numbers so large."""
+    if data.dtype == bool:
+        raise TypeError("positions are numbers of the array's dtype, which bool has not: x.astype('int32')")
+    if jnp.issubdtype(data.dtype, jnp.integer) and n - 1 > jnp.iinfo(data.dtype).max:
+        raise TypeError(f"positions among {n} elements do not fit the array's dtype {data.dtype}: x.astype('int32')")
+    return positions.astype(data.dtype)
 
 
 for _name in ("argmax", "argmin"):
@@ -361,7 +377,7 @@ for _name in ("argmax", "argmin"):
 @op(nd="argmax_channel", samples=[case(f(3, 4))], **_FLAT)
 def argmax_channel(data: Any) -> Any:
     """argmax along axis 1."""
-    return jnp.argmax(data, 1).astype(data.dtype)
+    return _as_numbers(jnp.argmax(data, 1), data, data.shape[1])
 
 
 # --------------------------------------------------------------------------------- running sums
@@ -370,7 +386,7 @@ def argmax_channel(data: Any) -> Any:
 def _running(fn: Callable[..., Any], nan: float | None = None) -> Callable[..., Any]:
     def running(a: Any, *, axis: int | None = None, dtype: Any = None) -> Any:
         x = a if nan is None or a.dtype.kind != "f" else jnp.where(jnp.isnan(a), np.asarray(nan, a.dtype), a)
-        dtype = dtype or ("int64" if a.dtype == bool else a.dtype)
+        dtype = dtype or (a.dtype if nan is None and a.dtype != bool else _wide(a.dtype))
         if axis is None:
             return fn(x.reshape(-1), 0, dtype=dtype)
         return fn(x, axis, dtype=dtype)

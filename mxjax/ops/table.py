@@ -31,6 +31,7 @@ class Op:
     which the front end writes back. Rows of fixed inputs and no attributes with ``many`` results say so.
     ``differentiable=False`` keeps a row off the tape, so that no gradient is asked of it.
     ``modal`` rows do different things in training: the front end fills their attribute ``is_train``.
+    ``beside`` is the function of an array and a number (``scalars``) where it is not the row's own.
     ``ref`` is the NumPy function the row must agree with, ``samples`` the inputs its tests use.
     """
 
@@ -80,6 +81,7 @@ class Op:
         keyed: bool = False,
         modal: bool = False,
         scalars: Any = False,
+        beside: Callable[..., Any] | None = None,
         legacy: bool = False,
         ref: Any = None,
         smooth: bool = True,
@@ -105,7 +107,7 @@ class Op:
         self.doc = doc or inspect.getdoc(fn) or ""
         self.calls: dict[Any, Call] = {}
         self.legacy = legacy
-        self.scalars = _families(self, self.fn, legacy, scalars) if scalars else None
+        self.scalars = _families(self, beside or self.fn, legacy, scalars) if scalars else None
         self.variadic = False
         self.array_params: tuple[str, ...] = ()
         self.defaults: dict[str, Any] = {}
@@ -151,40 +153,38 @@ def _families(op: Op, fn: Callable[..., Any], legacy: bool, fitting: Any) -> tup
     fit = _fit_legacy if legacy else fitting if callable(fitting) else _fit
 
     def right(x: Any, s: Any) -> Any:
-        return fn(x, fit(x, s))
+        x, s = fit(x, s)
+        return fn(x, s)
 
     def left(x: Any, s: Any) -> Any:
-        return fn(fit(x, s), x)
+        x, s = fit(x, s)
+        return fn(s, x)
 
     return ScalarFamily(op.display, right, op), ScalarFamily(op.display, left, op)
 
 
-def _fit(x: Any, s: Any) -> Any:
-    """A number in the dtype MXNet gives it beside an array: the array's own, wrapping like C;
-    but an integer array meets a float in float64, and a bool array an int in int64."""
-    kind = _kind(s)
-    if x.dtype == bool:
-        dtype = "float64" if kind == "f" else "int64"
-    elif kind == "f" and jnp.issubdtype(x.dtype, jnp.integer):
-        dtype = "float64"
-    else:
-        dtype = x.dtype
-    return _cast_number(s, dtype)
+def _fit(x: Any, s: Any) -> tuple[Any, Any]:
+    """An array and a number in the dtypes in which MXNet lets them meet: the array's own, to which the
+    number wraps like C; but a float meets an integer array in float64, and an int a bool array in int64."""
+    if _kind(s) == "f" and not jnp.issubdtype(x.dtype, jnp.inexact):
+        return x, _cast_number(s, "float64")
+    return _fit_legacy(x, s)
 
 
-def _fit_legacy(x: Any, s: Any) -> Any:
-    """A number beside an nd array always takes the array's dtype."""
-    return _cast_number(s, x.dtype)
+def _fit_legacy(x: Any, s: Any) -> tuple[Any, Any]:
+    """A number beside an nd array takes the array's dtype, floats too; a bool array becomes int64."""
+    x = x.astype("int64") if x.dtype == bool else x
+    return x, _cast_number(s, x.dtype)
 
 
-def fit_division(x: Any, s: Any) -> Any:
+def fit_division(x: Any, s: Any) -> tuple[Any, Any]:
     """A number beside an array in a true division: integers divide in float32."""
-    return _cast_number(s, x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else "float32")
+    return x, _cast_number(s, x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else "float32")
 
 
-def fit_bits(x: Any, s: Any) -> Any:
+def fit_bits(x: Any, s: Any) -> tuple[Any, Any]:
     """A number beside an array of bits takes the array's dtype, whatever it is."""
-    return _cast_number(s, x.dtype)
+    return x, _cast_number(s, x.dtype)
 
 
 def _kind(s: Any) -> str:
@@ -407,12 +407,14 @@ def binary(
     npx: Names = None,
     compares: bool = False,
     fit: Any = True,
+    beside: Callable[..., Any] | None = None,
     legacy: Callable[..., Any] | None = None,
     **row: Any,
 ) -> None:
     """A broadcasting row with two inputs, either of which may be a Python number.
 
-    ``fit`` gives a number beside an array its dtype, ``legacy`` is the nd form's function if it differs.
+    ``fit`` gives an array and a number beside it their dtypes; ``beside`` is the function of these two,
+    ``legacy`` the nd form's, if they differ.
     nd names that begin with elemwise take arrays of one shape only.
     """
 
@@ -428,7 +430,7 @@ def binary(
     row.setdefault("ref", getattr(numpy, name, None))
     fronts = _names(np=name if np == "" else np, npx=npx)
     if fronts:
-        register(Op(name, with_name, fronts, scalars=fit, doc=doc, **row))
+        register(Op(name, with_name, fronts, scalars=fit, beside=beside, doc=doc, **row))
     if nd:
         row.pop("ref", None)
         strict = _strict(name, legacy or fn, compares)

@@ -76,22 +76,19 @@ def test_what_is_kept_for_the_backward_pass() -> None:
     assert mirrored >= convolutions  # they are what is kept
 
 
-def test_units_end_where_blocks_end() -> None:
-    from mxjax.memonger._cut import units
-    from mxjax.memonger._mirror import _Keeps
+def test_parts_end_where_blocks_end() -> None:
+    from mxjax.memonger._cut import mirrored
+    from mxjax.memonger._mirror import Keeps
 
     net = networks.residual_network(12)
     with mx.autograd.train_mode():
         graph = net.graph(networks.batch(2, 16)[0])
-    found = units(graph, _Keeps(graph))
+    found = mirrored(graph, Keeps(graph))
     assert 2 <= len(found) <= 12
-    assert [s for u in found for s in u.steps] == list(graph.steps)
-    for unit, after in zip(found, found[1:], strict=False):
-        blocks = [s.scope.split("/")[0] for s in (unit.steps[-1], after.steps[0])]
+    assert found[-1].stop == len(graph.steps)
+    for part in found[:-1]:
+        blocks = [s.scope.split("/")[0] for s in graph.steps[part.stop - 1 : part.stop + 1]]
         assert blocks[0] != blocks[1]
-    for unit in found:
-        made = {s.first + k for s in unit.steps for k in range(len(s.avals))}
-        assert made.issuperset(unit.gives) and made.isdisjoint(unit.takes)
 
 
 def test_the_policy_reaches_the_compiler() -> None:

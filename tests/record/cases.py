@@ -164,7 +164,7 @@ def pool(seed=11):
         "idx64": onp.array([1, 0], "int64"), "idxf": onp.array([1, 0, 2], "float32"),
         "far": onp.array([-1, 5, 1], "int32"),
         "b": rng.uniform(size=(3, 4)) > 0.5, "b2": rng.uniform(size=(3, 4)) > 0.5,
-        "bcol": onp.array([[True], [False], [True]]),
+        "yes": onp.ones((3, 4), bool), "bcol": onp.array([[True], [False], [True]]),
         "ties": onp.array([[1, 2, 2, 0], [3, 3, 3, 3], [0, 1, -1, 1]], "float32"),
         "nan": onp.array([[1, onp.nan, 2], [onp.inf, -onp.inf, 0]], "float32"),
         "half": onp.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.3, -0.7, 1.2], "float32"),

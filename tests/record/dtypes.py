@@ -54,7 +54,7 @@ BINARY = """add subtract multiply true_divide divide floor_divide mod remainder 
 minimum
 fmax fmin arctan2 hypot ldexp copysign lcm gcd bitwise_and bitwise_or bitwise_xor bitwise_left_shift
 bitwise_right_shift equal not_equal less less_equal greater greater_equal logical_and logical_or
-logical_xor dot matmul outer where concatenate stack""".split()
+logical_xor dot matmul outer where concatenate stack float_power""".split()
 ND_BINARY = """add subtract multiply divide modulo power maximum minimum equal not_equal lesser
 lesser_equal greater greater_equal logical_and logical_or logical_xor broadcast_add broadcast_sub
 broadcast_mul broadcast_div broadcast_mod broadcast_power broadcast_maximum broadcast_minimum
@@ -92,7 +92,7 @@ def iop(name):
 
 
 FUNCTIONS = """add true_divide power maximum arctan2 hypot mod floor_divide equal logical_and
-bitwise_and copysign"""
+bitwise_and copysign ldexp logaddexp fmod fmax fmin float_power"""
 IN_PLACE = ["+=", "-=", "*=", "/=", "//=", "%=", "**=", "&="]
 SCALARS = {"int": 2, "float": 1.5, "bool": True}
 UNARY = """sqrt cbrt exp expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh
@@ -110,7 +110,8 @@ argmin
 argsort sort topk one_hot norm sum mean prod max min nansum sum_axis shape_array size_array
 cumsum""".split()
 REDUCE = """sum mean prod max min amax amin std var argmax argmin cumsum any all median average
-count_nonzero percentile quantile nansum nanprod norm trace ptp""".split()
+count_nonzero percentile quantile nansum nanprod norm trace ptp nancumsum nancumprod nanmax nanmin
+nanstd nanvar""".split()
 
 
 def npx_call(name, x):

@@ -140,6 +140,37 @@ def reductions():
         C("." + f, "@x", axis=1)
 
 
+def integers():
+    """Bool arrays beside numbers, and what keeps the dtype of integers."""
+    for number in (2, -3, 1.7, True):
+        for f in "add radd sub rsub mul rmul truediv mod rmod rpow eq ne lt le gt ge".split():
+            C(f".__{f}__", "@b", number)
+        C(".__rtruediv__", "@yes", number)
+    C(".__pow__", "@b", 2)
+    for f in "maximum minimum logical_and logical_or logical_xor".split():
+        C("nd." + f, "@b", 2)
+        C("nd." + f, 1.7, "@b")
+    for x in ("@b", "@i8", "@l"):
+        for f in "sum prod max min nansum nanprod sum_axis".split():
+            C("nd." + f, x)
+            C("nd." + f, x, axis=1)
+        for order in (1, 2):
+            C("nd.norm", x, ord=order, axis=1)
+    for f in ("mean", "norm"):
+        C("nd." + f, "@b", axis=0)
+    for x in ("@i", "@i8", "@u8", "@l"):
+        C("nd.broadcast_hypot", x, x)
+        C("nd.smooth_l1", x, scalar=1.0)
+        for f in ("argmax", "argmin"):
+            C("nd." + f, x)
+            C("nd." + f, x, axis=1, keepdims=True)
+        C("nd.argmax_channel", x)
+    for f in "argmax argmin argmax_channel smooth_l1".split():
+        C("nd." + f, "@b", fails=True)
+    for f in "gamma gammaln digamma erf sigmoid".split():
+        C("nd." + f, "@j")
+
+
 def shapes():
     for shape in ((4, 6), (-1,), (0, -1), (0, 0, -1), (-2,), (0, -2), (-3, 4), (0, -3), (-4, 1, 2,
                                                                                          -2),
@@ -319,8 +350,8 @@ def main():
     POOL["prob"] = onp.round(p / p.sum(-1, keepdims=True), 3).astype("float32")
     POOL["ctc"] = onp.round(rng.normal(size=(6, 2, 4)), 2).astype("float32")
     POOL["ctcl"] = onp.array([[1, 2, 0], [3, 1, 2]], "float32")
-    for part in (elementwise, binary, reductions, shapes, linear, gathering, neural, losses,
-                 creation):
+    for part in (elementwise, binary, reductions, integers, shapes, linear, gathering, neural,
+                 losses, creation):
         part()
     C.save("operators_nd.json")
 

@@ -131,6 +131,34 @@ def binary():
     C("np.where", "@b", "@i", 7)
 
 
+def integers():
+    """Functions of floats and of 64-bit integers, on bool arrays and integers."""
+    for x in ("@b", "@i", "@i8", "@u8", "@l"):
+        for f in "arctan2 hypot logaddexp copysign ldexp fmod".split():
+            for number in (2, -3, 1.5, True):
+                C("np." + f, x, number)
+            for number in (2, 1.5):
+                C("np." + f, number, x)
+        for f in "nansum nanprod nancumsum nancumprod nanstd nanvar".split():
+            C("np." + f, x, axis=1)
+        for order in (1, 2):
+            C("npx.norm", x, ord=order, axis=1)
+        C("np.float_power", x, 2)
+        C("np.float_power", "@j", x)
+    for f in ("copysign", "ldexp"):
+        C("np." + f, "@i", "@j")
+        C("np." + f, "@i8", "@i8")
+        C("np." + f, "@b", "@b2", fails=True)
+    for scalar in (0.5, 1.0, 2.0):
+        C("npx.smooth_l1", "@i", scalar=scalar)
+        C("npx.smooth_l1", "@u8", scalar=scalar)
+    C("npx.smooth_l1", "@b", fails=True)
+    C("np.floor_divide", "@b", "@yes")
+    C("np.power", "@b", "@b2")
+    for f in ("arctan2", "hypot", "logaddexp"):
+        C("np." + f, "@i", "@j", fails=True)
+
+
 def reductions():
     for f in "sum mean prod max min amax amin".split():
         C("np." + f, "@x")
@@ -440,7 +468,8 @@ def methods():
 
 
 def main():
-    for part in (elementwise, binary, reductions, linear, shapes, gathering, creation, methods):
+    for part in (elementwise, binary, integers, reductions, linear, shapes, gathering, creation,
+                 methods):
         part()
     C.save("operators_np.json")
 

@@ -1,0 +1,211 @@
+"""What a graph's backward pass keeps and what it computes again: stretch by stretch of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+from jax import lax
+from jax.ad_checkpoint import checkpoint_name
+
+from mxjax.core import SCALAR
+
+if TYPE_CHECKING:
+    from mxjax.core import Graph, Step
+
+ALL = "all"  # everything the derivative asks for is kept: nothing is computed again
+MIRROR = "mirror"  # results of the costly primitives are kept, see `keep_costly`
+
+# Costly to compute again, or (random bits, callbacks) not to be computed twice.
+COSTLY = frozenset(
+    {
+        "conv_general_dilated",
+        "convolution",
+        "dot_general",
+        "ragged_dot_general",
+        "concatenate",
+        "random_bits",
+        "threefry2x32",
+        "rng_bit_generator",
+        "rng_uniform",
+        "pure_callback",
+        "io_callback",
+        "cholesky",
+        "eigh",
+        "svd",
+        "qr",
+        "lu",
+        "fft",
+        "sort",
+        "while",
+        "scan",
+    }
+)
+# A reduction to less than this share of its input is kept as well: it costs nothing to hold.
+SMALL = 1 / 16
+
+
+class Part(NamedTuple):
+    """A stretch of a graph's steps, up to ``stop`` (exclusive); it begins where the one before ends.
+
+    ``keep`` is what stays in memory from the forward to the backward pass besides what the stretch
+    takes and gives: :data:`ALL`, :data:`MIRROR`, or the numbers of results of its steps (the rest is
+    computed again when the backward pass comes there). With ``parts`` the stretch is computed again as
+    those, each after its own rule; the last of them ends where the stretch ends.
+    """
+
+    stop: int
+    keep: str | frozenset[int] = frozenset()
+    parts: tuple[Part, ...] = ()
+
+
+class Unit(NamedTuple):
+    """Consecutive steps, what they take from outside and what of theirs is used outside.
+
+    ``takes`` and ``gives`` hold operands as steps do: results, inputs (negative), dynamic scalars.
+    """
+
+    steps: tuple[Step, ...]
+    takes: tuple[int, ...]
+    gives: tuple[int, ...]
+
+
+class Arranged:
+    """A rematerialisation by parts (``core.interfaces.RematPolicy``).
+
+    Args:
+      arrange: the parts of a graph; the last one ends with its last step.
+      key: equal keys mean equal arrangements of equal graphs.
+    """
+
+    def __init__(self, arrange: Callable[[Graph], Sequence[Part]], key: Hashable):
+        self.arrange = arrange
+        self._key = key
+
+    def lower(self, graph: Graph) -> Callable[..., Any]:
+        """A function equal to ``graph.run`` that keeps less for its backward pass."""
+        return lower(graph, self.arrange(graph))
+
+    def compiler_options(self, platform: str) -> dict[str, Any]:
+        """On CPUs XLA drops barriers early and then merges both computations into one: not here."""
+        if platform != "cpu":
+            return {}
+        return {"xla_disable_hlo_passes": "cse_barrier_expander"}
+
+    def key(self) -> Hashable:
+        return self._key
+
+
+def lower(graph: Graph, parts: Sequence[Part]) -> Callable[..., Any]:
+    """``graph.run`` as these parts, with a barrier wherever one ends.
+
+    Without the barriers XLA fuses, and so keeps, across the ends; with them a deep network runs and
+    compiles faster even where nothing is computed again.
+    """
+    last = last_uses(graph.steps, graph.outputs)
+    runs = list(_runs(graph.steps, 0, parts, last))
+    n = len(graph.avals)
+
+    def run(*arrays: Any) -> tuple[Any, ...]:
+        env: dict[int, Any] = {-1 - i: a for i, a in enumerate(arrays[:n])}
+        env.update({SCALAR + i: a for i, a in enumerate(arrays[n:])})
+        _run_all(runs, env)
+        return tuple(env[k] for k in graph.outputs)
+
+    return run
+
+
+def unit(steps: Sequence[Step], start: int, stop: int, last: dict[int, int]) -> Unit:
+    """The steps from ``start`` to ``stop`` (exclusive) with what crosses their ends."""
+    part = tuple(steps[start:stop])
+    own = {s.first + k for s in part for k in range(len(s.avals))}
+    takes = dict.fromkeys(i for s in part for i in s.args if i not in own)
+    gives = tuple(sorted(k for k in own if last.get(k, -1) >= stop))
+    return Unit(part, tuple(takes), gives)
+
+
+def last_uses(steps: Sequence[Step], outputs: Sequence[int]) -> dict[int, int]:
+    """For each result the last step that takes it; results of the graph live beyond the end."""
+    last: dict[int, int] = {}
+    for at, s in enumerate(steps):
+        for i in s.args:
+            if 0 <= i < SCALAR:
+                last[i] = at
+    for k in outputs:
+        last[k] = len(steps)
+    return last
+
+
+def function(steps: Unit, keep: str | frozenset[int] = ALL) -> Callable[..., tuple[Any, ...]]:
+    """A unit as a function of what it takes; its derivative keeps what ``keep`` says."""
+    named = keep if isinstance(keep, frozenset) else frozenset()
+
+    def run(*given: Any) -> tuple[Any, ...]:
+        env = dict(zip(steps.takes, given, strict=True))
+        for step in steps.steps:
+            with jax.named_scope(step.label):
+                out = step.call.fn(*[env[i] for i in step.args])  # type: ignore[union-attr]
+            for k, o in enumerate(out if step.many else (out,), step.first):
+                env[k] = checkpoint_name(o, _name(k)) if k in named else o
+        return tuple(env[k] for k in steps.gives)
+
+    return _kept(run, keep)
+
+
+def keep_costly(primitive: Any, *avals: Any, **params: Any) -> bool:
+    """Whether mirroring keeps the result of this primitive (a policy for ``jax.checkpoint``)."""
+    if is_costly(primitive.name):
+        return True
+    if primitive.name.startswith("reduce_") and "axes" in params:
+        gone = prod(avals[0].shape[d] for d in params["axes"])
+        return gone * SMALL >= 1
+    return False
+
+
+def is_costly(primitive: str) -> bool:
+    return primitive in COSTLY or primitive.startswith("convolution")
+
+
+def _kept(run: Callable[..., Any], keep: str | frozenset[int]) -> Callable[..., Any]:
+    if keep == ALL:
+        return run
+    if keep == MIRROR:
+        return jax.checkpoint(run, policy=keep_costly)
+    if keep:
+        names = [_name(k) for k in sorted(keep)]  # type: ignore[arg-type]
+        return jax.checkpoint(run, policy=jax.checkpoint_policies.save_only_these_names(*names))
+    return jax.checkpoint(run)
+
+
+def _name(result: int) -> str:
+    return f"result{result}"
+
+
+def _runs(
+    steps: Sequence[Step], start: int, parts: Sequence[Part], last: dict[int, int]
+) -> Iterator[tuple[Unit, Callable[..., Any]]]:
+    for part in parts:
+        whole = unit(steps, start, part.stop, last)
+        if part.parts:
+            inner = list(_runs(steps, start, part.parts, last))
+            yield whole, _kept(_nested(whole, inner), part.keep)
+        else:
+            yield whole, function(whole, part.keep)
+        start = part.stop
+
+
+def _nested(whole: Unit, inner: Sequence[tuple[Unit, Callable[..., Any]]]) -> Callable[..., Any]:
+    def run(*given: Any) -> tuple[Any, ...]:
+        env = dict(zip(whole.takes, given, strict=True))
+        _run_all(inner, env)
+        return tuple(env[k] for k in whole.gives)
+
+    return run
+
+
+def _run_all(runs: Sequence[tuple[Unit, Callable[..., Any]]], env: dict[int, Any]) -> None:
+    for steps, fn in runs:
+        out = fn(*[env[i] for i in steps.takes])
+        env.update(zip(steps.gives, lax.optimization_barrier(out), strict=True))

@@ -1,0 +1,113 @@
+"""What a training step would need, told before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+from mxjax import core, errors
+
+from ._measure import Measured, cost
+
+
+def rehearse(fn: Callable[..., Any], *changes: Any, args: tuple[Any, ...] = (), warmup: int = 1) -> Measured:
+    """Compile what ``fn(*args)`` would run and tell its cost, without running or allocating anything.
+
+    The programs are those the engine would run, with the same results and donations; a later real step
+    finds them compiled.
+
+    Args:
+      fn: usually one training step. It must not ask for numbers (``asnumpy``, ``float``).
+      *changes: the blocks, trainers and arrays that ``fn`` changes; they are put back afterwards.
+      warmup: rehearsals before the measured one: a first step also makes the optimizer's states.
+
+    Raises:
+      MXNetError: a number was asked for, or a parameter's shape is not known yet.
+
+    >>> import mxjax as mx
+    >>> net = mx.gluon.nn.Dense(8, in_units=64)
+    >>> net.initialize()
+    >>> x = mx.np.zeros((32, 64))
+    >>> mx.memonger.rehearse(lambda: net(x), net).flops > 2 * 32 * 64 * 7
+    True
+    """
+    with _put_back(changes):
+        for _ in range(warmup):
+            with core.rehearsal():
+                fn(*args)
+        with core.rehearsal() as found:
+            kept = fn(*args)  # until the end: what the step returns is held by the caller of a real one
+        del kept
+    runs: dict[int, int] = {}
+    for p in found.programs:
+        runs[id(p)] = runs.get(id(p), 0) + 1
+    costs = [cost(p, runs[id(p)]) for p in {id(p): p for p in found.programs}.values()]
+    costs.sort(key=lambda c: c.temp_bytes, reverse=True)
+    return Measured(tuple(costs))
+
+
+@contextmanager
+def _put_back(changes: tuple[Any, ...]) -> Iterator[None]:
+    """Let everything in ``changes`` be written to, and restore it."""
+    arrays: dict[int, Any] = {}
+    attributes: list[tuple[Any, dict[str, Any]]] = []
+    for one in changes:
+        for a in _arrays(one, attributes):
+            arrays[id(a)] = a
+            if a.grad is not None:
+                arrays[id(a.grad)] = a.grad
+    before = [(a, a._value(), a._var and a._var.fresh) for a in arrays.values()]
+    streams = {v.aval.device: core.rng.stream(v.aval.device) for _, v, _ in before}
+    counts = [(s, s.count) for s in streams.values()]
+    try:
+        for a, v, _ in before:
+            # Another value on the same array: the rehearsed program may take it for its own.
+            core.read(v)
+            stand_in = core.concrete(v.arr, shared=v.shared, of=v.aval)
+            stand_in.tape, stand_in.out = v.tape, getattr(v, "out", 0)
+            a._v = stand_in
+        yield
+    finally:
+        for a, v, fresh in before:
+            a._v = v
+            if a._var is not None:
+                a._var.fresh = fresh
+        for owner, held in attributes:
+            owner.__dict__.clear()
+            owner.__dict__.update(held)
+        for stream, count in counts:
+            stream.count = count
+
+
+def _arrays(one: Any, attributes: list[tuple[Any, dict[str, Any]]]) -> Iterator[Any]:
+    """The arrays of a block, a trainer or an array; what else a trainer changes goes to ``attributes``."""
+    if hasattr(one, "collect_params"):
+        for p in one.collect_params().values():
+            if p._arrays is None:
+                raise errors.MXNetError(
+                    f"the shape of parameter {p.name} is not known yet: call the block once, or give in_units / "
+                    "in_channels, before rehearsing a step"
+                )
+            yield from p._arrays.values()
+    elif hasattr(one, "_updaters"):
+        owners = [one, one.optimizer, *one._updaters]
+        attributes.extend((o, _copied(o.__dict__)) for o in owners)
+        for updater in one._updaters:
+            leaves = jax.tree_util.tree_leaves(updater.states, is_leaf=_is_array)
+            yield from filter(_is_array, leaves)
+    elif _is_array(one):
+        yield one
+    else:
+        raise errors.MXNetTypeError(f"a block, a trainer or an array is expected here, got {type(one).__name__}")
+
+
+def _is_array(x: Any) -> bool:
+    return hasattr(x, "_value")
+
+
+def _copied(attributes: dict[str, Any]) -> dict[str, Any]:
+    """A copy of attributes in which dicts, and dicts in dicts, are copies."""
+    return {k: _copied(v) if type(v) is dict else v for k, v in attributes.items()}
