@@ -12,6 +12,7 @@ from mxjax.array.ndarray import NDArray
 from mxjax.core import TRACED, Dynamic, GraphCall, Node, Value, record, recording, rng
 from mxjax.core.graph import Pair, wants_of
 from mxjax.core.state import local
+from mxjax.core.value import memory
 
 if TYPE_CHECKING:
     from .block import HybridBlock
@@ -91,6 +92,8 @@ class CachedGraph:
         self.call = GraphCall(graph, policy)
         # Looked up anew at each call: the parameters' values, and the random key, which a seed replaces.
         self.sources: list[Any] = [_KEY if v is key else held.get(v, v) for v in graph.captured]
+        # The graph outlives the block in the tree of recorded calls: the parameters' first values need not.
+        graph.captured = ()
         self.pairs: dict[Any, Pair] = {}
 
     def __call__(self, arrays: Sequence[NDArray]) -> Any:
@@ -137,6 +140,8 @@ class CachedGraph:
         outs = made[: pair.n_outs]
         node = Node(self.call, tuple(values), tuple([v.aval for v in outs]), True)
         node.saved = (pair, pair.residuals(values, made))
+        for manager in memory:
+            manager.saved(node, made)
         for k, v in enumerate(outs):
             if v.aval.differentiable:
                 v.tape = node

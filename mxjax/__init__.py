@@ -27,6 +27,7 @@ from .errors import MXNetError
 # Loaded when first used, so that `import mxjax` stays quick: name -> module.
 _LAZY = {
     "amp": "amp",
+    "dtr": "memonger.dtr",
     "error": "error",
     "gluon": "gluon",
     "init": "initializer",
@@ -91,6 +92,16 @@ def waitall() -> None:
 
     wait_all()
 
+
+def _switch_dtr(on: bool) -> None:
+    """The settings that switch DTR load it; once loaded it follows them by itself."""
+    if on:
+        from .memonger import dtr as dtr
+
+
+for _name in ("memory.dtr_auto_drop", "memory.dtr_drop", "memory.dtr_swap"):
+    config.on_change(_name, _switch_dtr)
+    _switch_dtr(config.get(_name))
 
 if config.get("profiler.autostart"):
     from . import profiler as profiler

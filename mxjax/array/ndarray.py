@@ -12,7 +12,7 @@ from .. import errors
 from ..core import Leaf, backward, record1
 from ..core.state import local
 from ..core.sync import to_host, transfer, wait
-from ..core.value import TRACED, Value
+from ..core.value import TRACED, Value, memory
 from ..device import Device
 from ..device import of as device_of
 from .handle import COPY, ZEROS, Variable, cast, to_value
@@ -165,6 +165,13 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
             else:
                 self._v = v
         self._var = made
+
+    def _drop(self) -> bool:
+        """Give up the numbers now; they are computed again when somebody looks (MegEngine's name).
+
+        Does nothing unless ``mx.dtr`` is on. True where the array was given up.
+        """
+        return any(manager.drop(self._value()) for manager in memory)
 
     @property
     def grad(self) -> Any:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from . import compiler, rng
+from . import callback, compiler, rng
 from .aval import Aval, aval, aval_of
 from .call import SCALARS, Call, bind, differentiable
 from .compiler import platform_of
 from .graph import Graph, GraphCall, is_recording, recording
-from .program import compile_function
+from .program import compile_function, match_donations, needed, pack, unpack
 from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar
 from .rehearsal import Abstract, Rehearsal, rehearsal
-from .scheduler import drop_programs, flush, flush_all, flush_thread, read, wait_all
+from .scheduler import Work, drop_programs, flush, flush_all, flush_thread, read, wait_all
 from .segment import SCALAR, Step, Tree, user_site
 from .state import ThreadState, local, observers, states
 from .stats import stats
 from .tape import Leaf, Node, attach_python, backward, gradients
-from .value import TRACED, Dynamic, Failure, Value, concrete, host, place, traced
+from .value import (
+    TRACED,
+    Dynamic,
+    Evicted,
+    Failure,
+    Value,
+    concrete,
+    host,
+    memory,
+    place,
+    traced,
+)
 
 __all__ = [
     "SCALAR",
@@ -25,6 +36,7 @@ __all__ = [
     "Aval",
     "Call",
     "Dynamic",
+    "Evicted",
     "Failure",
     "Graph",
     "GraphCall",
@@ -36,11 +48,13 @@ __all__ = [
     "ThreadState",
     "Tree",
     "Value",
+    "Work",
     "attach_python",
     "aval",
     "aval_of",
     "backward",
     "bind",
+    "callback",
     "compile_function",
     "compiler",
     "concrete",
@@ -54,8 +68,12 @@ __all__ = [
     "host",
     "is_recording",
     "local",
+    "match_donations",
+    "memory",
+    "needed",
     "observe",
     "observers",
+    "pack",
     "place",
     "platform_of",
     "read",
@@ -71,6 +89,7 @@ __all__ = [
     "stats",
     "traced",
     "unobserve",
+    "unpack",
     "user_site",
     "wait_all",
 ]

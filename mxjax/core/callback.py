@@ -1,4 +1,4 @@
-"""Errors raised in Python code that a program calls back into."""
+"""Python code that a program calls back into: where it runs, and its errors."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from typing import Any
 
 _lock = threading.Lock()
 _raised: list[BaseException] = []
+_here = threading.local()
+
+
+def inside() -> bool:
+    """Whether a program waits for what runs here: then nobody may be waited for who waits for it."""
+    return getattr(_here, "inside", False)
 
 
 def guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a host callback so that its exception is found again behind the runtime's own error."""
 
     def call(*args: Any) -> Any:
+        outer = inside()
+        _here.inside = True
         try:
             return fn(*args)
         except BaseException as error:
@@ -21,6 +29,8 @@ def guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
                 _raised.append(error)
                 del _raised[:-16]
             raise
+        finally:
+            _here.inside = outer
 
     return call
 

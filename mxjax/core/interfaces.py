@@ -1,4 +1,4 @@
-"""The three seams at which the wings hang on the core."""
+"""The four seams at which the wings hang on the core."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from .graph import Graph
+    from .scheduler import Work
     from .segment import Step
+    from .tape import Node
+    from .value import Value
 
 
 class SegmentObserver(Protocol):
@@ -44,6 +47,34 @@ class RematPolicy(Protocol):
 
     def key(self) -> Any:
         """Hashable: graphs lowered under equal keys are the same program."""
+
+
+class MemoryManager(Protocol):
+    """Runs segments within a limit of memory, gives arrays up and brings them back; DTR is one.
+
+    It is asked where a program runs and never where an operator is recorded.
+    """
+
+    def run(self, work: Work) -> None:
+        """Run a segment: each of ``work.outs`` is given to ``work.fill``, or an error raised."""
+
+    def admit(self, value: Value) -> None:
+        """An array from outside has become a value; raises where there is no room for it."""
+
+    def restore(self, value: Value) -> Any:
+        """The array of a value whose ``arr`` is :class:`Evicted`."""
+
+    def drop(self, value: Value) -> bool:
+        """Give up one array because the user said so; whether it could be."""
+
+    def saved(self, node: Node, made: Sequence[Value]) -> None:
+        """The forward of ``node.saved`` was recorded and gave ``made``."""
+
+    def retire(self, node: Node) -> None:
+        """The backward of a node is recorded: release it as soon as it has run."""
+
+    def settle(self) -> None:
+        """A backward pass was recorded, and its nodes retired."""
 
 
 class Collective(Protocol):

@@ -6,7 +6,7 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,12 +14,13 @@ import numpy as np
 
 from .. import errors
 from .call import Call
+from .interfaces import MemoryManager
 from .program import Program
 from .rehearsal import Abstract
 from .segment import SCALAR, Segment, Step, Tree
 from .state import Churn, ThreadState, local, observers, states
 from .stats import stats
-from .value import TRACED, Failure, Value, place
+from .value import TRACED, Evicted, Failure, Value, memory, pending_errors, place
 
 # Compiling a segment pays when it comes back. Programs that never came back are a loss, so only so
 # many may stand unproven at a time; beyond that a segment runs operator by operator until it comes back
@@ -72,7 +73,7 @@ def flush(seg: Segment) -> None:
         if seg.state is local.st and not step.effects:
             # The owner takes the contents out and goes on with the same segment.
             solo = step.solo
-            if solo is not None and not observers:
+            if solo is not None and not observers and not memory:
                 _run_solo(seg, solo)
                 return
             if not step.depth:
@@ -172,6 +173,12 @@ def _run(
     live = tuple([k for k, c in enumerate(map(_count, outs)) if c > unheld])
     if not live and not step.effects:
         return
+    for manager in memory:
+        if local.st.rehearsing is not None:
+            break  # nothing runs
+        outs[:] = [outs[k] for k in live]
+        _run_managed(manager, Work(seg, step, ins, outs, live, scalars, unheld_in))
+        return
     dying = tuple(
         [
             j
@@ -185,30 +192,12 @@ def _run(
     if len(live) != len(outs):
         outs = [outs[k] for k in live]
     try:
-        if program is None:
-            program = _choose(step, (live, dying), seg.device)
-        else:
-            stats.hits += 1
-            if not program.proven:
-                program.proven = True
-                single = step.depth == 1 and live == (0,) and not step.fmt and not program.donate
-                if single and _small(step):
-                    step.solo = program.call
-                if step.depth > 1:
-                    _Ledger.unproven -= 1
-                    _Ledger.proven += 1
-            if step.depth > 1 and seg.state.churn.streak:
-                seg.state.churn.came_back()
+        program = _program(seg, step, program, live, dying)
         if program is not None:
-            results = program.run(arrays, scalars)
-            if program.live != live:
-                at = dict(zip(program.live, results, strict=True))
-                results = [at[k] for k in live]
+            results = _results(program, arrays, scalars, live)
         else:
-            stats.fallbacks += 1
+            _fell_back(seg)
             results = _run_by_operator(step, live, arrays, scalars, seg.device)
-            if seg.state.churn.fell_back() and seg.state is local.st:
-                seg.state.refresh()
     except BaseException as error:
         _fail(seg, step, outs, error)
         if not isinstance(error, Exception):
@@ -220,6 +209,125 @@ def _run(
         v.seg = None
     if results:
         _running.append(_weak(results[-1]))
+
+
+def _program(
+    seg: Segment,
+    step: Step,
+    program: Program | None,
+    live: tuple[int, ...],
+    dying: tuple[int, ...],
+) -> Program | None:
+    """The program found for these results and donations, or a new one, or ``None``."""
+    if program is None:
+        return _choose(step, (live, dying), seg.device)
+    stats.hits += 1
+    if not program.proven:
+        program.proven = True
+        single = step.depth == 1 and live == (0,) and not step.fmt and not program.donate
+        if single and _small(step):
+            step.solo = program.call
+        if step.depth > 1:
+            _Ledger.unproven -= 1
+            _Ledger.proven += 1
+    if step.depth > 1 and seg.state.churn.streak:
+        seg.state.churn.came_back()
+    return program
+
+
+def _results(
+    program: Program, arrays: list[Any], scalars: Sequence[Any], live: tuple[int, ...]
+) -> Sequence[Any]:
+    results = program.run(arrays, scalars)
+    if program.live != live:
+        at = dict(zip(program.live, results, strict=True))
+        results = [at[k] for k in live]
+    return results
+
+
+def _fell_back(seg: Segment) -> None:
+    stats.fallbacks += 1
+    if seg.state.churn.fell_back() and seg.state is local.st:
+        seg.state.refresh()
+
+
+class Work:
+    """A segment to run, as the memory manager gets it.
+
+    ``ins`` are its inputs, a list the manager empties; ``outs`` the values somebody holds, whose numbers
+    are ``live``.
+    """
+
+    __slots__ = ("device", "ins", "live", "outs", "scalars", "seg", "step", "unheld")
+
+    def __init__(
+        self,
+        seg: Segment,
+        step: Step,
+        ins: list[Value],
+        outs: list[Value],
+        live: tuple[int, ...],
+        scalars: Sequence[float | int],
+        unheld: int,
+    ):
+        self.seg = seg
+        self.device = seg.device
+        self.step = step
+        self.ins = ins
+        self.outs = outs
+        self.live = live
+        self.scalars = scalars
+        self.unheld = unheld
+
+    def dying(self, known: Mapping[int, int] | None = None) -> tuple[int, ...]:
+        """The inputs that nobody holds; ``known`` counts, by ``id``, references the manager will let go."""
+        ins = self.ins
+        counts = [c for _, c in enumerate(map(_count, ins))]
+        if known:
+            counts = [c - known.get(id(v), 0) for c, v in zip(counts, ins, strict=True)]
+        return tuple(
+            [
+                j
+                for j, c in enumerate(counts)
+                if c <= self.unheld and not ins[j].shared and ins[j].aval.shape
+            ]
+        )
+
+    def program(self, dying: tuple[int, ...]) -> Program | None:
+        """The whole segment as one program; ``None`` where the engine would not compile it."""
+        found = self.step.programs.get((self.live, dying))
+        return _program(self.seg, self.step, found, self.live, dying)
+
+    def results(self, program: Program, arrays: list[Any]) -> Sequence[Any]:
+        """What the program gives for ``outs``; the list is used up."""
+        return _results(program, arrays, self.scalars, self.live)
+
+    def fell_back(self) -> None:
+        """The segment runs operator by operator because the engine would not compile it."""
+        _fell_back(self.seg)
+
+    def fill(self, out: Value, array: Any) -> None:
+        """Make one of ``outs`` concrete."""
+        out.arr = array
+        out.step = self.step
+        out.seg = None
+
+
+def _run_managed(manager: MemoryManager, work: Work) -> None:
+    try:
+        manager.run(work)
+    except BaseException as error:
+        if isinstance(error, errors.MXNetMemoryError):
+            error.__traceback__ = None  # its frames hold the arrays that were in the way
+        _fail(work.seg, work.step, [v for v in work.outs if v.seg is not None], error)
+        if not isinstance(error, Exception):
+            raise
+    finally:
+        work.ins.clear()
+    for v in reversed(work.outs):
+        if isinstance(v.arr, jax.Array):
+            _running.append(_weak(v.arr))
+            break
 
 
 def _small(step: Step) -> bool:
@@ -329,9 +437,6 @@ def _fail(seg: Segment, step: Step, held: list[Value], error: BaseException) -> 
     pending_errors.append(failure.error)
 
 
-pending_errors: list[BaseException] = []
-
-
 def located(seg: Segment | None, step: Step, error: BaseException) -> BaseException:
     """A run-time error with the place in the user's code where its call was recorded."""
     from .callback import original
@@ -342,6 +447,8 @@ def located(seg: Segment | None, step: Step, error: BaseException) -> BaseExcept
         places = [(path[depth - 1], site) for depth, site in sorted(seg.sites.items())]
     else:
         places = [(s, s.site) for s in (path if len(path) <= 2 else [path[0], path[-1]])]
+    if isinstance(cause_of := (raised or error), errors.MXNetMemoryError):
+        return cause_of  # the memory manager's own, which names the place
     where = "; ".join(f"{s.call.name} recorded at {f}:{n}" for s, (f, n) in places)  # type: ignore[union-attr]
     cause = raised if raised is not None else error
     text = str(cause).strip()
@@ -363,7 +470,7 @@ def read(v: Value) -> Any:
         if seg is TRACED:
             return v.arr
         solo = seg.step.solo
-        if solo is not None and seg.state is local.st and not observers:
+        if solo is not None and seg.state is local.st and not observers and not memory:
             with seg.lock:
                 if v.seg is seg:
                     _run_solo(seg, solo)
@@ -371,8 +478,9 @@ def read(v: Value) -> Any:
             flush(seg)
     arr = v.arr
     if type(arr) is Failure:
-        _forget(arr.error)
-        raise arr.error
+        arr.reach_user()
+    if type(arr) is Evicted:
+        return arr.manager.restore(v)
     if type(arr) is Abstract:
         raise errors.MXNetError(
             "the number of an array was asked for that a rehearsed step would have computed: in a rehearsal "
@@ -382,12 +490,6 @@ def read(v: Value) -> Any:
         with jax.enable_x64(True):  # else 64-bit numbers would lose half of their bits
             arr = v.arr = place(arr, v.aval.device)
     return arr
-
-
-def _forget(error: BaseException) -> None:
-    """The error reached the user: :func:`wait_all` need not raise it again."""
-    if error in pending_errors:
-        pending_errors.remove(error)
 
 
 def at_limit(st: ThreadState, seg: Segment, call: Call) -> None:

@@ -214,7 +214,8 @@ class Segment:
             if v.aval.device is not self.device:
                 raise Elsewhere
             if type(v.arr) is Failure:
-                raise v.arr.error
+                self.rollback()  # inputs of this call that entered before
+                v.arr.reach_user()
             self.slots[v] = -1 - len(self.slots)
             return v.aval
         if type(v) is Dynamic:

@@ -13,7 +13,7 @@ from .. import errors
 from .call import Call, bind
 from .record import record, record2, taping
 from .state import local
-from .value import Value
+from .value import Value, memory
 
 _numbers = count()
 
@@ -27,7 +27,18 @@ class Node:
     residuals its forward left, for calls that compute forward and backward as a pair.
     """
 
-    __slots__ = ("avals", "call", "inputs", "leaves", "many", "number", "pull", "saved", "scope")
+    __slots__ = (
+        "__weakref__",
+        "avals",
+        "call",
+        "inputs",
+        "leaves",
+        "many",
+        "number",
+        "pull",
+        "saved",
+        "scope",
+    )
 
     def __init__(
         self,
@@ -147,7 +158,6 @@ def gradients(
     before = st.taping, st.differentiating, st.scope
     st.taping, st.differentiating = taped, True
     st.refresh()
-    done: list[Node] = []
     leaves: dict[Leaf, Value] = {}
     # A node is taped after all it depends on, so the youngest waiting node has all its cotangents.
     waiting: list[tuple[int, Node]] = []
@@ -173,14 +183,21 @@ def gradients(
                     "has released it. If you want to differentiate the same graph twice, pass retain_graph=True "
                     "to the first backward, or compute the loss again inside autograd.record()"
                 )
-            done.append(node)
             st.scope = node.scope
             for v, g in zip(inputs, _pull(node, given), strict=True):
                 if g is not None and v.tape is not None:
                     _add(v, g, leaves, cotangents, waiting)
+            if not retain:
+                # At once: where operators run one by one, the memory is free for the rest of the way.
+                for manager in memory:
+                    manager.retire(node)
+                    break
+                else:
+                    node.release()
+                del inputs, v
         if not retain:
-            for node in done:
-                node.release()
+            for manager in memory:
+                manager.settle()
     finally:
         st.taping, st.differentiating, st.scope = before
         st.refresh()

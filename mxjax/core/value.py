@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
 
 from .aval import Aval, aval, aval_of
+
+# At most one (``interfaces.MemoryManager``): asked where arrays come to be, by programs or from outside.
+memory: list[Any] = []
 
 
 class _Traced:
@@ -70,6 +73,28 @@ class Failure:
     def __init__(self, error: BaseException):
         self.error = error
 
+    def reach_user(self) -> NoReturn:
+        """Raise the error; ``wait_all`` need not raise it again, nor anybody keep its frames."""
+        if self.error in pending_errors:
+            pending_errors.remove(self.error)
+        raise self.error
+
+
+pending_errors: list[BaseException] = []  # raised by programs, seen by nobody
+
+
+class Evicted:
+    """Stands in ``Value.arr`` for an array that was given up; its memory manager brings it back.
+
+    ``how`` is the manager's own note of how, and holds whatever that takes.
+    """
+
+    __slots__ = ("how", "manager")
+
+    def __init__(self, how: Any, manager: Any):
+        self.how = how
+        self.manager = manager
+
 
 _new = Value.__new__
 
@@ -93,6 +118,8 @@ def concrete(array: Any, *, shared: bool, of: Aval | None = None) -> Value:
     v.tape = None
     v.shared = shared
     v.step = None
+    for manager in memory:
+        manager.admit(v)
     return v
 
 

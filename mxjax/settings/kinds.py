@@ -8,6 +8,7 @@ means the same wherever it comes from.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -62,6 +63,26 @@ class Integer:
         if number < self.low or (self.high is not None and number > self.high):
             raise ValueError
         return number
+
+
+class Bytes:
+    """A number of bytes: an integer, or text with a unit such as '2GB', '512 MiB' or '1.5G'.
+
+    Units are powers of 1024, as MegEngine's and MXNet's are, with or without the i.
+    """
+
+    expected = "a number of bytes: an integer >= 0, or a text such as '512MB' or '2GiB'"
+
+    _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)
+    _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+    def convert(self, raw: object) -> int:
+        if isinstance(raw, int) and not isinstance(raw, bool) and raw >= 0:
+            return raw
+        found = self._TEXT.fullmatch(raw) if isinstance(raw, str) else None
+        if found is None:
+            raise ValueError
+        return int(float(found[1]) * 1024 ** self._POWER[found[2].lower()])
 
 
 class Choice:

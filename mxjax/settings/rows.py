@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from .kinds import Boolean, Choice, Flags, Integer, Path, Text
+from .kinds import Boolean, Bytes, Choice, Flags, Integer, Path, Text
 from .option import Legacy, Option
 
 _CPUS = os.cpu_count() or 1
@@ -141,6 +141,52 @@ OPTIONS: tuple[Option, ...] = (
         applies="compile",
         legacy=(Legacy("MGB_SUBLINEAR_MEMORY_WORKERS"),),
         dynamic=True,
+    ),
+    Option(
+        "memory.dtr_auto_drop",
+        Boolean(),
+        False,
+        doc="Dynamic tensor rematerialisation: give arrays up over a limit, compute them again on use.",
+        effect="mx.dtr.enable(): what the tape can compute again is dropped so that live bytes stay "
+        "within memory.dtr_eviction_threshold.",
+        legacy=(Legacy("MEGENGINE_DTR_AUTO_DROP"),),
+    ),
+    Option(
+        "memory.dtr_eviction_threshold",
+        Bytes(),
+        0,
+        doc="The bytes that live arrays may take on one device while DTR is on.",
+        effect="A limit: a program that would go over it first has arrays dropped for it, and where "
+        "that is not enough MXNetMemoryError is raised. 0: only when the device has no room left.",
+        legacy=(Legacy("MEGENGINE_DTR_EVICTION_THRESHOLD"),),
+        dynamic=True,
+    ),
+    Option(
+        "memory.dtr_evictee_minimum_size",
+        Bytes(),
+        1 << 20,
+        doc="The smallest array that DTR gives up, in bytes.",
+        effect="Smaller arrays stay; they would bring little room for the work of choosing them.",
+        legacy=(Legacy("MEGENGINE_DTR_EVICTEE_MINIMUM_SIZE"),),
+        dynamic=True,
+    ),
+    Option(
+        "memory.dtr_drop",
+        Boolean(),
+        False,
+        doc="Allow mx.dtr.drop(x) and x._drop() without automatic eviction.",
+        effect="An array on the tape can be given up by hand; without this and without "
+        "mx.dtr.enable() both do nothing.",
+        legacy=(Legacy("MEGENGINE_ENABLE_DROP"),),
+    ),
+    Option(
+        "memory.dtr_swap",
+        Boolean(),
+        False,
+        doc="Let arrays wait in pinned host memory instead of being computed again.",
+        effect="mx.dtr.swap(x) works, and DTR moves what is cheaper to fetch than to compute, and "
+        "what cannot be computed again. Refused on CPU, where the host's memory is the device's.",
+        legacy=(Legacy("MEGENGINE_ENABLE_SWAP"),),
     ),
     # ------------------------------------------------------------------------- determinism
     Option(
