@@ -12,7 +12,7 @@ from mxjax.array.ndarray import NDArray
 from mxjax.core import TRACED, Dynamic, GraphCall, Node, Value, record, recording, rng
 from mxjax.core.graph import Pair, wants_of
 from mxjax.core.state import local
-from mxjax.core.value import memory
+from mxjax.core.value import managers
 
 if TYPE_CHECKING:
     from .block import HybridBlock
@@ -140,7 +140,7 @@ class CachedGraph:
         outs = made[: pair.n_outs]
         node = Node(self.call, tuple(values), tuple([v.aval for v in outs]), True)
         node.saved = (pair, pair.residuals(values, made))
-        for manager in memory:
+        for manager in managers:
             manager.saved(node, made)
         for k, v in enumerate(outs):
             if v.aval.differentiable:

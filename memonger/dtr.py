@@ -145,14 +145,14 @@ def _apply(_: object = None) -> None:
         with _manager.lock:
             _manager.automatic = automatic
             _manager.swapping = swapping
-        if wanted and not core.memory:
+        if wanted and not core.managers:
             core.flush_all()
-            core.memory.append(_manager)
-        elif not wanted and core.memory:
+            core.managers.append(_manager)
+        elif not wanted and core.managers:
             core.flush_all()
             with _manager.lock:
                 _manager.bring_all_back()
-                core.memory.remove(_manager)
+                core.managers.remove(_manager)
 
 
 def _threshold(name: str) -> property:

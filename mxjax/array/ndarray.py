@@ -12,7 +12,7 @@ from .. import errors
 from ..core import Leaf, backward, record1
 from ..core.state import local
 from ..core.sync import to_host, transfer, wait
-from ..core.value import TRACED, Value, memory
+from ..core.value import TRACED, Value, managers
 from ..device import Device
 from ..device import of as device_of
 from .handle import COPY, ZEROS, Variable, cast, to_value
@@ -171,7 +171,7 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
 
         Does nothing unless ``mx.dtr`` is on. True where the array was given up.
         """
-        return any(manager.drop(self._value()) for manager in memory)
+        return any(manager.drop(self._value()) for manager in managers)
 
     @property
     def grad(self) -> Any:

@@ -23,7 +23,7 @@ from .value import (
     Value,
     concrete,
     host,
-    memory,
+    managers,
     place,
     traced,
 )
@@ -69,7 +69,7 @@ __all__ = [
     "is_recording",
     "local",
     "match_donations",
-    "memory",
+    "managers",
     "needed",
     "observe",
     "observers",

@@ -20,7 +20,7 @@ from .rehearsal import Abstract
 from .segment import SCALAR, Segment, Step, Tree
 from .state import Churn, ThreadState, local, observers, states
 from .stats import stats
-from .value import TRACED, Evicted, Failure, Value, memory, pending_errors, place
+from .value import TRACED, Evicted, Failure, Value, managers, pending_errors, place
 
 # Compiling a segment pays when it comes back. Programs that never came back are a loss, so only so
 # many may stand unproven at a time; beyond that a segment runs operator by operator until it comes back
@@ -73,7 +73,7 @@ def flush(seg: Segment) -> None:
         if seg.state is local.st and not step.effects:
             # The owner takes the contents out and goes on with the same segment.
             solo = step.solo
-            if solo is not None and not observers and not memory:
+            if solo is not None and not observers and not managers:
                 _run_solo(seg, solo)
                 return
             if not step.depth:
@@ -173,7 +173,7 @@ def _run(
     live = tuple([k for k, c in enumerate(map(_count, outs)) if c > unheld])
     if not live and not step.effects:
         return
-    for manager in memory:
+    for manager in managers:
         if local.st.rehearsing is not None:
             break  # nothing runs
         outs[:] = [outs[k] for k in live]
@@ -470,7 +470,7 @@ def read(v: Value) -> Any:
         if seg is TRACED:
             return v.arr
         solo = seg.step.solo
-        if solo is not None and seg.state is local.st and not observers and not memory:
+        if solo is not None and seg.state is local.st and not observers and not managers:
             with seg.lock:
                 if v.seg is seg:
                     _run_solo(seg, solo)

@@ -13,7 +13,7 @@ from .. import errors
 from .call import Call, bind
 from .record import record, record2, taping
 from .state import local
-from .value import Value, memory
+from .value import Value, managers
 
 _numbers = count()
 
@@ -189,14 +189,14 @@ def gradients(
                     _add(v, g, leaves, cotangents, waiting)
             if not retain:
                 # At once: where operators run one by one, the memory is free for the rest of the way.
-                for manager in memory:
+                for manager in managers:
                     manager.retire(node)
                     break
                 else:
                     node.release()
                 del inputs, v
         if not retain:
-            for manager in memory:
+            for manager in managers:
                 manager.settle()
     finally:
         st.taping, st.differentiating, st.scope = before

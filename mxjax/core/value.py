@@ -10,7 +10,7 @@ import numpy as np
 from .aval import Aval, aval, aval_of
 
 # At most one (``interfaces.MemoryManager``): asked where arrays come to be, by programs or from outside.
-memory: list[Any] = []
+managers: list[Any] = []
 
 
 class _Traced:
@@ -118,7 +118,7 @@ def concrete(array: Any, *, shared: bool, of: Aval | None = None) -> Value:
     v.tape = None
     v.shared = shared
     v.step = None
-    for manager in memory:
+    for manager in managers:
         manager.admit(v)
     return v
 

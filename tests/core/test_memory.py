@@ -60,14 +60,14 @@ class Plain:
 def manager() -> Iterator[Plain]:
     mx.waitall()
     made = Plain()
-    core.memory.append(made)
+    core.managers.append(made)
     yield made
     mx.waitall()
-    core.memory.remove(made)
+    core.managers.remove(made)
 
 
 def test_nobody_manages_memory_by_default():
-    assert core.memory == []
+    assert core.managers == []
 
 
 def test_a_manager_runs_the_segments(manager):
