@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import compiler, rng
+from . import compiler, memory, rng
 from .aval import Aval, aval, aval_of
 from .call import SCALARS, Call, bind, differentiable
 from .compiler import platform_of
@@ -54,6 +54,7 @@ __all__ = [
     "host",
     "is_recording",
     "local",
+    "memory",
     "observe",
     "observers",
     "place",

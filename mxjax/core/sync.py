@@ -74,5 +74,8 @@ def transfer(v: Value, device: Any) -> Value:
 
 
 def _put(v: Value, device: Any) -> Value:
-    array = place(read(v), device)
+    array = read(v)
+    if v.aval.memory is not None:
+        array = place(array, v.aval.on(None).sharding)
+    array = place(array, device)
     return concrete(array, shared=False, of=aval_of(array))
