@@ -10,11 +10,13 @@ from mxjax.core import compiler
 
 from ._measure import Cost, Measured, measure
 from ._mirror import Mirror
+from ._offload import Offload
+from ._place import place
 from ._rehearse import rehearse
 
-__all__ = ["Cost", "Measured", "Mirror", "measure", "policies", "policy", "rehearse"]
+__all__ = ["Cost", "Measured", "Mirror", "Offload", "measure", "place", "policies", "policy", "rehearse"]
 
-_POLICIES = {"mirror": Mirror()}
+_POLICIES = {"mirror": Mirror(), "offload": Offload()}
 
 
 def policies() -> list[str]:

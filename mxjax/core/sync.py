@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import errors
 from .aval import aval_of
+from .memory import on_device
 from .scheduler import located, read
 from .state import local, observers
 from .tape import attach_python
@@ -74,8 +75,5 @@ def transfer(v: Value, device: Any) -> Value:
 
 
 def _put(v: Value, device: Any) -> Value:
-    array = read(v)
-    if v.aval.memory is not None:
-        array = place(array, v.aval.on(None).sharding)
-    array = place(array, device)
+    array = place(on_device(v), device)
     return concrete(array, shared=False, of=aval_of(array))
