@@ -11,6 +11,7 @@ from mxjax import errors, initializer
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.creation import array
 from mxjax.autograd import pause
+from mxjax.core import memory
 from mxjax.device import Device, current_device
 from mxjax.errors import DeferredInitializationError
 
@@ -74,6 +75,7 @@ class Parameter:
         self._only: ndarray | None = None  # the array, if there is one device, and that device
         self._only_at: Device | None = None
         self._deferred: tuple[Any, list[Device], Any, Any] | None = None
+        self._memory: tuple[str | None] | None = None  # what place() said, else the setting counts
         self._grad_req = "write"
         self.grad_req = grad_req
 
@@ -193,8 +195,28 @@ class Parameter:
 
     def _spread(self, data: ndarray, where: Sequence[Device]) -> None:
         self._arrays = {d: data.copyto(d) if i else data.to_device(d) for i, d in enumerate(where)}
+        self._settle()
         Layout.version += 1
         self._attach()
+
+    def _settle(self) -> None:
+        """Put the arrays into the memory they are to live in."""
+        home = memory.of_variables() if self._memory is None else self._memory[0]
+        for a in (self._arrays or {}).values():
+            a._place(home)
+
+    def place(self, where: str) -> None:
+        """Let the value live in a memory of its device: ``device``, or ``pinned_host`` (the host's).
+
+        It stays there through updates, ``set_data`` and loading; the gradient stays on the device. A
+        parameter without a value yet gets it there. ``mx.memonger.place`` does this for networks.
+
+        Raises:
+          ValueError: another memory.
+          DeviceError: the backend cannot reach it.
+        """
+        self._memory = (memory.kind(where),)
+        self._settle()
 
     def _attach(self) -> None:
         if self._arrays is not None and len(self._arrays) == 1:
@@ -365,6 +387,7 @@ class Parameter:
             with pause():
                 for d, a in list(self._arrays.items()):
                     self._arrays[d] = a.astype(self._dtype)
+                self._settle()
             Layout.version += 1
             self._attach()
 

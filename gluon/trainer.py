@@ -298,6 +298,17 @@ class Trainer:
                 for array in weights:
                     array._fresh_grad = False
 
+    def place(self, where: str) -> None:
+        """Let the optimizer's states, present and future, live in ``device`` or ``pinned_host`` memory.
+
+        Raises:
+          ValueError: another memory.
+          DeviceError: the backend cannot reach it.
+        """
+        self._ready()
+        for updater in [self._kvstore._updater] if self._update_on_kvstore else self._updaters:
+            updater.place(where)
+
     # -- states on disk ----------------------------------------------------------------------------
 
     def save_states(self, fname: str | os.PathLike[str]) -> None:

@@ -62,7 +62,7 @@ class Devices:
     def _run(self, devices: tuple[Any, ...], groups: list[list[Value]]) -> list[list[Value]]:
         shapes = tuple((values[0].aval.shape, values[0].aval.dtype) for values in groups)
         key = devices, shapes
-        arrays = [[core.read(v) for v in values] for values in groups]
+        arrays = [[core.memory.on_device(v) for v in values] for values in groups]
         # XLA's CPU devices share their threads: two programs that wait for each other's partners block
         # both, so the last one ends before the next begins.
         with self._lock:
@@ -92,7 +92,7 @@ class Devices:
             parts = [shards[d] if shape else shards[d].reshape(()) for d in devices]
             out.append(
                 [
-                    core.concrete(p, shared=False, of=v.aval)
+                    core.concrete(p, shared=False, of=v.aval.on(None))
                     for p, v in zip(parts, values, strict=True)
                 ]
             )
@@ -134,5 +134,5 @@ def moved(v: Value, device: Any) -> Value:
     """The value on a device, without a trace on the tape."""
     if v.aval.device is device or v.seg is TRACED:
         return v
-    array = core.place(core.read(v), device)
+    array = core.place(core.memory.on_device(v), device)
     return core.concrete(array, shared=False, of=core.aval_of(array))

@@ -10,6 +10,8 @@ from mxjax.core import compiler
 
 from ._measure import Cost, Measured, measure
 from ._mirror import Mirror
+from ._offload import Offload
+from ._place import place
 from ._rehearse import rehearse
 from ._segments import Chain, barriers, nested, recursive
 from ._sublinear import Segment, Segmented, Sublinear, get_cost, search_plan, sublinear
@@ -18,10 +20,12 @@ __all__ = [
     "Cost",
     "Measured",
     "Mirror",
+    "Offload",
     "Segment",
     "Segmented",
     "get_cost",
     "measure",
+    "place",
     "policies",
     "policy",
     "rehearse",
@@ -33,6 +37,7 @@ _POLICIES = {
     "barriers": Chain("barriers", barriers),
     "mirror": Mirror(),
     "nested": Chain("nested", nested),
+    "offload": Offload(),
     "recursive": Chain("recursive", recursive),
     "sublinear": Sublinear(),
 }

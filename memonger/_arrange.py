@@ -10,7 +10,8 @@ import jax
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
-from mxjax.core import SCALAR
+from mxjax import errors
+from mxjax.core import SCALAR, memory, platform_of
 
 if TYPE_CHECKING:
     from mxjax.core import Graph, Step
@@ -47,17 +48,30 @@ COSTLY = frozenset(
 SMALL = 1 / 16
 
 
+class Offloaded(NamedTuple):
+    """What a stretch keeps, where part of it waits in the host's pinned memory.
+
+    Numbers of results: of its own steps, or of earlier ones that it takes.
+    """
+
+    host: frozenset[int]
+    device: frozenset[int] = frozenset()
+
+
+Keep = str | frozenset[int] | Offloaded
+
+
 class Part(NamedTuple):
     """A stretch of a graph's steps, up to ``stop`` (exclusive); it begins where the one before ends.
 
     ``keep`` is what stays in memory from the forward to the backward pass besides what the stretch
-    takes and gives: :data:`ALL`, :data:`MIRROR`, or the numbers of results of its steps (the rest is
-    computed again when the backward pass comes there). With ``parts`` the stretch is computed again as
-    those, each after its own rule; the last of them ends where the stretch ends.
+    takes and gives: :data:`ALL`, :data:`MIRROR`, the numbers of results of its steps (the rest is
+    computed again when the backward pass comes there), or :class:`Offloaded`. With ``parts`` the stretch
+    is computed again as those, each after its own rule; the last of them ends where the stretch ends.
     """
 
     stop: int
-    keep: str | frozenset[int] = frozenset()
+    keep: Keep = frozenset()
     parts: tuple[Part, ...] = ()
 
 
@@ -138,6 +152,8 @@ class Lowered:
 
 def lower(graph: Graph, parts: Sequence[Part]) -> Lowered:
     """A function equal to ``graph.run`` whose backward pass keeps what these parts say."""
+    if any(map(_offloads, parts)):
+        refuse_without_host_memory(graph.avals[0].device)
     return Lowered(graph, parts)
 
 
@@ -162,12 +178,47 @@ def last_uses(steps: Sequence[Step], outputs: Sequence[int]) -> dict[int, int]:
     return last
 
 
-def function(steps: Unit, keep: str | frozenset[int] = ALL) -> Callable[..., tuple[Any, ...]]:
+def _offloads(part: Part) -> bool:
+    return isinstance(part.keep, Offloaded) or any(map(_offloads, part.parts))
+
+
+def refuse_without_host_memory(device: Any) -> None:
+    """Raise where what is moved to the host's memory would stay where it is.
+
+    Raises:
+      DeviceError: the device is a CPU, or its backend knows no pinned memory.
+    """
+    instead = (
+        "Use hybridize(mirror=True) (memonger.policy('mirror')) or another rematerialisation, which need less "
+        "memory on every backend"
+    )
+    if platform_of(device) == "cpu":
+        raise errors.DeviceError(
+            f"residuals cannot be offloaded on {device}: a CPU's memory is the host's memory, and XLA's CPU backend "
+            f"silently drops copies between the two, so nothing would be saved. {instead}"
+        )
+    one = min(getattr(device, "device_set", (device,)), key=lambda d: int(d.id))
+    kinds = sorted(m.kind for m in one.addressable_memories())
+    if memory.PINNED not in kinds:
+        raise errors.DeviceError(
+            f"residuals cannot be offloaded on {device}: it reaches no {memory.PINNED} memory, only "
+            f"{', '.join(kinds)}. {instead}"
+        )
+
+
+def function(steps: Unit, keep: Keep = ALL) -> Callable[..., tuple[Any, ...]]:
     """A unit as a function of what it takes; its derivative keeps what ``keep`` says."""
     named = keep if isinstance(keep, frozenset) else frozenset()
+    taken: frozenset[int] = frozenset()
+    if isinstance(keep, Offloaded):
+        named = keep.host | keep.device
+        taken = named.intersection(steps.takes)
 
     def run(*given: Any) -> tuple[Any, ...]:
         env = dict(zip(steps.takes, given, strict=True))
+        for k in taken:
+            # The backward pass starts from what has the name, not from the operand itself.
+            env[k] = checkpoint_name(env[k], _name(k))
         for step in steps.steps:
             with jax.named_scope(step.label):
                 out = step.call.fn(*[env[i] for i in step.args])  # type: ignore[union-attr]
@@ -192,11 +243,19 @@ def is_costly(primitive: str) -> bool:
     return primitive in COSTLY or primitive.startswith("convolution")
 
 
-def _kept(run: Callable[..., Any], keep: str | frozenset[int]) -> Callable[..., Any]:
+def _kept(run: Callable[..., Any], keep: Keep) -> Callable[..., Any]:
     if keep == ALL:
         return run
     if keep == MIRROR:
         return jax.checkpoint(run, policy=keep_costly)
+    if isinstance(keep, Offloaded):
+        policy = jax.checkpoint_policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=[_name(k) for k in sorted(keep.device)],
+            names_which_can_be_offloaded=[_name(k) for k in sorted(keep.host)],
+            offload_src="device",
+            offload_dst=memory.PINNED,
+        )
+        return jax.checkpoint(run, policy=policy)
     if keep:
         names = [_name(k) for k in sorted(keep)]  # type: ignore[arg-type]
         return jax.checkpoint(run, policy=jax.checkpoint_policies.save_only_these_names(*names))

@@ -11,7 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import errors
-from ..core import Call, Leaf, aval, bind, concrete, default_device, host, record1, record2
+from ..core import (
+    Call,
+    Leaf,
+    aval,
+    bind,
+    concrete,
+    default_device,
+    host,
+    memory,
+    read,
+    record1,
+    record2,
+)  # fmt: skip
 from ..core.state import local
 from ..core.value import Value, traced
 from ..ops.elementwise import cast_like_c
@@ -173,15 +185,22 @@ class Handle:
         return v if v is not None else self._base.value()
 
     def _set(self, v: Value) -> None:
-        """Swap the value for a freshly computed one of the same shape and dtype."""
-        if self._v is None:
+        """Swap the value for a freshly computed one of the same shape and dtype.
+
+        The array stays in its memory, wherever the new value was computed.
+        """
+        mine = self._v
+        if mine is None:
             self._base.write(v)
             return
         var = self._var
-        if var is not None and var.req != "null":
-            if v.tape is not None or v.shared:
-                v = record1(COPY, v)
-            v.tape = var.leaf
+        live = var is not None and var.req != "null"
+        if live and (v.tape is not None or v.shared):
+            v = record1(COPY, v)
+        if v.aval.memory is not mine.aval.memory:
+            v = memory.move(v, mine.aval.memory)
+        if live:
+            v.tape = var.leaf  # type: ignore[union-attr]
             v.out = 0
         self._v = v
 
@@ -190,11 +209,36 @@ class Handle:
         mine = self._value().aval
         if v.aval.dtype != mine.dtype:
             v = record1(cast(mine.dtype), v)
+        elif v.aval.memory is not mine.memory and v.seg is None and not local.st.taping:
+            v = memory.move(v, mine.memory)  # a copy by itself, of this one array
         elif self._var is not None or (
             v.tape is not None and (type(v.tape) is Leaf or not local.st.taping)
         ):
             v = record1(COPY, v)  # another array's history, or its variable, stays with that array
         self._set(v)
+
+    def _place(self, where: str | None) -> None:
+        """Keep this array in that memory of its device from now on (``None``: the device's own).
+
+        A value that exists moves at once, so that arrays placed one after the other never need the
+        device's memory together.
+        """
+        v = self._v
+        if v is None:
+            if self._base.take is None:  # all of the base
+                self._base.base._place(where)
+                return
+            raise errors.MXNetValueError(
+                "a view lies where the array it shows lies: place that array instead"
+            )
+        memory.check(v.aval.device, where)
+        if v.aval.memory == where:
+            return
+        if not local.st.seg.graph:
+            read(v)
+        with_tape, self._v = v, memory.move(v, where)
+        self._v.tape = with_tape.tape
+        self._v.out = getattr(with_tape, "out", 0)
 
     @classmethod
     def _wrap(cls, v: Value) -> Any:

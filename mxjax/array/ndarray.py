@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import errors
-from ..core import Leaf, backward, record1
+from ..core import Leaf, backward, concrete, memory, read, record1
 from ..core.state import local
 from ..core.sync import to_host, transfer, wait
 from ..core.value import TRACED, Value, managers
@@ -156,7 +156,7 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
                 v.tape.leaves = {}
             v.tape.leaves[v.out] = made.leaf  # type: ignore[union-attr]
         elif live or is_leaf:
-            v = record1(COPY, v)  # the same value may belong to other arrays
+            v = record1(COPY, v) if v.aval.memory is None else _again(v)  # others may hold the value
             v.tape = made.leaf if live else None  # type: ignore[union-attr]
             v.out = 0
             if self._v is None:
@@ -301,6 +301,14 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
     def as_nd_ndarray(self) -> Any:
         """The same memory as an array of ``mx.nd``."""
         return self if type(self) is NDArray else converted(self, NDArray)
+
+
+def _again(v: Value) -> Value:
+    """Another value on the same array in the host's memory: a copy would travel to the device and back."""
+    if v.seg is not None:
+        return memory.move(record1(COPY, v), v.aval.memory)
+    v.shared = True
+    return concrete(read(v), shared=True, of=v.aval)
 
 
 def head_gradient(head: Value, given: NDArray | None) -> Value | None:

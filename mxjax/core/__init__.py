@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import callback, compiler, rng
+from . import callback, compiler, memory, rng
 from .aval import Aval, aval, aval_of
 from .call import SCALARS, Call, bind, differentiable
 from .compiler import platform_of
@@ -71,6 +71,7 @@ __all__ = [
     "match_donations",
     "managers",
     "needed",
+    "memory",
     "observe",
     "observers",
     "pack",

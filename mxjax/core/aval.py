@@ -8,20 +8,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+PINNED = "pinned_host"  # JAX's name for the part of the host's memory that devices copy from and to
+
 
 class Aval:
     """Shape, dtype and placement of a value; interned, so that equality is identity.
 
     ``device`` is a ``jax.Device`` for ordinary values and a ``jax.sharding.Sharding`` for
-    values that are spread over several devices.
+    values that are spread over several devices. ``memory`` is ``None`` in the device's own memory, else
+    the kind of the other memory the value waits in (:data:`PINNED`); see ``memory.py``.
     """
 
-    __slots__ = ("device", "differentiable", "dtype", "nbytes", "shape", "size")
+    __slots__ = ("_elsewhere", "device", "differentiable", "dtype", "memory", "nbytes", "shape", "size")
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, device: Any):
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, device: Any, memory: str | None = None):
         self.shape = shape
         self.dtype = dtype
         self.device = device
+        self.memory = memory
+        self._elsewhere: dict[str | None, Aval] = {memory: self}
         size = 1
         for n in shape:
             size *= n
@@ -30,13 +35,23 @@ class Aval:
         self.differentiable = bool(jnp.issubdtype(dtype, jnp.inexact))
 
     def __repr__(self) -> str:
-        return f"{self.dtype}{list(self.shape)}@{self.device}"
+        kept = f" ({self.memory})" if self.memory else ""
+        return f"{self.dtype}{list(self.shape)}@{self.device}{kept}"
+
+    def on(self, memory: str | None) -> Aval:
+        """The one Aval of the same array in another memory of its device."""
+        found = self._elsewhere.get(memory)
+        if found is None:
+            made = Aval(self.shape, self.dtype, self.device, memory)
+            made._elsewhere = self._elsewhere
+            found = self._elsewhere.setdefault(memory, made)
+        return found
 
     @property
     def sharding(self) -> jax.sharding.Sharding:
         if isinstance(self.device, jax.sharding.Sharding):
-            return self.device
-        return jax.sharding.SingleDeviceSharding(self.device)
+            return self.device if self.memory is None else self.device.with_memory_kind(self.memory)
+        return jax.sharding.SingleDeviceSharding(self.device, memory_kind=self.memory)
 
     @property
     def struct(self) -> jax.ShapeDtypeStruct:
@@ -66,12 +81,20 @@ def aval(shape: tuple[int, ...], dtype: Any, device: Any) -> Aval:
     return found
 
 
-def placement(array: jax.Array) -> Any:
-    """Where an array lives: its device, or its sharding when there are several."""
-    sharding = array.sharding
-    devices = sharding.device_set
-    return next(iter(devices)) if len(devices) == 1 else sharding
+def _default_memory(device: Any) -> str:
+    return str(device.default_memory().kind)
 
 
 def aval_of(array: jax.Array) -> Aval:
-    return aval(array.shape, array.dtype, placement(array))
+    """The Aval of a JAX array: its device, or its sharding when there are several."""
+    sharding = array.sharding
+    devices = sharding.device_set
+    memory = PINNED if sharding.memory_kind == PINNED else None
+    if len(devices) == 1:
+        where: Any = next(iter(devices))
+    elif memory is None:
+        where = sharding
+    else:
+        where = sharding.with_memory_kind(_default_memory(next(iter(devices))))
+    found = aval(array.shape, array.dtype, where)
+    return found if memory is None else found.on(memory)

@@ -20,10 +20,22 @@ class Call:
 
     ``fn`` takes arrays and returns an array or a tuple of arrays. ``many`` tells which, once the
     first inference has seen it. ``effect`` marks calls that must run although nobody reads them and
-    that may fail at run time: their place in the user's code is kept with every record.
+    that may fail at run time: their place in the user's code is kept with every record. ``from_host``
+    are the operands that ``fn`` takes from the host's memory itself, where they wait there.
     """
 
-    __slots__ = ("__weakref__", "attrs", "effect", "fn", "infer_cache", "name", "op", "policy", "vjps")
+    __slots__ = (
+        "__weakref__",
+        "attrs",
+        "effect",
+        "fn",
+        "from_host",
+        "infer_cache",
+        "name",
+        "op",
+        "policy",
+        "vjps",
+    )
 
     def __init__(
         self,
@@ -40,6 +52,7 @@ class Call:
         self.effect = effect
         self.policy: Any = None  # the rematerialisation its program must be compiled for
         self.op = op
+        self.from_host: frozenset[int] = frozenset()
         self.infer_cache: dict[tuple[Any, ...], tuple[tuple[Aval, ...], bool]] = {}
         self.vjps: dict[Any, Call] = {}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from .aval import Aval
+from .aval import PINNED, Aval
 from .call import SCALARS, Call, cotangent, wanting
 from .interfaces import RematPolicy
 from .program import needed, run_steps
@@ -151,6 +151,19 @@ class GraphCall(Call):
         self.policy = policy
 
 
+class _Forward(Call):
+    """The forward half of a pair: residuals that were offloaded wait in the host's memory."""
+
+    __slots__ = ("offloaded",)
+    offloaded: set[int]
+
+    def infer(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[Aval, ...], bool]:
+        outs, many = super().infer(avals, device)
+        if not self.offloaded:
+            return outs, many
+        return tuple(a.on(PINNED) if k in self.offloaded else a for k, a in enumerate(outs)), many
+
+
 class Pair:
     """Forward and backward of a call with the residuals in between as explicit values.
 
@@ -159,7 +172,19 @@ class Pair:
     program; otherwise those still alive are kept.
     """
 
-    __slots__ = ("_backwards", "_outs", "_plan", "_tree", "forward", "kept", "n_outs", "name", "policy", "wants")
+    __slots__ = (
+        "_backwards",
+        "_offloaded",
+        "_outs",
+        "_plan",
+        "_tree",
+        "forward",
+        "kept",
+        "n_outs",
+        "name",
+        "policy",
+        "wants",
+    )
 
     def __init__(self, call: Call, avals: Sequence[Any], wants: tuple[bool, ...]):
         self.name = call.name
@@ -195,6 +220,9 @@ class Pair:
                 plan.append(place)
             self._plan = tuple(plan)
             self.kept = len(fresh)
+            self._offloaded = frozenset(
+                k for k, x in enumerate(fresh) if x.aval.memory_space == jax.memory.Space.Host
+            )
             return out
 
         # One abstract run finds the residuals, and which of them are inputs or outputs themselves.
@@ -211,7 +239,8 @@ class Pair:
                     fresh[i] = leaf
             return (*out, *fresh.values())
 
-        self.forward = Call(self.name, forward, effect=call.effect)
+        self.forward = _Forward(self.name, forward, effect=call.effect)
+        self.forward.offloaded = {self.n_outs + k for k in self._offloaded}
         self.forward.policy = self.policy
 
     def residuals(self, inputs: Sequence[Any], made: Sequence[Value]) -> tuple[Any, ...]:
@@ -224,15 +253,21 @@ class Pair:
         found = self._backwards.get(has)
         if found is None:
             n = len(self._plan)
+            away = [at for at, (kind, k) in enumerate(self._plan) if kind == "kept" and k in self._offloaded]
 
             def run(*args: Any) -> tuple[Any, ...]:
-                pull = jax.tree_util.tree_unflatten(self._tree, args[:n])
+                saved = list(args[:n])
+                for at in away:  # from another program their type does not tell where they are
+                    if saved[at].aval.memory_space != jax.memory.Space.Host:
+                        saved[at] = jax.device_put(saved[at], jax.memory.Space.Host)
+                pull = jax.tree_util.tree_unflatten(self._tree, saved)
                 given = iter(args[n:])
                 cts = [cotangent(o, next(given) if h else None) for h, o in zip(has, self._outs, strict=True)]
                 return tuple(pull(tuple(cts)))
 
             made = Call("_backward_" + self.name, run)
             made.policy = self.policy
+            made.from_host = frozenset(away)
             found = self._backwards.setdefault(has, made)
         return found
 

@@ -68,16 +68,38 @@ def pack(fmt: str, scalars: Sequence[float | int]) -> np.ndarray:
 
 
 def match_donations(dying: Sequence[tuple[int, Aval]], outs: Sequence[Aval]) -> tuple[int, ...]:
-    """Which dying inputs can become results: each takes one of equal shape and dtype."""
+    """Which dying inputs can become results: each takes one of equal shape, dtype and memory."""
     free: dict[Any, int] = {}
     for a in outs:
-        free[a.shape, a.dtype] = free.get((a.shape, a.dtype), 0) + 1
+        key = a.shape, a.dtype, a.memory
+        free[key] = free.get(key, 0) + 1
     chosen = []
     for j, a in dying:
-        if free.get((a.shape, a.dtype), 0):
-            free[a.shape, a.dtype] -= 1
+        key = a.shape, a.dtype, a.memory
+        if free.get(key, 0):
+            free[key] -= 1
             chosen.append(j)
     return tuple(chosen)
+
+
+def fetched(steps: Iterable[Step], avals: Sequence[Aval]) -> list[int]:
+    """The inputs that wait in the host's memory and are copied to the device: all but those that
+    every call takes from there itself."""
+    away = {j for j, a in enumerate(avals) if a.memory is not None}
+    if not away:
+        return []
+    own: set[int] = set()
+    others: set[int] = set()
+    for step in steps:
+        for position, i in enumerate(step.args):
+            if i < 0 and -1 - i in away:
+                (own if position in step.call.from_host else others).add(-1 - i)  # type: ignore[union-attr]
+    return sorted(away - (own - others))
+
+
+def to_device(x: Any) -> Any:
+    """Inside a program: the copy in the device's memory of what waits in the host's."""
+    return jax.device_put(x, jax.memory.Space.Device)
 
 
 class Program:
@@ -106,7 +128,14 @@ class Program:
         self.outs = [by_number[k] for k in live]
         self.donate = match_donations([(j, avals[j]) for j in dying], self.outs)
 
+        away = fetched(kept, avals)
+
         def run(*args: Any) -> tuple[Any, ...]:
+            if away:
+                given = list(args)
+                for j in away:
+                    given[j] = to_device(given[j])
+                args = tuple(given)
             scalars = unpack(args[-1], fmt) if fmt else []
             env = run_steps(kept, args, scalars)
             return tuple(env[k] for k in live)
@@ -114,7 +143,11 @@ class Program:
         run.__name__ = run.__qualname__ = name
         structs = [a.placed_struct for a in avals]
         if fmt:
-            structs.append(jax.ShapeDtypeStruct((2 * len(fmt),), np.dtype("uint32")))
+            # JAX heeds memories where it donates only if every input's is known, this one's too.
+            known = jax.sharding.SingleDeviceSharding(device) if away and isinstance(device, jax.Device) else None
+            structs.append(jax.ShapeDtypeStruct((2 * len(fmt),), np.dtype("uint32"), sharding=known))
+            if away and known is None:
+                self.donate = ()
         out_shardings = [a.sharding for a in self.outs]
         self.compiled, self.cost = compile_function(
             run,

@@ -15,6 +15,7 @@ from .. import errors
 from . import compiler, scheduler
 from .aval import Aval
 from .call import Call, bind
+from .program import to_device
 from .segment import Elsewhere, Segment, Step, TracedInput, Tree, user_site
 from .state import ThreadState, local, observers
 from .stats import stats
@@ -335,7 +336,11 @@ def _run_traced(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tuple[Val
             arrays.append(np.asarray(v.value, "float64" if v.kind == "d" else "int64"))
             continue
         device = device or v.aval.device
-        arrays.append(v.arr if v.seg is TRACED else scheduler.read(v))
+        if v.seg is TRACED:
+            arrays.append(v.arr)
+        else:
+            array = scheduler.read(v)
+            arrays.append(array if v.aval.memory is None else to_device(array))
     try:
         with (
             jax.enable_x64(True),

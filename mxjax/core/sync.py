@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import errors
 from .aval import aval_of
+from .memory import on_device
 from .scheduler import located, read
 from .state import local, observers
 from .tape import attach_python
@@ -74,5 +75,5 @@ def transfer(v: Value, device: Any) -> Value:
 
 
 def _put(v: Value, device: Any) -> Value:
-    array = place(read(v), device)
+    array = place(on_device(v), device)
     return concrete(array, shared=False, of=aval_of(array))

@@ -8,11 +8,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mxjax.core import Call, Value, bind, concrete, host, record
+from mxjax.core import Call, Value, bind, concrete, host, memory, record
 from mxjax.errors import MXNetTypeError
 
 from . import rules
-from .optimizer import Optimizer, not_taped, register
+from .optimizer import Optimizer, memories_of, not_taped, register
 
 __all__ = ["Optax"]
 
@@ -91,7 +91,8 @@ class Optax(Optimizer):
         )
 
     def _wide(self, weight: Any) -> jax.Array:
-        return weight.jax.astype("float32") if self._has_master(weight) else weight.jax
+        array = memory.on_device(weight._value())
+        return array.astype("float32") if self._has_master(weight) else array
 
     def update_group(
         self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any],
@@ -107,6 +108,9 @@ class Optax(Optimizer):
         inputs += [x._value() for x in (*weights, *grads, *states)]
         with not_taped():
             outs = record(call, inputs)
+            memories = memories_of((*weights, *states))
+            if memories is not None:
+                outs = memory.moved(outs, memories)
         del inputs
         for handle, value in zip((*weights, *states), outs, strict=True):
             handle._set(value)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mxjax.core import Call, Value, bind, concrete, host, local, record
+from mxjax.core import Call, Value, bind, concrete, host, local, memory, record
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError, did_you_mean
 
 from . import rules
@@ -41,6 +41,12 @@ def on_host(numbers: np.ndarray, device: Any) -> Value:
         return concrete(jax.device_put(numbers, device), shared=True)
 
 
+def memories_of(arrays: Sequence[Any]) -> tuple[str | None, ...] | None:
+    """The memories these arrays live in; None where that is the device's own for all of them."""
+    found = tuple([a._value().aval.memory for a in arrays])
+    return found if any(found) else None
+
+
 class _Plan(NamedTuple):
     """What stays the same from step to step: the call, and the states as a flat list."""
 
@@ -51,6 +57,7 @@ class _Plan(NamedTuple):
     leaves: list[Any]
     call: Call
     dtype: Any
+    memories: tuple[str | None, ...] | None  # where results go, unless all stay on the device
 
     def fits(
         self, fixed: tuple[Any, ...], indices: Sequence[Any], weights: Sequence[Any],
@@ -378,7 +385,7 @@ class Optimizer:
         wrap = type(weight)._wrap
         with jax.enable_x64(True):
             if self._init_reads_weight:
-                arrays = self.init(weight.jax)
+                arrays = self.init(memory.on_device(weight._value()))
             else:  # zeros need no program of their own
                 made = jax.eval_shape(self.init, aval.struct)
                 arrays = tuple(
@@ -472,6 +479,8 @@ class Optimizer:
         else:
             outs = record(plan.call, inputs)
         del inputs  # a buffer that only the segment still refers to is overwritten in place
+        if plan.memories is not None:
+            outs = memory.moved(outs, plan.memories)
         for handle, value in zip((*weights, *plan.leaves), outs, strict=True):
             handle._set(value)
 
@@ -490,9 +499,10 @@ class Optimizer:
             (("layout", layout), ("rule", self._rule()), ("statics", self._static_items())),
         )
         double = any(w.dtype == np.float64 for w in weights)
+        flat = [x for o in own for x in o]
         return _Plan(
-            fixed, list(indices), list(weights), list(states), [x for o in own for x in o], call,
-            np.float64 if double else np.float32,
+            fixed, list(indices), list(weights), list(states), flat, call,
+            np.float64 if double else np.float32, memories_of((*weights, *flat)),
         )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:

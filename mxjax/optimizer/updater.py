@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mxjax.core import memory
 from mxjax.errors import MXNetValueError
 
 from . import saving
 from .optax import Optax
-from .optimizer import Optimizer
+from .optimizer import Optimizer, flatten
 
 __all__ = ["Updater", "get_updater"]
 
@@ -26,6 +27,7 @@ class Updater:
         self.optimizer = optimizer
         self.states: dict[Any, Any] = {}
         self._unsynced: set[Any] = set()  # loaded, and perhaps on another device than their weight
+        self._memory: tuple[str | None] | None = None  # what place() said, else the setting counts
 
     @property
     def aggregate_updates(self) -> bool:
@@ -65,7 +67,27 @@ class Updater:
                 self.states[i] = self.optimizer.create_state_multi_precision(i, weight)
             elif i in self._unsynced:
                 self.states[i] = self.sync_state_context(self.states[i], device)
+            self._settle(i)
             self._unsynced.discard(i)
+
+    def _settle(self, index: Any) -> None:
+        """Put the states of a weight into the memory they are to live in."""
+        home = memory.of_variables() if self._memory is None else self._memory[0]
+        for leaf in flatten(self.states[index]):
+            if hasattr(leaf, "_place"):
+                leaf._place(home)
+
+    def place(self, where: str) -> None:
+        """Let the states, present and future, live in the memory ``device`` or ``pinned_host``.
+
+        Raises:
+          ValueError: another memory.
+          DeviceError: the backend cannot reach it.
+        """
+        self._memory = (memory.kind(where),)
+        for index in self.states:
+            self._settle(index)
+        self.optimizer._plans.clear()
 
     def _update_group(
         self, optimizer: Optax, indices: tuple[Any, ...], grads: list[Any], weights: list[Any]
@@ -80,8 +102,10 @@ class Updater:
                     "together every time (with ignore_stale_grad=True they do not)"
                 )
             self.states[indices] = optimizer.create_group_state(weights)
+            self._settle(indices)
         elif indices in self._unsynced:
             self.states[indices] = self.sync_state_context(self.states[indices], weights[0].device)
+            self._settle(indices)
         self._unsynced.discard(indices)
         optimizer.update_group(indices, weights, grads, self.states[indices])
 

@@ -188,6 +188,17 @@ OPTIONS: tuple[Option, ...] = (
         "what cannot be computed again. Refused on CPU, where the host's memory is the device's.",
         legacy=(Legacy("MEGENGINE_ENABLE_SWAP"),),
     ),
+    Option(
+        "memory.variable_placement",
+        Choice(("Device", "Host")),
+        "Device",
+        doc="Where parameters and the optimizer's states live between programs.",
+        effect="Host: in the host's pinned memory, from their initialization, loading or creation on; "
+        "a program copies them to the device and what it changed back. Gradients stay on the device. "
+        "On a CPU the memory kind is kept and saves nothing (a warning says so). Ascend refuses Host "
+        "without mix_compile_mode; here host and device always work together, so nothing else need be set.",
+        legacy=(Legacy("variable_placement"),),
+    ),
     # ------------------------------------------------------------------------- determinism
     Option(
         "determinism.enabled",
