@@ -11,7 +11,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 from mxjax import errors
-from mxjax.core import SCALAR, memory, platform_of
+from mxjax.core import SCALAR, keep_barriers, memory, platform_of
 
 if TYPE_CHECKING:
     from mxjax.core import Graph, Step
@@ -103,10 +103,8 @@ class Arranged:
         return lower(graph, self.arrange(graph))
 
     def compiler_options(self, platform: str) -> dict[str, Any]:
-        """On CPUs XLA drops barriers early and then merges both computations into one: not here."""
-        if platform != "cpu":
-            return {}
-        return {"xla_disable_hlo_passes": "cse_barrier_expander"}
+        """Barriers must hold: without them XLA:CPU merges both computations into one."""
+        return keep_barriers(platform)
 
     def key(self) -> Hashable:
         return self._key

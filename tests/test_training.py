@@ -264,3 +264,25 @@ def test_the_tutorials_custom_operator():
     y.backward()
     onp.testing.assert_array_equal(y.asnumpy(), onp.ones((500, 500), onp.float32))
     onp.testing.assert_array_equal(inp.grad.asnumpy(), onp.ones((500, 500), onp.float32))
+
+
+@pytest.mark.parametrize("hybridize", [False, True], ids=["imperative", "hybridized"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_updates_go_over_the_old_weights_without_a_copy(optimizer, hybridize):
+    """A weight's place goes to the new weight, not to its gradient, and only when all have read it."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(24, activation="relu"), nn.Dense(24, activation="tanh"), nn.Dense(24))
+    net, trainer, step = trained(optimizer, hybridize, net=net)
+    for _ in range(2):
+        step()
+    mx.npx.waitall()
+    with mx.core.rehearsal() as found:
+        loss = step()
+    (program,) = found.programs
+    assert loss.shape == (4,)
+    text = program.compiled.as_text()
+    aliases = text[text.index("input_output_alias") :].split("}, entry")[0]
+    states = {"sgd": 0, "adam": 2}[optimizer]
+    assert aliases.count("may-alias") == 6 * (1 + states)
+    copied = [line for line in text.splitlines() if " copy(%args" in line]
+    assert not [line for line in copied if "f32[24,24]" in line or "f32[24,784]" in line]

@@ -6,6 +6,7 @@ from . import callback, compiler, memory, rng
 from .aval import Aval, aval, aval_of
 from .call import SCALARS, Call, bind, differentiable
 from .compiler import platform_of
+from .compiler_options import keep_barriers
 from .graph import Graph, GraphCall, is_recording, recording
 from .program import compile_function, match_donations, needed, pack, unpack
 from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar
@@ -67,6 +68,7 @@ __all__ = [
     "gradients",
     "host",
     "is_recording",
+    "keep_barriers",
     "local",
     "match_donations",
     "managers",

@@ -33,6 +33,17 @@ def default_options(
     return options
 
 
+def keep_barriers(platform: str) -> dict[str, Any]:
+    """Options under which ``jax.lax.optimization_barrier`` holds until the program is compiled.
+
+    XLA:CPU drops barriers early, then merges what they kept apart and reorders across them.
+
+    >>> keep_barriers("gpu")
+    {}
+    """
+    return {"xla_disable_hlo_passes": "cse_barrier_expander"} if platform == "cpu" else {}
+
+
 @functools.cache
 def cpu_features() -> frozenset[str]:
     """Instruction-set names of the first processor; empty where the system does not list them."""

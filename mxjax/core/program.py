@@ -13,13 +13,22 @@ import numpy as np
 
 from . import compiler
 from .aval import Aval
+from .compiler_options import keep_barriers
 from .segment import SCALAR, Step
 from .state import local, observers
 from .stats import stats
 
 
-def run_steps(steps: Iterable[Step], inputs: Sequence[Any], scalars: Sequence[Any]) -> dict[int, Any]:
-    """Run steps on arrays or tracers; all results by their numbers."""
+def run_steps(
+    steps: Iterable[Step],
+    inputs: Sequence[Any],
+    scalars: Sequence[Any],
+    late: frozenset[Step] = frozenset(),
+) -> dict[int, Any]:
+    """Run steps on arrays or tracers; all results by their numbers.
+
+    ``late`` ones come after everything that their operands are computed from, which the compiler then sees.
+    """
     env: dict[int, Any] = {}
     for step in steps:
         args = [
@@ -27,6 +36,8 @@ def run_steps(steps: Iterable[Step], inputs: Sequence[Any], scalars: Sequence[An
             for i in step.args
         ]
         with jax.named_scope(step.label):
+            if step in late:
+                args = jax.lax.optimization_barrier(args)
             out = step.call.fn(*args)  # type: ignore[union-attr]
         if step.many:
             for k, o in enumerate(out):
@@ -71,15 +82,83 @@ def match_donations(dying: Sequence[tuple[int, Aval]], outs: Sequence[Aval]) -> 
     """Which dying inputs can become results: each takes one of equal shape, dtype and memory."""
     free: dict[Any, int] = {}
     for a in outs:
-        key = a.shape, a.dtype, a.memory
-        free[key] = free.get(key, 0) + 1
+        free[kind(a)] = free.get(kind(a), 0) + 1
     chosen = []
     for j, a in dying:
-        key = a.shape, a.dtype, a.memory
-        if free.get(key, 0):
-            free[key] -= 1
+        if free.get(kind(a), 0):
+            free[kind(a)] -= 1
             chosen.append(j)
     return tuple(chosen)
+
+
+def successors(steps: Sequence[Step], avals: Sequence[Aval], live: Sequence[int]) -> dict[int, int]:
+    """For each input the live result that replaces it: a new weight for a weight.
+
+    It is a result of the last call that takes the input; among several of one kind the first takes the
+    first's place. Written over the input, it comes after everything that reads it, so nothing need be copied.
+    """
+    last: dict[int, Step] = {}
+    for step in steps:
+        for i in step.args:
+            if i < 0:
+                last[-1 - i] = step
+    wanted = set(live)
+    found = {}
+    for step in dict.fromkeys(last.values()):
+        results: dict[Any, list[int]] = {}
+        for k, a in enumerate(step.avals, step.first):
+            if k in wanted:
+                results.setdefault(kind(a), []).append(k)
+        for i in dict.fromkeys(step.args):
+            if i < 0 and last[-1 - i] is step:
+                same = results.get(kind(avals[-1 - i]))
+                if same:
+                    found[-1 - i] = same.pop(0)
+    return found
+
+
+def overwriting(steps: Sequence[Step], donate: Sequence[int], after: dict[int, int]) -> frozenset[Step]:
+    """The steps that write a result over an input which others read as well: updates of weights.
+
+    Unless the compiler sees that all readers come first, it saves a copy of the input for them. An update
+    takes all gradients, and these depend on all readers: a barrier before it is enough.
+    """
+    readers: dict[int, int] = {}
+    for step in steps:
+        for i in set(step.args):
+            readers[i] = readers.get(i, 0) + 1
+    over = {after[j] for j in donate if j in after and readers[-1 - j] > 1}
+    return frozenset(s for s in steps if any(k in over for k in range(s.first, s.first + len(s.avals))))
+
+
+def kind(a: Aval) -> tuple[Any, ...]:
+    """Equal for arrays of which one can take the other's place."""
+    return a.shape, a.dtype, a.memory
+
+
+def plan_donations(
+    steps: Sequence[Step], avals: Sequence[Aval], live: Sequence[int], dying: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...], frozenset[Step]]:
+    """Which inputs are donated, the order of results that gives each the place meant for it, and the steps
+    that must come after all readers of what they overwrite.
+
+    JAX lets the first result of an input's shape and dtype have its place. With gradients before new
+    weights every weight would be overwritten while it is still read, that is, copied first.
+    """
+    outs = {k: a for s in steps for k, a in enumerate(s.avals, s.first)}
+    after = successors(steps, avals, live)
+    # Those with a successor first: there may be fewer places than dying inputs.
+    given = match_donations(
+        [(j, avals[j]) for j in sorted(dying, key=lambda j: j not in after)], [outs[k] for k in live]
+    )
+    donate = tuple(sorted(given))
+    place = {j: after[j] for j in donate if j in after}
+    rest = [k for k in live if k not in set(place.values())]
+    for j in donate:
+        if j not in place:
+            place[j] = next(k for k in rest if kind(outs[k]) == kind(avals[j]))
+            rest.remove(place[j])
+    return donate, tuple([place[j] for j in donate] + rest), overwriting(steps, donate, after)
 
 
 def fetched(steps: Iterable[Step], avals: Sequence[Aval]) -> list[int]:
@@ -105,7 +184,20 @@ def to_device(x: Any) -> Any:
 class Program:
     """A compiled function of arrays on one device (or one mesh)."""
 
-    __slots__ = ("__weakref__", "call", "compiled", "cost", "donate", "fmt", "live", "name", "outs", "proven", "steps")
+    __slots__ = (
+        "__weakref__",
+        "call",
+        "compiled",
+        "cost",
+        "donate",
+        "fmt",
+        "live",
+        "name",
+        "outs",
+        "places",
+        "proven",
+        "steps",
+    )
 
     def __init__(
         self,
@@ -126,8 +218,9 @@ class Program:
         self.steps = kept
         by_number = {s.first + k: a for s in kept for k, a in enumerate(s.avals)}
         self.outs = [by_number[k] for k in live]
-        self.donate = match_donations([(j, avals[j]) for j in dying], self.outs)
-
+        self.donate, order, late = plan_donations(kept, avals, live, dying)
+        # Where in the compiled function's results each of ours is.
+        self.places = None if order == live else [order.index(k) for k in live]
         away = fetched(kept, avals)
 
         def run(*args: Any) -> tuple[Any, ...]:
@@ -137,8 +230,8 @@ class Program:
                     given[j] = to_device(given[j])
                 args = tuple(given)
             scalars = unpack(args[-1], fmt) if fmt else []
-            env = run_steps(kept, args, scalars)
-            return tuple(env[k] for k in live)
+            env = run_steps(kept, args, scalars, late)
+            return tuple(env[k] for k in order)
 
         run.__name__ = run.__qualname__ = name
         structs = [a.placed_struct for a in avals]
@@ -148,7 +241,7 @@ class Program:
             structs.append(jax.ShapeDtypeStruct((2 * len(fmt),), np.dtype("uint32"), sharding=known))
             if away and known is None:
                 self.donate = ()
-        out_shardings = [a.sharding for a in self.outs]
+        out_shardings = [by_number[k].sharding for k in order]
         self.compiled, self.cost = compile_function(
             run,
             structs,
@@ -158,6 +251,7 @@ class Program:
             name=name,
             reason=reason,
             calls=[s.call for s in kept],
+            barriers=bool(late),
         )
 
         # The function behind the compiled object, one Python call nearer; it appears with the first call.
@@ -173,13 +267,14 @@ class Program:
         if self.fmt:
             arrays.append(pack(self.fmt, scalars))
         if observers:
-            return self._observed(arrays)
-        call = self.call
-        if call is not None:
-            return call(*arrays)  # type: ignore[no-any-return]
-        out = self.compiled(*arrays)
-        self.call = getattr(self.compiled, "_call", None) or self.compiled
-        return out  # type: ignore[no-any-return]
+            out = self._observed(arrays)
+        elif self.call is not None:
+            out = self.call(*arrays)
+        else:
+            out = self.compiled(*arrays)
+            self.call = getattr(self.compiled, "_call", None) or self.compiled
+        places = self.places
+        return out if places is None else [out[i] for i in places]
 
     def _observed(self, arrays: list[Any]) -> Sequence[Any]:
         start = time.time_ns()
@@ -200,8 +295,9 @@ def compile_function(
     name: str,
     reason: str,
     calls: Sequence[Any] = (),
+    barriers: bool = False,
 ) -> tuple[Any, float]:
-    """Lower and compile; the compiled function and the seconds it took."""
+    """Lower and compile; the compiled function and the seconds it took. ``barriers``: there are some."""
     start = time.time_ns()
     with jax.enable_x64(True), compiler.for_platform(compiler.platform_of(device)):
         lowered = jax.jit(
@@ -210,7 +306,10 @@ def compile_function(
             keep_unused=True,
             out_shardings=out_shardings,
         ).lower(*structs)
-    compiled = lowered.compile(compiler_options=compiler.options_for(device, calls))
+    options = compiler.options_for(device, calls)
+    if barriers:
+        compiler.merge(options, keep_barriers(compiler.platform_of(device)))
+    compiled = lowered.compile(compiler_options=options)
     stop = time.time_ns()
     stats.compiled += 1
     for o in observers:
