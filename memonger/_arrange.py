@@ -66,8 +66,8 @@ class Part(NamedTuple):
 
     ``keep`` is what stays in memory from the forward to the backward pass besides what the stretch
     takes and gives: :data:`ALL`, :data:`MIRROR`, the numbers of results of its steps (the rest is
-    computed again when the backward pass comes there), or :class:`Offloaded`. With ``parts`` the stretch is computed again as
-    those, each after its own rule; the last of them ends where the stretch ends.
+    computed again when the backward pass comes there), or :class:`Offloaded`. With ``parts`` the stretch
+    is computed again as those, each after its own rule; the last of them ends where the stretch ends.
     """
 
     stop: int
@@ -177,8 +177,8 @@ def refuse_without_host_memory(device: Any) -> None:
     kinds = sorted(m.kind for m in one.addressable_memories())
     if memory.PINNED not in kinds:
         raise errors.DeviceError(
-            f"residuals cannot be offloaded on {device}: it reaches no {memory.PINNED} memory, only {', '.join(kinds)}. "
-            f"{instead}"
+            f"residuals cannot be offloaded on {device}: it reaches no {memory.PINNED} memory, only "
+            f"{', '.join(kinds)}. {instead}"
         )
 
 

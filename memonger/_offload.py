@@ -22,6 +22,9 @@ class Offload(Arranged):
     Results of convolutions, matrix products, concatenations and random bits, and what crosses from part to
     part, travel to the host as soon as they are computed; cheap results are computed again.
 
+    Between a forward and a backward program they are off the device. Inside one program the compiler decides
+    when they travel: `memonger.measure` tells whether that needs less than mirroring (see README.md).
+
     Args:
       smallest: results of fewer bytes stay on the device.
 

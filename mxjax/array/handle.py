@@ -12,7 +12,17 @@ import numpy as np
 
 from .. import errors
 from ..core import (
-    Call, Leaf, aval, bind, concrete, default_device, host, memory, read, record1, record2,
+    Call,
+    Leaf,
+    aval,
+    bind,
+    concrete,
+    default_device,
+    host,
+    memory,
+    read,
+    record1,
+    record2,
 )  # fmt: skip
 from ..core.state import local
 from ..core.value import Value, traced
@@ -215,6 +225,9 @@ class Handle:
         """
         v = self._v
         if v is None:
+            if self._base.take is None:  # all of the base
+                self._base.base._place(where)
+                return
             raise errors.MXNetValueError(
                 "a view lies where the array it shows lies: place that array instead"
             )

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-
 PINNED = "pinned_host"  # JAX's name for the part of the host's memory that devices copy from and to
 
 
@@ -82,6 +81,10 @@ def aval(shape: tuple[int, ...], dtype: Any, device: Any) -> Aval:
     return found
 
 
+def _default_memory(device: Any) -> str:
+    return str(device.default_memory().kind)
+
+
 def aval_of(array: jax.Array) -> Aval:
     """The Aval of a JAX array: its device, or its sharding when there are several."""
     sharding = array.sharding
@@ -92,6 +95,6 @@ def aval_of(array: jax.Array) -> Aval:
     elif memory is None:
         where = sharding
     else:
-        where = sharding.with_memory_kind(next(iter(devices)).default_memory().kind)
+        where = sharding.with_memory_kind(_default_memory(next(iter(devices))))
     found = aval(array.shape, array.dtype, where)
     return found if memory is None else found.on(memory)

@@ -239,8 +239,8 @@ class Pair:
                     fresh[i] = leaf
             return (*out, *fresh.values())
 
-        self.forward: Call = _Forward(self.name, forward, effect=call.effect)
-        self.forward.offloaded = {self.n_outs + k for k in self._offloaded}  # type: ignore[attr-defined]
+        self.forward = _Forward(self.name, forward, effect=call.effect)
+        self.forward.offloaded = {self.n_outs + k for k in self._offloaded}
         self.forward.policy = self.policy
 
     def residuals(self, inputs: Sequence[Any], made: Sequence[Value]) -> tuple[Any, ...]:

@@ -50,7 +50,7 @@ def _move(memories: tuple[str | None, ...]) -> Move:
     return Move(memories)
 
 
-def moved(values: Sequence[Value], memories: Sequence[str | None]) -> Sequence[Value]:
+def moved(values: Sequence[Value], memories: Sequence[str | None]) -> tuple[Value, ...]:
     """Record that these values go to these memories; one call for all."""
     return record(_move(tuple(memories)), values)
 
@@ -114,10 +114,15 @@ def _check(device: Any, memory: str) -> None:
             "rematerialisation to need less of it"
         )
     if platform_of(device) == "cpu":
-        warnings.warn(
-            f"{memory} on {device} saves no memory: a CPU's own memory is the host's. The arrays are placed there, "
-            "and every step copies them as on a GPU. To need less memory on a CPU use "
-            "hybridize(mirror=True) or memory.remat",
-            UserWarning,
-            stacklevel=2,
-        )
+        _warn_of_cpu()
+
+
+@functools.cache
+def _warn_of_cpu() -> None:
+    warnings.warn(
+        f"{PINNED} saves no memory on a CPU, whose own memory is the host's: arrays are placed there and every step "
+        "copies them, as on a GPU, which only costs time. To need less memory on a CPU use hybridize(mirror=True) or "
+        "the setting memory.remat",
+        UserWarning,
+        stacklevel=4,
+    )
