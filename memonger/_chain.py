@@ -61,10 +61,10 @@ class Chain:
 
     Args:
       graph: a network's forward computation.
-      wants: which inputs are differentiated; by default the captured ones that are parameters.
+      wants: which inputs are differentiated; ``None`` for those that the network is called with.
     """
 
-    def __init__(self, graph: Graph, wants: Sequence[bool] | None = None):
+    def __init__(self, graph: Graph, wants: Sequence[bool | None]):
         self.graph = graph
         self.steps = graph.steps
         self.last = last_uses(graph.steps, graph.outputs)
@@ -73,13 +73,9 @@ class Chain:
         avals.update({s.first + k: a for s in self.steps for k, a in enumerate(s.avals)})
         self.avals = avals
         self.size = {k: a.nbytes for k, a in avals.items()}
-        if wants is None:
-            free = len(graph.avals) - len(graph.captured)
-            taped = [v.tape is not None for v in graph.captured]
-            wants = [False] * free + taped
         self.wanted = {-1 - i for i, w in enumerate(wants) if w and graph.avals[i].differentiable}
         # What the network is called with crosses cuts as results do, though it is held by its owner.
-        self.data = {-1 - i for i in range(len(graph.avals) - len(graph.captured))}
+        self.data = {-1 - i for i, w in enumerate(wants) if w is None}
         self.last.update({i: at for at, s in enumerate(self.steps) for i in s.args if i in self.data})
         self.prices: list[Price] = []
         self.maker: dict[int, int] = {}

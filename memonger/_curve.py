@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from mxjax import errors
 
-from ._chain import Chain
-from ._plan import Plan, as_inputs, check, planned
 from ._fit import InfeasibleBudget, human, search
-from ._session import Session, training_graph
+from ._plan import Plan, as_inputs, check, planned
+from ._session import Session, training_chain
 
 
 class Block(NamedTuple):
@@ -56,7 +55,7 @@ def blocks(net: Any, *inputs: Any) -> Blocks:
     >>> sum(b.residuals for b in mx.memonger.blocks(net, mx.np.ones((16, 4)))) >= 16 * 8 * 4
     True
     """
-    chain = Chain(training_graph(net, inputs))
+    chain = training_chain(net, inputs)
     found = []
     for u in chain.units:
         kept = chain.treat(u.start, u.stop, None)

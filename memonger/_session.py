@@ -71,10 +71,8 @@ class Session:
         if not hasattr(net, "hybridize") or not hasattr(net, "graph"):
             raise errors.MXNetTypeError(f"a HybridBlock is planned, got {type(net).__name__}")
         self.net, self.inputs, self.loss, self.labels = net, inputs, loss, labels
-        self.graph = training_graph(net, inputs)
-        if not self.graph.steps:
-            raise errors.MXNetValueError(f"{type(net).__name__} computes nothing: there is nothing to plan")
-        self.chain = Chain(self.graph)
+        self.chain = training_chain(net, inputs)
+        self.graph = self.chain.graph
         self.options = self.chain.options()
         self.excess = self.chain.excess()
         self.trainer = _trainer(net, optimizer)
@@ -134,12 +132,29 @@ class Session:
         return loss
 
 
-def training_graph(net: Any, inputs: Sequence[Any]) -> Any:
-    """The graph of a network in training (``core.Graph``)."""
+def training_chain(net: Any, inputs: Sequence[Any]) -> Chain:
+    """The chain of a network in training."""
     from mxjax import autograd
 
-    with autograd.train_mode():
-        return net.graph(*inputs)
+    seen = _Seen()
+    with autograd.train_mode(), _hybridized(net, seen):
+        graph = net.graph(*inputs)
+    if not graph.steps:
+        raise errors.MXNetValueError(f"{type(net).__name__} computes nothing: there is nothing to plan")
+    return Chain(graph, seen.wants)
+
+
+class _Seen(Arranged):
+    """No arrangement: it sees which values a graph captured that have gradients."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda graph: (), "seen")
+        self.wants: list[bool | None] = []
+
+    def lower(self, graph: Any) -> Callable[..., Any]:
+        self.wants = [None] * (len(graph.avals) - len(graph.captured))
+        self.wants += [v.tape is not None for v in graph.captured]
+        return graph.run  # type: ignore[no-any-return]
 
 
 def _key(chosen: Sequence[Option], schedule: str) -> Any:
