@@ -8,24 +8,35 @@ from typing import Any
 from mxjax import errors
 from mxjax.core import compiler
 
+from ._curve import Blocks, Curve, blocks, pareto
+from ._fit import InfeasibleBudget
 from ._measure import Cost, Measured, measure
 from ._mirror import Mirror
 from ._offload import Offload
 from ._place import place
+from ._plan import Plan, load_plan, plan
 from ._rehearse import rehearse
 from ._segments import Chain, barriers, nested, recursive
 from ._sublinear import Segment, Segmented, Sublinear, get_cost, search_plan, sublinear
 
 __all__ = [
+    "Blocks",
     "Cost",
+    "Curve",
+    "InfeasibleBudget",
     "Measured",
     "Mirror",
     "Offload",
+    "Plan",
     "Segment",
     "Segmented",
+    "blocks",
     "get_cost",
+    "load_plan",
     "measure",
+    "pareto",
     "place",
+    "plan",
     "policies",
     "policy",
     "rehearse",

@@ -34,13 +34,18 @@ def rehearse(fn: Callable[..., Any], *changes: Any, args: tuple[Any, ...] = (), 
     >>> mx.memonger.rehearse(lambda: net(x), net).flops > 2 * 32 * 64 * 7
     True
     """
-    with _put_back(changes):
+    with put_back(changes):
         for _ in range(warmup):
-            with core.rehearsal():
+            with core.rehearsal(compiles=False):
                 fn(*args)
-        with core.rehearsal() as found:
-            kept = fn(*args)  # until the end: what the step returns is held by the caller of a real one
-        del kept
+        return rehearsed(fn, *args)
+
+
+def rehearsed(fn: Callable[..., Any], *args: Any) -> Measured:
+    """The cost of ``fn(*args)``, compiled; inside :func:`put_back`."""
+    with core.rehearsal() as found:
+        kept = fn(*args)  # until the end: what the step returns is held by the caller of a real one
+    del kept
     runs: dict[int, int] = {}
     for p in found.programs:
         runs[id(p)] = runs.get(id(p), 0) + 1
@@ -50,7 +55,7 @@ def rehearse(fn: Callable[..., Any], *changes: Any, args: tuple[Any, ...] = (), 
 
 
 @contextmanager
-def _put_back(changes: tuple[Any, ...]) -> Iterator[None]:
+def put_back(changes: tuple[Any, ...]) -> Iterator[None]:
     """Let everything in ``changes`` be written to, and restore it."""
     arrays: dict[int, Any] = {}
     attributes: list[tuple[Any, dict[str, Any]]] = []

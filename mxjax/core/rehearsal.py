@@ -29,8 +29,9 @@ class Rehearsal:
     It stands among the observers, which turns the short cuts of running off.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, compiles: bool) -> None:
         self.programs: list[Any] = []
+        self.compiles = compiles
 
     def ignore(self, *_: Any) -> None:
         """What observers are told is of no interest here."""
@@ -44,18 +45,22 @@ class Rehearsal:
 
 
 @contextmanager
-def rehearsal() -> Iterator[Rehearsal]:
+def rehearsal(compiles: bool = True) -> Iterator[Rehearsal]:
     """Compile what this thread records, and give abstract arrays for results.
 
     Only programs are compiled, as a training step's are: nothing runs operator by operator. Arrays that
     are written here hold abstract values afterwards; whoever rehearses puts the earlier ones back.
+
+    Args:
+      compiles: with False nothing is compiled either, and there are no programs: for first steps, which
+        make the optimizer's states and are of no interest themselves.
     """
     from .scheduler import flush_thread
 
     flush_thread()
     st = local.st
     before = st.rehearsing
-    found = st.rehearsing = Rehearsal()
+    found = st.rehearsing = Rehearsal(compiles)
     observers.append(found)
     try:
         yield found

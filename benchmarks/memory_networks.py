@@ -1,0 +1,211 @@
+"""Networks whose memory is measured, for benchmarks and tests.
+
+Each comes with a batch; weights and batches are the same in every run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import mxjax as mx
+from mxjax.gluon import nn
+
+
+class Attention(nn.HybridBlock):
+    """Multi-head attention: queries from x, keys and values from memory (x itself by default)."""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self._heads = heads
+        for name in ("query", "key", "value", "out"):
+            setattr(self, name, nn.Dense(width, flatten=False, in_units=width))
+
+    def forward(self, x: Any, memory: Any = None) -> Any:
+        memory = x if memory is None else memory
+        q, k, v = self._split(self.query(x)), self._split(self.key(memory)), self._split(self.value(memory))
+        scores = mx.np.matmul(q, k.transpose(0, 1, 3, 2)) * (q.shape[-1] ** -0.5)
+        mixed = mx.np.matmul(mx.npx.softmax(scores, axis=-1), v)
+        b, h, t, d = mixed.shape
+        return self.out(mixed.transpose(0, 2, 1, 3).reshape(b, t, h * d))
+
+    def _split(self, x: Any) -> Any:
+        b, t, d = x.shape
+        return x.reshape(b, t, self._heads, d // self._heads).transpose(0, 2, 1, 3)
+
+
+class FeedForward(nn.HybridBlock):
+    def __init__(self, width: int):
+        super().__init__()
+        self.wide = nn.Dense(4 * width, flatten=False, in_units=width)
+        self.narrow = nn.Dense(width, flatten=False, in_units=4 * width)
+
+    def forward(self, x: Any) -> Any:
+        return self.narrow(mx.npx.leaky_relu(self.wide(x), act_type="gelu"))
+
+
+class Encoder(nn.HybridBlock):
+    """One block of a transformer, normalised first."""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(in_channels=width), nn.LayerNorm(in_channels=width)
+        self.attention, self.feed = Attention(width, heads), FeedForward(width)
+
+    def forward(self, x: Any) -> Any:
+        x = x + self.attention(self.norm1(x))
+        return x + self.feed(self.norm2(x))
+
+
+class Decoder(nn.HybridBlock):
+    """An encoder's block that also attends to the memory."""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        for k in range(3):
+            setattr(self, f"norm{k}", nn.LayerNorm(in_channels=width))
+        self.own, self.cross = Attention(width, heads), Attention(width, heads)
+        self.feed = FeedForward(width)
+
+    def forward(self, x: Any, memory: Any) -> Any:
+        x = x + self.own(self.norm0(x))
+        x = x + self.cross(self.norm1(x), memory)
+        return x + self.feed(self.norm2(x))
+
+
+class Translator(nn.HybridBlock):
+    """Encoders, then decoders that all look at what the last encoder gave."""
+
+    def __init__(self, encoders: int, decoders: int, width: int, heads: int):
+        super().__init__()
+        self.encoders, self.decoders = nn.HybridSequential(), nn.HybridSequential()
+        for _ in range(encoders):
+            self.encoders.add(Encoder(width, heads))
+        for _ in range(decoders):
+            self.decoders.add(Decoder(width, heads))
+
+    def forward(self, source: Any, target: Any) -> Any:
+        memory = self.encoders(source)
+        for decoder in self.decoders._children.values():
+            target = decoder(target, memory)
+        return target
+
+
+class Bottleneck(nn.HybridBlock):
+    """1x1, 3x3 and 1x1 convolutions with BatchNorm, and a way around them."""
+
+    def __init__(self, narrow: int, stride: int, channels: int):
+        super().__init__()
+        self.body, self.around = nn.HybridSequential(), nn.HybridSequential()
+        wide = 4 * narrow
+        self.body.add(*_conv(narrow, 1, 1, channels), nn.Activation("relu"))
+        self.body.add(*_conv(narrow, 3, stride, narrow), nn.Activation("relu"))
+        self.body.add(*_conv(wide, 1, 1, narrow))
+        if stride > 1 or channels != wide:
+            self.around.add(*_conv(wide, 1, stride, channels))
+
+    def forward(self, x: Any) -> Any:
+        y = self.body(x)
+        return mx.npx.relu(y + (self.around(x) if len(self.around) else x))
+
+
+def _conv(channels: int, kernel: int, stride: int, of: int) -> tuple[Any, Any]:
+    conv = nn.Conv2D(
+        channels, kernel, stride, (kernel - 1) // 2, in_channels=of, use_bias=False
+    )
+    return conv, nn.BatchNorm(in_channels=channels)
+
+
+def _ready(net: Any) -> Any:
+    mx.random.seed(3)
+    net.initialize(mx.init.Xavier())
+    return net
+
+
+def _normal(*shape: int) -> Any:
+    return mx.np.array(np.random.RandomState(0).randn(*shape).astype("float32"))
+
+
+def transformer(
+    blocks: int = 24, width: int = 256, heads: int = 4, length: int = 128, batch: int = 4
+) -> tuple[Any, tuple[Any, ...]]:
+    """A stack of encoders on an embedded sequence."""
+    net = nn.HybridSequential()
+    for _ in range(blocks):
+        net.add(Encoder(width, heads))
+    return _ready(net), (_normal(batch, length, width),)
+
+
+def resnet(
+    layers: tuple[int, ...] = (3, 4, 6, 3), side: int = 64, batch: int = 8, width: int = 64
+) -> tuple[Any, tuple[Any, ...]]:
+    """A residual network of bottlenecks, ResNet-50 by default, with 1000 classes."""
+    net = nn.HybridSequential()
+    net.add(*_conv(width, 7, 2, 3), nn.Activation("relu"), nn.MaxPool2D(3, 2, 1))
+    channels = width
+    for stage, count in enumerate(layers):
+        for k in range(count):
+            narrow = width * 2**stage
+            net.add(Bottleneck(narrow, 2 if stage and not k else 1, channels))
+            channels = 4 * narrow
+    net.add(nn.GlobalAvgPool2D(), nn.Dense(1000, in_units=channels))
+    return _ready(net), (_normal(batch, 3, side, side),)
+
+
+class UNet(nn.HybridBlock):
+    """Convolutions down and up again; each level's result crosses over to the way up."""
+
+    def __init__(self, levels: int, width: int):
+        super().__init__()
+        self._levels = levels
+        self.pool = nn.MaxPool2D(2, 2)
+        of = 3
+        for level in range(levels):
+            setattr(self, f"down{level}", _double(width * 2**level, of))
+            of = width * 2**level
+        for level in reversed(range(levels - 1)):
+            channels = width * 2**level
+            setattr(self, f"widen{level}", nn.Conv2DTranspose(channels, 2, 2, in_channels=of))
+            setattr(self, f"up{level}", _double(channels, 2 * channels))
+            of = channels
+        self.head = nn.Conv2D(2, 1, in_channels=of)
+
+    def forward(self, x: Any) -> Any:
+        across = []
+        for level in range(self._levels):
+            x = getattr(self, f"down{level}")(x)
+            if level < self._levels - 1:
+                across.append(x)
+                x = self.pool(x)
+        for level in reversed(range(self._levels - 1)):
+            x = getattr(self, f"widen{level}")(x)
+            x = getattr(self, f"up{level}")(mx.np.concatenate([across[level], x], axis=1))
+        return self.head(x)
+
+
+def _double(channels: int, of: int) -> Any:
+    both = nn.HybridSequential()
+    for source in (of, channels):
+        both.add(*_conv(channels, 3, 1, source), nn.Activation("relu"))
+    return both
+
+
+def unet(
+    levels: int = 4, width: int = 16, side: int = 64, batch: int = 4
+) -> tuple[Any, tuple[Any, ...]]:
+    """A U-Net for images of two classes per pixel."""
+    return _ready(UNet(levels, width)), (_normal(batch, 3, side, side),)
+
+
+def translator(
+    encoders: int = 6,
+    decoders: int = 6,
+    width: int = 128,
+    heads: int = 4,
+    length: int = 64,
+    batch: int = 4,
+) -> tuple[Any, tuple[Any, ...]]:
+    """An encoder-decoder on two embedded sequences."""
+    net = _ready(Translator(encoders, decoders, width, heads))
+    return net, (_normal(batch, length, width), _normal(batch, length, width))

@@ -1,0 +1,231 @@
+"""From a budget to an arrangement that XLA confirms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mxjax import errors
+
+from ._arrange import ALL
+from ._chain import Option
+from ._session import MEMORY, Session, Trial
+from ._solve import bound, least, peak, solve
+
+SLACK = 0.04  # of the budget may be left over
+GAP = 0.05  # above the relaxed optimum is good enough
+AIM = 0.004  # of the budget is left free on purpose: the model is not exact to the byte
+MORE = 3  # compilations beyond the limit before a budget is said to be infeasible
+TURNS = 40  # solutions looked at; most are known after a while
+STRANGE = 0.3  # of the budget beside the model: the other order of work is worth a trial
+
+
+class InfeasibleBudget(errors.MXNetMemoryError):
+    """No arrangement was found that stays within the budget.
+
+    ``least_bytes`` is what the leanest one needs that was compiled.
+    """
+
+    def __init__(self, message: str, least_bytes: int):
+        super().__init__(message)
+        self.least_bytes = least_bytes
+
+
+class Found(NamedTuple):
+    """A trial within the budget, the lower bound of its cost, and how many compilations it took."""
+
+    trial: Trial
+    baseline: Trial
+    budget: int
+    bound: float
+    compilations: int
+
+
+def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
+    """Solve, compile, compare, and solve again with what the model missed.
+
+    Raises:
+      InfeasibleBudget: even the leanest arrangement needs more.
+    """
+    options = session.options
+    count = len(session.trials)
+    baseline = session.measure(session.plain, MEMORY)
+    wanted = to_bytes(budget, baseline.bytes(of))
+    if baseline.bytes(of) <= wanted:
+        return Found(baseline, baseline, wanted, 0.0, len(session.trials) - count)
+
+    constant = baseline.bytes(of) - baseline.bytes("temp")
+    floor = least(options)
+    best: Trial | None = None
+    lowest = baseline
+    others = list(session.schedules)
+    schedule = others.pop(0)
+    fit = Fit(session, of, constant + 0.02 * floor)
+    slack = AIM
+    over = 0
+    # Where nothing was within the budget yet, a few more may follow: the leanest ones.
+    for _ in range(TURNS):
+        if len(session.trials) - count >= compilations + (MORE if best is None else 0):
+            break
+        fit.update(schedule, wanted)
+        target = wanted * (1 - slack) - fit.beside
+        found = solve(fit.options, target) or solve(fit.options, max(least(fit.options), target))
+        assert found is not None
+        chosen = fit.original(found)
+        trial = session.known(chosen, schedule)
+        if trial is not None:
+            # The same again: tighter where it was too much, looser where much is left, or enough.
+            if fit.repeats(trial):
+                slack += AIM if trial.bytes(of) > wanted else -AIM
+                if not -SLACK < slack < SLACK:
+                    break
+        else:
+            trial = session.measure(chosen, schedule)
+            if others and trial.offset("temp") - session.at_most(trial) > STRANGE * (wanted - constant):
+                other = others.pop()
+                if len(session.trials) - count < compilations:
+                    again = session.measure(chosen, other)
+                    if again.bytes(of) < trial.bytes(of):
+                        trial, schedule = again, other
+        fit.see(trial)
+        lowest = min(lowest, trial, key=lambda t: t.bytes(of))
+        if trial.bytes(of) <= wanted:
+            if best is None or trial.cost < best.cost:
+                best = trial
+            if _good(fit, trial, wanted, of):
+                break
+        elif target <= floor and best is None and trial.model <= floor:
+            break
+        else:
+            over += 1  # XLA's bytes do not follow the model's smoothly
+            slack += AIM if over < 2 else SLACK / 2 if over < compilations else 1.0
+    if best is None:
+        raise InfeasibleBudget(
+            f"no arrangement needs {human(wanted)} or less of {of} bytes: the leanest that was compiled needs "
+            f"{human(lowest.bytes(of))}, everything kept {human(baseline.bytes(of))}. Give a larger budget, or "
+            "a smaller batch",
+            lowest.bytes(of),
+        )
+    fit.see(best)
+    fit.update(best.schedule, wanted)
+    limit = relaxed(fit, best, wanted, of)
+    return Found(best, baseline, wanted, limit, len(session.trials) - count)
+
+
+class Fit:
+    """What XLA needs beside the model: a constant, and something for each unit that keeps all.
+
+    What a recomputed unit keeps is exact. Of one that keeps all, XLA keeps what suits its fusions:
+    between what the model says and what JAX would keep. Both are learned from the trials by least
+    squares, starting from half of that difference (one unknown per kind of unit).
+    """
+
+    def __init__(self, session: Session, of: str, beside: float):
+        self.session, self.of = session, of
+        self.options: list[list[Option]] = session.options
+        self.kinds = {u.start: u.kind for u in session.chain.units}
+        self.prior = np.array([beside, *(0.5 * e for e in session.excess)])
+        self.spread = np.array([max(beside, 1.0), *(0.5 * e + 1.0 for e in session.excess)])
+        self.guess = self.prior
+        self.beside = beside
+        self.last: Trial | None = None
+
+    def see(self, trial: Trial) -> None:
+        """This trial is the one that must be explained exactly."""
+        self.last = trial
+
+    def repeats(self, trial: Trial) -> bool:
+        return trial is self.last
+
+    def update(self, schedule: str, wanted: int) -> None:
+        """Explain what was seen under this order of work."""
+        seen = [t for t in self.session.trials.values() if t.schedule == schedule]
+        if seen:
+            rows = np.array([self._row(t) for t in seen]) * self.spread
+            # Bytes far from the budget are explained less exactly.
+            noise = np.array([0.003 * wanted + 0.05 * abs(t.bytes(self.of) - wanted) for t in seen])
+            left = np.array([t.offset(self.of) for t in seen]) - np.array(
+                [self._row(t) for t in seen]
+            ) @ self.prior
+            gain = rows.T @ np.linalg.inv(rows @ rows.T + np.diag(noise**2))
+            self.guess = self.prior + self.spread * (gain @ left)
+            self.guess[1:] = np.maximum(self.guess[1:], -0.2 * self.spread[1:])
+        self.beside = self.guess[0]
+        last = self.last
+        if last is not None and last.schedule == schedule:
+            self.beside = last.offset(self.of) - self._row(last)[1:] @ self.guess[1:]
+        self.options = [[self.inflated(o) for o in here] for here in self.session.options]
+
+    def _row(self, trial: Trial) -> np.ndarray:
+        row = np.zeros(self.prior.size)
+        row[0] = 1.0
+        for o in trial.chosen:
+            if o.part.keep == ALL:
+                row[1 + self.kinds[o.start]] += 1
+        return row
+
+    def inflated(self, o: Option) -> Option:
+        """The option with what XLA needs for it."""
+        if o.part.keep != ALL:
+            return o
+        more = int(self.guess[1 + self.kinds[o.start]])
+        return o._replace(held=max(0, o.held + more), work=max(0, o.work + more))
+
+    def original(self, chosen: Sequence[Option]) -> list[Option]:
+        """The session's options for these."""
+        plain = self.session.options
+        at = {here[0].start: i for i, here in enumerate(plain)}
+        return [plain[at[o.start]][self.options[at[o.start]].index(o)] for o in chosen]
+
+
+def relaxed(fit: Fit, trial: Trial, wanted: int, of: str) -> float:
+    """The least cost that the whole budget could have, were the options divisible."""
+    own = peak([fit.inflated(o) for o in trial.chosen])
+    return bound(fit.options, wanted - (trial.bytes(of) - own)) or 0.0
+
+
+def _good(fit: Fit, trial: Trial, wanted: int, of: str) -> bool:
+    if wanted - trial.bytes(of) > SLACK * wanted:
+        return False
+    return trial.cost <= (1 + GAP) * relaxed(fit, trial, wanted, of)
+
+
+_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+
+
+def to_bytes(budget: Any, whole: int) -> int:
+    """A budget in bytes: a number of them, ``'4GiB'``, or a share of ``whole`` (a float up to 1)."""
+    problem = (
+        "a budget is bytes (an int), a string like '4GiB' or '500MB', or a share (0 < float <= 1), "
+        f"got {budget!r}"
+    )
+    if isinstance(budget, str):
+        text = budget.strip().lower()
+        number = text.rstrip("kmgtib ")
+        try:
+            found = float(number) * _UNITS[text[len(number) :].strip() or "b"]
+        except (KeyError, ValueError):
+            raise errors.MXNetValueError(problem) from None
+    elif isinstance(budget, bool) or not isinstance(budget, (int, float)):
+        raise errors.MXNetTypeError(problem)
+    elif isinstance(budget, float):
+        if not 0 < budget <= 1:
+            raise errors.MXNetValueError(problem)
+        found = budget * whole
+    else:
+        found = budget
+    if not 0 < found < float("inf"):
+        raise errors.MXNetValueError(problem)
+    return int(found)
+
+
+def human(count: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "KiB", "MiB"):
+        if abs(count) < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.2f} {unit}"
+        count /= 1024
+    return f"{count:.2f} GiB"

@@ -1,0 +1,170 @@
+"""What one call costs to run again, and what its derivative asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+from jax.extend.core import Literal, jaxprs_in_params
+
+from mxjax.core import SCALARS, compiler
+
+from ._arrange import is_costly
+
+if TYPE_CHECKING:
+    from mxjax.core import Call
+
+# Operations a processor can do in the time it takes to move one byte: what has fewer per byte is paid
+# for by its bytes (the roofline of Williams et al. 2009). Only ratios between calls matter.
+INTENSITY = {"cpu": 8.0, "gpu": 24.0, "tpu": 120.0}
+
+# Calls of these primitives alone give their input in another shape: nothing is computed.
+_FREE = frozenset({"reshape", "squeeze", "expand_dims", "stop_gradient"})
+
+
+class Price(NamedTuple):
+    """One call on arrays of known shapes.
+
+    ``flops`` is its arithmetic as XLA counts it; ``cost`` the same in the time of the processor at hand,
+    as operations. Its derivative reads the operands ``ins``, the results ``outs`` and ``inner`` bytes of
+    its own, which can be made from the operands ``again`` at ``inner_cost``.
+    """
+
+    flops: float
+    cost: float
+    ins: frozenset[int]
+    outs: frozenset[int]
+    inner: int
+    again: frozenset[int]
+    inner_flops: float
+    inner_cost: float
+    costly: bool
+
+
+class Kept(NamedTuple):
+    """What a function's pullback holds: operands, results, and bytes of anything else.
+
+    The last are made from the operands ``again`` by ``primitives``.
+    """
+
+    ins: frozenset[int]
+    outs: frozenset[int]
+    inner: int
+    again: frozenset[int]
+    primitives: frozenset[str]
+
+
+def price(call: Call, avals: Sequence[Any], wants: tuple[bool, ...], platform: str) -> Price:
+    """The price of a call.
+
+    Args:
+      avals: of the operands; dynamic scalars stand as their kinds.
+      wants: the operands that are differentiated.
+    """
+    return _price(call, tuple(avals), wants, platform)
+
+
+@lru_cache(maxsize=4096)
+def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform: str) -> Price:
+    structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
+    intensity = INTENSITY.get(platform, INTENSITY["cpu"])
+    with jax.enable_x64(True), compiler.for_platform(platform):
+        # A function of its own: JAX must not remember the trace for another platform.
+        traced = jax.jit(lambda *a: call.fn(*a)).trace(*structs)
+        outs = jax.tree_util.tree_leaves(traced.out_info)
+        primitives = frozenset(_primitives(traced.jaxpr.jaxpr))
+        flops, moved = 0.0, 0
+        if not primitives <= _FREE:
+            counted = traced.lower().cost_analysis() or {}
+            if isinstance(counted, list):
+                counted = counted[0] if counted else {}
+            flops = max(0.0, float(counted.get("flops", 0.0)))
+            moved = sum(_bytes(s) for s in (*structs, *outs))
+        cost = max(flops, moved * intensity)
+        costly = any(map(is_costly, primitives))
+        if not any(wants):
+            none: frozenset[int] = frozenset()
+            return Price(flops, cost, none, none, 0, none, 0.0, 0.0, costly)
+        found = kept(call.fn, structs, wants)
+    inner_flops = inner_cost = 0.0
+    if found.inner:
+        if any(map(is_costly, found.primitives)):
+            inner_flops, inner_cost = flops, cost
+        else:
+            read = sum(_bytes(structs[i]) for i in found.again)
+            inner_flops = 0.0 if costly else flops
+            inner_cost = 0.0 if found.primitives <= _FREE else (found.inner + read) * intensity
+            inner_cost = min(inner_cost, cost)
+    return Price(
+        flops, cost, found.ins, found.outs, found.inner, found.again, inner_flops, inner_cost, costly
+    )
+
+
+def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) -> Kept:
+    """What the derivative of a function keeps, found without running it."""
+    wanted = [i for i, w in enumerate(wants) if w]
+    found: list[Any] = []
+
+    def probe(*inputs: Any) -> Any:
+        def of_wanted(*diff: Any) -> tuple[Any, ...]:
+            full = list(inputs)
+            for i, d in zip(wanted, diff, strict=True):
+                full[i] = d
+            out = fn(*full)
+            return tuple(out) if isinstance(out, (tuple, list)) else (out,)
+
+        out, pull = jax.vjp(of_wanted, *[inputs[i] for i in wanted])
+        at_in = {id(x): i for i, x in enumerate(inputs)}
+        at_out = {id(x): i for i, x in enumerate(out) if id(x) not in at_in}
+        leaves = {id(x): x for x in jax.tree_util.tree_leaves(pull)}
+        found.append([at_in[k] for k in leaves if k in at_in])
+        found.append([at_out[k] for k in leaves if k in at_out])
+        return [x for k, x in leaves.items() if k not in at_in and k not in at_out]
+
+    with jax.enable_x64(True):
+        jaxpr, rest = jax.make_jaxpr(probe, return_shape=True)(*structs)
+    again, primitives = _slice(jaxpr.jaxpr, range(len(rest)))
+    return Kept(
+        frozenset(found[0]),
+        frozenset(found[1]),
+        sum(map(_bytes, rest)),
+        frozenset(again),
+        frozenset(primitives),
+    )
+
+
+def _slice(jaxpr: Any, outs: Iterable[int]) -> tuple[set[int], set[str]]:
+    """The inputs on which some outputs of a jaxpr depend, and the primitives in between."""
+    wanted = {id(jaxpr.outvars[k]) for k in outs}
+    primitives: set[str] = set()
+    for equation in reversed(jaxpr.eqns):
+        used = [k for k, v in enumerate(equation.outvars) if id(v) in wanted]
+        if not used:
+            continue
+        bodies = list(jaxprs_in_params(equation.params))
+        reads = range(len(equation.invars))
+        name = equation.primitive.name
+        if name in ("jit", "pjit", "closed_call", "core_call", "remat", "checkpoint") and len(bodies) == 1:
+            reads, inner = _slice(bodies[0], used)  # type: ignore[assignment]
+            primitives |= inner
+        else:
+            primitives.add(name)
+            for body in bodies:
+                primitives.update(_primitives(body))
+        wanted.update(id(equation.invars[k]) for k in reads if not isinstance(equation.invars[k], Literal))
+    return {k for k, v in enumerate(jaxpr.invars) if id(v) in wanted}, primitives
+
+
+def _primitives(jaxpr: Any) -> Iterable[str]:
+    for equation in jaxpr.eqns:
+        bodies = list(jaxprs_in_params(equation.params))
+        if not bodies or is_costly(equation.primitive.name):
+            yield equation.primitive.name
+        for body in bodies:
+            yield from _primitives(body)
+
+
+def _bytes(x: Any) -> int:
+    return int(x.size) * x.dtype.itemsize

@@ -1,0 +1,161 @@
+"""The cheapest way through a chain that stays within so many bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ._chain import Option
+
+# States kept per position. Of neighbours that differ by less than their share of the budget the cheaper
+# stays; bytes are never rounded, so what comes out is within the budget exactly.
+STATES = 4000
+
+
+def peak(chosen: Sequence[Option]) -> int:
+    """The most bytes in use, as the model has it: what earlier stretches hold, and the work of one."""
+    most = held = 0
+    for o in chosen:
+        most = max(most, held + o.work)
+        held += o.held
+    return most
+
+
+def solve(options: Sequence[Sequence[Option]], budget: float) -> list[Option] | None:
+    """The options, one after another over the whole chain, of least cost whose peak is in the budget.
+
+    A knapsack with several choices per unit, solved by dynamic programming over (position, bytes held).
+    The backward pass through a stretch finds in memory what the stretches before it hold, and needs its
+    own work besides; so the order of fat and lean stretches counts, and is part of what is found.
+
+    Returns:
+      the options, or ``None`` where nothing fits.
+    """
+    place = {here[0].start: i for i, here in enumerate(options)}
+    n = len(options)
+    place[options[-1][0].stop] = n
+    held: list[list[np.ndarray]] = [[] for _ in range(n + 1)]
+    cost: list[list[np.ndarray]] = [[] for _ in range(n + 1)]
+    came: list[list[np.ndarray]] = [[] for _ in range(n + 1)]  # rows of (position, option, state)
+    held[0], cost[0] = [np.zeros(1)], [np.zeros(1)]
+    came[0] = [np.zeros((1, 3), np.int64)]
+    best: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    for i in range(n + 1):
+        if not held[i]:
+            best.append((np.zeros(0), np.zeros(0), np.zeros((0, 3), np.int64)))
+            continue
+        h, c, w = np.concatenate(held[i]), np.concatenate(cost[i]), np.concatenate(came[i])
+        held[i] = cost[i] = came[i] = []
+        keep = _pareto(h, c, budget)
+        h, c, w = h[keep], c[keep], w[keep]
+        best.append((h, c, w))
+        if i == n:
+            break
+        for number, o in enumerate(options[i]):
+            fits = np.flatnonzero(h + o.work <= budget)
+            if not fits.size:
+                continue
+            j = place[o.stop]
+            held[j].append(h[fits] + o.held)
+            cost[j].append(c[fits] + o.cost)
+            rows = np.empty((fits.size, 3), np.int64)
+            rows[:, 0], rows[:, 1], rows[:, 2] = i, number, fits
+            came[j].append(rows)
+    if not best[n][0].size:
+        return None
+    at, state = n, int(np.argmin(best[n][1]))
+    chosen = []
+    while at:
+        at, number, state = (int(x) for x in best[at][2][state])
+        chosen.append(options[at][number])
+    return chosen[::-1]
+
+
+def _pareto(held: np.ndarray, cost: np.ndarray, budget: float) -> np.ndarray:
+    """The states than which no other holds less at less cost."""
+    order = np.lexsort((cost, held))
+    c = cost[order]
+    before = np.concatenate([[np.inf], np.minimum.accumulate(c)[:-1]])
+    order = order[c < before - 1e-6]
+    if order.size > STATES:
+        # Of each grain of bytes the last, which costs least; and the first of all, which holds least.
+        grain = np.floor(held[order] * (STATES / max(budget, 1)))
+        last = np.flatnonzero(np.diff(grain, append=np.inf))
+        order = order[np.union1d([0], last)]
+    return order
+
+
+def bound(options: Sequence[Sequence[Option]], budget: float) -> float | None:
+    """A cost below which no choice within the budget can be: options may be taken in fractions.
+
+    The linear relaxation of :func:`solve`'s problem; ``None`` where even fractions do not fit.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array
+
+    place = {here[0].start: i for i, here in enumerate(options)}
+    n = len(options)
+    place[options[-1][0].stop] = n
+    flow: list[tuple[int, int, float]] = []
+    bytes_: list[tuple[int, int, float]] = []
+    costs: list[float] = []
+    scale = max(budget, 1.0)
+    for i, here in enumerate(options):
+        for o in here:
+            e, j = len(costs), place[o.stop]
+            costs.append(o.cost)
+            flow.append((i, e, 1.0))
+            if j < n:
+                flow.append((j, e, -1.0))
+            for k in range(i, n):
+                amount = o.work if k < j else o.held
+                if amount:
+                    bytes_.append((k, e, amount / scale))
+    top = max(costs) or 1.0
+    m = len(costs)
+
+    def matrix(entries: list[tuple[int, int, float]]) -> coo_array:
+        rows, columns, values = zip(*entries, strict=True)
+        return coo_array((values, (rows, columns)), shape=(n, m))
+
+    start = np.zeros(n)
+    start[0] = 1.0
+    found = linprog(
+        np.array(costs) / top,
+        A_ub=matrix(bytes_).tocsr() if bytes_ else None,
+        b_ub=np.full(n, budget / scale) if bytes_ else None,
+        A_eq=matrix(flow).tocsr(),
+        b_eq=start,
+        bounds=(0, 1),
+        method="highs",
+    )
+    return float(found.fun) * top if found.status == 0 else None
+
+
+def least(options: Sequence[Sequence[Option]]) -> int:
+    """The smallest budget that :func:`solve` can meet."""
+    low, high = 0, sum(max(o.work + o.held for o in here) for here in options)
+    while low < high:
+        middle = (low + high) // 2
+        if _fits(options, middle):
+            high = middle
+        else:
+            low = middle + 1
+    return high
+
+
+def _fits(options: Sequence[Sequence[Option]], budget: float) -> bool:
+    """Whether some choice stays within the budget, whatever it costs."""
+    place = {here[0].start: i for i, here in enumerate(options)}
+    n = len(options)
+    place[options[-1][0].stop] = n
+    held = [0.0] + [np.inf] * n
+    for i, here in enumerate(options):
+        for o in here:
+            if held[i] + o.work <= budget:
+                j = place[o.stop]
+                held[j] = min(held[j], held[i] + o.held)
+    return bool(np.isfinite(held[n]))

@@ -1,0 +1,175 @@
+"""Chains: where they are cut, that what an option holds is what JAX keeps, and the knapsack."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from benchmarks import memory_networks as networks
+from mxjax.core import SCALAR
+from mxjax.gluon import nn
+from mxjax.memonger._arrange import ALL, Part, function, unit
+from mxjax.memonger._chain import Chain, Option
+from mxjax.memonger._price import kept, price
+from mxjax.memonger._session import training_chain
+from mxjax.memonger._solve import bound, least, peak, solve
+
+
+@pytest.fixture(scope="module")
+def chains() -> dict[str, Chain]:
+    def zeros(net: Any) -> Any:  # nothing is computed with them, and random ones take their time
+        net.initialize(mx.init.Zero())
+        return net
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(networks, "_ready", zeros)
+        return {
+            "transformer": training_chain(*networks.transformer(3, 16, 2, 32, 2)),
+            "resnet": training_chain(*networks.resnet((1, 2), side=32, batch=2, width=8)),
+            "unet": training_chain(*networks.unet(3, 4, 32, 2)),
+            "translator": training_chain(*networks.translator(1, 2, 16, 2, 16, 2)),
+        }
+
+
+def test_residual_blocks_stay_whole(chains: dict[str, Chain]) -> None:
+    names = [u.name for u in chains["resnet"].units]
+    # The last block, after the one that changes the number of channels.
+    assert any(n.startswith("bottleneck6") for n in names)
+    assert not any(n.startswith("bottleneck6/") for n in names)
+
+
+def test_blocks_of_a_transformer_are_two_units_of_equal_kinds(chains: dict[str, Chain]) -> None:
+    units = chains["transformer"].units
+    assert len(units) == 6
+    assert [u.kind for u in units[2:]] == [units[2].kind, units[3].kind] * 2
+    for u in units:  # each ends with the residual addition
+        assert chains["transformer"].steps[u.stop - 1].call.name == "add"
+
+
+@pytest.mark.parametrize("name", ["transformer", "resnet", "unet", "translator"])
+def test_units_cover_the_graph_and_options_thetraining_chain(name: str, chains: dict[str, Chain]) -> None:
+    chain = chains[name]
+    ends = [0, *(u.stop for u in chain.units)]
+    assert [u.start for u in chain.units] == ends[:-1] and ends[-1] == len(chain.steps)
+    for here, u in zip(chain.options(), chain.units, strict=True):
+        assert here[0].part == Part(u.stop, ALL)
+        assert {o.start for o in here} == {u.start} and {o.stop for o in here} <= set(ends)
+        assert all(0 <= o.held <= o.work for o in here)
+
+
+@pytest.mark.parametrize("name", ["transformer", "resnet", "unet", "translator"])
+def test_what_an_option_holds_is_what_jax_keeps(name: str, chains: dict[str, Chain]) -> None:
+    chain = chains[name]
+    seen = set()
+    for u, family in zip(chain.units, chain.families(), strict=True):
+        if u.kind in seen:
+            continue
+        seen.add(u.kind)
+        steps = unit(chain.steps, u.start, u.stop, chain.last)
+        structs = [chain.avals[i].struct for i in steps.takes]
+        for _, treatment, part in family[1:]:  # the first keeps all, as XLA likes
+            found = kept(function(steps, part.keep), structs, [i in chain.wanted for i in steps.takes])
+            taken = {steps.takes[i] for i in found.ins if 0 <= steps.takes[i] < SCALAR}
+            assert taken == treatment.takes
+            fresh = found.inner + chain.bytes(steps.gives[k] for k in found.outs)
+            assert fresh == chain.bytes(treatment.kept)
+
+
+def test_more_bytes_cost_less(chains: dict[str, Chain]) -> None:
+    for chain in chains.values():
+        for family in chain.families():
+            bytes_ = [chain.bytes(t.kept) for _, t, _ in family[1:]]
+            costs = [t.cost for _, t, _ in family[1:]]
+            assert bytes_ == sorted(bytes_) and costs == sorted(costs, reverse=True)
+            assert family[0][1].cost == 0
+
+
+def test_the_way_across_is_held_once(chains: dict[str, Chain]) -> None:
+    """An encoder's result, which every decoder reads, counts for one of them."""
+    chain = chains["translator"]
+    memory = next(s.first for s in reversed(chain.steps) if s.scope == "encoders/encoder0")
+    readers = [
+        i for i, f in enumerate(chain.families()) if any(memory in t.takes for _, t, _ in f)
+    ]
+    assert len(readers) == 2
+    first, second = (chain.options()[i] for i in readers)
+    size = chain.size[memory]
+    families = chain.families()
+    for here, i, own in ((first, readers[0], size), (second, readers[1], 0)):
+        lean = families[i][1][1]
+        others = chain.bytes(k for k in lean.takes if k != memory)
+        assert here[1].held == others + own + chain.bytes(lean.kept)
+
+
+def test_prices() -> None:
+    net = nn.HybridSequential()
+    net.add(nn.Dense(8, activation="tanh", in_units=16))
+    net.initialize()
+    chain = training_chain(net, (mx.np.ones((4, 16)),))
+    dense, tanh = chain.prices
+    assert dense.costly and not tanh.costly
+    assert dense.flops == 2 * 4 * 8 * 16 + 4 * 8
+    assert dense.ins == {0} and not dense.inner  # the data need no gradient: the weight is not read
+    assert tanh.flops < dense.flops / 8
+    step = chain.steps[0]
+    avals = [chain.avals[i] for i in step.args]
+    frozen = price(step.call, avals, (False, False, False), "cpu")
+    assert not frozen.ins and frozen.flops == dense.flops
+
+
+def _random(rng: np.random.RandomState, n: int) -> list[list[Option]]:
+    def option(start: int, stop: int) -> Option:
+        held = int(rng.randint(0, 50))
+        return Option(start, stop, Part(stop), held, held + int(rng.randint(0, 30)), 0.0, float(rng.randint(0, 90)), "")
+
+    chain = []
+    for i in range(n):
+        here = [option(i, i + 1) for _ in range(3)]
+        here += [option(i, j) for j in (i + 2, i + 3) if j <= n]
+        chain.append(here)
+    return chain
+
+
+def _ways(options: list[list[Option]], at: int = 0) -> Any:
+    if at == len(options):
+        yield []
+        return
+    for o in options[at]:
+        for rest in _ways(options, o.stop):
+            yield [o, *rest]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_knapsack_is_exact(seed: int) -> None:
+    rng = np.random.RandomState(seed)
+    options = _random(rng, 6)
+    ways = list(_ways(options))
+    floor = min(map(peak, ways))
+    assert least(options) == floor
+    assert solve(options, floor - 1) is None
+    for budget in (floor, floor * 1.2, floor * 1.6, floor * 3):
+        best = min(sum(o.cost for o in w) for w in ways if peak(w) <= budget)
+        found = solve(options, budget)
+        assert found is not None and peak(found) <= budget
+        assert sum(o.cost for o in found) == best
+        limit = bound(options, budget)
+        assert limit is not None and limit <= best + 1e-6
+
+
+def test_lean_stretches_come_before_fat_ones() -> None:
+    """What is recomputed needs work, which is hidden where little is held yet."""
+    lean, fat = (1, 11, 5.0), (6, 6, 0.0)
+    options = [
+        [Option(i, i + 1, Part(i + 1), h, w, 0.0, c, "") for h, w, c in (lean, fat)] for i in range(4)
+    ]
+    found = solve(options, 16)
+    assert found is not None
+    assert [o.held for o in found] == [1, 1, 6, 6]
+    orders = itertools.permutations(found)
+    assert peak(found) == min(
+        peak([o._replace(start=i, stop=i + 1) for i, o in enumerate(order)]) for order in orders
+    )
