@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from memory_sublinear import MB, UNTIMED, Step, row
+from memory_sublinear import MIB, UNTIMED, Step, line, row
 
 BLOCKS, CHANNELS, SIDE, BATCH = 32, 16, 32, 8
 
@@ -32,9 +32,9 @@ def rows(blocks: int = BLOCKS) -> list[dict[str, Any]]:
     mirror, barriers = costs["mirror"], costs["barriers"]
     kept = f"residual N={blocks}"
     return [
-        row(f"{kept} written in JAX, barriers: temp", written / MB, "MB"),
-        row(f"{kept} written in JAX, barriers, order of least memory: temp", lean / MB, "MB"),
-        *[row(f"{kept} {name}: temp", c.temp_bytes / MB, "MB") for name, c in costs.items()],
+        row(f"{kept} written in JAX, barriers: temp", written / MIB, "MiB"),
+        row(f"{kept} written in JAX, barriers, order of least memory: temp", lean / MIB, "MiB"),
+        *[row(f"{kept} {name}: temp", c.temp_bytes / MIB, "MiB") for name, c in costs.items()],
         row(f"{kept} mirror: temp / written in JAX", mirror.temp_bytes / written, "x", at_most=0.5),
         row(f"{kept} mirror: temp / written in JAX, least memory", mirror.temp_bytes / lean, "x"),
         row(f"{kept} mirror: temp / barriers", mirror.temp_bytes / barriers.temp_bytes, "x"),
@@ -50,7 +50,7 @@ def written_in_jax(blocks: int, lean: bool = False) -> int:
     from jax import lax
 
     from mxjax.core import compiler
-    from mxjax.core.compiler_options import default_options
+    from mxjax.core.compiler_options import default_options, keep_barriers
 
     def convolution(x: Any, w: Any) -> Any:
         return lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NCHW", "OIHW", "NCHW"))
@@ -85,15 +85,12 @@ def written_in_jax(blocks: int, lean: bool = False) -> int:
     x, labels = some(BATCH, 3, SIDE, SIDE), jax.ShapeDtypeStruct((BATCH,), "int32")
     platform = compiler.platform_now()
     options = {**default_options(platform), **UNTIMED} if lean else dict(UNTIMED)
-    if platform == "cpu":
-        options["xla_disable_hlo_passes"] = "cse_barrier_expander"
+    compiler.merge(options, keep_barriers(platform))
     compiled = jax.jit(step, donate_argnums=0).lower(params, x, labels).compile(compiler_options=options)
     return int(compiled.memory_analysis().temp_size_in_bytes)
 
 
 if __name__ == "__main__":
-    from memory_sublinear import table
-
     results = rows()
-    print(table(results))
+    print("\n".join(map(line, results)))
     print(json.dumps(results))

@@ -117,17 +117,32 @@ def successors(steps: Sequence[Step], avals: Sequence[Aval], live: Sequence[int]
     return found
 
 
-def overwriting(steps: Sequence[Step], donate: Sequence[int], after: dict[int, int]) -> frozenset[Step]:
+def overwriting(
+    steps: Sequence[Step],
+    avals: Sequence[Aval],
+    live: Sequence[int],
+    donate: Sequence[int],
+    after: dict[int, int],
+) -> frozenset[Step]:
     """The steps that write a result over an input which others read as well: updates of weights.
 
     Unless the compiler sees that all readers come first, it saves a copy of the input for them. An update
-    takes all gradients, and these depend on all readers: a barrier before it is enough.
+    takes all gradients, and these depend on all readers: a barrier before it is enough. But gradients
+    that meet there may all be computed at the end, with all that they are computed from in memory until
+    then: where that is more than the copies, there is no barrier.
     """
     readers: dict[int, int] = {}
+    between = 0
+    kept = set(live)
     for step in steps:
+        between += sum(a.nbytes for k, a in enumerate(step.avals, step.first) if k not in kept)
         for i in set(step.args):
             readers[i] = readers.get(i, 0) + 1
-    over = {after[j] for j in donate if j in after and readers[-1 - j] > 1}
+    read = [j for j in donate if j in after and readers[-1 - j] > 1]
+    copies = sum(avals[j].nbytes for j in read)
+    if between > copies:
+        return frozenset()
+    over = {after[j] for j in read}
     return frozenset(s for s in steps if any(k in over for k in range(s.first, s.first + len(s.avals))))
 
 
@@ -158,7 +173,7 @@ def plan_donations(
         if j not in place:
             place[j] = next(k for k in rest if kind(outs[k]) == kind(avals[j]))
             rest.remove(place[j])
-    return donate, tuple([place[j] for j in donate] + rest), overwriting(steps, donate, after)
+    return donate, tuple([place[j] for j in donate] + rest), overwriting(steps, avals, live, donate, after)
 
 
 def fetched(steps: Iterable[Step], avals: Sequence[Aval]) -> list[int]:
