@@ -83,7 +83,8 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
                     break
         else:
             trial = session.measure(chosen, schedule)
-            if others and trial.offset("temp") - session.at_most(trial) > STRANGE * (wanted - constant):
+            strange = trial.offset("temp") - session.at_most(trial) > STRANGE * (wanted - constant)
+            if others and (strange or (over and trial.bytes(of) > wanted)):
                 other = others.pop()
                 if len(session.trials) - count < compilations:
                     again = session.measure(chosen, other)
