@@ -303,9 +303,20 @@ def _run_all(runs: Sequence[_Run], env: dict[int, Any]) -> None:
     for steps, fn, tied in runs:
         given = [env[i] for i in steps.takes]
         if len(tied) > 1:
-            # A barrier's transpose is one on the gradients.
-            together = lax.optimization_barrier([given[k] for k in tied])
-            for k, x in zip(tied, together, strict=True):
+            for k, x in zip(tied, _together(*[given[k] for k in tied]), strict=True):
                 given[k] = x
         out = fn(*given)
         env.update(zip(steps.gives, lax.optimization_barrier(out), strict=True))
+
+
+@jax.custom_vjp
+def _together(*arrays: Any) -> tuple[Any, ...]:
+    """The arrays themselves; their gradients pass one barrier together.
+
+    A barrier forward would do that too, but what the backward pass keeps were then no longer the
+    program's inputs: parameters would be kept a second time.
+    """
+    return arrays
+
+
+_together.defvjp(lambda *arrays: (arrays, None), lambda _, given: lax.optimization_barrier(given))

@@ -15,10 +15,11 @@ from collections.abc import Iterator
 
 import pytest
 
-# XLA reads this once, when its CPU client is made: before anything imports jax.
-if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
-    _flags = os.environ.get("XLA_FLAGS", "")
-    os.environ["XLA_FLAGS"] = f"{_flags} --xla_force_host_platform_device_count=4".strip()
+# XLA reads these once, when its CPU client is made: before anything imports jax. Most of the time of the
+# tests is compilation, and what LLVM optimises changes neither counts nor bytes, only how fast programs run.
+for _flag, _value in {"xla_force_host_platform_device_count": 4, "xla_backend_optimization_level": 0}.items():
+    if _flag not in os.environ.get("XLA_FLAGS", ""):
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --{_flag}={_value}".strip()
 
 
 def _seed_of(node_id: str) -> int:
