@@ -242,7 +242,8 @@ def test_another_network_is_told_and_runs_plain(plan: memonger.Plan) -> None:
     net = plan.apply(_mlp(5))
     x = _data(16)
     plain = _mlp(5)(x).asnumpy()
-    np.testing.assert_allclose(net(x).asnumpy(), plain, rtol=1e-6)  # nothing is recomputed: no word
+    # Nothing is recomputed: no word. The sums round differently by their order, those near 0 relatively more.
+    np.testing.assert_allclose(net(x).asnumpy(), plain, rtol=1e-6, atol=1e-6)
     plan._warned = False
     with pytest.warns(UserWarning, match="does not fit"), autograd.record():
         out = net(x)
