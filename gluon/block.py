@@ -374,6 +374,10 @@ class HybridBlock(Block):
             raise errors.MXNetValueError(
                 f"hybridize has no option {name!r}{errors.did_you_mean(name, known)}"
             )
+        if isinstance(mirror, str):
+            from mxjax import memonger
+
+            memonger.policy(mirror)  # an unknown name is refused here, not when the block is called
         self._active = active
         self._mirror = mirror
         self._graphs.clear()

@@ -113,6 +113,13 @@ def test_the_variables_of_mxnet(variable: str, monkeypatch: pytest.MonkeyPatch) 
     assert net._policy() is None
 
 
+def test_an_unknown_policy_is_refused_where_it_is_given() -> None:
+    net = nn.Dense(1, in_units=1)
+    with pytest.raises(errors.MXNetError, match="did you mean 'sublinear'"):
+        net.hybridize(mirror="sublinaer")
+    assert not net._active
+
+
 def test_an_unknown_policy() -> None:
     with pytest.raises(errors.MXNetError, match="mirror"):
         memonger.policy("miror")
