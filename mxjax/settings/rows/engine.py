@@ -60,8 +60,18 @@ OPTIONS: tuple[Option, ...] = (
         Integer(1),
         None,
         doc="The number of threads XLA's CPU backend computes with; unset: one per core.",
-        effect="Sizes both thread pools of the CPU backend when it starts (PJRT_NPROC).",
+        effect="Sizes both thread pools of the CPU backend when it starts.",
         applies="backend-init",
-        legacy=(Legacy("MXNET_CPU_WORKER_NTHREADS"),),
+        legacy=(
+            Legacy("MXNET_CPU_WORKER_NTHREADS"),
+            Legacy("MXNET_CPU_NNPACK_NTHREADS", weak=True, fidelity="approximate",
+                   difference="all of XLA's kernels share one pool; it counts where "
+                   "MXNET_CPU_WORKER_NTHREADS is unset"),
+            Legacy("MXNET_USE_NUM_CORES_OPERATOR_TUNING", weak=True, fidelity="approximate",
+                   difference="XLA splits work over the threads it has, by a fixed model of costs; "
+                   "it counts where neither of the others is set"),
+        ),
+        platforms=("cpu",),
+        environment=lambda count: {"PJRT_NPROC": None if count is None else str(count)},
     ),
 )
