@@ -9,7 +9,7 @@ import jax
 
 from mxjax import errors
 from mxjax.array.ndarray import NDArray
-from mxjax.core import TRACED, Dynamic, GraphCall, Node, Value, record, recording, rng
+from mxjax.core import TRACED, Dynamic, GraphCall, Node, Tree, Value, record, recording, rng
 from mxjax.core.graph import Pair, wants_of
 from mxjax.core.state import local
 from mxjax.core.value import managers
@@ -43,7 +43,9 @@ class CachedGraph:
     ``states`` are the arrays the forward updates (moving statistics); ``draws`` counts its random calls.
     """
 
-    __slots__ = ("call", "cls", "draws", "n_outs", "pairs", "parts", "sources", "states", "tree")
+    __slots__ = (
+        "call", "cls", "draws", "generation", "n_outs", "pairs", "parts", "sources", "states", "tree",
+    )
 
     def __init__(
         self,
@@ -95,6 +97,7 @@ class CachedGraph:
         # The graph outlives the block in the tree of recorded calls: the parameters' first values need not.
         graph.captured = ()
         self.pairs: dict[Any, Pair] = {}
+        self.generation = Tree.generation
 
     def __call__(self, arrays: Sequence[NDArray]) -> Any:
         values: list[Any] = [a._v or a._value() for a in arrays]
@@ -125,6 +128,9 @@ class CachedGraph:
         return jax.tree_util.tree_unflatten(self.tree, wrapped)
 
     def _taped(self, values: list[Any], wants: tuple[bool, ...]) -> tuple[Value, ...]:
+        if self.generation != Tree.generation:  # a setting may have changed what the forward keeps
+            self.generation = Tree.generation
+            self.pairs.clear()
         pair = self.pairs.get(wants)
         if pair is None:
             avals = [v.kind if type(v) is Dynamic else v.aval for v in values]

@@ -245,6 +245,32 @@ class File(Path):
         return path
 
 
+class DeviceName:
+    """A device: cpu, gpu, tpu or xpu (the best there is) and a number, such as gpu1 or cpu:0.
+
+    `x` and no number stand for 0, as in MegEngine's xpux.
+    """
+
+    expected = "a device such as cpu0, gpu1, tpu0 or xpu (the best there is)"
+
+    _TEXT = re.compile(r"(cpu|gpu|tpu|xpu)(?::?(\d{1,4})|x)?", re.IGNORECASE)
+
+    def convert(self, raw: object) -> str:
+        found = self._TEXT.fullmatch(raw.strip()) if isinstance(raw, str) else None
+        if found is None:
+            raise ValueError
+        return f"{found[1].lower()}{int(found[2] or 0)}"
+
+
+def read_text(path: str) -> str:
+    """A small text file that an option names; `KindError` where it cannot be read."""
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
+            return file.read(1 << 20)
+    except (OSError, UnicodeDecodeError) as error:
+        raise KindError(f"{path} cannot be read: {error}") from None
+
+
 class Flags:
     """Names with values: a dict, a JSON object, or text in the manner of XLA_FLAGS."""
 

@@ -66,6 +66,7 @@ class Option(NamedTuple):
       platforms: where the option does something; empty: everywhere.
       compiler: (value, platform) -> the compiler options that the value becomes.
       environment: value -> the variables that JAX and its libraries read (None removes one).
+      implies: value -> values of other options, where nobody gave those one.
       mechanism: in words, what the value becomes where neither of these two says it.
     """
 
@@ -82,6 +83,7 @@ class Option(NamedTuple):
     compiler: Callable[[Any, str], Mapping[str, Any]] | None = None
     environment: Callable[[Any], Mapping[str, str | None]] | None = None
     mechanism: str = ""
+    implies: Callable[[Any], Mapping[str, Any]] | None = None
 
     @property
     def variable(self) -> str:

@@ -94,6 +94,7 @@ class Registry:
             for name in (row.name, row.keyword, row.variable, *(old.name for old in row.legacy)):
                 if self._names.setdefault(name, row.name) != row.name:
                     raise AssertionError(f"two options are called {name}")
+        self._implying = [row for row in self.options.values() if row.implies is not None]
         self._watched = {name: row.variables for name, row in self.options.items() if row.dynamic}
         self._seen = {name: self._texts(row) for name, row in self.options.items()}
         self._callbacks: dict[str, list[Callable[[Any], None]]] = {}
@@ -147,6 +148,11 @@ class Registry:
         layers = (overlay.changes if overlay else {}, self._set, self._found)
         option = self.options[name]
         found = [layer[name] for layer in layers if name in layer]
+        for row in self._implying:
+            assert row.implies is not None
+            implied = row.implies(self._base[row.name])
+            if name in implied:
+                found.append(Found(implied[name], row.name, None))
         return [*found, Found(option.default, "default", None)]
 
     def from_environment(self) -> dict[str, Found]:
@@ -168,8 +174,14 @@ class Registry:
         with self._lock:
             for option, found in changes.items():
                 self._refuse_late(option, found.value, found.source)
+            before = dict(self._set)
             self._set.update(changes)
-            self._publish()
+            try:
+                self._publish()
+            except Exception:  # who listens cannot do what the value says
+                self._set = before
+                self._publish()
+                raise
 
     def reset(self, name: str | None = None) -> None:
         """Forget what `set` was told, about one option or about all."""
@@ -239,6 +251,8 @@ class Registry:
             except MXNetKeyError as error:
                 unknown.append(str(error))
             else:
+                if legacy is not None and legacy.fidelity == "none" and raw is not None:
+                    warnings.warn(f"{key} does nothing here: it {legacy.difference}", stacklevel=4)
                 label = source if legacy is None else f"{source}: {key}"
                 by_option.setdefault(option.name, []).append((legacy, Found(value, label, raw)))
         changes = {}
@@ -357,6 +371,11 @@ class Registry:
         values = {name: option.default for name, option in self.options.items()}
         for layer in (self._found, self._set):
             values.update((name, found.value) for name, found in layer.items())
+        for row in self._implying:
+            assert row.implies is not None
+            for name, value in row.implies(values[row.name]).items():
+                if name not in self._found and name not in self._set:
+                    values[name] = value
         return values
 
     def _publish(self) -> None:
