@@ -27,6 +27,12 @@ def flatten(args: Any) -> tuple[list[Any], Any]:
     return jax.tree_util.tree_flatten(args, is_leaf=_is_array)
 
 
+def unflatten(tree: Any, leaves: Sequence[Any], arrays: Sequence[NDArray]) -> Any:
+    """The nested lists of :func:`flatten` with other arrays in the places of those there were."""
+    given = iter(arrays)
+    return jax.tree_util.tree_unflatten(tree, [next(given) if _is_array(a) else a for a in leaves])
+
+
 def parts_of(block: Any) -> list[Any]:
     """What a graph is recorded with: the blocks in their order, and the parameters' arrays."""
     found: list[Any] = []
@@ -44,7 +50,8 @@ class CachedGraph:
     """
 
     __slots__ = (
-        "call", "cls", "draws", "generation", "n_outs", "pairs", "parts", "sources", "states", "tree",
+        "call", "cls", "draws", "generation", "n_outs", "pairs", "parts", "shapes", "sources",
+        "states", "tree",
     )
 
     def __init__(
@@ -58,6 +65,7 @@ class CachedGraph:
     ):
         arrays = [a for a in leaves if isinstance(a, NDArray)]
         values = [a._value() for a in arrays]
+        self.shapes = tuple(v.aval.shape for v in values)
         self.parts = parts_of(block)
         held = {}
         for p in block.collect_params().values():

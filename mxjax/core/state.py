@@ -158,6 +158,7 @@ class _Local(threading.local):
 observers: list[Any] = []
 # While the engine is observed: each is told of every call with its operands and results.
 noting: list[Callable[..., None]] = []
+stepped: list[Callable[[], None]] = []  # each hears when a trainer's step is done
 states: weakref.WeakSet[ThreadState] = weakref.WeakSet()
 # Asked once by every new thread; the engine module puts the settings behind it.
 modes_of_thread: list[Callable[[], Modes]] = [Modes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -86,6 +87,36 @@ class Switches:
         lines = [line.split("#")[0].strip() for line in text.splitlines()]
         return {name.strip(): value.strip() for name, colon, value in
                 (line.partition(":") for line in lines if line)}
+
+
+class Shapes:
+    """Ranges of lengths, input by input: 'getnext:[128, 3~5, -1],[64, -1]'; -1 is any length."""
+
+    expected = "shapes such as '[128,3~5,-1],[64]', with LOW~HIGH for a range and -1 for any length"
+
+    _SHAPE = re.compile(r"\[([^\[\]]*)\]")
+
+    def convert(self, raw: object) -> tuple[tuple[tuple[int, int | None], ...], ...]:
+        if isinstance(raw, tuple | list):
+            return tuple(tuple(self._pair(length) for length in shape) for shape in raw)
+        if not isinstance(raw, str):
+            raise ValueError
+        text = raw.split(":", 1)[-1]
+        if self._SHAPE.sub("", text).strip(" ,;") or "[" not in text:
+            raise ValueError
+        return tuple(
+            tuple(self._pair(word) for word in shape.split(",") if word.strip())
+            for shape in self._SHAPE.findall(text))
+
+    def _pair(self, word: object) -> tuple[int, int | None]:
+        if isinstance(word, tuple) and len(word) == 2:
+            return word
+        text = str(word).strip()
+        if text == "-1":
+            return 0, None
+        low, tilde, high = text.partition("~")
+        first = Integer().convert(low)
+        return first, Integer(first).convert(high) if tilde else first
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -253,5 +284,14 @@ OPTIONS: tuple[Option, ...] = (
                    {"dynamic_execute": "bucket", "lazy_recompile": "exact"}),
         ),
         mechanism="inputs are padded along axis 0 with their last row, results are sliced",
+    ),
+    Option(
+        "compiler.shape_ranges",
+        Shapes(),
+        (),
+        doc="The shapes that a hybridized block takes, input by input.",
+        effect="A length outside its range is an error that names the range.",
+        legacy=(Legacy("dynamic_inputs_shape_range"),),
+        mechanism="compared with the inputs before another graph is recorded",
     ),
 )

@@ -93,10 +93,10 @@ OPTIONS: tuple[Option, ...] = (
         Boolean(),
         False,
         doc="Log what a DataLoader passes through shared memory.",
-        effect="A line per batch with its bytes and its way, and workers' own output on stderr.",
+        effect="A line per batch on the workers' stderr, with its bytes and its way.",
         legacy=(Legacy("MGE_DATALOADER_PLASMA_DEBUG"),),
         dynamic=True,
-        mechanism="the logger 'mxjax'",
+        mechanism="workers print where they write a batch",
     ),
     Option(
         "debug.nan",
