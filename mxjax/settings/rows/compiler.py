@@ -253,8 +253,8 @@ OPTIONS: tuple[Option, ...] = (
         applies="compile",
         legacy=(Legacy("enable_small_channel", Integer(0, 1), {0: False, 1: True},
                        fidelity="approximate",
-                       difference="off unless asked for, in inference too: XLA's own convolution is "
-                       "the faster one on most processors"),),
+                       difference="off unless asked for, in inference too: on CPU such convolutions "
+                       "are products anyway where their windows take little memory"),),
         mechanism="convolutions over at most 4 channels are lowered to strided slices and one dot",
     ),
     Option(
