@@ -83,7 +83,8 @@ class Switches:
             text = read_text(text)
         if text.lstrip().startswith("{"):
             tables = json.loads(text)
-            return tables.get("Switch", tables) if isinstance(tables, Mapping) else tables
+            found: Mapping[str, Any] = tables.get("Switch", tables)
+            return found
         lines = [line.split("#")[0].strip() for line in text.splitlines()]
         return {name.strip(): value.strip() for name, colon, value in
                 (line.partition(":") for line in lines if line)}
