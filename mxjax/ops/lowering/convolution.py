@@ -9,8 +9,9 @@ rule is `choose`; README.md beside this file has the measurements it stands on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -168,9 +169,9 @@ def _weight_gradient(x, g, *, plan, shape):
     return out.reshape(w.shape)
 
 
-value_p, input_gradient_p, weight_gradient_p = bilinear_triple(
-    "convolution", _value, _input_gradient, _weight_gradient
-)
+@cache
+def _primitives() -> tuple[Any, Any, Any]:
+    return bilinear_triple("convolution", _value, _input_gradient, _weight_gradient)
 
 
 def _bias(out: jax.Array, bias: jax.Array) -> jax.Array:
@@ -301,5 +302,5 @@ def _last(x, w, bias, stride, dilate, pad, num_group, platform, plan):
         )
         return out if bias is None else out + bias
     shape = Shape(x.shape[1:3], w.shape[1:3], stride, dilate, pad)
-    out = value_p.bind(x, w, plan=plan, shape=shape)
+    out = _primitives()[0].bind(x, w, plan=plan, shape=shape)
     return out if bias is None else _bias(out, bias)
