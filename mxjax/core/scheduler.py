@@ -25,7 +25,7 @@ from .value import TRACED, Evicted, Failure, Value, managers, pending_errors, pl
 # Compiling a segment pays when it comes back. Programs that never came back are a loss, so only so
 # many may stand unproven at a time; beyond that a segment runs operator by operator until it comes back
 # twice in short order (a loop), or so often that the time lost would have paid several times for a program.
-UNPROVEN = 4
+UNPROVEN = 2
 PATIENCE = 4.0  # times the compile time, lost to running by operator, before a program is bought
 STEP_SECONDS = 8e-6  # what one step by itself costs more than in a program
 VARIANTS = 6  # programs of one segment that differ in results and donations only
@@ -484,6 +484,14 @@ def read(v: Value) -> Any:
         else:
             flush(seg)
     arr = v.arr
+    return _unusual(v, arr) if type(arr) in _UNUSUAL else arr
+
+
+# What stands for an array that cannot simply be handed out; asked for in one look-up per read.
+_UNUSUAL = {Failure, Evicted, Abstract, np.ndarray}
+
+
+def _unusual(v: Value, arr: Any) -> Any:
     if type(arr) is Failure:
         arr.reach_user()
     if type(arr) is Evicted:
@@ -493,9 +501,8 @@ def read(v: Value) -> Any:
             "the number of an array was asked for that a rehearsed step would have computed: in a rehearsal "
             "nothing runs. Leave asnumpy, float, bool and printing out of the rehearsed function"
         )
-    if type(arr) is np.ndarray:
-        with jax.enable_x64(True):  # else 64-bit numbers would lose half of their bits
-            arr = v.arr = place(arr, v.aval.device)
+    with jax.enable_x64(True):  # else 64-bit numbers would lose half of their bits
+        arr = v.arr = place(arr, v.aval.device)
     return arr
 
 
