@@ -5,6 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+import mxjax as mx
 from mxjax import settings
 
 CODE = """
@@ -31,3 +34,18 @@ def test_the_import_is_light_and_changes_nothing():
         [sys.executable, "-c", CODE], env=settings.child_environment(), capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_older_names_lead_to_the_same_objects():
+    """As `mx.numpy is mx.np` and `mx.rnd is mx.random` in MXNet."""
+    from mxjax.context import cpu, current_context
+
+    assert mx.numpy is mx.np and mx.numpy_extension is mx.npx and mx.rnd is mx.random
+    assert cpu is mx.cpu and current_context is mx.current_context and mx.context.Context is mx.Context
+    assert mx.use_np is mx.util.use_np
+    assert {"use_np", "numpy", "context"} <= set(dir(mx))
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(AttributeError, match="'mxjax' has no attribute 'nmupy'"):
+        mx.nmupy  # noqa: B018
