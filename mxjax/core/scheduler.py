@@ -131,23 +131,23 @@ def forget(programs: bool = True) -> None:
 def _run_solo(seg: Segment, solo: Any) -> None:
     """A segment of one small operator: nothing to choose, nothing worth donating."""
     slots = seg.slots
-    outs = seg.outs
-    v = outs[0]
+    v = seg.outs.pop()
     step = v.step = seg.step
+    seg.step = step.parent  # type: ignore[assignment]
     stats.solo += 1
     try:
-        if len(slots) == 2:
+        if len(slots) == 1:
+            (a,) = slots
+            slots.clear()
+            (v.arr,) = solo(a.arr)
+        elif len(slots) == 2:
             a, b = slots
             slots.clear()
-            outs.clear()
-            seg.step = step.parent  # type: ignore[assignment]
-            v.arr = solo(a.arr, b.arr)[0]
+            (v.arr,) = solo(a.arr, b.arr)
         else:
             arrays = [i.arr for i in slots]
             slots.clear()
-            outs.clear()
-            seg.step = step.parent  # type: ignore[assignment]
-            v.arr = solo(*arrays)[0]
+            (v.arr,) = solo(*arrays)
     except Exception as error:
         v.arr = Failure(located(seg, step, error))
         pending_errors.append(v.arr.error)
