@@ -16,11 +16,16 @@ from mxjax.array.ndarray import NDArray
 from mxjax.core import is_recording
 from mxjax.core.state import local
 
-from .hybrid import CachedGraph, flatten, parts_of
+from .hybrid import CachedGraph, flatten, parts_of, unflatten
 from .parameter import DeferredInitializationError, Layout, Parameter
+from .shapes import Buckets, gated, refuse
 from .utils import HookHandle
 
 __all__ = ["Block", "HookHandle", "HybridBlock"]
+
+
+_jit = settings.snapshot("engine.jit")
+_parallel = settings.snapshot("engine.parallel_executions")
 
 
 class Block:
@@ -334,12 +339,13 @@ class HybridBlock(Block):
         self._active = False
         self._mirror: Any = None
         self._graphs: dict[Any, CachedGraph] = {}
+        self._buckets: Buckets | None = None  # how calls of changing lengths share graphs
         self._unsettled = False  # its parameters are not there yet (FlaxBlock)
         self._checked_layout = -1  # the Layout.version the graphs were last checked against
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy, in this process or another, records its own graphs.
-        return {**self.__dict__, "_graphs": {}}
+        return {**self.__dict__, "_graphs": {}, "_buckets": None}
 
     def register_child(self, block: Block, name: str | None = None) -> None:
         if not isinstance(block, HybridBlock):
@@ -405,7 +411,7 @@ class HybridBlock(Block):
         return True
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
-        if self._active and not kwargs and not is_recording():
+        if self._active and not kwargs and not is_recording() and _jit() != "false":
             return self._run_cached(args)
         return self._run_forward(*args, **kwargs)
 
@@ -457,11 +463,30 @@ class HybridBlock(Block):
             self._check_graphs()
         graph = self._graphs.get(key)
         if graph is None:
-            self._settle(args)
             if type(tree) is int:
                 tree = flatten(args)[1]
+            out = self._serve_new_shape(leaves, tree, arrays)
+            if out is not None:
+                return out
+            self._settle(args)
             graph = self._graphs[key] = CachedGraph(self, args, leaves, tree, self._run_forward, policy)
+        limit = _parallel()
+        if limit is not None and not st.training:
+            return gated(limit, lambda: graph(arrays))
         return graph(arrays)
+
+    def _serve_new_shape(self, leaves: list[Any], tree: Any, arrays: list[Any]) -> Any:
+        """The results by a graph of a larger shape, where the settings allow it; else None."""
+        refuse(self, arrays, [g.shapes for g in self._graphs.values()])
+        if settings.get("compiler.dynamic_batch") == "exact" or local.st.training or local.st.taping:
+            return None
+        if self._buckets is None:
+            self._buckets = Buckets()
+
+        def call(given: list[Any]) -> Any:
+            return self._run_cached(unflatten(tree, leaves, given))
+
+        return self._buckets.run(arrays, call)
 
     def _check_graphs(self) -> None:
         """Drop the graphs recorded with other blocks or other arrays than there are now."""

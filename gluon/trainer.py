@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from mxjax import optimizer as opt
+from mxjax import settings
 from mxjax.core import flush_thread, local
+from mxjax.core.state import stepped
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
 
 from .parameter import Parameter
 
 __all__ = ["StaleGradientError", "Trainer"]
+
+
+_steps_per_call = settings.snapshot("engine.steps_per_call")
 
 
 class StaleGradientError(MXNetError, UserWarning):
@@ -61,6 +66,7 @@ class Trainer:
             raise MXNetValueError(
                 "Cannot set update_on_kvstore=True when optimizer.aggregate_num > 1."
             )
+        self._steps = 0
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._reset_kvstore()
 
@@ -221,7 +227,11 @@ class Trainer:
             self._ready()
             self._allreduce_grads(ignore_stale_grad)
             self._update(ignore_stale_grad)
-            flush_thread()
+            self._steps += 1
+            if self._steps % _steps_per_call() == 0:
+                flush_thread()
+            for hear in stepped:
+                hear()
         finally:
             state.steady = False
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+# The settings first: they tell JAX's libraries what those read when they are loaded.
+from . import settings as config
+
+# isort: split
 from . import autograd, device, engine, errors, nd, np, npx, random
 from . import nd as ndarray
-from . import settings as config
 from ._version import __version__
 from .device import (
     Context,

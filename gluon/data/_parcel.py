@@ -15,11 +15,14 @@ import io
 import mmap
 import os
 import pickle
+import sys
 import tempfile
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from mxjax.errors import MXNetMemoryError
 
 from ._host import HostArray, host_view, is_array, is_legacy, to_array, to_legacy_array
 
@@ -113,7 +116,10 @@ def _pack(obj: Any, reduce: Callable[[Any], Any], folder: str | None, must_file:
     buffers: list[pickle.PickleBuffer] = []
     Pickler(stream, protocol=5, buffer_callback=buffers.append).dump(obj)
     raws = [buffer.raw() for buffer in buffers]
-    if folder is not None and sum(raw.nbytes for raw in raws) > _SMALL:
+    size = sum(raw.nbytes for raw in raws)
+    if not must_file and folder is not None and size > _SMALL:
+        folder = _within_budget(folder, size)
+    if folder is not None and size > _SMALL:
         try:
             path, spans = _write(raws, folder)
         except OSError as error:
@@ -126,6 +132,23 @@ def _pack(obj: Any, reduce: Callable[[Any], Any], folder: str | None, must_file:
         else:
             return Parcel(stream.getvalue(), path, spans, ())
     return Parcel(stream.getvalue(), None, (), tuple(bytes(raw) for raw in raws))
+
+
+def _within_budget(folder: str, size: int) -> str | None:
+    """The folder, where a batch of this size may lie in shared memory; None where a pipe is wanted."""
+    from mxjax import settings
+
+    budget = settings.get("data.shm_bytes")
+    if settings.get("debug.log_loader"):
+        way = "shared memory" if budget else "a pipe"
+        print(f"mxjax: a batch of {size} bytes goes through {way}", file=sys.stderr, flush=True)
+    if not budget:
+        return None
+    if size > budget:
+        raise MXNetMemoryError(
+            f"a batch of {size} bytes does not fit into the shared memory that data.shm_bytes "
+            f"(MGE_PLASMA_MEMORY) allows, {budget}: raise it, make batches smaller, or set it to 0 for pipes")
+    return folder
 
 
 def _write(raws: list[memoryview], folder: str) -> tuple[str, tuple[tuple[int, int], ...]]:

@@ -40,6 +40,10 @@ def _worker_environment() -> dict[str, str]:
 
     return {
         **dict.fromkeys(_THREAD_COUNTS, str(settings.get("data.worker_threads"))),
+        # OpenCV takes 0 for "as many as there are"; without threads of its own it has one.
+        "OPENCV_FOR_THREADS_NUM": str(max(1, settings.get("data.opencv_threads"))),
+        "MXJAX_DATA_SHM_BYTES": str(settings.get("data.shm_bytes")),
+        "MXJAX_DEBUG_LOG_LOADER": str(int(settings.get("debug.log_loader"))),
         "JAX_PLATFORMS": "cpu",
         "MXJAX_PROFILER_AUTOSTART": "0",
         # loky restarts workers that grow; a dataset that fills its cache is no leak

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mxjax import settings
 from mxjax.errors import MXNetError, MXNetImportError, MXNetTypeError, MXNetValueError
 
 from ._host import is_array, map_tree
@@ -96,7 +97,8 @@ class DataLoader:
         )
         self._batchify_fn: Any = Stack() if batchify_fn is None else batchify_fn
         self._num_workers = max(0, int(num_workers))
-        self._prefetch = max(0, 2 * self._num_workers if prefetch is None else int(prefetch))
+        ahead = 2 * self._num_workers if settings.get("data.prefetch") else 0
+        self._prefetch = max(0, ahead if prefetch is None else int(prefetch))
         self._pin_memory = pin_memory
         self._pin_device_id = pin_device_id
         self._thread_pool = thread_pool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ class Call:
         "attrs",
         "effect",
         "fn",
+        "forward",
         "from_host",
         "infer_cache",
         "name",
@@ -52,6 +54,7 @@ class Call:
         self.effect = effect
         self.policy: Any = None  # the rematerialisation its program must be compiled for
         self.op = op
+        self.forward: Call | None = None  # of a backward: the call it is the derivative of
         self.from_host: frozenset[int] = frozenset()
         self.infer_cache: dict[tuple[Any, ...], tuple[tuple[Aval, ...], bool]] = {}
         self.vjps: dict[Any, Call] = {}
@@ -84,9 +87,29 @@ class Call:
         key = (wants, has)
         found = self.vjps.get(key)
         if found is None:
-            backward = Call("_backward_" + self.name, _make_vjp(self.fn, wants, has, many), op=self.op)
+            backward = Call("_backward_" + self.name, _make_vjp(self, wants, has, many), op=self.op)
+            if self.op is not None:  # operators stay; a graph must not be held by its derivative
+                backward.forward = self
             found = self.vjps.setdefault(key, backward)
         return found
+
+
+# While a program is traced: each may put another function in an operator's place, of equal shapes and dtypes
+# (precision, lowerings), and each sees every step with its operands and results (dumps, watches).
+dressers: list[Callable[[Call, Callable[..., Any]], Callable[..., Any]]] = []
+watchers: list[Callable[[Any, Any, Any], None]] = []
+
+
+place_now = threading.local()  # .label: where the step that is traced stands; kept while there are dressers
+
+
+def dressed(call: Call) -> Callable[..., Any]:
+    """The function of an operator as the settings want it; a backward call dresses its forward itself."""
+    fn = call.fn
+    if call.op is not None and call.forward is None:
+        for dress in dressers:
+            fn = dress(call, fn)
+    return fn
 
 
 # What a dynamic scalar looks like to inference and to the program that receives it.
@@ -101,13 +124,16 @@ def differentiable(dtype: Any) -> bool:
 
 
 def _make_vjp(
-    fn: Callable[..., Any], wants: tuple[bool, ...], has: tuple[bool, ...], many: bool
+    call: Call, wants: tuple[bool, ...], has: tuple[bool, ...], many: bool
 ) -> Callable[..., Any]:
     n = len(wants)
     wanted = [i for i in range(n) if wants[i]]
-    fn = wanting(fn, wants)
+    plain = wanting(call.fn, wants)
+    operator = None if call.op is None else call
+    del call  # a graph must not be held by its derivative
 
     def backward(*args: Any) -> tuple[Any, ...]:
+        fn = dressed(operator) if dressers and operator is not None else plain
         inputs, given = list(args[:n]), iter(args[n:])
 
         def forward(*diff: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from . import compiler
 from .aval import Aval
+from .call import dressed, dressers, place_now, watchers
 from .compiler_options import keep_barriers
 from .segment import SCALAR, Step
 from .state import local, observers
@@ -38,7 +39,13 @@ def run_steps(
         with jax.named_scope(step.label):
             if step in late:
                 args = jax.lax.optimization_barrier(args)
-            out = step.call.fn(*args)  # type: ignore[union-attr]
+            if dressers:
+                place_now.label = step.label
+                out = dressed(step.call)(*args)  # type: ignore[arg-type]
+            else:
+                out = step.call.fn(*args)  # type: ignore[union-attr]
+        for watch in watchers:
+            watch(step, args, out)
         if step.many:
             for k, o in enumerate(out):
                 env[step.first + k] = o
@@ -325,6 +332,8 @@ def compile_function(
     if barriers:
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
     compiled = lowered.compile(compiler_options=options)
+    for listen in compiler.listeners:
+        listen(name, device, compiled, options)
     stop = time.time_ns()
     stats.compiled += 1
     for o in observers:

@@ -17,14 +17,13 @@ from .aval import Aval
 from .call import Call, bind
 from .program import to_device
 from .segment import Elsewhere, Segment, Step, TracedInput, Tree, user_site
-from .state import ThreadState, local, observers
+from .state import ThreadState, local, noting, observers
 from .stats import stats
 from .value import TRACED, Dynamic, Failure, Value, traced
 
 _new = Value.__new__
 # What puts a call on the tape; the tape, which itself records, enters its function here.
 taping: list[Callable[..., None]] = [lambda *_: None]
-
 
 def record(call: Call, inputs: Sequence[Any]) -> tuple[Value, ...]:
     """Append a call to the current segment; its results are pending values."""
@@ -234,6 +233,8 @@ def _finish(
         now = time.time_ns()
         for o in observers:
             o.on_record(call.name, st.began, now)
+        for note in noting:
+            note(call, inputs, outs)
     if step.depth >= st.soft:
         scheduler.at_limit(st, seg, call)
     return outs

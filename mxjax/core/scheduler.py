@@ -6,7 +6,7 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,7 +18,7 @@ from .interfaces import MemoryManager
 from .program import Program
 from .rehearsal import Abstract
 from .segment import SCALAR, Segment, Step, Tree
-from .state import Churn, ThreadState, local, observers, states
+from .state import Churn, ThreadState, local, observers, rules, states
 from .stats import stats
 from .value import TRACED, Evicted, Failure, Value, managers, pending_errors, place
 
@@ -186,6 +186,8 @@ def _run(
             if c <= unheld_in and not ins[j].shared and ins[j].aval.shape
         ]
     )
+    if not rules.donate:
+        dying = ()
     program = step.programs.get((live, dying))
     arrays = [v.arr for v in ins]
     ins.clear()
@@ -209,6 +211,8 @@ def _run(
         _fail(seg, step, outs, error)
         if not isinstance(error, Exception):
             raise
+        if not rules.catch:
+            raise pending_errors.pop() from None
         return
     for v, r in zip(outs, results, strict=True):
         v.arr = r
@@ -216,6 +220,17 @@ def _run(
         v.seg = None
     if results:
         _running.append(_weak(results[-1]))
+        if len(_running) > rules.queue:
+            _wait_for_oldest()
+
+
+def _wait_for_oldest() -> None:
+    """The queue of running programs is full: wait until those over its bound are done."""
+    while len(_running) > rules.queue:
+        array = _running.popleft()()
+        if array is not None and not array.is_deleted():
+            stats.waits += 1
+            array.block_until_ready()
 
 
 def _program(
@@ -344,6 +359,13 @@ def _small(step: Step) -> bool:
 _running: deque[weakref.ref[Any]] = deque(maxlen=256)
 
 
+def bound_queue(size: int) -> None:
+    """Let at most so many programs run ahead of the host."""
+    rules.queue = size
+    if size >= 256:  # the queue itself forgets what is older
+        rules.queue = 1 << 30
+
+
 def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: Any) -> Program | None:
     """A program for a segment that has none yet, or ``None`` to run it operator by operator."""
     if len(step.programs) >= VARIANTS:
@@ -381,6 +403,9 @@ def _nearest(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]]) -> Progra
     return None
 
 
+made: list[Callable[[Step, Program], None]] = []  # each hears of every program and the step it ends with
+
+
 def build(
     step: Step, live: Sequence[int], dying: Sequence[int], device: Any, reason: str
 ) -> Program:
@@ -388,7 +413,10 @@ def build(
     path = step.path()
     name = path[-1].call.name if step.depth == 1 else f"segment{step.depth}"  # type: ignore[union-attr]
     avals = [a for s in path for a in s.new_ins]
-    return Program(name, path, avals, step.fmt, tuple(live), dying, device, reason)
+    program = Program(name, path, avals, step.fmt, tuple(live), dying, device, reason)
+    for note in made:
+        note(step, program)
+    return program
 
 
 def _run_by_operator(
