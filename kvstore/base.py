@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 from mxjax import errors
 
 # Where the stores of several processes are; each is imported when it is asked for.
+_SYNC = "dist", "DistKVStore"
 PROCESSES = {
-    "dist": "dist",
-    "dist_sync": "dist",
-    "dist_device_sync": "dist",
-    "dist_sync_device": "dist",
-    "p3": "dist",
-    "dist_async": "_async",
+    "dist": _SYNC,
+    "dist_sync": _SYNC,
+    "dist_device_sync": _SYNC,
+    "dist_sync_device": _SYNC,
+    "p3": _SYNC,
+    "dist_async": ("_async", "AsyncKVStore"),
 }
 
 
@@ -123,8 +124,8 @@ def create(name: str = "local") -> Any:
     if wanted in TYPES:
         return KVStore(name)
     if wanted in PROCESSES:
-        module = importlib.import_module(f".{PROCESSES[wanted]}", __package__)
-        return module.make(name)
+        module, klass = PROCESSES[wanted]
+        return getattr(importlib.import_module(f".{module}", __package__), klass)(name)
     if wanted in KVStoreBase.kv_registry:
         return KVStoreBase.kv_registry[wanted]()
     known = [*TYPES, *PROCESSES, *KVStoreBase.kv_registry]
