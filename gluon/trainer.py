@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mxjax import optimizer as opt
-from mxjax.core import flush_thread, local
+from mxjax.core import flush_thread, local, span
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
 
 from .parameter import Parameter
@@ -217,11 +217,14 @@ class Trainer:
         state = local.st
         state.steady = True  # whatever runs here is compiled: it comes back with the next step
         try:
-            self._rescale(batch_size)
-            self._ready()
-            self._allreduce_grads(ignore_stale_grad)
-            self._update(ignore_stale_grad)
-            flush_thread()
+            with span("step", "Trainer.step"):
+                self._rescale(batch_size)
+                self._ready()
+                if self._kvstore is not None:
+                    with span("collective", "Trainer.allreduce_grads"):
+                        self._allreduce_grads(ignore_stale_grad)
+                self._update(ignore_stale_grad)
+                flush_thread()
         finally:
             state.steady = False
 

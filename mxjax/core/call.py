@@ -30,6 +30,7 @@ class Call:
         "effect",
         "fn",
         "from_host",
+        "graph",
         "infer_cache",
         "name",
         "op",
@@ -53,6 +54,7 @@ class Call:
         self.policy: Any = None  # the rematerialisation its program must be compiled for
         self.op = op
         self.from_host: frozenset[int] = frozenset()
+        self.graph: Any = None  # the Graph of which this is a call, or half a call
         self.infer_cache: dict[tuple[Any, ...], tuple[tuple[Aval, ...], bool]] = {}
         self.vjps: dict[Any, Call] = {}
 

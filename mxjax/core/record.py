@@ -233,7 +233,7 @@ def _finish(
     if st.observed:
         now = time.time_ns()
         for o in observers:
-            o.on_record(call.name, st.began, now)
+            o.on_record(step, st.began, now)
     if step.depth >= st.soft:
         scheduler.at_limit(st, seg, call)
     return outs
