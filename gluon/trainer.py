@@ -8,7 +8,7 @@ from typing import Any
 
 from mxjax import optimizer as opt
 from mxjax import settings
-from mxjax.core import flush_thread, local
+from mxjax.core import flush_thread, local, span
 from mxjax.core.state import stepped
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
 
@@ -228,15 +228,18 @@ class Trainer:
         state = local.st
         state.steady = True  # whatever runs here is compiled: it comes back with the next step
         try:
-            self._rescale(batch_size)
-            self._ready()
-            self._allreduce_grads(ignore_stale_grad)
-            self._update(ignore_stale_grad)
-            self._steps += 1
-            if self._steps % _steps_per_call() == 0:
-                flush_thread()
-            for hear in stepped:
-                hear()
+            with span("step", "Trainer.step"):
+                self._rescale(batch_size)
+                self._ready()
+                if self._kvstore is not None:
+                    with span("collective", "Trainer.allreduce_grads"):
+                        self._allreduce_grads(ignore_stale_grad)
+                self._update(ignore_stale_grad)
+                self._steps += 1
+                if self._steps % _steps_per_call() == 0:
+                    flush_thread()
+                for hear in stepped:
+                    hear()
         finally:
             state.steady = False
 

@@ -13,7 +13,7 @@ from .record import ScalarFamily, default_device, record, record1, record2, reco
 from .rehearsal import Abstract, Rehearsal, rehearsal
 from .scheduler import Work, deferred, drop_programs, flush, flush_all, flush_thread, read, wait_all
 from .segment import SCALAR, Step, Tree, user_site
-from .state import ThreadState, local, observers, states
+from .state import ThreadState, local, observers, span, states
 from .stats import stats
 from .tape import Leaf, Node, attach_python, backward, gradients
 from .value import (
@@ -91,6 +91,7 @@ __all__ = [
     "recording",
     "rehearsal",
     "rng",
+    "span",
     "states",
     "stats",
     "traced",

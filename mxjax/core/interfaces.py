@@ -14,9 +14,15 @@ if TYPE_CHECKING:
 
 
 class SegmentObserver(Protocol):
-    """Sees what the engine does; the profiler is one. Times are ``time.time_ns()``."""
+    """Sees what the engine does; the profiler is one. Times are ``time.time_ns()``.
 
-    def on_record(self, name: str, start: int, stop: int) -> None:
+    An observer may also have ``on_program(program, results, start, stop)``, which it is then told instead of
+    ``on_run`` where the engine ran a `Program` (a wing's own programs are no such), and
+    ``on_span(category, name, start, stop, args)``: a stretch of the host's time that a wing named
+    (`state.span`).
+    """
+
+    def on_record(self, step: Step, start: int, stop: int) -> None:
         """One operator call was recorded (host time of the dispatch)."""
 
     def on_run(self, name: str, steps: Sequence[Step], start: int, stop: int) -> None:

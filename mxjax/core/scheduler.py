@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from .. import errors
+from . import reasons
 from .call import Call
 from .interfaces import MemoryManager
 from .program import Program
@@ -388,7 +389,8 @@ def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: An
             _Ledger.recent.append(step)
             if not often and not again:
                 return None
-    reason = "another set of results or donations" if step.programs else "a new segment"
+    known = reasons.note(step, key[0], device)
+    reason = reasons.explain(step, key[0], key[1], known) if observers else ""
     program = build(step, key[0], key[1], device, reason)
     if step.depth > 1:
         if steady:
