@@ -39,6 +39,7 @@ class Gathered:
 
     graph = False
     closed = False
+    step = core.Step()
 
     def __init__(
         self, work: Callable[[Sequence[Request], Any], list[dict[Any, Value]]], under: Any = None

@@ -97,6 +97,7 @@ class Deferred(Protocol):
     """
 
     graph: bool  # False: it is no part of a graph being recorded
+    step: Step  # one without a program of its own, which ``read`` asks for
 
     def run(self) -> None:
         """Make the results concrete, or failures; once."""

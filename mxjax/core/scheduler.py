@@ -512,7 +512,7 @@ def read(v: Value) -> Any:
     if seg is not None:
         if seg is TRACED:
             return v.arr
-        solo = seg.step.solo if type(seg) is Segment else None
+        solo = seg.step.solo
         if solo is not None and seg.state is local.st and not observers and not managers:
             with seg.lock:
                 if v.seg is seg:
