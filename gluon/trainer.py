@@ -8,7 +8,7 @@ from typing import Any
 
 from mxjax import optimizer as opt
 from mxjax import settings
-from mxjax.core import flush_thread, local
+from mxjax.core import flush_thread, local, span
 from mxjax.core.state import stepped
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
 
@@ -127,6 +127,9 @@ class Trainer:
     def _init_kvstore(self) -> None:
         wanted = self._kvstore_params["kvstore"]
         on_kvstore = self._kvstore_params["update_on_kvstore"]
+        asked = on_kvstore is not None
+        if not asked and self._optimizer.aggregate_num <= 1:
+            on_kvstore = settings.get("comm.update_on_kvstore")
         if isinstance(wanted, str):
             wanted = self._make_kvstore(wanted)
         self._kvstore = wanted
@@ -140,6 +143,8 @@ class Trainer:
                         "Please set update_on_kvstore=True when training in async mode."
                     )
                 on_kvstore = True
+            if on_kvstore and not asked and not self._kvstore.is_capable("optimizer"):
+                on_kvstore = False
             if on_kvstore and not self._kvstore.is_capable("optimizer"):
                 raise MXNetValueError(
                     "Please set update_on_kvstore=False when training with "
@@ -223,15 +228,18 @@ class Trainer:
         state = local.st
         state.steady = True  # whatever runs here is compiled: it comes back with the next step
         try:
-            self._rescale(batch_size)
-            self._ready()
-            self._allreduce_grads(ignore_stale_grad)
-            self._update(ignore_stale_grad)
-            self._steps += 1
-            if self._steps % _steps_per_call() == 0:
-                flush_thread()
-            for hear in stepped:
-                hear()
+            with span("step", "Trainer.step"):
+                self._rescale(batch_size)
+                self._ready()
+                if self._kvstore is not None:
+                    with span("collective", "Trainer.allreduce_grads"):
+                        self._allreduce_grads(ignore_stale_grad)
+                self._update(ignore_stale_grad)
+                self._steps += 1
+                if self._steps % _steps_per_call() == 0:
+                    flush_thread()
+                for hear in stepped:
+                    hear()
         finally:
             state.steady = False
 

@@ -30,6 +30,7 @@ from .errors import MXNetError
 # Loaded when first used, so that `import mxjax` stays quick: name -> module.
 _LAZY = {
     "amp": "amp",
+    "context": "context",
     "dtr": "memonger.dtr",
     "error": "error",
     "gluon": "gluon",
@@ -40,14 +41,21 @@ _LAZY = {
     "lr_scheduler": "lr_scheduler",
     "memonger": "memonger",
     "metric": "gluon.metric",
+    "numpy": "np",
+    "numpy_extension": "npx",
     "operator": "operator",
     "optimizer": "optimizer",
     "opt": "optimizer",
     "profiler": "profiler",
     "registry": "registry",
+    "rnd": "random",
     "test_utils": "test_utils",
     "util": "util",
 }
+_OF_UTIL = (
+    "is_np_array", "is_np_default_dtype", "is_np_shape", "np_array", "np_default_dtype", "np_shape",
+    "set_np_shape", "use_np", "use_np_array", "use_np_default_dtype", "use_np_shape",
+)  # fmt: skip
 
 __all__ = [
     "Context",
@@ -77,16 +85,18 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    target = _LAZY.get(name)
-    if target is None:
+    if name in _OF_UTIL:
+        found: Any = getattr(importlib.import_module(f"{__name__}.util"), name)
+    elif name in _LAZY:
+        found = importlib.import_module(f"{__name__}.{_LAZY[name]}")
+    else:
         raise AttributeError(f"module 'mxjax' has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{target}")
-    globals()[name] = module
-    return module
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_OF_UTIL})
 
 
 def waitall() -> None:

@@ -21,6 +21,7 @@ from mxjax.errors import MXNetAssertionError
 
 from ._aggregate import SORT_KEYS
 from ._objects import Counter, Domain, Event, Frame, Marker, Task, custom_op, scope
+from ._recording import GROUPINGS
 from ._state import profiler as _profiler
 
 __all__ = [
@@ -59,7 +60,12 @@ def set_config(**kwargs: Any) -> None:
       continuous_dump: write the trace every `dump_period` seconds (1.0) and at the stop.
       aggregate_stats: keep the statistics that `dumps` prints.
       profile_process: ``worker``, or ``server`` with a distributed kvstore.
-      gpu_memory_profile_filename_prefix: accepted.
+      gpu_memory_profile_filename_prefix: with ``profile_memory``, `dump` writes what is in memory to
+        ``<prefix>-pid_<pid>.csv``, where a prefix is given.
+      timing: ``device`` (XLA's own times), ``dispatch`` (the host's time to record each call) or
+        ``sync`` (each call is waited for, and nothing overlaps).
+      rotate_events, rotate_files: with ``continuous_dump``, after so many events (2,000,000) the
+        trace goes on in another file, and only so many such files (8) are kept.
       log_dir: where XLA's own traces (XPlane, for TensorBoard) are left; the default lies beside
         `filename` and ends in ``_xplane``.
 
@@ -108,7 +114,11 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
 
 
 def dumps(
-    reset: bool = False, format: str = "table", sort_by: str = "total", ascending: bool = False
+    reset: bool = False,
+    format: str = "table",
+    sort_by: str = "total",
+    ascending: bool = False,
+    group_by: str = "operator",
 ) -> str:
     """The statistics as MXNet's table or JSON; empty without ``aggregate_stats``.
 
@@ -120,6 +130,8 @@ def dumps(
       format: ``table`` or ``json``.
       sort_by: ``total``, ``avg``, ``min``, ``max`` or ``count``.
       ascending: the smallest first.
+      group_by: what a row is: ``operator``, ``block``, ``source`` (the user's line) or ``shape``
+        (an operator with the shapes and dtypes of its operands and results).
 
     Raises:
       AssertionError: an argument outside these.
@@ -129,11 +141,12 @@ def dumps(
         ("sort_by", sort_by, SORT_KEYS),
         ("ascending", ascending, (False, True)),
         ("reset", reset, (False, True)),
+        ("group_by", group_by, GROUPINGS),
     ):
         if value not in allowed:
             expected = ", ".join(map(repr, allowed))
             raise MXNetAssertionError(f"profiler.dumps: {name} is one of {expected}; got {value!r}")
-    return _profiler.dumps(bool(reset), format == "json", sort_by, bool(ascending))
+    return _profiler.dumps(bool(reset), format == "json", sort_by, bool(ascending), group_by)
 
 
 def attribution() -> dict[str, float]:

@@ -12,8 +12,10 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from ._hlo import Instruction, Program
+from ._statements import Statements
 
 # Path components that JAX adds for its own structure.
 _STRUCTURE = frozenset(
@@ -25,14 +27,19 @@ _WRAPPED = re.compile(r"([A-Za-z_]\w*)\((.*)\)$", re.DOTALL)
 _FREE = frozenset("parameter constant bitcast tuple get-tuple-element".split())
 _MOVES = frozenset("copy transpose bitcast reshape reverse parameter convert".split())
 _HEAVY = ("convolution", "dot")
+_UNREAD = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An operator at its place in the model: `block` is the path of blocks around the call."""
+    """An operator at its place in the model: `block` is the path of blocks around the call.
+
+    `call` tells the calls of one operator in one block apart.
+    """
 
     block: str
     operator: str
+    call: int = 0
 
     @property
     def path(self) -> str:
@@ -43,8 +50,9 @@ class Site:
 class Attribution:
     """The owner of an instruction, and its owners with their shares where there are several.
 
-    `how` is ``exact``, ``shared`` (a fusion of several operators), ``inherited`` (nameless, named
-    after the instruction it serves) or ``none``.
+    `how` is ``exact``, ``sole`` (nameless, but it serves one operator alone), ``shared`` (a fusion of
+    several operators), ``inherited`` (nameless, named after the nearest of those it serves) or
+    ``none``.
     """
 
     site: Site
@@ -52,10 +60,14 @@ class Attribution:
     shares: tuple[tuple[Site, float], ...]
 
 
-def parse(op_name: str) -> Site | None:
+HOW = ("exact", "sole", "shared", "inherited", "none")
+
+
+def parse(op_name: str, statements: Statements | None = None) -> Site | None:
     """The operator in XLA's `op_name`, or None where no operator encloses the instruction.
 
-    The operator is the innermost scope that is not of JAX's own making.
+    It is the one whose statement the path names; in programs that the engine did not record, the
+    innermost scope that is not of JAX's own making.
 
     >>> parse("jit(step)/transpose(jvp(net0))/conv0/Convolution/conv_general_dilated").path
     'net0/conv0/_backward_Convolution'
@@ -65,10 +77,15 @@ def parse(op_name: str) -> Site | None:
     scopes = components[:-1]  # the last one is the primitive
     if not scopes:
         return None
-    operator = scopes[-1]
+    found = None if statements is None else statements.find(scopes)
+    if found is not None:
+        block, operator, call = found.block, found.name, found.number
+    else:
+        *around, operator = (scope.partition("#")[0] for scope in scopes)
+        block, call = "/".join(around), 0
     if backward and not operator.startswith("_backward_"):
         operator = "_backward_" + operator
-    return Site("/".join(scopes[:-1]), operator)
+    return Site(block, operator, call)
 
 
 def _flatten(path: str, out: list[str]) -> bool:
@@ -114,16 +131,18 @@ def _work(instruction: Instruction) -> float:
 class Attributor:
     """Attributes the instructions of one program, each when it is first asked for."""
 
-    def __init__(self, program: Program):
-        self._program = program
+    def __init__(self, program: Program, statements: Statements | None = None):
+        self.program = program
+        self.statements = statements
         self._named: dict[int, Attribution | None] = {}
         self._final: dict[str, Attribution] = {}
+        self._parsed: dict[str, Any] = {}
 
     def __call__(self, name: str) -> Attribution:
         """The attribution of the instruction of this name."""
         found = self._final.get(name)
         if found is None:
-            instruction = self._program.instructions.get(name)
+            instruction = self.program.instructions.get(name)
             found = self._final[name] = (
                 _nobody(name) if instruction is None else self._attribute(instruction)
             )
@@ -136,27 +155,45 @@ class Attributor:
         # What a nameless instruction prepares belongs to who uses it; only what nobody named uses
         # is charged to who made it.  The other order charges work to operators that never asked.
         for neighbours in (_users, _operands):
-            near = self._nearest(instruction, neighbours)
+            near, alone = self._nearest(instruction, neighbours)
             if near is not None:
-                return Attribution(near.site, "inherited", ((near.site, 1.0),))
+                how = "sole" if alone else "inherited"
+                return Attribution(near.site, how, ((near.site, 1.0),))
         return _nobody(instruction.opcode or instruction.name)
 
     def _nearest(
         self, start: Instruction, neighbours: Callable[[Instruction], list[Instruction]]
-    ) -> Attribution | None:
+    ) -> tuple[Attribution | None, bool]:
+        """The nearest named instruction in a direction, and whether all there are one operator's."""
         seen = {id(start)}
         level = neighbours(start)
+        nearest: Attribution | None = None
+        paths: set[str] = set()
         while level:
-            named = [(i, a) for i in level if (a := self._by_name(i)) is not None]
-            if named:
-                return max(named, key=lambda pair: pair[0].elements)[1]
+            named: list[tuple[Instruction, Attribution]] = []
             following: list[Instruction] = []
             for instruction in level:
-                if id(instruction) not in seen:
-                    seen.add(id(instruction))
+                if id(instruction) in seen:
+                    continue
+                seen.add(id(instruction))
+                found = self._by_name(instruction)
+                if found is None:
                     following += neighbours(instruction)
+                else:
+                    named.append((instruction, found))
+                    paths.update(site.path for site, _ in found.shares)
+            if named and nearest is None:
+                nearest = max(named, key=lambda pair: pair[0].elements)[1]
+            if len(paths) > 1:
+                break
             level = following
-        return None
+        return nearest, len(paths) == 1
+
+    def _parse(self, op_name: str) -> Site | None:
+        found = self._parsed.get(op_name, _UNREAD)
+        if found is _UNREAD:
+            found = self._parsed[op_name] = parse(op_name, self.statements)
+        return found
 
     def _by_name(self, instruction: Instruction) -> Attribution | None:
         """What the names on the instruction, and inside it, say; or those of its kin."""
@@ -178,22 +215,25 @@ class Attributor:
             return None
         own = self._sources(instruction)
         kin = self._kin[opcode]
-        best, most = None, 0
+        best, most, rivals = None, 0, False
         for site, sources in kin:
-            if len(own & sources) > most:
-                best, most = site, len(own & sources)
+            common = len(own & sources)
+            if common > most:
+                best, most, rivals = site, common, False
+            elif best is not None and common == most and _forward(site) != _forward(best):
+                rivals = True
         if best is None:
             return None
         gradient = Site(best.block, "_backward_" + best.operator)
         if any(site == gradient for site, _ in kin):
             best = gradient
-        return Attribution(best, "inherited", ((best, 1.0),))
+        return Attribution(best, "inherited" if rivals else "sole", ((best, 1.0),))
 
     @cached_property
     def _kin(self) -> dict[str, list[tuple[Site, frozenset[int]]]]:
         """The named convolutions and matrix products, with what they work on."""
         kin: dict[str, list[tuple[Site, frozenset[int]]]] = {opcode: [] for opcode in _HEAVY}
-        for instruction in self._program.instructions.values():
+        for instruction in self.program.instructions.values():
             opcode = _heavy(instruction)
             found = None if opcode is None else self._read_names(instruction)
             if opcode is not None and found is not None:
@@ -214,7 +254,7 @@ class Attributor:
     def _read_names(self, instruction: Instruction) -> Attribution | None:
         if instruction.opcode in ("parameter", "constant"):
             return None
-        own = parse(instruction.op_name)
+        own = self._parse(instruction.op_name)
         if instruction.opcode not in ("fusion", "call") or not instruction.called:
             return None if own is None else Attribution(own, "exact", ((own, 1.0),))
         work: dict[Site, float] = {}
@@ -227,7 +267,7 @@ class Attributor:
                     for site, share in nested.shares if nested else ():
                         work[site] = work.get(site, 0.0) + share * _work(inner)
                 else:
-                    site_or_none = parse(inner.op_name)
+                    site_or_none = self._parse(inner.op_name)
                     if site_or_none is not None:
                         work[site_or_none] = work.get(site_or_none, 0.0) + _work(inner)
         if not work:
@@ -235,11 +275,12 @@ class Attributor:
         total = sum(work.values())
         shares = tuple(sorted(((s, w / total) for s, w in work.items()), key=lambda p: -p[1]))
         site = own if own in work else self._root_site(instruction) or shares[0][0]
-        return Attribution(site, "exact" if len(shares) == 1 else "shared", shares)
+        one = len({s.path for s in work}) == 1
+        return Attribution(site, "exact" if one else "shared", shares)
 
     def _root_site(self, instruction: Instruction) -> Site | None:
         root = instruction.called[0].root
-        return None if root is None else parse(root.op_name)
+        return None if root is None else self._parse(root.op_name)
 
 
 def _heavy(instruction: Instruction) -> str | None:
@@ -259,6 +300,11 @@ def _moves(instruction: Instruction) -> bool:
     if instruction.opcode != "fusion":
         return instruction.opcode in _MOVES
     return all(i.opcode in _MOVES for c in instruction.called for i in c.instructions)
+
+
+def _forward(site: Site) -> str:
+    """The place whose operator or whose operator's gradient a site is."""
+    return Site(site.block, site.operator.removeprefix("_backward_")).path
 
 
 def _users(instruction: Instruction) -> list[Instruction]:

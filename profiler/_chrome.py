@@ -33,6 +33,18 @@ def write(path: str, spans: Iterable[Span], marks: Iterable[Mark], about: dict[s
         raise
 
 
+def read(path: str) -> dict[str, Any]:
+    """A trace file as it was written.
+
+    Raises:
+      OSError: there is none.
+      ValueError: it is no JSON.
+    """
+    with open(path, encoding="utf-8") as file:
+        trace: dict[str, Any] = json.load(file)
+    return trace
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
@@ -62,6 +74,13 @@ def _write_events(file: Any, spans: list[Span], marks: list[Mark], about: dict[s
             event["args"] = span.args
         file.write(separator + dump(event))
         separator = ",\n"
+        for phase, numbers in (("s", span.leaves), ("f", span.arrives)):
+            for number in numbers or ():
+                arrow = {"ph": phase, "name": "recorded", "cat": "statement", "id": number}
+                arrow |= {"ts": event["ts"], "pid": pid, "tid": tid}
+                if phase == "f":
+                    arrow["bp"] = "e"
+                file.write(separator + dump(arrow))
     for mark in sorted(marks, key=lambda m: m.time):
         time = (mark.time - base) / 1000
         event = {

@@ -18,14 +18,39 @@ _PLANE = {
 }
 _SPACE = {1: ("planes", ["bytes"])}
 
-_SHAPE: dict[int, tuple[str, Any]] = {3: ("dimensions", ["int"])}
+_SHAPE: dict[int, tuple[str, Any]] = {2: ("type", "int"), 3: ("dimensions", ["int"])}
 _SHAPE[4] = ("tuple", [_SHAPE])
 _METADATA = {2: ("op_name", "str")}
+_WINDOW = {
+    1: (
+        "dimensions",
+        [
+            {
+                1: ("size", "int"),
+                2: ("stride", "int"),
+                3: ("low", "int"),
+                5: ("dilation", "int"),
+                6: ("base_dilation", "int"),
+            }
+        ],
+    )
+}
+_CONVOLUTION = {
+    3: ("kernel_input", "int"),
+    9: ("output_batch", "int"),
+    10: ("output_feature", "int"),
+    11: ("input_spatial", ["int"]),
+    12: ("output_spatial", ["int"]),
+}
+_DOT = {1: ("contracting", ["int"])}
 _INSTRUCTION = {
     1: ("name", "str"),
     2: ("opcode", "str"),
     3: ("shape", _SHAPE),
     7: ("metadata", _METADATA),
+    15: ("window", _WINDOW),
+    16: ("convolution", _CONVOLUTION),
+    30: ("dot", _DOT),
     35: ("id", "int"),
     36: ("operands", ["int"]),
     38: ("called", ["int"]),
@@ -40,6 +65,21 @@ _MODULE = {1: ("name", "str"), 3: ("computations", [_COMPUTATION])}
 _HLO = {1: ("module", _MODULE)}
 
 
+# xla_data.proto: PrimitiveType -> (name, bytes).
+_TYPES = {
+    1: ("pred", 1), 2: ("s8", 1), 3: ("s16", 2), 4: ("s32", 4), 5: ("s64", 8), 6: ("u8", 1),
+    7: ("u16", 2), 8: ("u32", 4), 9: ("u64", 8), 10: ("f16", 2), 11: ("f32", 4), 12: ("f64", 8),
+    15: ("c64", 8), 16: ("bf16", 2), 18: ("c128", 16),
+}  # fmt: skip
+# Bring or rearrange numbers and compute none.
+_STILL = frozenset(
+    """parameter constant bitcast tuple get-tuple-element copy transpose reshape broadcast slice pad
+    concatenate gather iota reverse convert dynamic-slice dynamic-update-slice while conditional
+    call custom-call scatter rng-bit-generator copy-start copy-done""".split()
+)
+_IDLE = frozenset("parameter constant bitcast tuple get-tuple-element while conditional".split())
+
+
 @dataclass(slots=True)
 class Instruction:
     """One instruction of a program; `called` are the computations a fusion or a loop runs."""
@@ -51,6 +91,22 @@ class Instruction:
     operands: list[Instruction] = field(default_factory=list, repr=False)
     users: list[Instruction] = field(default_factory=list, repr=False)
     called: list[Computation] = field(default_factory=list, repr=False)
+    shape: str = ""
+    dims: tuple[int, ...] = ()
+    nbytes: int = 0
+    details: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations: exact for products and convolutions, one an element otherwise."""
+        return _flops(self)
+
+    @property
+    def traffic(self) -> int:
+        """Bytes that it reads and writes, each operand counted once."""
+        if self.opcode in _IDLE:
+            return 0
+        return self.nbytes + sum({id(o): o.nbytes for o in self.operands}.values())
 
 
 @dataclass(slots=True)
@@ -102,11 +158,16 @@ def parse(data: bytes) -> Program:
     for c in module.get("computations", []):
         own: list[Instruction] = []
         for raw in c["instructions"]:
+            shape = raw.get("shape", {})
             instruction = Instruction(
                 raw.get("name", ""),
                 raw.get("opcode", ""),
                 raw.get("metadata", {}).get("op_name", ""),
-                _elements(raw.get("shape", {})),
+                _elements(shape),
+                shape=_text(shape),
+                dims=tuple(shape.get("dimensions", ())),
+                nbytes=_nbytes(shape),
+                details={k: raw[k] for k in ("window", "convolution", "dot") if k in raw},
             )
             by_id[raw.get("id", 0)] = instruction
             own.append(instruction)
@@ -131,3 +192,57 @@ def _elements(shape: dict[str, Any]) -> int:
     for n in shape.get("dimensions", []):
         size *= n
     return size
+
+
+def _nbytes(shape: dict[str, Any]) -> int:
+    parts = shape.get("tuple")
+    if parts:
+        return sum(_nbytes(part) for part in parts)
+    return _elements(shape) * _TYPES.get(shape.get("type", 0), ("", 0))[1]
+
+
+def _text(shape: dict[str, Any]) -> str:
+    """A shape as XLA writes it: `f32[64,10]`."""
+    parts = shape.get("tuple")
+    if parts:
+        return f"({', '.join(map(_text, parts))})"
+    name = _TYPES.get(shape.get("type", 0), ("?", 0))[0]
+    return f"{name}[{','.join(map(str, shape.get('dimensions', ())))}]"
+
+
+def _flops(instruction: Instruction) -> int:
+    opcode = instruction.opcode
+    if opcode in ("fusion", "call"):
+        return sum(_flops(i) for c in instruction.called for i in c.instructions)
+    if opcode == "dot" and instruction.operands:
+        inner = 1
+        for d in instruction.details.get("dot", {}).get("contracting", ()):
+            inner *= instruction.operands[0].dims[d]
+        return 2 * instruction.elements * inner
+    if opcode == "convolution" and len(instruction.operands) == 2:
+        return _convolution_flops(instruction)
+    if opcode in _STILL:
+        return 0
+    if opcode.startswith("reduce") and instruction.operands:
+        return max(instruction.operands[0].elements, instruction.elements)
+    return instruction.elements
+
+
+def _convolution_flops(instruction: Instruction) -> int:
+    """Two for each pair of a kernel's element and an element under it; the padding is no element."""
+    about = instruction.details.get("convolution", {})
+    image, kernel = instruction.operands
+    pairs = 1
+    windows = instruction.details.get("window", {}).get("dimensions", [])
+    for w, i, o in zip(windows, about["input_spatial"], about["output_spatial"], strict=True):
+        stride, dilation = w.get("stride", 1), w.get("dilation", 1)
+        base = w.get("base_dilation", 1)
+        last = (image.dims[i] - 1) * base
+        pairs *= sum(
+            0 <= at <= last and at % base == 0
+            for out in range(instruction.dims[o])
+            for at in (out * stride - w.get("low", 0) + k * dilation for k in range(w["size"]))
+        )
+    dims = instruction.dims
+    outer = dims[about.get("output_batch", 0)] * dims[about.get("output_feature", 0)]
+    return 2 * outer * kernel.dims[about.get("kernel_input", 0)] * pairs

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+
+from mxjax import core
+from mxjax.core import Step
+
+from ._holdings import Holdings
 
 # The engine's waits under the names that MXNet's C API has for them.
 SYNC_NAMES = {
@@ -20,7 +26,10 @@ SYNC_NAMES = {
 
 @dataclass(slots=True)
 class Span:
-    """A stretch of time on one row; `start` and `stop` are nanoseconds of `time.time_ns`."""
+    """A stretch of time on one row; `start` and `stop` are nanoseconds of `time.time_ns`.
+
+    `leaves` and `arrives` are the numbers of the arrows that begin and end here.
+    """
 
     process: str
     thread: str
@@ -29,6 +38,8 @@ class Span:
     start: int
     stop: int
     args: dict[str, Any] | None = None
+    leaves: list[int] | None = None
+    arrives: list[int] | None = None
 
 
 @dataclass(slots=True)
@@ -64,34 +75,84 @@ def this_thread() -> int:
     return _thread.number
 
 
+class Run(NamedTuple):
+    """A program handed to the device; `program` is None for those that a wing made itself."""
+
+    name: str
+    steps: Sequence[Step]
+    program: Any
+    start: int
+    stop: int
+    thread: int
+
+
 @dataclass
 class Recorder:
     """Collects what happens between the start and the stop of the profiler.
 
     Implements `mxjax.core.interfaces.SegmentObserver`.  Lists are only ever appended to, which no
-    lock is needed for; the rows of the trace are made from them afterwards.
+    lock is needed for; the rows of the trace are made from them afterwards.  Kept are the steps of
+    programs, which live as long as those, and never values: a profiler must not keep arrays alive.
+
+    `synchronised`: each call is waited for, and its time is that of the wait as well.
     """
 
     sample_memory: bool = True
-    records: list[tuple[str, int, int, int]] = field(default_factory=list)
-    runs: list[tuple[str, Sequence[Any], int, int, int]] = field(default_factory=list)
+    synchronised: bool = False
+    records: list[tuple[Step, int, int, int]] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
     compiles: list[tuple[str, str, int, int, int]] = field(default_factory=list)
     syncs: list[tuple[str, int, int, int]] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     customs: list[tuple[str, int, int, int]] = field(default_factory=list)
+    holdings: Holdings = field(default_factory=Holdings)
     _next_sample: int = 0
     _used: set[str] = field(default_factory=set)
+    _collecting: int = 0
 
-    def on_record(self, name: str, start: int, stop: int) -> None:
-        self.records.append((name, start, stop, _thread.number))
+    @property
+    def size(self) -> int:
+        """About how many events of the trace this will be."""
+        host = len(self.records) + len(self.spans) + len(self.marks) + len(self.syncs)
+        return host + sum(len(run.steps) for run in list(self.runs))
 
-    def on_run(self, name: str, steps: Sequence[Any], start: int, stop: int) -> None:
-        # Kept are the steps of a program, which live as long as it, and never values: a profiler
-        # must not keep arrays alive.
-        self.runs.append((name, steps, start, stop, _thread.number))
-        if self.sample_memory and stop >= self._next_sample:
-            self.memory()
+    def copy(self) -> Recorder:
+        """What was collected so far; this one goes on."""
+        made = Recorder()
+        for name in ("records", "runs", "compiles", "syncs", "spans", "marks", "customs"):
+            setattr(made, name, list(getattr(self, name)))
+        made.holdings = self.holdings.copy()
+        return made
+
+    def begin(self) -> None:
+        """Look at what has no observer's call: the garbage collector."""
+        gc.callbacks.append(self._on_gc)
+
+    def end(self) -> None:
+        """Stop looking."""
+        if self._on_gc in gc.callbacks:
+            gc.callbacks.remove(self._on_gc)
+        self.holdings.end()
+
+    def on_record(self, step: Step, start: int, stop: int) -> None:
+        if self.synchronised and not core.local.st.seg.graph:
+            core.flush_thread()
+            core.wait_all()
+            stop = time.time_ns()
+        self.records.append((step, start, stop, _thread.number))
+
+    def on_program(self, program: Any, results: Sequence[Any], start: int, stop: int) -> None:
+        self.runs.append(
+            Run(program.name, program.steps, program, start, stop, _thread.number)
+        )
+        if self.sample_memory:
+            self.holdings.add(program, results, stop)
+            if stop >= self._next_sample:
+                self.memory()
+
+    def on_run(self, name: str, steps: Sequence[Step], start: int, stop: int) -> None:
+        self.runs.append(Run(name, steps, None, start, stop, _thread.number))
 
     def on_compile(self, name: str, reason: str, start: int, stop: int) -> None:
         self.compiles.append((name, reason, start, stop, this_thread()))
@@ -102,6 +163,26 @@ class Recorder:
     def on_python(self, name: str, start: int, stop: int) -> None:
         """The Python code of a custom operator ran."""
         self.customs.append((name, start, stop, _thread.number))
+
+    def on_span(
+        self, category: str, name: str, start: int, stop: int, args: dict[str, Any]
+    ) -> None:
+        """A stretch of the host's time that a wing named."""
+        thread = thread_names[this_thread()]
+        self.spans.append(Span("host", thread, category, name, start, stop, args or None))
+
+    def _on_gc(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._collecting = time.time_ns()
+        elif self._collecting:
+            start, self._collecting = self._collecting, 0
+            stop = time.time_ns()
+            if info["generation"] or stop - start > 100_000:  # thousands of small ones say nothing
+                name = f"gc generation {info['generation']}"
+                # Not by `this_thread`: this may run inside it, and it holds a lock.
+                thread = threading.current_thread().name
+                args = {"collected": info["collected"]}
+                self.spans.append(Span("host", thread, "gc", name, start, stop, args))
 
     def memory(self) -> None:
         """Note the bytes in use on each device.

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+import itertools
+import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from mxjax.core import Step
+
 from ._aggregate import Aggregate
-from ._attribution import Site
+from ._attribution import HOW, Site
+from ._holdings import tracks
+from ._links import Dispatches, Group, Programs, executions, statement
 from ._recorder import SYNC_NAMES, Mark, Recorder, Span, thread_names
 from ._session import DeviceEvent, read_trace
+from ._statements import Statement
 
 _CUSTOM = "Custom Operator"
+# What the rows of a table may be.
+GROUPINGS = ("operator", "block", "source", "shape")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Which kinds of events the user asked for."""
 
-    operators: bool = True
+    symbolic: bool = True
+    imperative: bool = True
     memory: bool = True
     api: bool = True
+
+    @property
+    def operators(self) -> bool:
+        """Whether any operators are wanted: those of hybridized blocks, the others, or both."""
+        return self.symbolic or self.imperative
 
 
 @dataclass
@@ -43,73 +58,106 @@ class Recording:
         """The device's events, without those that began while the profiler was paused."""
         if self.xplane is None:
             return []
-        events = read_trace(self.xplane)
-        return [e for e in events if not any(a <= e.start < b for a, b in self.paused)]
+        events = read_trace(self.xplane, self.programs.statements)
+        events = [e for e in events if not any(a <= e.start < b for a, b in self.paused)]
+        wanted = self.wanted
+        if wanted.symbolic and wanted.imperative:
+            return events
+        return [e for e in events if wanted.symbolic == _hybridized(e)]
 
     def _customs(self) -> Iterator[tuple[str, int, int, int]]:
         """The Python of custom operators, and what was called inside: name, start, stop, thread."""
         customs = self.recorder.customs
         for name, start, stop, thread in customs:
             yield f"{name}::pure_python", start, stop, thread
-        for name, start, stop, thread in self.recorder.records if customs else ():
+        for step, start, stop, thread in self.recorder.records if customs else ():
             inside = [c for c in customs if c[3] == thread and c[1] <= start and stop <= c[2]]
             if inside:
                 owner = max(inside, key=lambda c: c[1])[0]  # the innermost one
-                yield f"{owner}::{name}", start, stop, thread
+                yield f"{owner}::{_name(step)}", start, stop, thread
+
+    @cached_property
+    def programs(self) -> Programs:
+        """The engine's programs that ran."""
+        return Programs(self.recorder.runs)
+
+    @cached_property
+    def executions(self) -> list[Group]:
+        """The device's events by execution, each with the run that started it."""
+        return executions(self.device_events, self.recorder.runs)
 
     def spans(self) -> Iterator[Span]:
         """Every stretch of time that belongs into the trace."""
         recorder, wanted = self.recorder, self.wanted
         yield from recorder.spans
         if wanted.operators:
-            yield from self._device_spans()
-            for name, start, stop, thread in recorder.records:
-                yield Span("host", thread_names[thread], "dispatch", name, start, stop)
-            for name, steps, start, stop, thread in recorder.runs:
-                args: dict[str, object] = {"operators": len(steps)}
-                yield Span("host", thread_names[thread], "run", f"run {name}", start, stop, args)
-            for name, reason, start, stop, thread in recorder.compiles:
-                args = {"reason": reason}
-                yield Span(
-                    "host", thread_names[thread], "compile", f"compile {name}", start, stop, args
-                )
-            for name, start, stop, thread in self._customs():
-                yield Span(_CUSTOM, thread_names[thread], _CUSTOM, name, start, stop)
+            about = functools.cache(_about)
+            dispatches = [
+                Span("host", thread_names[thread], "dispatch", _name(step), start, stop, about(step))
+                for step, start, stop, thread in recorder.records
+            ]
+            yield from self._device_spans(dispatches)
+            yield from dispatches
+            for run in recorder.runs:
+                args: dict[str, object] = {"operators": len(run.steps)}
+                if run.program is not None:
+                    args |= {"temporary_bytes": temporaries(run.program)}
+                thread = thread_names[run.thread]
+                yield Span("host", thread, "run", f"run {run.name}", run.start, run.stop, args)
+            for name, reason, start, stop, number in recorder.compiles:
+                thread, args = thread_names[number], {"reason": reason}
+                yield Span("host", thread, "compile", f"compile {name}", start, stop, args)
+            for name, start, stop, number in self._customs():
+                yield Span(_CUSTOM, thread_names[number], _CUSTOM, name, start, stop)
         if wanted.api:
-            for name, start, stop, thread in recorder.syncs:
+            for name, start, stop, number in recorder.syncs:
                 api = SYNC_NAMES.get(name, name)
-                yield Span("host", thread_names[thread], "MXNET_C_API", api, start, stop)
+                yield Span("host", thread_names[number], "MXNET_C_API", api, start, stop)
 
-    def _device_spans(self) -> Iterator[Span]:
-        for e in self.device_events:
-            owner = e.owner
-            args: dict[str, object] = {"hlo_op": e.name, "program": e.program, "run_id": e.run}
-            if owner.site.block:
-                args["block"] = owner.site.block
-            args["attribution"] = owner.how
-            if len(owner.shares) > 1:
-                args["mx_ops"] = {site.path: round(share, 3) for site, share in owner.shares}
-            name = owner.site.operator
-            yield Span(e.device, e.line, "operator", name, e.start, e.stop, args)
-            raw = {"hlo_module": e.program, "run_id": e.run}
-            yield Span(f"XLA {e.device}", e.line, "hlo_op", e.name, e.start, e.stop, raw)
+    def _device_spans(self, dispatches: list[Span]) -> Iterator[Span]:
+        """Each event twice, under the operator's and under XLA's name; arrows lead to the first."""
+        before = Dispatches(self.recorder)
+        about = _Arguments()
+        for group in self.executions:
+            reached: set[int] = set()
+            for e in sorted(group.events, key=lambda e: e.start):
+                args = about.of(e)
+                span = Span(
+                    e.device, e.line, "operator", e.owner.site.operator, e.start, e.stop, args
+                )
+                if group.run is not None:
+                    for site, _ in e.owner.shares:
+                        found = statement(e, site)
+                        if found is None or found.number in reached:
+                            continue
+                        reached.add(found.number)
+                        source = before.before(found.outer, group.run.start)
+                        if source is not None and dispatches[source].start <= e.start:
+                            _connect(dispatches[source], span)
+                yield span
+                raw = {"hlo_module": e.program, "run_id": e.run}
+                yield Span(f"XLA {e.device}", e.line, "hlo_op", e.name, e.start, e.stop, raw)
 
     def marks(self) -> Iterator[Mark]:
         """Counters and instants."""
         for mark in self.recorder.marks:
             if self.wanted.memory or mark.category != "Device Storage":
                 yield mark
+        if self.wanted.memory:
+            for group, track, when, size in tracks(self.recorder.holdings.changes):
+                yield Mark(group, group, track, when, float(size), "bytes")
 
     def attribution(self) -> dict[str, float]:
         """Nanoseconds of device time by how well their operator is known."""
-        out = {"exact": 0.0, "shared": 0.0, "inherited": 0.0, "none": 0.0}
+        out = dict.fromkeys(HOW, 0.0)
         for e in self.device_events:
             out[e.owner.how] += e.own
         return out
 
-    def add_to(self, aggregate: Aggregate) -> None:
-        """Count everything into the table."""
+    def add_to(self, aggregates: dict[str, Aggregate]) -> None:
+        """Count everything into the tables, one per grouping."""
         recorder, wanted = self.recorder, self.wanted
+        aggregate = aggregates["operator"]
         for span in recorder.spans:
             aggregate.duration(span.category, span.name, _us(span.start, span.stop))
         for mark in self.marks():
@@ -118,7 +166,8 @@ class Recording:
             else:
                 aggregate.value(mark.category, mark.name, mark.value)
         if wanted.operators:
-            self._add_operators(aggregate)
+            for grouping in GROUPINGS:
+                self._add_operators(aggregates[grouping], grouping)
             for name, start, stop, _ in self._customs():
                 aggregate.duration(_CUSTOM, name, _us(start, stop))
         if wanted.api:
@@ -126,70 +175,141 @@ class Recording:
                 aggregate.duration("MXNET_C_API", SYNC_NAMES.get(name, name), _us(start, stop))
             for _, start, stop, _ in recorder.records:
                 aggregate.duration("MXNET_C_API", "MXImperativeInvoke", _us(start, stop))
-            for _, _, start, stop, _ in recorder.runs:
-                aggregate.duration("engine", "run", _us(start, stop))
+            for run in recorder.runs:
+                aggregate.duration("engine", "run", _us(run.start, run.stop))
             for _, _, start, stop, _ in recorder.compiles:
                 aggregate.duration("engine", "compile", _us(start, stop))
 
-    def _add_operators(self, aggregate: Aggregate) -> None:
-        """Device time by operator; the time of dispatch where the device was not seen."""
-        recorder = self.recorder
+    def _add_operators(self, aggregate: Aggregate, grouping: str) -> None:
+        """Device time by operator, block, line or shape; without the device the time of dispatch."""
         if not self.device_events:
-            for name, start, stop, _ in recorder.records:
-                aggregate.duration("operator", name, _us(start, stop))
+            for step, start, stop, _ in self.recorder.records:
+                key = _key(grouping, step.scope, _name(step), Statement.of(step))
+                aggregate.duration(grouping, key, _us(start, stop))
             return
         # A fused instruction's time is divided between its operators.  What counts is the call of
-        # an operator, not the instructions that XLA made of it: the engine knows the calls; of
-        # operators that it did not call itself (gradients of a whole block) the places count.
-        called: Counter[str] = Counter()
-        for times, steps in _times_run(recorder.runs):
-            for name in _operators(steps):
-                called[name] += times
-        passes: dict[str, list[tuple[float, int]]] = {}  # per operator: (time, places) of each run
-        for group in _by_run(self.device_events):
-            spent: dict[Site, float] = {}
-            for e in group:
+        # an operator, not the instructions that XLA made of it: the engine knows the calls; in
+        # programs that are not its own the places count.
+        for group in self.executions:
+            spent: dict[str, float] = {}
+            places: dict[str, set[Site]] = {}
+            for e in group.events:
                 for site, share in e.owner.shares:
-                    spent[site] = spent.get(site, 0.0) + e.own * share
-            of_operator: dict[str, tuple[float, int]] = {}
-            for site, time in spent.items():
-                before = of_operator.get(site.operator, (0.0, 0))
-                of_operator[site.operator] = before[0] + time, before[1] + 1
-            for operator, pair in of_operator.items():
-                passes.setdefault(operator, []).append(pair)
-        for operator, pairs in passes.items():
-            places = sum(n for _, n in pairs)
-            count = called.get(operator, places)
-            per_call = [time / n * places / count / 1000 for time, n in pairs]
-            total = sum(time for time, _ in pairs) / 1000
-            category = _CUSTOM if "::" in operator else "operator"
-            aggregate.durations(category, operator, total, count, min(per_call), max(per_call))
+                    key = _key(grouping, site.block, site.operator, statement(e, site))
+                    spent[key] = spent.get(key, 0.0) + e.own * share
+                    places.setdefault(key, set()).add(site)
+            calls = self._calls(group, grouping)
+            for key, time in spent.items():
+                count = calls.get(key) or len(places[key])
+                total = time / 1000
+                category = _CUSTOM if "::" in key and grouping == "operator" else grouping
+                aggregate.durations(category, key, total, count, total / count, total / count)
+
+    def _calls(self, group: Group, grouping: str) -> dict[str, int]:
+        """How many calls an execution stands for, by what the table's rows are."""
+        statements = group.statements
+        if statements is None:
+            return {}
+        key = id(statements), grouping
+        found = self._counted.get(key)
+        if found is None:
+            found = self._counted[key] = {}
+            for s in statements.all:
+                row = _key(grouping, s.block, s.operator, s)
+                found[row] = found.get(row, 0) + 1
+        return found
+
+    @cached_property
+    def _counted(self) -> dict[tuple[int, str], dict[str, int]]:
+        return {}
 
 
-def _times_run(runs: Iterable[tuple[Any, ...]]) -> Iterable[tuple[int, Sequence[Any]]]:
-    """How often each list of steps ran."""
-    counts: dict[int, tuple[int, Sequence[Any]]] = {}
-    for _, steps, *_ in runs:
-        counts[id(steps)] = counts.get(id(steps), (0, steps))[0] + 1, steps
-    return counts.values()
+class _Arguments:
+    """What an event of the device says about itself; the same for every run of a program."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], dict[str, object]] = {}
+
+    def of(self, e: DeviceEvent) -> dict[str, object]:
+        known = self._known.get((e.program, e.name))
+        if known is None:
+            known = self._known[e.program, e.name] = dict(self._read(e))
+        return {"hlo_op": e.name, "program": e.program, "run_id": e.run, **known}
+
+    def _read(self, e: DeviceEvent) -> Iterator[tuple[str, object]]:
+        owner = e.owner
+        if owner.site.block:
+            yield "block", owner.site.block
+        yield "operator", owner.site.operator
+        yield "attribution", owner.how
+        if len(owner.shares) > 1:
+            shares: dict[str, float] = {}
+            for site, share in owner.shares:
+                shares[site.path] = shares.get(site.path, 0.0) + share
+            yield "mx_ops", {path: round(share, 3) for path, share in shares.items()}
+        found = statement(e, owner.site)
+        if found is not None:
+            if found.source:
+                yield "source", found.source
+            yield "shapes", found.shapes
+        instruction = e.instruction
+        if instruction is not None:
+            yield "result", instruction.shape
+            yield "flops", instruction.flops
+            yield "bytes", instruction.traffic
 
 
-def _operators(steps: Sequence[Any]) -> Iterator[str]:
-    """The operators that a run of these steps calls, those inside hybridized blocks included."""
-    for step in steps:
-        graph = getattr(step.call, "graph", None)
-        if graph is None:
-            yield step.call.name
-        else:
-            yield from _operators(graph.steps)
+def temporaries(program: Any) -> int:
+    """The bytes that a run of a program needs beside its inputs and results; 0 where none is told."""
+    found = _temporaries.get(program)
+    if found is None:
+        try:
+            found = int(program.compiled.memory_analysis().temp_size_in_bytes)
+        except (AttributeError, NotImplementedError, RuntimeError):
+            found = 0
+        _temporaries[program] = found
+    return found
 
 
-def _by_run(events: Iterable[DeviceEvent]) -> Iterable[list[DeviceEvent]]:
-    """The events of each execution of a program on a device."""
-    groups: dict[tuple[str, int, str], list[DeviceEvent]] = {}
-    for e in events:
-        groups.setdefault((e.program, e.run, e.device), []).append(e)
-    return groups.values()
+def _hybridized(e: DeviceEvent) -> bool:
+    found = statement(e, e.owner.site)
+    return found is not None and found.hybridized
+
+
+_temporaries: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+_arrows = itertools.count(1)
+
+
+def _connect(source: Span, target: Span) -> None:
+    number = next(_arrows)
+    source.leaves = [*(source.leaves or ()), number]
+    target.arrives = [*(target.arrives or ()), number]
+
+
+def _name(step: Step) -> str:
+    return step.call.name if step.call is not None else "?"
+
+
+def _about(step: Step) -> dict[str, object]:
+    """What a record says about itself."""
+    found = Statement.of(step)
+    about: dict[str, object] = {"shapes": found.shapes}
+    if step.scope:
+        about["block"] = step.scope
+    if found.source:
+        about["source"] = found.source
+    return about
+
+
+def _key(grouping: str, block: str, operator: str, found: Statement | None) -> str:
+    """The row of the table that a call belongs to."""
+    if grouping == "operator":
+        return operator
+    if grouping == "block":
+        return block or "(no block)"
+    if found is None:
+        return operator
+    return found.source if grouping == "source" else f"{operator} {found.shapes}"
 
 
 def _us(start: int, stop: int) -> float:

@@ -8,13 +8,14 @@ import glob
 import os
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import jax
 
 from ._attribution import Attribution, Attributor
-from ._hlo import Program, parse, programs
+from ._hlo import Instruction, Program, parse, programs
+from ._statements import Statements
 
 # Lines of a device that XLA derives from its other lines would count time twice.
 _DERIVED = ("XLA ", "Framework", "Steps", "Source", "TensorFlow")
@@ -40,6 +41,19 @@ class DeviceEvent:
     stop: int
     own: int
     owner: Attribution
+    instruction: Instruction | None = None
+    statements: Statements | None = None
+
+    @property
+    def collective(self) -> bool:
+        """Whether it exchanges data between devices."""
+        opcode = self.instruction.opcode if self.instruction is not None else self.name
+        return opcode.startswith(_COLLECTIVES)
+
+
+_COLLECTIVES = (
+    "all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective-", "send", "recv",
+)  # fmt: skip
 
 
 class XlaSession:
@@ -90,6 +104,11 @@ class XlaSession:
         return max(found, key=os.path.getmtime, default=None)
 
 
+def session_folder(xplane: str) -> str:
+    """The folder that a session made for itself: `<folder>/plugins/profile/<time>/x.xplane.pb`."""
+    return os.path.abspath(os.path.join(xplane, "..", "..", "..", ".."))
+
+
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
     """Around every use of `jax.profiler.ProfileData`.
@@ -103,8 +122,10 @@ def reading() -> Iterator[None]:
 
 
 @reading()
-def read_trace(path: str) -> list[DeviceEvent]:
-    """The device events of an XSpace file."""
+def read_trace(
+    path: str, statements_of: Callable[[int], Statements | None] = lambda _: None
+) -> list[DeviceEvent]:
+    """The device events of an XSpace file; `statements_of` knows the engine's programs by id."""
     with open(path, "rb") as file:
         space = file.read()
     serialized = programs(space)
@@ -112,7 +133,9 @@ def read_trace(path: str) -> list[DeviceEvent]:
     @functools.cache
     def attributor(program: str) -> Attributor:
         data = serialized.get(program)
-        return Attributor(Program("", [], {}) if data is None else parse(data))
+        number = program[program.rfind("(") + 1 : -1]
+        statements = statements_of(int(number)) if number.isdigit() else None
+        return Attributor(Program("", [], {}) if data is None else parse(data), statements)
 
     data = jax.profiler.ProfileData.from_serialized_xspace(space)
     base = 0
@@ -140,6 +163,7 @@ def read_trace(path: str) -> list[DeviceEvent]:
                 device = (
                     _device_of(plane.name) if on_device else f"cpu/{stats.get('device_ordinal', 0)}"
                 )
+                attribute = attributor(program)
                 events.append(
                     DeviceEvent(
                         device,
@@ -150,7 +174,9 @@ def read_trace(path: str) -> list[DeviceEvent]:
                         base + start,
                         base + stop,
                         stop - start,
-                        attributor(program)(op),
+                        attribute(op),
+                        attribute.program.instructions.get(op),
+                        attribute.statements,
                     )
                 )
             _subtract_nested(events[first:])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
+import shutil
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -16,8 +19,8 @@ from mxjax.errors import MXNetError, MXNetValueError, did_you_mean
 from . import _chrome
 from ._aggregate import Aggregate
 from ._recorder import Mark, Recorder, Span
-from ._recording import Recording, Wanted
-from ._session import XlaSession
+from ._recording import GROUPINGS, Recording, Wanted
+from ._session import XlaSession, session_folder
 
 _PROCESSES = ("worker", "server")
 
@@ -35,7 +38,11 @@ OPTIONS: dict[str, tuple[type, Any]] = {
     "aggregate_stats": (bool, False),
     "profile_process": (str, "worker"),
     "log_dir": (str, ""),
+    "timing": (str, "device"),
+    "rotate_events": (int, 2_000_000),
+    "rotate_files": (int, 8),
 }
+TIMINGS = ("device", "dispatch", "sync")
 # The bits of the setting profiler.events.
 _KINDS = ("profile_symbolic", "profile_imperative", "profile_api", "profile_memory")
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
@@ -68,6 +75,13 @@ def parse_options(given: dict[str, Any]) -> dict[str, Any]:
         raise MXNetValueError(
             f"profile_process is 'worker' or 'server', got {options['profile_process']!r}"
         )
+    if options["timing"] not in TIMINGS:
+        raise MXNetValueError(
+            f"timing is one of {', '.join(map(repr, TIMINGS))}, got {options['timing']!r}"
+        )
+    for name in ("rotate_events", "rotate_files"):
+        if options[name] < 1:
+            raise MXNetValueError(f"{name} is a number from 1 on, got {options[name]}")
     return options
 
 
@@ -89,7 +103,9 @@ class Profiler:
         self._dirty = False
         self._recordings: list[Recording] = []
         self._uncounted: list[Recording] = []
-        self._aggregate = Aggregate()
+        self._aggregates = {grouping: Aggregate() for grouping in GROUPINGS}
+        self._rotated: list[str] = []
+        self._chunks = 0
         self._writer: _Writer | None = None
         self._at_exit = False
 
@@ -175,33 +191,33 @@ class Profiler:
                 self._recordings.clear()
                 self._output = False
 
-    def dumps(self, reset: bool, as_json: bool, sort_by: str, ascending: bool) -> str:
+    def dumps(
+        self, reset: bool, as_json: bool, sort_by: str, ascending: bool, group_by: str
+    ) -> str:
         with self._lock:
             if self.running:
                 self._rotate()
-            if not self.options["aggregate_stats"]:
-                if reset:
-                    self._uncounted.clear()
-                    self._aggregate.clear()
-                return ""
-            self._count()
-            form = self._aggregate.json if as_json else self._aggregate.table
-            text = form(sort_by, ascending)
+            text = ""
+            if self.options["aggregate_stats"]:
+                self._count()
+                table = self._aggregates[group_by]
+                text = (table.json if as_json else table.table)(sort_by, ascending)
             if reset:
-                self._aggregate.clear()
+                self._uncounted.clear()
+                for aggregate in self._aggregates.values():
+                    aggregate.clear()
             return text
+
+    def recordings(self) -> list[Recording]:
+        """Everything recorded and not yet dumped as finished, up to now."""
+        with self._lock:
+            if self.running:
+                self._rotate()
+            return list(self._recordings)
 
     def attribution(self) -> dict[str, float]:
         """Shares of the device time of everything recorded, by how well its operator is known."""
-        with self._lock:
-            if self.running:
-                self._rotate()
-            total: dict[str, float] = {}
-            for recording in self._recordings:
-                for how, spent in recording.attribution().items():
-                    total[how] = total.get(how, 0.0) + spent
-            everything = sum(total.values())
-            return {how: spent / everything for how, spent in total.items()} if everything else {}
+        return shares_of(self.recordings())
 
     # ---- beginning and ending a recording
 
@@ -209,9 +225,13 @@ class Profiler:
         self._pauses = []
         if self._paused:
             self._pause_began = time.time_ns()
-        recorder = Recorder(sample_memory=self._wanted().memory)
+        timing = self.options["timing"]
+        recorder = Recorder(
+            sample_memory=self._wanted().memory, synchronised=timing == "sync"
+        )
         self._current = recorder
-        self._session = XlaSession(self._log_dir())
+        # Where the host's times are asked for, XLA's profiler would only add to them.
+        self._session = XlaSession(self._log_dir()) if timing == "device" else None
         self._deferred = defer
         if not defer:
             self._start_session()
@@ -233,6 +253,7 @@ class Profiler:
     def _attach(self, recorder: Recorder) -> None:
         if self.recorder is None:
             self.recorder = recorder
+            recorder.begin()
             core.observe(recorder)
             if recorder.sample_memory and not self._deferred:
                 recorder.memory()
@@ -241,10 +262,11 @@ class Profiler:
         recorder, self.recorder = self.recorder, None
         if recorder is not None:
             core.unobserve(recorder)
+            recorder.end()
 
     def _end(self) -> None:
         recorder, session = self._current, self._session
-        assert recorder is not None and session is not None
+        assert recorder is not None
         if self.recorder is not None and recorder.sample_memory and not self._deferred:
             recorder.memory()
         self._detach()
@@ -252,7 +274,8 @@ class Profiler:
         pauses = list(self._pauses)
         if self._paused:
             pauses.append((self._pause_began, time.time_ns()))
-        recording = Recording(recorder, self._wanted(), session.stop(), pauses)
+        xplane = session.stop() if session is not None else None
+        recording = Recording(recorder, self._wanted(), xplane, pauses)
         self._recordings.append(recording)
         if self.options["aggregate_stats"]:
             self._uncounted.append(recording)
@@ -267,14 +290,15 @@ class Profiler:
         o = self.options
         every = o["profile_all"]
         return Wanted(
-            operators=every or o["profile_symbolic"] or o["profile_imperative"],
+            symbolic=every or o["profile_symbolic"],
+            imperative=every or o["profile_imperative"],
             memory=every or o["profile_memory"],
             api=every or o["profile_api"],
         )
 
     def _count(self) -> None:
         for recording in self._uncounted:
-            recording.add_to(self._aggregate)
+            recording.add_to(self._aggregates)
         self._uncounted.clear()
 
     # ---- writing
@@ -283,51 +307,96 @@ class Profiler:
         """Write the trace file, where something happened since it was last written."""
         with self._lock:
             if self._dirty:
-                self._write(self._recordings)
+                self._write(self._recordings, self.filename)
                 self._dirty = False
 
     def write_so_far(self) -> None:
         """Write the trace file in the middle of a run, with what the host knows so far."""
         with self._lock:
             if self._current is not None:
-                live = self._current
-                copy = Recorder(
-                    records=list(live.records),
-                    runs=list(live.runs),
-                    compiles=list(live.compiles),
-                    syncs=list(live.syncs),
-                    spans=list(live.spans),
-                    marks=list(live.marks),
-                    customs=list(live.customs),
-                )
-                self._write([*self._recordings, Recording(copy, self._wanted())])
+                copy = Recording(self._current.copy(), self._wanted())
+                self._write([*self._recordings, copy], self.filename)
                 self._dirty = True
 
-    def _write(self, recordings: list[Recording]) -> None:
+    def rotate_when_full(self) -> bool:
+        """In a long run, put what was recorded into a file of its own and begin anew.
+
+        So neither the memory nor the disk fills: of the `rotate_files` last ones each holds about
+        `rotate_events` events.
+        """
+        with self._lock:
+            if self._current is None or self._current.size < self.options["rotate_events"]:
+                return False
+            self._rotate()
+            stem, ending = os.path.splitext(self.filename)
+            self._chunks += 1
+            path = f"{stem}.{self._chunks}{ending}"
+            self._write(self._recordings, path)
+            self._count()
+            self._recordings.clear()
+            self._rotated.append(path)
+            while len(self._rotated) > self.options["rotate_files"]:
+                _remove(self._rotated.pop(0))
+            return True
+
+    @property
+    def filename(self) -> str:
+        """Where the trace goes; in a job of several processes each rank has a file of its own."""
+        rank, count = self.rank
+        if count < 2:
+            return str(self.options["filename"])
+        folder, name = os.path.split(self.options["filename"])
+        return os.path.join(folder, f"rank{rank}_{name}")
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """The number of this process in its job, and how many there are."""
+        known = jax._src.distributed.global_state
+        return (known.process_id, known.num_processes or 1) if known.client is not None else (0, 1)
+
+    def _write(self, recordings: list[Recording], path: str) -> None:
         spans: list[Span] = []
         marks: list[Mark] = []
-        known: dict[str, float] = {}
         for recording in recordings:
             spans += recording.spans()
             marks += recording.marks()
-            for how, spent in recording.attribution().items():
-                known[how] = known.get(how, 0.0) + spent
-        total = sum(known.values())
         about = {
             "jax": jax.__version__,
             "pid": os.getpid(),
-            "operators": any(r.wanted.operators for r in recordings),
-            "device_time_attributed": {k: round(v / total, 4) for k, v in known.items() if total},
+            "rank": self.rank[0],
+            "operators": all(r.wanted.symbolic and r.wanted.imperative for r in recordings),
+            "device_time_attributed": {
+                how: round(share, 4) for how, share in shares_of(recordings).items()
+            },
             "xplane": [r.xplane for r in recordings if r.xplane],
             "paused_ns": [[str(a), str(b)] for r in recordings for a, b in r.paused],
         }
-        _chrome.write(self.options["filename"], spans, marks, about)
+        _chrome.write(path, spans, marks, about)
 
     def _finish(self) -> None:
         """At the end of the process, save what nobody dumped."""
         self.stop()
         if self._output:
             self.write()
+
+
+def shares_of(recordings: Iterable[Recording]) -> dict[str, float]:
+    """Shares of the device time by how well its operator is known; empty where there is none."""
+    total: dict[str, float] = {}
+    for recording in recordings:
+        for how, spent in recording.attribution().items():
+            total[how] = total.get(how, 0.0) + spent
+    everything = sum(total.values())
+    return {how: spent / everything for how, spent in total.items()} if everything else {}
+
+
+def _remove(path: str) -> None:
+    """Remove a trace and the folders of XLA's traces that it names."""
+    with contextlib.suppress(OSError, ValueError):
+        for xplane in _chrome.read(path).get("otherData", {}).get("xplane", []):
+            shutil.rmtree(session_folder(xplane), ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 class _FirstUse:
@@ -366,7 +435,8 @@ class _Writer(threading.Thread):
             with self._profiler._lock:
                 if self._stopped.is_set():
                     return
-                self._profiler.write_so_far()
+                if not self._profiler.rotate_when_full():
+                    self._profiler.write_so_far()
             spent = time.perf_counter() - start
             wait = max(self._profiler.options["dump_period"], 20 * spent)
 

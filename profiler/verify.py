@@ -14,14 +14,16 @@ from typing import Any
 
 from ._session import reading
 
-_PHASES = frozenset("XCiM")
+_PHASES = frozenset("XCiMsf")
 _LIMIT = 1 << 31
+_ROW = ["pid", "tid"]
+_NUMBERS = {"X": _ROW, "i": _ROW, "s": [*_ROW, "id"], "f": [*_ROW, "id"]}
 
 
 def check(path: str) -> list[str]:
     """What is wrong with the trace at `path`; an empty list where nothing is.
 
-    The form is checked (phases, numbers, nesting on every row, every process named), and that
+    The form is checked (phases, numbers, nesting on every row, every process named, arrows), and that
     the device's events are exactly those in the XSpace files that the trace names, once under the
     names of operators and once under XLA's.
 
@@ -39,7 +41,8 @@ def check(path: str) -> list[str]:
     problems = [p for e in events for p in _form(e)]
     if problems:
         return problems[:20]
-    return [*_names(events), *_nesting(events), *_device(events, trace.get("otherData", {}))][:20]
+    about = trace.get("otherData", {})
+    return [*_names(events), *_nesting(events), *_arrows(events), *_device(events, about)][:20]
 
 
 def _form(event: dict[str, Any]) -> list[str]:
@@ -49,12 +52,12 @@ def _form(event: dict[str, Any]) -> list[str]:
         out.append(f"phase {phase!r}, expected one of {''.join(sorted(_PHASES))}")
     if not isinstance(event.get("name"), str):
         out.append("no name")
-    numbers = ["ts", "dur"] if phase == "X" else ["ts"] if phase in ("C", "i") else []
+    numbers = ["ts", "dur"] if phase == "X" else ["ts"] if phase in ("C", "i", "s", "f") else []
     for key in numbers:
         value = event.get(key)
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1e15:
             out.append(f"{key}={value!r}, expected microseconds from 0 on")
-    for key in ["pid", "tid"] if phase in ("X", "i") else ["pid"]:
+    for key in _NUMBERS.get(str(phase), ["pid"]):
         value = event.get(key)
         if type(value) is not int or not 0 <= value < _LIMIT:
             out.append(f"{key}={value!r}, expected a whole number below 2**31")
@@ -90,6 +93,24 @@ def _nesting(events: list[dict[str, Any]]) -> list[str]:
             if open_ and stop > open_[-1][0]:
                 out.append(f"{name!r} on row {row} overlaps {open_[-1][1]!r} and is not inside it")
             open_.append((stop, name))
+    return out
+
+
+def _arrows(events: list[dict[str, Any]]) -> list[str]:
+    """Each arrow leads from one span forward in time to one other."""
+    starts = {(e["pid"], e["tid"], e["ts"]) for e in events if e["ph"] == "X"}
+    ends: dict[int, dict[str, list[dict[str, Any]]]] = {}
+    for e in events:
+        if e["ph"] in ("s", "f"):
+            ends.setdefault(e["id"], {"s": [], "f": []})[e["ph"]].append(e)
+    out = []
+    for number, pair in ends.items():
+        if len(pair["s"]) != 1 or len(pair["f"]) != 1:
+            out.append(f"arrow {number} has {len(pair['s'])} beginnings, {len(pair['f'])} ends")
+        elif pair["s"][0]["ts"] > pair["f"][0]["ts"]:
+            out.append(f"arrow {number} leads back in time")
+        elif any((e["pid"], e["tid"], e["ts"]) not in starts for (e,) in pair.values()):
+            out.append(f"arrow {number} does not lead from a span to a span")
     return out
 
 

@@ -3,6 +3,9 @@
 Large arrays do not pass through a pipe: they lie in a file in shared memory, which the receiver
 maps.  Functions and classes of `__main__` travel by value (cloudpickle), so that scripts without a
 main guard, notebooks and programs read from standard input work.
+
+These are the only pickles that mxjax reads without a restriction: they go over the pipes between a
+process and the workers it started itself, or lie in a folder that nobody but its user can open.
 """
 
 from __future__ import annotations

@@ -279,7 +279,7 @@ def _raise_failure(failure: _worker.Failure) -> None:
         try:
             error = pickle.loads(failure.error)
         except Exception:
-            pass
+            pass  # its class cannot be made here: the summary below says what it said
     if error is None:
         error = MXNetError(f"a worker process of the DataLoader failed: {failure.summary}")
     raise error from WorkerTraceback(failure.text)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mxjax import settings
+from mxjax.core import span
 from mxjax.errors import MXNetError, MXNetImportError, MXNetTypeError, MXNetValueError
 
 from ._host import is_array, map_tree
@@ -143,7 +144,9 @@ class DataLoader:
     def _batches_made_here(self) -> Iterator[Any]:
         assert self._load is not None
         for indices in self._batch_sampler:
-            yield self._pinned(self._load(indices))
+            with span("input", "DataLoader: load"):
+                batch = self._load(indices)
+            yield self._pinned(batch)
 
     def _pinned(self, batch: Any) -> Any:
         if not self._pin_memory:
@@ -214,7 +217,8 @@ class _BatchesOfWorkers(Iterator[Any]):
         if not self._pending:
             raise StopIteration
         try:
-            batch = self._pool.result(self._pending.popleft(), self._loader._timeout)
+            with span("input", "DataLoader: wait"):
+                batch = self._pool.result(self._pending.popleft(), self._loader._timeout)
         except BaseException:
             self._end()
             raise

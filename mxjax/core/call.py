@@ -32,6 +32,7 @@ class Call:
         "fn",
         "forward",
         "from_host",
+        "graph",
         "infer_cache",
         "name",
         "op",
@@ -56,6 +57,7 @@ class Call:
         self.op = op
         self.forward: Call | None = None  # of a backward: the call it is the derivative of
         self.from_host: frozenset[int] = frozenset()
+        self.graph: Any = None  # the Graph of which this is a call, or half a call
         self.infer_cache: dict[tuple[Any, ...], tuple[tuple[Aval, ...], bool]] = {}
         self.vjps: dict[Any, Call] = {}
 

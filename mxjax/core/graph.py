@@ -141,7 +141,7 @@ class GraphCall(Call):
     A rematerialisation policy may lower it to a function that keeps less for the backward pass.
     """
 
-    __slots__ = ("graph",)
+    __slots__ = ()
 
     def __init__(self, graph: Graph, policy: RematPolicy | None = None):
         run = graph.run if policy is None else policy.lower(graph)
@@ -179,6 +179,7 @@ class Pair:
         "_plan",
         "_tree",
         "forward",
+        "graph",
         "kept",
         "n_outs",
         "name",
@@ -189,6 +190,7 @@ class Pair:
     def __init__(self, call: Call, avals: Sequence[Any], wants: tuple[bool, ...]):
         self.name = call.name
         self.policy = call.policy
+        self.graph = call.graph
         self.wants = wants
         self._backwards: dict[Any, Call] = {}
         fn = wanting(call.fn, wants)
@@ -242,6 +244,7 @@ class Pair:
         self.forward = _Forward(self.name, forward, effect=call.effect)
         self.forward.offloaded = {self.n_outs + k for k in self._offloaded}
         self.forward.policy = self.policy
+        self.forward.graph = self.graph
 
     def residuals(self, inputs: Sequence[Any], made: Sequence[Value]) -> tuple[Any, ...]:
         """The values the backward starts from, out of one recorded forward call."""
@@ -267,6 +270,7 @@ class Pair:
 
             made = Call("_backward_" + self.name, run)
             made.policy = self.policy
+            made.graph = self.graph
             made.from_host = frozenset(away)
             found = self._backwards.setdefault(has, made)
         return found

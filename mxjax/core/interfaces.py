@@ -1,4 +1,4 @@
-"""The four seams at which the wings hang on the core."""
+"""The five seams at which the wings hang on the core."""
 
 from __future__ import annotations
 
@@ -14,9 +14,15 @@ if TYPE_CHECKING:
 
 
 class SegmentObserver(Protocol):
-    """Sees what the engine does; the profiler is one. Times are ``time.time_ns()``."""
+    """Sees what the engine does; the profiler is one. Times are ``time.time_ns()``.
 
-    def on_record(self, name: str, start: int, stop: int) -> None:
+    An observer may also have ``on_program(program, results, start, stop)``, which it is then told instead of
+    ``on_run`` where the engine ran a `Program` (a wing's own programs are no such), and
+    ``on_span(category, name, start, stop, args)``: a stretch of the host's time that a wing named
+    (`state.span`).
+    """
+
+    def on_record(self, step: Step, start: int, stop: int) -> None:
         """One operator call was recorded (host time of the dispatch)."""
 
     def on_run(self, name: str, steps: Sequence[Step], start: int, stop: int) -> None:
@@ -82,3 +88,16 @@ class Collective(Protocol):
 
     def all_reduce(self, groups: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """For each group (one value per device) the sum, on each of its devices."""
+
+
+class Deferred(Protocol):
+    """Work put off that stands in ``Value.seg`` of its results, where a segment would; the kvstore gathers so.
+
+    Listed in ``scheduler.deferred``, it is run by ``wait_all`` too.
+    """
+
+    graph: bool  # False: it is no part of a graph being recorded
+    step: Step  # one without a program of its own, which ``read`` asks for
+
+    def run(self) -> None:
+        """Make the results concrete, or failures; once."""

@@ -31,12 +31,16 @@ def run_steps(
     ``late`` ones come after everything that their operands are computed from, which the compiler then sees.
     """
     env: dict[int, Any] = {}
+    again: dict[str, int] = {}
     for step in steps:
         args = [
             env[i] if 0 <= i < SCALAR else inputs[-1 - i] if i < 0 else scalars[i - SCALAR]
             for i in step.args
         ]
-        with jax.named_scope(step.label):
+        # The second call of an operator in one place is its `#1`: profiles tell its statement from the first's.
+        label = step.label
+        nth = again[label] = again.get(label, -1) + 1
+        with jax.named_scope(f"{label}#{nth}" if nth else label):
             if step in late:
                 args = jax.lax.optimization_barrier(args)
             if dressers:
@@ -288,23 +292,26 @@ class Program:
             stats.donated += len(self.donate)
         if self.fmt:
             arrays.append(pack(self.fmt, scalars))
-        if observers:
-            out = self._observed(arrays)
-        elif self.call is not None:
+        start = time.time_ns() if observers else 0
+        if self.call is not None:
             out = self.call(*arrays)
         else:
             out = self.compiled(*arrays)
             self.call = getattr(self.compiled, "_call", None) or self.compiled
         places = self.places
-        return out if places is None else [out[i] for i in places]
+        results = out if places is None else [out[i] for i in places]
+        if start:
+            self._tell(results, start)
+        return results
 
-    def _observed(self, arrays: list[Any]) -> Sequence[Any]:
-        start = time.time_ns()
-        out = self.compiled(*arrays)
+    def _tell(self, results: Sequence[Any], start: int) -> None:
         stop = time.time_ns()
         for o in observers:
-            o.on_run(self.name, self.steps, start, stop)
-        return out  # type: ignore[no-any-return]
+            on_program = getattr(o, "on_program", None)
+            if on_program is None:
+                o.on_run(self.name, self.steps, start, stop)
+            else:
+                on_program(self, results, start, stop)
 
 
 def compile_function(

@@ -232,7 +232,7 @@ def _finish(
     if st.observed:
         now = time.time_ns()
         for o in observers:
-            o.on_record(call.name, st.began, now)
+            o.on_record(step, st.began, now)
         for note in noting:
             note(call, inputs, outs)
     if step.depth >= st.soft:

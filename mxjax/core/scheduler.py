@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from .. import errors
+from . import reasons
 from .call import Call
 from .interfaces import MemoryManager
 from .program import Program
@@ -25,7 +26,7 @@ from .value import TRACED, Evicted, Failure, Value, managers, pending_errors, pl
 # Compiling a segment pays when it comes back. Programs that never came back are a loss, so only so
 # many may stand unproven at a time; beyond that a segment runs operator by operator until it comes back
 # twice in short order (a loop), or so often that the time lost would have paid several times for a program.
-UNPROVEN = 4
+UNPROVEN = 2
 PATIENCE = 4.0  # times the compile time, lost to running by operator, before a program is bought
 STEP_SECONDS = 8e-6  # what one step by itself costs more than in a program
 VARIANTS = 6  # programs of one segment that differ in results and donations only
@@ -40,6 +41,9 @@ class _Ledger:
     # The last segments without a program: a loop of up to some twenty is recognised.
     recent: deque[Step] = deque(maxlen=64)
 
+
+# Work that a wing put off (``interfaces.Deferred``): run with everything else.
+deferred: weakref.WeakSet[Any] = weakref.WeakSet()
 
 _count = sys.getrefcount
 _weak = weakref.ref
@@ -60,6 +64,9 @@ class ReadWhileRecording(errors.MXNetError):
 
 def flush(seg: Segment) -> None:
     """Run what was recorded; afterwards every value somebody holds is concrete."""
+    if type(seg) is not Segment:
+        seg.run()  # type: ignore[attr-defined]  # interfaces.Deferred
+        return
     if seg.graph:
         raise ReadWhileRecording(
             "the value of an array was asked for while a hybridized block was being recorded: its forward "
@@ -131,23 +138,23 @@ def forget(programs: bool = True) -> None:
 def _run_solo(seg: Segment, solo: Any) -> None:
     """A segment of one small operator: nothing to choose, nothing worth donating."""
     slots = seg.slots
-    outs = seg.outs
-    v = outs[0]
+    v = seg.outs.pop()
     step = v.step = seg.step
+    seg.step = step.parent  # type: ignore[assignment]
     stats.solo += 1
     try:
-        if len(slots) == 2:
+        if len(slots) == 1:
+            (a,) = slots
+            slots.clear()
+            (v.arr,) = solo(a.arr)
+        elif len(slots) == 2:
             a, b = slots
             slots.clear()
-            outs.clear()
-            seg.step = step.parent  # type: ignore[assignment]
-            v.arr = solo(a.arr, b.arr)[0]
+            (v.arr,) = solo(a.arr, b.arr)
         else:
             arrays = [i.arr for i in slots]
             slots.clear()
-            outs.clear()
-            seg.step = step.parent  # type: ignore[assignment]
-            v.arr = solo(*arrays)[0]
+            (v.arr,) = solo(*arrays)
     except Exception as error:
         v.arr = Failure(located(seg, step, error))
         pending_errors.append(v.arr.error)
@@ -382,7 +389,8 @@ def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: An
             _Ledger.recent.append(step)
             if not often and not again:
                 return None
-    reason = "another set of results or donations" if step.programs else "a new segment"
+    known = reasons.note(step, key[0], device)
+    reason = reasons.explain(step, key[0], key[1], known) if observers else ""
     program = build(step, key[0], key[1], device, reason)
     if step.depth > 1:
         if steady:
@@ -512,6 +520,14 @@ def read(v: Value) -> Any:
         else:
             flush(seg)
     arr = v.arr
+    return _unusual(v, arr) if type(arr) in _UNUSUAL else arr
+
+
+# What stands for an array that cannot simply be handed out; asked for in one look-up per read.
+_UNUSUAL = {Failure, Evicted, Abstract, np.ndarray}
+
+
+def _unusual(v: Value, arr: Any) -> Any:
     if type(arr) is Failure:
         arr.reach_user()
     if type(arr) is Evicted:
@@ -521,9 +537,8 @@ def read(v: Value) -> Any:
             "the number of an array was asked for that a rehearsed step would have computed: in a rehearsal "
             "nothing runs. Leave asnumpy, float, bool and printing out of the rehearsed function"
         )
-    if type(arr) is np.ndarray:
-        with jax.enable_x64(True):  # else 64-bit numbers would lose half of their bits
-            arr = v.arr = place(arr, v.aval.device)
+    with jax.enable_x64(True):  # else 64-bit numbers would lose half of their bits
+        arr = v.arr = place(arr, v.aval.device)
     return arr
 
 
@@ -561,6 +576,8 @@ def flush_all() -> None:
     """Run everything any thread has recorded."""
     for st in list(states):
         flush_thread(st)
+    for waiting in list(deferred):
+        waiting.run()
 
 
 def wait_all() -> None:

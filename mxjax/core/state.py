@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -148,6 +149,36 @@ class Rules:
 
 
 rules = Rules()
+
+
+class span:
+    """Around a stretch of the host's time that profiles show: waiting for a batch, an exchange of gradients.
+
+    Nobody pays for it but observers that have ``on_span``.
+
+    >>> with span("input", "DataLoader"):
+    ...     pass
+    """
+
+    __slots__ = ("args", "category", "name", "start")
+
+    def __init__(self, category: str, name: str, **args: Any):
+        self.category = category
+        self.name = name
+        self.args = args
+        self.start = 0
+
+    def __enter__(self) -> span:
+        self.start = time.time_ns() if observers else 0
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.start:
+            stop = time.time_ns()
+            for o in observers:
+                on_span = getattr(o, "on_span", None)
+                if on_span is not None:
+                    on_span(self.category, self.name, self.start, stop, self.args)
 
 
 class _Local(threading.local):

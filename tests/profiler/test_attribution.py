@@ -67,8 +67,17 @@ def test_a_nameless_instruction_belongs_to_who_uses_it():
     bitcast = instruction("c", operands=[copy], opcode="bitcast")
     used = instruction("d", "jit(f)/dense0/FullyConnected/dot", operands=[bitcast], opcode="dot")
     of = Attributor(program(made, copy, bitcast, used))
-    assert (of("b").site.path, of("b").how) == ("dense0/FullyConnected", "inherited")
+    assert (of("b").site.path, of("b").how) == ("dense0/FullyConnected", "sole")
     assert (of("d").site.path, of("d").how) == ("dense0/FullyConnected", "exact")
+
+
+def test_of_several_that_use_it_the_nearest_has_it():
+    made = instruction("a", "jit(f)/pool0/Pooling/max", opcode="maximum")
+    copy = instruction("b", operands=[made])
+    one = instruction("c", "jit(f)/dense0/FullyConnected/dot", [copy], "dot", 80)
+    other = instruction("d", "jit(f)/dense1/FullyConnected/dot", [copy], "dot")
+    of = Attributor(program(made, copy, one, other))
+    assert (of("b").site.path, of("b").how) == ("dense0/FullyConnected", "inherited")
 
 
 def test_what_nobody_named_uses_belongs_to_who_made_it():
@@ -76,7 +85,7 @@ def test_what_nobody_named_uses_belongs_to_who_made_it():
     copy = instruction("b", operands=[made])
     result = instruction("c", operands=[copy], opcode="tuple")
     of = Attributor(program(made, copy, result))
-    assert (of("b").site.path, of("b").how) == ("pool0/Pooling", "inherited")
+    assert (of("b").site.path, of("b").how) == ("pool0/Pooling", "sole")
 
 
 def test_the_gradient_of_an_input_belongs_to_its_convolution():
@@ -93,7 +102,7 @@ def test_the_gradient_of_an_input_belongs_to_its_convolution():
     of_input = instruction("dx", operands=[head, turned], opcode="convolution")
     before = instruction("b", "jit(f)/transpose(jvp(act1/Activation))/select", [of_input], "select")
     of = Attributor(program(weight, x, forward, after, head, of_weight, turned, of_input, before))
-    assert (of("dx").site.path, of("dx").how) == ("conv0/_backward_Convolution", "inherited")
+    assert (of("dx").site.path, of("dx").how) == ("conv0/_backward_Convolution", "sole")
     assert of("t").site.path == "conv0/_backward_Convolution"
 
 
@@ -158,7 +167,7 @@ def test_every_instruction_of_a_training_step_finds_its_operator(tmp_path):
         "_backward_Activation",
         "sgd_update",
     } <= operators
-    assert {of(i.name).how for i in busy} <= {"exact", "shared", "inherited"}
+    assert {of(i.name).how for i in busy} <= {"exact", "sole", "shared", "inherited"}
     for i in busy:
         assert sum(share for _, share in of(i.name).shares) == pytest.approx(1)
 

@@ -10,6 +10,7 @@ from ..option import Option
 from . import (
     allocation,
     cache,
+    communication,
     compat,
     compiler,
     data,
@@ -29,6 +30,7 @@ OPTIONS: tuple[Option, ...] = (
     *determinism.OPTIONS,
     *compiler.OPTIONS,
     *cache.OPTIONS,
+    *communication.OPTIONS,
     *profiler.OPTIONS,
     *debug.OPTIONS,
     *data.OPTIONS,
