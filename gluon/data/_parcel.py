@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mxjax.errors import MXNetMemoryError
+from mxjax.settings import get as setting
 
 from ._host import HostArray, host_view, is_array, is_legacy, to_array, to_legacy_array
 
@@ -136,10 +137,8 @@ def _pack(obj: Any, reduce: Callable[[Any], Any], folder: str | None, must_file:
 
 def _within_budget(folder: str, size: int) -> str | None:
     """The folder, where a batch of this size may lie in shared memory; None where a pipe is wanted."""
-    from mxjax import settings
-
-    budget = settings.get("data.shm_bytes")
-    if settings.get("debug.log_loader"):
+    budget = setting("data.shm_bytes")
+    if setting("debug.log_loader"):
         way = "shared memory" if budget else "a pipe"
         print(f"mxjax: a batch of {size} bytes goes through {way}", file=sys.stderr, flush=True)
     if not budget:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from mxjax import settings
 from mxjax.core import span
 from mxjax.errors import MXNetError, MXNetImportError, MXNetTypeError, MXNetValueError
+from mxjax.settings import get as setting
 
 from ._host import is_array, map_tree
 from ._pools import ProcessPool, ThreadPool
@@ -98,7 +98,7 @@ class DataLoader:
         )
         self._batchify_fn: Any = Stack() if batchify_fn is None else batchify_fn
         self._num_workers = max(0, int(num_workers))
-        ahead = 2 * self._num_workers if settings.get("data.prefetch") else 0
+        ahead = 2 * self._num_workers if setting("data.prefetch") else 0
         self._prefetch = max(0, ahead if prefetch is None else int(prefetch))
         self._pin_memory = pin_memory
         self._pin_device_id = pin_device_id

@@ -87,7 +87,8 @@ _threshold = settings.snapshot("data.copy_threshold")
 
 def copied(array: np.ndarray) -> np.ndarray:
     """A copy in C order; of a large array several threads copy a part each."""
-    if array.size < _threshold():
+    threshold = _threshold()
+    if threshold is None or array.size < threshold:
         return array.copy(order="C")
     from .copying import in_parts
 

@@ -23,7 +23,8 @@ from typing import Any
 from . import explain as _explain
 from .explain import Explanation
 from .option import Option
-from .registry import Registry, Scope, SettingError, Snapshot, Values, backend_is_up
+from .registry import Registry, Scope, SettingError, Values, backend_is_up
+from .registry import snapshot as _snapshot
 from .rows import OPTIONS
 from .runconfig import RunConfig
 
@@ -60,14 +61,14 @@ def resolve(name: str, argument: object = None) -> Any:
     return _registry.resolve(name, argument)
 
 
-def snapshot(name: str) -> Snapshot:
+def snapshot(name: str) -> Callable[[], Any]:
     """A reader for hot paths: calling it costs a comparison where nothing has changed.
 
     >>> nodes = snapshot("engine.bulk_nodes")
     >>> nodes()
     4096
     """
-    return Snapshot(_registry, name)
+    return _snapshot(_registry, name)
 
 
 def current() -> Values:

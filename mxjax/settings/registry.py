@@ -97,6 +97,8 @@ class Registry:
         self._implying = [row for row in self.options.values() if row.implies is not None]
         self._watched = {name: row.variables for name, row in self.options.items() if row.dynamic}
         self._seen = {name: self._texts(row) for name, row in self.options.items()}
+        self._peek, self._keys = _peeking(environ, self._watched)
+        self._peeked = {name: tuple(map(self._peek, keys)) for name, keys in self._keys.items()}
         self._callbacks: dict[str, list[Callable[[Any], None]]] = {}
         self._set: dict[str, Found] = {}
         self._scope: ContextVar[_Overlay | None] = ContextVar("mxjax_settings", default=None)
@@ -349,6 +351,9 @@ class Registry:
 
     def _look_again(self, name: str) -> None:
         """Read the variables of one option again, as upstream does at every use."""
+        peeked = tuple(map(self._peek, self._keys[name]))
+        if peeked == self._peeked[name]:
+            return
         option = self.options[name]
         texts = self._texts(option)
         if texts == self._seen[name]:
@@ -358,6 +363,7 @@ class Registry:
         if problems:
             raise SettingError("\n".join(problems))
         with self._lock:
+            self._peeked[name] = peeked
             self._seen[name] = texts
             if found is None:
                 self._found.pop(name, None)
@@ -454,36 +460,47 @@ def backend_is_up() -> bool:
     return bool(getattr(bridge, "_backends", None))
 
 
+def _peeking(environ: Mapping[str, str], watched: Mapping[str, tuple[str, ...]]) -> tuple[
+        Callable[[Any], Any], dict[str, tuple[Any, ...]]]:
+    """How to see quickly whether variables have changed, and their keys.
+
+    `os.environ` encodes a name and decodes a text at each access, a microsecond; what it keeps them in
+    is asked directly where it is as CPython has it.
+    """
+    data, encode = getattr(environ, "_data", None), getattr(environ, "encodekey", None)
+    if type(data) is dict and encode is not None:
+        return data.get, {name: tuple(map(encode, names)) for name, names in watched.items()}
+    return environ.get, dict(watched)
+
+
 def libraries_are_loaded() -> bool:
     """Whether JAX's compiled libraries are in this process."""
     return "jaxlib.xla_client" in sys.modules
 
 
-class Snapshot:
-    """An option for the hot path: `snapshot()` compares one integer where nothing changed.
+def snapshot(registry: Registry, name: str) -> Callable[[], Any]:
+    """An option for the hot path: a function that compares one integer where nothing changed.
 
     While any thread is inside a scope every call looks the value up.  The environment is not read
     again, as `get` does for dynamic options: a change there counts at the next `get` of the option.
     """
+    name = registry.canonical(name)
+    state = registry.state
+    value: Any = None
+    seen = -1
 
-    __slots__ = ("_name", "_registry", "_state", "_value", "_version")
+    def read() -> Any:
+        return value if seen == state.version else again()
 
-    def __init__(self, registry: Registry, name: str) -> None:
-        self._registry = registry
-        self._name = registry.canonical(name)
-        self._state = registry.state
-        self._version = -1
-        self._value: Any = None
+    def again() -> Any:
+        nonlocal value, seen
+        version = state.version
+        found = registry.current()[name]
+        if not registry.scopes:
+            value, seen = found, version
+        return found
 
-    def __call__(self) -> Any:
-        return self._value if self._version == self._state.version else self._again()
-
-    def _again(self) -> Any:
-        version = self._state.version
-        value = self._registry.current()[self._name]
-        if not self._registry.scopes:
-            self._value, self._version = value, version
-        return value
+    return read
 
 
 def _refusal(where: str, raw: object, option: Option, legacy: Legacy | None,

@@ -65,9 +65,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "data.copy_threshold",
         Integer(0),
-        200000,
-        doc="The number of elements from which on a NumPy array is copied by several threads.",
-        effect="Smaller arrays are copied by the calling thread.",
+        None,
+        doc="The number of elements from which on a NumPy array is copied by several threads; unset: none is.",
+        effect="Smaller arrays are copied by the calling thread. MXNet's default is 200000; one thread is as "
+        "fast as the memory on most machines.",
         legacy=(Legacy("MXNET_CPU_PARALLEL_COPY_SIZE"), Legacy("MXNET_CPU_PARALLEL_SIZE")),
         mechanism="the pool of engine.copy_threads",
     ),
