@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import operator
 import re
 import warnings
@@ -28,6 +30,16 @@ _jit = settings.snapshot("engine.jit")
 _parallel = settings.snapshot("engine.parallel_executions")
 
 
+@functools.cache
+def _keywords(init: Callable[..., None]) -> tuple[str, ...] | None:
+    """The names of an ``__init__``'s options, or None where it takes any."""
+    P = inspect.Parameter
+    params = list(inspect.signature(init).parameters.values())[1:]
+    if any(p.kind is P.VAR_KEYWORD for p in params):
+        return None
+    return tuple(p.name for p in params if p.kind in (P.POSITIONAL_OR_KEYWORD, P.KEYWORD_ONLY))
+
+
 class Block:
     """The base of all layers and networks: define ``forward`` on arrays.
 
@@ -46,6 +58,17 @@ class Block:
     >>> net = Net(); net.initialize(); net(mx.np.ones((3, 5))).shape
     (3, 2)
     """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Block:
+        if kwargs:  # a misspelled option, by the layer's own name and with the option that was meant
+            names = _keywords(cls.__init__)
+            for name in kwargs:
+                if names is not None and name not in names:
+                    raise errors.MXNetTypeError(
+                        f"{cls.__name__} got an unexpected keyword argument {name!r}"
+                        f"{errors.did_you_mean(name, names)}. It takes {', '.join(names)}"
+                    )
+        return super().__new__(cls)
 
     def __init__(self) -> None:
         self._children: OrderedDict[str, Block] = OrderedDict()
