@@ -113,6 +113,8 @@ def drop_programs() -> None:
     """Forget all recorded structures with their programs: a setting that shapes programs has changed."""
     flush_all()
     Tree.clear()
+    _Ledger.unproven = _Ledger.proven = 0  # those are gone, and not for want of use
+    _Ledger.recent.clear()
     for st in list(states):
         for seg in st.segs.values():
             if not seg.step.depth:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import weakref
@@ -46,28 +47,48 @@ def _persistent() -> None:
     if path is not None and settings.get("cache.mode") == "force":
         shutil.rmtree(path, ignore_errors=True)
     if path is None:
-        values = dict(_before)
+        values: dict[str, Any] = dict(_before)
         _before.clear()
     else:
         os.makedirs(path, exist_ok=True)
-        size = settings.get("cache.size")
         values = {
             "jax_enable_compilation_cache": True,
             "jax_compilation_cache_dir": path,
             # LeNet's programs compile in less than the second that JAX asks for.
             "jax_persistent_cache_min_compile_time_secs": 0.0,
             "jax_persistent_cache_min_entry_size_bytes": -1,
-            "jax_compilation_cache_max_size": -1 if size is None else size,
         }
         for name in values:
             _before.setdefault(name, getattr(jax.config, name))
     for name, value in values.items():
         jax.config.update(name, value)
+    if path is not None and settings.get("cache.size") is not None:
+        if _trim not in core.compiler.listeners:
+            core.compiler.listeners.append(_trim)
+    elif _trim in core.compiler.listeners:
+        core.compiler.listeners.remove(_trim)
     from jax.experimental.compilation_cache import compilation_cache
 
     compilation_cache.reset_cache()  # type: ignore[no-untyped-call]  # another folder is ignored without
     _in_force = wanted
     core.drop_programs()
+
+
+def _trim(*_: Any) -> None:
+    """A program was compiled: the oldest go where the folder holds more bytes than it may."""
+    path, limit = folder(), settings.get("cache.size")
+    if path is None or limit is None:
+        return
+    # JAX bounds its cache, too, but only with a package for locks; a file that is gone is a miss to it.
+    with os.scandir(path) as found:
+        entries = sorted((e.stat().st_mtime, e.stat().st_size, e.path) for e in found if e.is_file())
+    total = sum(size for _, size, _ in entries)
+    for _when, size, name in entries:
+        if total <= limit:
+            break
+        with contextlib.suppress(FileNotFoundError):  # another process was quicker
+            os.remove(name)
+        total -= size
 
 
 _limit = -1

@@ -113,7 +113,7 @@ def _write(config: Mapping[str, Any], label: str, order: int, names: tuple[str, 
         return
     folder = os.path.join(config.get("dump_path") or "mxjax_dump", f"step{_Now.step:06d}")
     os.makedirs(folder, exist_ok=True)
-    arrays = {name: _wide(np.asarray(a)) for name, a in zip(names, given, strict=True)}
+    arrays: dict[str, Any] = {name: _wide(np.asarray(a)) for name, a in zip(names, given, strict=True)}
     if config.get("dump_data") == "stats":
         lines = [
             json.dumps({"order": order, "place": label, "array": name, **statistics(a)})
@@ -125,7 +125,8 @@ def _write(config: Mapping[str, Any], label: str, order: int, names: tuple[str, 
     with _lock:
         stem = f"{label.replace('/', '.')}"
         path = os.path.join(folder, f"{order:06d}_{stem}.npz")
-        np.savez(path, **arrays, _order=np.int64(order), _place=np.str_(label))
+        about: dict[str, Any] = {"_order": np.int64(order), "_place": np.str_(label)}
+        np.savez(path, **about, **arrays)
 
 
 def _wide(a: np.ndarray) -> np.ndarray:

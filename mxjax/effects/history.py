@@ -22,7 +22,7 @@ class _Made:
 
     def __init__(self, line: str, before: tuple[_Made, ...]):
         self.line = line
-        self.depth = 1 + max((made.depth for made in before), default=0)
+        self.depth: int = 1 + max((made.depth for made in before), default=0)
         self.before = before
         if self.depth > LONGEST:
             self.before, self.depth = (), 1

@@ -7,7 +7,7 @@ and dtypes, in the forward pass and in what is differentiated of it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -30,15 +30,16 @@ BLACK = frozenset({
     "BatchNorm", "LayerNorm", "GroupNorm", "InstanceNorm", "L2Normalization", "softmax", "log_softmax",
     "exp", "log", "sum", "mean", "var", "std", "norm", "cumsum", "SoftmaxOutput", "CTCLoss",
 })
-#: TensorFlow's names, which Ascend's files use.
+#: TensorFlow's names, which Ascend's files use, where ours are others or several.
 TENSORFLOW = {
-    "MatMul": "dot", "MatMulV2": "dot", "BatchMatMul": "batch_dot", "BatchMatMulV2": "batch_dot",
-    "Conv2D": "Convolution", "Conv3D": "Convolution", "DepthwiseConv2dNative": "Convolution",
-    "Conv2DBackpropInput": "Deconvolution", "FusedBatchNorm": "BatchNorm", "FusedBatchNormV3": "BatchNorm",
-    "Softmax": "softmax", "LogSoftmax": "log_softmax", "Relu": "Activation", "Sigmoid": "sigmoid",
-    "Tanh": "tanh", "Add": "add", "AddV2": "add", "Sub": "subtract", "Mul": "multiply", "RealDiv": "divide",
-    "ReduceSum": "sum", "ReduceMean": "mean", "Sum": "sum", "Mean": "mean", "Exp": "exp", "Log": "log",
-    "MaxPool": "Pooling", "AvgPool": "Pooling", "LayerNorm": "LayerNorm", "GatherV2": "take", "BiasAdd": "add",
+    "MatMul": ("dot", "FullyConnected", "matmul"), "MatMulV2": ("dot", "FullyConnected", "matmul"),
+    "BatchMatMul": ("batch_dot", "matmul"), "BatchMatMulV2": ("batch_dot", "matmul"),
+    "Conv2D": ("Convolution",), "Conv3D": ("Convolution",), "DepthwiseConv2dNative": ("Convolution",),
+    "Conv2DBackpropInput": ("Deconvolution",), "FusedBatchNorm": ("BatchNorm",),
+    "FusedBatchNormV3": ("BatchNorm",), "Relu": ("Activation", "relu"), "Sub": ("subtract",),
+    "AddV2": ("add",), "BiasAdd": ("add",), "Mul": ("multiply",), "RealDiv": ("divide",),
+    "ReduceSum": ("sum",), "ReduceMean": ("mean",), "MaxPool": ("Pooling",), "AvgPool": ("Pooling",),
+    "GatherV2": ("take",),
 }
 _PRODUCTS = WHITE
 _BITS = {"float16": (5, 10), "bfloat16": (8, 7)}
@@ -53,11 +54,11 @@ class _Plan:
         self.matmul = get("precision.matmul")
         self.impl = get("precision.impl")
         self.small = get("compiler.small_channel_conv")
-        names = _names()
-        self.impl_ops = frozenset(_known("precision.impl_ops", get("precision.impl_ops"), names))
-        self.dtypes = _by_place("precision.op_dtypes", get("precision.op_dtypes"), names)
-        self.op_impl = _by_place("precision.op_impl", get("precision.op_impl"), names)
-        self.white = _lists(get("precision.lists"), names)
+        self.impl_ops = frozenset(
+            one for name in get("precision.impl_ops") for one in _known("precision.impl_ops", name))
+        self.dtypes = _by_place("precision.op_dtypes", get("precision.op_dtypes"))
+        self.op_impl = _by_place("precision.op_impl", get("precision.op_impl"))
+        self.white = _lists(get("precision.lists"))
 
     @property
     def idle(self) -> bool:
@@ -90,48 +91,48 @@ def _names() -> dict[str, str]:
 
     found: dict[str, str] = {}
     for row in TABLE.values():
-        for name in (row.name.partition("@")[0], row.display):
-            found.setdefault(name.lower(), row.display)
-        found[row.display.lower()] = row.display
-    for name, ours in TENSORFLOW.items():
-        found.setdefault(name.lower(), found.get(ours.lower(), ours))
+        found.setdefault(row.name.partition("@")[0].lower(), row.display)
+    return found | {row.display.lower(): row.display for row in TABLE.values()}
+
+
+def _known(option: str, name: str) -> list[str]:
+    """The operators that a name stands for."""
+    names = _names()
+    ours = TENSORFLOW.get(name, (name,))
+    found = [names[one.lower()] for one in ours if one.lower() in names]
+    if not found:
+        near = did_you_mean(name, [*names.values(), *TENSORFLOW])
+        raise SettingError(f"{option}: there is no operator {name!r}{near}")
     return found
 
 
-def _known(option: str, given: Iterable[str], names: dict[str, str]) -> list[str]:
-    missing = [name for name in given if name.lower() not in names]
-    if missing:
-        words = "; ".join(f"{name!r}{did_you_mean(name, list(names))}" for name in missing)
-        raise SettingError(f"{option}: there is no operator {words}")
-    return [names[name.lower()] for name in given]
-
-
-def _by_place(option: str, given: Any, names: dict[str, str]) -> dict[str, str]:
+def _by_place(option: str, given: Any) -> dict[str, str]:
     """By operator, or by place, which has a slash; of several dtypes the first is the one computed in."""
-    return {
-        name if "/" in name else _known(option, [name], names)[0]: values[0]
-        for name, values in given.items() if values
-    }
+    found = {}
+    for name, values in given.items():
+        for one in [name] if "/" in name else _known(option, name):
+            found[one] = values[0]
+    return found
 
 
-def _lists(changes: Any, names: dict[str, str]) -> frozenset[str]:
-    white, black = set(_known("", WHITE & set(names.values()), names)), set(BLACK)
-    lists = {"white-list": white, "black-list": black}
+def _lists(changes: Any) -> frozenset[str]:
+    """The white list after the changes: first what is removed, then what is added."""
+    white, black = set(WHITE), set(BLACK)
+    lists = {"white-list": white, "black-list": black, "gray-list": set[str]()}
     for title, change in changes.items():
-        for name, known in zip(change.get("to-remove", ()), _known(
-                f"precision.lists: {title}", change.get("to-remove", ()), names), strict=True):
-            if title in lists and known not in lists[title]:
+        for name in change.get("to-remove", ()):
+            known = set(_known(f"precision.lists: {title}", name))
+            if title != "gray-list" and not known & lists[title]:
                 raise SettingError(
                     f"precision.lists: {name} cannot be removed from the {title}, it is not on it: "
                     f"{', '.join(sorted(lists[title]))}")
-            if title in lists:
-                lists[title].discard(known)
+            lists[title] -= known
     for title, change in changes.items():
-        for known in _known(f"precision.lists: {title}", change.get("to-add", ()), names):
-            for other in lists.values():
-                other.discard(known)
-            if title in lists:
-                lists[title].add(known)
+        for name in change.get("to-add", ()):
+            known = set(_known(f"precision.lists: {title}", name))
+            white -= known
+            black -= known
+            lists[title] |= known
     return frozenset(white)
 
 

@@ -267,8 +267,10 @@ def read_text(path: str) -> str:
     try:
         with open(os.path.expanduser(path), encoding="utf-8") as file:
             return file.read(1 << 20)
-    except (OSError, UnicodeDecodeError) as error:
-        raise KindError(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise KindError(f"the file cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise KindError("the file is no UTF-8 text") from None
 
 
 class Flags:

@@ -253,7 +253,7 @@ class Registry:
             else:
                 if legacy is not None and legacy.fidelity == "none" and raw is not None:
                     warnings.warn(f"{key} does nothing here: it {legacy.difference}", stacklevel=4)
-                label = source if legacy is None else f"{source}: {key}"
+                label = f"{source}: {key}"
                 by_option.setdefault(option.name, []).append((legacy, Found(value, label, raw)))
         changes = {}
         for name, found in by_option.items():
@@ -301,10 +301,8 @@ class Registry:
         if not said:
             return None
         own = [found for legacy, found in said if legacy is None]
-        if own:
-            return own[0]
         strong = [found for legacy, found in said if legacy is not None and not legacy.weak]
-        found = strong or [said[0][1]]
+        found = own or strong or [said[0][1]]
         if all(other.value == found[0].value for other in found):
             return found[0]
         if option.combine is not None:

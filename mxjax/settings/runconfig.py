@@ -80,7 +80,7 @@ class RunConfig(Mapping[str, Any]):
             raise SettingError(f"{path}: {error}") from None
         if not isinstance(tables, dict):
             raise SettingError(f"{path}: expected a table of options, got {type(tables).__name__}")
-        return cls({**_flat(tables), **options})
+        return cls(_flat(tables)).replace(**options)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> RunConfig:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mxjax import settings
 from mxjax.core import compiler
 
 
@@ -9,6 +10,8 @@ from mxjax.core import compiler
 def backend_is_down(monkeypatch):
     monkeypatch.setattr("mxjax.settings.registry.backend_is_up", lambda: False)
     monkeypatch.setattr("mxjax.settings.registry.libraries_are_loaded", lambda: False)
+    yield
+    settings.reset()  # while that holds: what counts only before the start is taken back, too
 
 
 class Programs(list):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..kinds import Boolean, Bytes, Choice, Either, Fields, Float, Integer
+from ..kinds import Boolean, Choice, Fields, Float, Integer
 from ..option import Legacy, Option
 
 _SCHEDULERS = {False: "CPU_SCHEDULER_TYPE_CONCURRENCY_OPTIMIZED",
@@ -21,18 +21,7 @@ def _workspaces(count: int | None, platform: str) -> dict[str, Any]:
     return {"xla_cpu_scheduler_type": _SCHEDULERS[count == 1]}
 
 
-class _Reserve:
-    """MegEngine's way to say how much a GPU's memory is reserved at the start."""
-
-    expected = "0, 1, or b:BYTES"
-
-    def convert(self, raw: object) -> bool | int:
-        if isinstance(raw, str) and raw.startswith("b:"):
-            return Integer(1).convert(raw[2:])
-        return Boolean().convert(raw)
-
-
-def _preallocated(value: bool | int | None) -> dict[str, str | None]:
+def _preallocated(value: bool | None) -> dict[str, str | None]:
     if value is None:
         return {"XLA_PYTHON_CLIENT_PREALLOCATE": None}
     return {"XLA_PYTHON_CLIENT_PREALLOCATE": "true" if value else "false"}
@@ -134,14 +123,14 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "memory.preallocate",
-        Either(Boolean(), Bytes()),
+        Boolean(),
         None,
         doc="Take a GPU's memory at the start, instead of when it is needed.",
         effect="1: the whole pool (memory.fraction) is taken when JAX starts.",
         applies="backend-init",
         legacy=(
-            Legacy("MGB_CUDA_RESERVE_MEMORY", _Reserve()),
-            Legacy("MGB_ROCM_RESERVE_MEMORY", _Reserve()),
+            Legacy("MGB_CUDA_RESERVE_MEMORY"),
+            Legacy("MGB_ROCM_RESERVE_MEMORY"),
         ),
         platforms=("gpu",),
         environment=_preallocated,

@@ -41,9 +41,9 @@ OPTIONS: tuple[Option, ...] = (
         Bytes(),
         None,
         doc="How many bytes the folder may hold; unset: no limit.",
-        effect="The programs that were not used for longest go first.",
+        effect="Where a program is compiled and there are more, the oldest go.",
         applies="compile",
-        mechanism="jax_compilation_cache_max_size",
+        mechanism="files of the folder are removed after a compilation",
     ),
     Option(
         "cache.max_executables",

@@ -83,7 +83,8 @@ class Switches:
             text = read_text(text)
         if text.lstrip().startswith("{"):
             tables = json.loads(text)
-            return tables.get("Switch", tables) if isinstance(tables, Mapping) else tables
+            found: Mapping[str, Any] = tables.get("Switch", tables)
+            return found
         lines = [line.split("#")[0].strip() for line in text.splitlines()]
         return {name.strip(): value.strip() for name, colon, value in
                 (line.partition(":") for line in lines if line)}
@@ -253,8 +254,8 @@ OPTIONS: tuple[Option, ...] = (
         applies="compile",
         legacy=(Legacy("enable_small_channel", Integer(0, 1), {0: False, 1: True},
                        fidelity="approximate",
-                       difference="off unless asked for, in inference too: XLA's own convolution is "
-                       "the faster one on most processors"),),
+                       difference="off unless asked for, in inference too: on CPU such convolutions "
+                       "are products anyway where their windows take little memory"),),
         mechanism="convolutions over at most 4 channels are lowered to strided slices and one dot",
     ),
     Option(
