@@ -13,16 +13,18 @@ MXNet's table.
 
 from __future__ import annotations
 
+import time
 import warnings
 from typing import Any
 
 from mxjax import settings
-from mxjax.errors import MXNetAssertionError
+from mxjax.errors import MXNetAssertionError, MXNetError
 
 from ._aggregate import SORT_KEYS
 from ._objects import Counter, Domain, Event, Frame, Marker, Task, custom_op, scope
-from ._recording import GROUPINGS
+from ._recording import GROUPINGS, Recording
 from ._state import profiler as _profiler
+from ._state import shares_of
 
 __all__ = [
     "Counter",
@@ -33,18 +35,24 @@ __all__ = [
     "Task",
     "attribution",
     "custom_op",
+    "diff",
     "dump",
     "dump_profile",
     "dumps",
     "pause",
     "profiler_set_config",
     "profiler_set_state",
+    "report",
     "resume",
     "scope",
     "set_config",
     "set_kvstore_handle",
     "set_state",
+    "show",
+    "start",
     "state",
+    "step",
+    "stop",
 ]
 
 
@@ -84,6 +92,16 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
     action = {"stop": _profiler.stop, "run": _profiler.run}[state]
     _profiler.check_process(profile_process)
     action()
+
+
+def start(profile_process: str = "worker") -> None:
+    """``set_state("run")``."""
+    set_state("run", profile_process)
+
+
+def stop(profile_process: str = "worker") -> None:
+    """``set_state("stop")``."""
+    set_state("stop", profile_process)
 
 
 def state() -> str:
@@ -157,6 +175,78 @@ def attribution() -> dict[str, float]:
     ``none``: the rest.  Empty where no device event was recorded.
     """
     return _profiler.attribution()
+
+
+def report(filename: str | None = None) -> str:
+    """Where the time of each step went, as a table: device, collective, compile, input, dispatch, idle.
+
+    A step ends with ``Trainer.step``, or where `step` is called. An instant counts once: as the
+    device's while one is busy, else as the first of the others that has it.
+
+    Args:
+      filename: also write a page there with pictures and tables, which needs nothing else to be read.
+
+    Raises:
+      MXNetError: nothing was recorded.
+
+    >>> print(profiler.report("report.html"))  # doctest: +SKIP
+    """
+    from . import _report, _steps
+
+    recordings = _recorded("report")
+    text = _steps.table(_steps.steps(recordings))
+    if filename is not None:
+        page = _report.page(recordings, shares_of(recordings), "Profile")
+        with open(filename, "w", encoding="utf-8") as file:
+            file.write(page)
+    return text
+
+
+def show() -> Any:
+    """What was recorded, as a notebook's output: steps, operators, timeline and memory in pictures.
+
+    Raises:
+      MXNetError: nothing was recorded.
+    """
+    from ._report import Shown
+
+    recordings = _recorded("show")
+    return Shown(recordings, shares_of(recordings))
+
+
+def _recorded(what: str) -> list[Recording]:
+    recordings = _profiler.recordings()
+    if not recordings:
+        raise MXNetError(
+            f"profiler.{what} has nothing to show: the profiler has not run since the start, or since "
+            "the last dump(finished=True). Call profiler.set_state('run') before the code in question."
+        )
+    return recordings
+
+
+def step(name: str = "step") -> None:
+    """Mark the end of a step, for loops without a ``Trainer``."""
+    recorder = _profiler.recorder
+    if recorder is not None:
+        now = time.time_ns()
+        recorder.on_span("step", name, now, now, {})
+
+
+def diff(a: str, b: str) -> str:
+    """Two profiles side by side, the operators with the largest change first.
+
+    Args:
+      a, b: what ``dumps(format="json")`` gave, or the paths of trace files.
+
+    Raises:
+      MXNetError: one is neither.
+
+    >>> before = profiler.dumps(format="json")  # doctest: +SKIP
+    >>> print(profiler.diff(before, profiler.dumps(format="json")))  # doctest: +SKIP
+    """
+    from ._diff import difference
+
+    return difference(a, b)
 
 
 def set_kvstore_handle(handle: Any) -> None:

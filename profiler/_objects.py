@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from mxjax.errors import MXNetError, MXNetValueError
 
-from ._recorder import Mark, Recorder, Span, this_thread, thread_names
+from ._recorder import Mark, Recorder, Span, this_thread
 from ._state import profiler
 
 
@@ -69,7 +69,7 @@ class _Duration:
         recorder = profiler.recorder
         if recorder is not None:
             stop = time.time_ns()
-            thread = thread_names[this_thread()]
+            thread = this_thread()
             recorder.spans.append(
                 Span(self._process, thread, self._category, self.name, self._started, stop)
             )
@@ -186,7 +186,7 @@ class Marker:
         recorder = profiler.recorder
         if recorder is not None:
             name = self.domain.name
-            thread = thread_names[this_thread()]
+            thread = this_thread()
             category = f"{name},instant_marker"
             recorder.marks.append(
                 Mark(name, category, self.name, time.time_ns(), scope=scope, thread=thread)

@@ -16,7 +16,7 @@ from ._aggregate import Aggregate
 from ._attribution import HOW, Site
 from ._holdings import tracks
 from ._links import Dispatches, Group, Programs, executions, statement
-from ._recorder import SYNC_NAMES, Mark, Recorder, Span, thread_names
+from ._recorder import SYNC_NAMES, Mark, Recorder, Span
 from ._session import DeviceEvent, read_trace
 from ._statements import Statement
 
@@ -93,7 +93,7 @@ class Recording:
         if wanted.operators:
             about = functools.cache(_about)
             dispatches = [
-                Span("host", thread_names[thread], "dispatch", _name(step), start, stop, about(step))
+                Span("host", thread, "dispatch", _name(step), start, stop, about(step))
                 for step, start, stop, thread in recorder.records
             ]
             yield from self._device_spans(dispatches)
@@ -102,17 +102,17 @@ class Recording:
                 args: dict[str, object] = {"operators": len(run.steps)}
                 if run.program is not None:
                     args |= {"temporary_bytes": temporaries(run.program)}
-                thread = thread_names[run.thread]
+                thread = run.thread
                 yield Span("host", thread, "run", f"run {run.name}", run.start, run.stop, args)
-            for name, reason, start, stop, number in recorder.compiles:
-                thread, args = thread_names[number], {"reason": reason}
+            for name, reason, start, stop, thread in recorder.compiles:
+                args = {"reason": reason}
                 yield Span("host", thread, "compile", f"compile {name}", start, stop, args)
-            for name, start, stop, number in self._customs():
-                yield Span(_CUSTOM, thread_names[number], _CUSTOM, name, start, stop)
+            for name, start, stop, thread in self._customs():
+                yield Span(_CUSTOM, thread, _CUSTOM, name, start, stop)
         if wanted.api:
-            for name, start, stop, number in recorder.syncs:
+            for name, start, stop, thread in recorder.syncs:
                 api = SYNC_NAMES.get(name, name)
-                yield Span("host", thread_names[number], "MXNET_C_API", api, start, stop)
+                yield Span("host", thread, "MXNET_C_API", api, start, stop)
 
     def _device_spans(self, dispatches: list[Span]) -> Iterator[Span]:
         """Each event twice, under the operator's and under XLA's name; arrows lead to the first."""

@@ -13,7 +13,7 @@ from .record import ScalarFamily, default_device, record, record1, record2, reco
 from .rehearsal import Abstract, Rehearsal, rehearsal
 from .scheduler import Work, drop_programs, flush, flush_all, flush_thread, read, wait_all
 from .segment import SCALAR, Step, Tree, user_site
-from .state import ThreadState, local, observers, span, states
+from .state import ThreadState, local, observers, span, states, told
 from .stats import stats
 from .tape import Leaf, Node, attach_python, backward, gradients
 from .value import (
@@ -114,5 +114,5 @@ def unobserve(observer: object) -> None:
 
 def _refresh() -> None:
     for st in list(states):
-        st.observed = bool(observers)
+        st.observed = told()
         st.refresh()
