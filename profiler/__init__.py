@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mxjax import settings
 from mxjax.errors import MXNetAssertionError, MXNetError
@@ -25,6 +25,11 @@ from ._objects import Counter, Domain, Event, Frame, Marker, Task, custom_op, sc
 from ._recording import GROUPINGS, Recording
 from ._state import profiler as _profiler
 from ._state import shares_of
+
+if TYPE_CHECKING:
+    from mxjax.core.holders import Holder
+
+    from ._memory import LeakCheck
 
 __all__ = [
     "Counter",
@@ -39,6 +44,8 @@ __all__ = [
     "dump",
     "dump_profile",
     "dumps",
+    "holders",
+    "leak_check",
     "pause",
     "profiler_set_config",
     "profiler_set_state",
@@ -247,6 +254,34 @@ def diff(a: str, b: str) -> str:
     from ._diff import difference
 
     return difference(a, b)
+
+
+def holders(most: int = 10) -> list[Holder]:
+    """The largest groups of arrays alive on the devices: parameter or operator, block, line, bytes.
+
+    Works whether or not the profiler runs, and looks at every object of the process.
+
+    >>> for holder in profiler.holders():  # doctest: +SKIP
+    ...     print(holder)
+    """
+    from mxjax.core.holders import holders as find
+
+    return find()[:most]
+
+
+def leak_check() -> LeakCheck:
+    """A scope that tells which arrays are alive at its end and were not at its beginning.
+
+    Afterwards ``grown`` lists them, ``nbytes`` is their sum, and printing it names lines; it is
+    false where nothing grew.
+
+    >>> with profiler.leak_check() as leaks:  # doctest: +SKIP
+    ...     step()
+    >>> assert not leaks, leaks  # doctest: +SKIP
+    """
+    from ._memory import LeakCheck
+
+    return LeakCheck()
 
 
 def set_kvstore_handle(handle: Any) -> None:

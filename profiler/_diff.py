@@ -67,6 +67,9 @@ def _of_trace(events: list[dict[str, Any]]) -> Times:
     times: Times = {}
     for e in events:
         if e.get("ph") == "X" and e.get("cat") == "operator":
-            calls, ms = times.get(e["name"], (0, 0.0))
-            times[e["name"]] = calls + 1, ms + e["dur"] / 1000
+            # A fusion's time is divided between its operators, as the table does.
+            for path, share in e.get("args", {}).get("mx_ops", {e["name"]: 1.0}).items():
+                name = path.rpartition("/")[2]
+                calls, ms = times.get(name, (0, 0.0))
+                times[name] = calls + 1, ms + share * e["dur"] / 1000
     return times

@@ -463,8 +463,11 @@ def located(seg: Segment | None, step: Step, error: BaseException) -> BaseExcept
     text = str(cause).strip()
     kind = type(cause).__name__
     if "RESOURCE_EXHAUSTED" in text or "out of memory" in text.lower():
+        from . import holders
+
+        alive = holders.report(holders.holders())
         made: errors.MXNetError = errors.MXNetMemoryError(
-            f"out of memory while running {step.depth} recorded calls ({where}): {text}"
+            f"out of memory while running {step.depth} recorded calls ({where}): {text}\n{alive}"
         )
     else:
         made = errors.like(cause, f"{kind} while running recorded calls ({where}): {text}")
