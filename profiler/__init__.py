@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mxjax import settings
@@ -46,6 +47,7 @@ __all__ = [
     "dumps",
     "holders",
     "leak_check",
+    "merge",
     "pause",
     "profiler_set_config",
     "profiler_set_state",
@@ -201,9 +203,13 @@ def report(filename: str | None = None) -> str:
     from . import _report, _steps
 
     recordings = _recorded("report")
+    shares = shares_of(recordings)
     text = _steps.table(_steps.steps(recordings))
+    if shares:
+        known = ", ".join(f"{how} {100 * share:.1f} %" for how, share in shares.items())
+        text += f"Device time by how its operator is known: {known}\n"
     if filename is not None:
-        page = _report.page(recordings, shares_of(recordings), "Profile")
+        page = _report.page(recordings, shares, "Profile")
         with open(filename, "w", encoding="utf-8") as file:
             file.write(page)
     return text
@@ -254,6 +260,20 @@ def diff(a: str, b: str) -> str:
     from ._diff import difference
 
     return difference(a, b)
+
+
+def merge(paths: Sequence[str], out: str) -> None:
+    """Write the traces of several processes as one, on one time base, a group of rows per rank.
+
+    Raises:
+      MXNetError: a file is no trace of this profiler.
+      OSError: there is no such file.
+
+    >>> profiler.merge(["rank0_profile.json", "rank1_profile.json"], "all.json")  # doctest: +SKIP
+    """
+    from ._merge import merge as merge_traces
+
+    merge_traces(paths, out)
 
 
 def holders(most: int = 10) -> list[Holder]:

@@ -76,9 +76,7 @@ def _write_json(file: Any, events: Iterable[dict[str, Any]], about: dict[str, An
     file.write(b"\n]}\n")
 
 
-def events_of(
-    spans: Iterable[Span], marks: Iterable[Mark], base: int
-) -> Iterator[dict[str, Any]]:
+def events_of(spans: Iterable[Span], marks: Iterable[Mark], base: int) -> Iterator[dict[str, Any]]:
     """The events of a Chrome trace, whose times count from `base`."""
     rows = _Rows()
     for span in sorted(spans, key=lambda s: (s.start, -s.stop)):

@@ -10,6 +10,7 @@ from typing import Any
 from mxjax.errors import MXNetValueError
 
 from . import _chrome
+from ._recording import GROUPINGS
 
 Times = dict[str, tuple[int, float]]  # by name: (calls, milliseconds)
 
@@ -17,7 +18,9 @@ Times = dict[str, tuple[int, float]]  # by name: (calls, milliseconds)
 def difference(a: str | os.PathLike[str], b: str | os.PathLike[str], most: int = 40) -> str:
     """A table of the operators of two profiles, the largest change first."""
     before, after = _times(a), _times(b)
-    names = sorted(before.keys() | after.keys(), key=lambda n: (-abs(_ms(after, n) - _ms(before, n)), n))
+    names = sorted(
+        before.keys() | after.keys(), key=lambda n: (-abs(_ms(after, n) - _ms(before, n)), n)
+    )
     heads = f"{'Name':<40}{'calls a':>10}{'calls b':>10}{'a (ms)':>14}{'b (ms)':>14}{'b - a':>14}{'b / a':>9}"
     lines = [heads, "-" * len(heads)]
     for name in names[:most]:
@@ -59,7 +62,7 @@ def _times(profile: str | os.PathLike[str]) -> Times:
     if "traceEvents" in given:
         return _of_trace(given["traceEvents"])
     categories: Mapping[str, Any] = given.get("Time", {})
-    rows = next((categories[k] for k in ("operator", "block", "source", "shape") if k in categories), {})
+    rows: Mapping[str, Any] = next((categories[k] for k in GROUPINGS if k in categories), {})
     return {name: (row["Count"], row["Total"]) for name, row in rows.items()}
 
 

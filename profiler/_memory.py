@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -42,15 +43,13 @@ class LeakCheck:
             count = holder.count - (before.count if before else 0)
             if count > 0:
                 nbytes = holder.nbytes - (before.nbytes if before else 0)
-                self.grown.append(Holder(*key, count=count, nbytes=nbytes))
+                self.grown.append(replace(holder, count=count, nbytes=nbytes))
         self.grown.sort(key=lambda h: -h.nbytes)
 
     def _now(self) -> dict[tuple[Any, ...], Holder]:
         if self._waits:
             core.wait_all()
-        return {
-            (h.name, h.block, h.source, h.shape, h.dtype, h.device): h for h in holders()
-        }
+        return {(h.name, h.block, h.source, h.shape, h.dtype, h.device): h for h in holders()}
 
     @property
     def nbytes(self) -> int:

@@ -56,9 +56,7 @@ def _ranks(abouts: Sequence[dict[str, Any]]) -> list[int]:
     return found if len(set(found)) == len(found) else list(range(len(found)))
 
 
-def _moved(
-    events: list[dict[str, Any]], later: int, k: int, rank: int
-) -> Iterator[dict[str, Any]]:
+def _moved(events: list[dict[str, Any]], later: int, k: int, rank: int) -> Iterator[dict[str, Any]]:
     for e in events:
         e["pid"] += k * _EACH
         if "ts" in e:

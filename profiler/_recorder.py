@@ -133,9 +133,7 @@ class Recorder:
         self.records.append((step, start, stop, thread))
 
     def on_program(self, program: Any, results: Sequence[Any], start: int, stop: int) -> None:
-        self.runs.append(
-            Run(program.name, program.steps, program, start, stop, this_thread())
-        )
+        self.runs.append(Run(program.name, program.steps, program, start, stop, this_thread()))
         if self.sample_memory:
             self.holdings.add(program, results, stop)
             if stop >= self._next_sample:

@@ -65,7 +65,7 @@ class Recording:
             return events
         return [e for e in events if wanted.symbolic == _hybridized(e)]
 
-    def _customs(self) -> Iterator[tuple[str, int, int, int]]:
+    def _customs(self) -> Iterator[tuple[str, int, int, str]]:
         """The Python of custom operators, and what was called inside: name, start, stop, thread."""
         customs = self.recorder.customs
         for name, start, stop, thread in customs:
@@ -105,8 +105,8 @@ class Recording:
                 thread = run.thread
                 yield Span("host", thread, "run", f"run {run.name}", run.start, run.stop, args)
             for name, reason, start, stop, thread in recorder.compiles:
-                args = {"reason": reason}
-                yield Span("host", thread, "compile", f"compile {name}", start, stop, args)
+                why: dict[str, object] = {"reason": reason}
+                yield Span("host", thread, "compile", f"compile {name}", start, stop, why)
             for name, start, stop, thread in self._customs():
                 yield Span(_CUSTOM, thread, _CUSTOM, name, start, stop)
         if wanted.api:

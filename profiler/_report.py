@@ -50,13 +50,19 @@ def body(recordings: Sequence[Recording], shares: dict[str, float], short: bool 
     parts += ["<h2>Operators</h2>", _svg.operator_bars(operators)]
     if shares:
         text = ", ".join(f"{how} {100 * share:.1f} %" for how, share in shares.items())
-        parts.append(f'<p class="note">Device time by how its operator is known: {escape(text)}.</p>')
+        parts.append(
+            f'<p class="note">Device time by how its operator is known: {escape(text)}.</p>'
+        )
     if steps:
         last = steps[-1]
         start, stop = last.start, last.start + int(last.total * 1e6)
         title = "Timeline of the last step" if len(steps) > 1 else "Timeline"
         parts += [f"<h2>{title}</h2>", _svg.timeline(spans, start, stop)]
-    for group in ("Device Storage",) if short else ("Device Storage", "Memory by block", "Memory by operator"):
+    for group in (
+        ("Device Storage",)
+        if short
+        else ("Device Storage", "Memory by block", "Memory by operator")
+    ):
         picture = _svg.memory_lines(marks, group)
         if picture:
             parts += [f"<h2>{'Memory' if group == 'Device Storage' else group}</h2>", picture]

@@ -227,9 +227,7 @@ class Profiler:
         if self._paused:
             self._pause_began = time.time_ns()
         timing = self.options["timing"]
-        recorder = Recorder(
-            sample_memory=self._wanted().memory, synchronised=timing == "sync"
-        )
+        recorder = Recorder(sample_memory=self._wanted().memory, synchronised=timing == "sync")
         self._current = recorder
         # Where the host's times are asked for, XLA's profiler would only add to them.
         self._session = XlaSession(self._log_dir()) if timing == "device" else None

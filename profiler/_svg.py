@@ -62,7 +62,9 @@ def step_bars(steps: Sequence[StepTimes], most: int = 60) -> str:
         x += 26 + 7 * len(kind)
     for share in (0.0, 0.5, 1.0):
         y = top + height * (1 - share)
-        parts.append(f'<line x1="{left}" x2="{WIDTH}" y1="{y}" y2="{y}" stroke="currentColor" opacity=".2"/>')
+        parts.append(
+            f'<line x1="{left}" x2="{WIDTH}" y1="{y}" y2="{y}" stroke="currentColor" opacity=".2"/>'
+        )
         parts.append(_text(left - 4, y + 4, f"{longest * share:.3g} ms", "end"))
     for i, step in enumerate(shown):
         y = float(top + height)
@@ -71,8 +73,16 @@ def step_bars(steps: Sequence[StepTimes], most: int = 60) -> str:
             y -= tall
             if tall > 0:
                 title = f"step {step.number}: {kind} {step.parts[kind]:.3f} of {step.total:.3f} ms"
-                parts.append(_rect(left + i * wide, y, min(wide * 0.85, 48), tall, COLOURS[kind], title))
-    parts.append(_text(left, top + height + 16, f"steps {shown[0].number} to {shown[-1].number}" if shown else ""))
+                parts.append(
+                    _rect(left + i * wide, y, min(wide * 0.85, 48), tall, COLOURS[kind], title)
+                )
+    parts.append(
+        _text(
+            left,
+            top + height + 16,
+            f"steps {shown[0].number} to {shown[-1].number}" if shown else "",
+        )
+    )
     return _svg(top + height + 24, parts, "time of each step")
 
 
@@ -90,16 +100,16 @@ def operator_bars(rows: Sequence[tuple[str, int, float]], most: int = 20) -> str
         wide = (WIDTH - left - 190) * ms / largest
         title = f"{name}: {ms:.3f} ms in {calls} calls"
         parts.append(_rect(left, y, wide, row - 5, colour(name), title))
-        parts.append(_text(left + wide + 6, y + 12, f"{ms:.3f} ms  {100 * ms / total:.1f} %  x{calls}"))
+        parts.append(
+            _text(left + wide + 6, y + 12, f"{ms:.3f} ms  {100 * ms / total:.1f} %  x{calls}")
+        )
     return _svg(len(shown) * row + 8, parts, "operators by time")
 
 
 def timeline(spans: Sequence[Span], start: int, stop: int, most: int = 4000) -> str:
     """What ran between two times (epoch nanoseconds): a row per device, thread and domain."""
     inside = [
-        s
-        for s in spans
-        if s.stop > start and s.start < stop and not s.process.startswith("XLA ")
+        s for s in spans if s.stop > start and s.start < stop and not s.process.startswith("XLA ")
     ]
     inside = sorted(inside, key=lambda s: s.start - s.stop)[:most]  # the longest are worth seeing
     rows: dict[tuple[str, str, int], list[Span]] = {}
@@ -125,7 +135,9 @@ def timeline(spans: Sequence[Span], start: int, stop: int, most: int = 4000) -> 
                 if s.args and s.args.get(name):
                     title += f"\n{name}: {s.args[name]}"
             fill = colour(s.name) if s.category not in COLOURS else COLOURS[s.category]
-            parts.append(_rect(left + (a - start) * scale, y, (b - a) * scale, row - 4, fill, title))
+            parts.append(
+                _rect(left + (a - start) * scale, y, (b - a) * scale, row - 4, fill, title)
+            )
         y += row
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         x = left + (WIDTH - left - 4) * share
@@ -149,7 +161,9 @@ def memory_lines(marks: Sequence[Mark], group: str) -> str:
     parts = []
     for share in (0.0, 0.5, 1.0):
         y = low + height * (1 - share)
-        parts.append(f'<line x1="{left}" x2="{WIDTH}" y1="{y}" y2="{y}" stroke="currentColor" opacity=".2"/>')
+        parts.append(
+            f'<line x1="{left}" x2="{WIDTH}" y1="{y}" y2="{y}" stroke="currentColor" opacity=".2"/>'
+        )
         parts.append(_text(left - 4, y + 4, f"{top * share / 1e6:.3g} MB", "end"))
     legend = low + height + 18
     for i, (name, points) in enumerate(sorted(tracks.items())):

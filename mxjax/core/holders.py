@@ -63,7 +63,7 @@ def holders() -> list[Holder]:
     names: dict[int, str] = {}
     for namer in namers:
         names.update(namer(everything))
-    groups: dict[tuple[Any, ...], list[int]] = {}
+    groups: dict[tuple[str, str, str, tuple[int, ...], str, str], list[int]] = {}
     seen: set[int] = set()
     for v in everything:
         if type(v) is not Value or getattr(v, "seg", v) is not None:
@@ -82,10 +82,17 @@ def holders() -> list[Holder]:
             block = ""  # a parameter's name holds its place
         elif made is not None and made.call is not None:
             name = made.call.name
-        key = (name or "array", block, source, v.aval.shape, str(v.aval.dtype), _where(v.aval.device))
+        key = (
+            name or "array",
+            block,
+            source,
+            v.aval.shape,
+            str(v.aval.dtype),
+            _where(v.aval.device),
+        )
         groups.setdefault(key, []).append(v.aval.nbytes)
     del everything
-    found = [Holder(*key, count=len(sizes), nbytes=sum(sizes)) for key, sizes in groups.items()]
+    found = [Holder(*key, len(sizes), sum(sizes)) for key, sizes in groups.items()]
     return sorted(found, key=lambda h: (-h.nbytes, h.name, h.source))
 
 
