@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mxjax import settings
+from mxjax import core, settings
 from mxjax.errors import MXNetAssertionError, MXNetError
 
 from ._aggregate import SORT_KEYS
@@ -28,8 +28,6 @@ from ._state import profiler as _profiler
 from ._state import shares_of
 
 if TYPE_CHECKING:
-    from mxjax.core.holders import Holder
-
     from ._memory import LeakCheck
 
 __all__ = [
@@ -276,7 +274,7 @@ def merge(paths: Sequence[str], out: str) -> None:
     merge_traces(paths, out)
 
 
-def holders(most: int = 10) -> list[Holder]:
+def holders(most: int = 10) -> list[core.holders.Holder]:
     """The largest groups of arrays alive on the devices: parameter or operator, block, line, bytes.
 
     Works whether or not the profiler runs, and looks at every object of the process.
@@ -284,9 +282,7 @@ def holders(most: int = 10) -> list[Holder]:
     >>> for holder in profiler.holders():  # doctest: +SKIP
     ...     print(holder)
     """
-    from mxjax.core.holders import holders as find
-
-    return find()[:most]
+    return core.holders.holders()[:most]
 
 
 def leak_check() -> LeakCheck:

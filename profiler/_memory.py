@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from mxjax import core
-from mxjax.core.holders import Holder, holders, report
+from mxjax.core import holders
 
 from ._recorder import Recorder
 from ._recording import temporaries
@@ -23,9 +23,9 @@ class LeakCheck:
 
     def __init__(self, waits: bool = True) -> None:
         self._waits = waits
-        self._before: dict[tuple[Any, ...], Holder] = {}
+        self._before: dict[tuple[Any, ...], holders.Holder] = {}
         #: The groups of arrays that grew: their counts and bytes are the growth.
-        self.grown: list[Holder] = []
+        self.grown: list[holders.Holder] = []
 
     def __enter__(self) -> LeakCheck:
         self._before = self._now()
@@ -46,10 +46,10 @@ class LeakCheck:
                 self.grown.append(replace(holder, count=count, nbytes=nbytes))
         self.grown.sort(key=lambda h: -h.nbytes)
 
-    def _now(self) -> dict[tuple[Any, ...], Holder]:
+    def _now(self) -> dict[tuple[Any, ...], holders.Holder]:
         if self._waits:
             core.wait_all()
-        return {(h.name, h.block, h.source, h.shape, h.dtype, h.device): h for h in holders()}
+        return {(h.name, h.block, h.source, h.shape, h.dtype, h.device): h for h in holders.holders()}
 
     @property
     def nbytes(self) -> int:
@@ -60,14 +60,14 @@ class LeakCheck:
         return bool(self.grown)
 
     def __str__(self) -> str:
-        return report(self.grown) if self.grown else "nothing grew"
+        return holders.report(self.grown) if self.grown else "nothing grew"
 
 
 def write_storage(path: str, recorders: Iterable[Recorder]) -> None:
     """MXNet's storage file: a row for every array alive, and one for each program's temporaries."""
     programs = {id(r.program): r.program for one in recorders for r in one.runs if r.program}
     rows: list[tuple[str, int, str, int, int]] = []
-    for h in holders():
+    for h in holders.holders():
         each = h.nbytes // h.count
         name = ":".join([*(h.block.split("/") if h.block else ["<unk>"]), h.name])
         rows += [(name, each, h.device, each, 0)] * h.count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import callback, compiler, memory, rng
+from . import callback, compiler, holders, memory, rng
 from .aval import Aval, aval, aval_of
 from .call import SCALARS, Call, bind, differentiable
 from .compiler import platform_of
@@ -66,6 +66,7 @@ __all__ = [
     "flush_all",
     "flush_thread",
     "gradients",
+    "holders",
     "host",
     "is_recording",
     "keep_barriers",
