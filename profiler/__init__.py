@@ -24,8 +24,8 @@ from mxjax.errors import MXNetAssertionError, MXNetError
 from ._aggregate import SORT_KEYS
 from ._objects import Counter, Domain, Event, Frame, Marker, Task, custom_op, scope
 from ._recording import GROUPINGS, Recording
+from ._state import parse_options, shares_of
 from ._state import profiler as _profiler
-from ._state import shares_of
 
 if TYPE_CHECKING:
     from ._memory import LeakCheck
@@ -52,6 +52,7 @@ __all__ = [
     "report",
     "resume",
     "scope",
+    "server_command",
     "set_config",
     "set_kvstore_handle",
     "set_state",
@@ -87,7 +88,9 @@ def set_config(**kwargs: Any) -> None:
     Raises:
       MXNetError: an unknown option, or a value of the wrong kind.
     """
-    _profiler.configure(kwargs)
+    process = parse_options(kwargs)["profile_process"]
+    if not _at_servers(process, "configure", options=kwargs):
+        _profiler.configure(kwargs)
 
 
 def set_state(state: str = "stop", profile_process: str = "worker") -> None:
@@ -97,8 +100,8 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
       KeyError: another state or process.
     """
     action = {"stop": _profiler.stop, "run": _profiler.run}[state]
-    _profiler.check_process(profile_process)
-    action()
+    if not _at_servers(profile_process, state):
+        action()
 
 
 def start(profile_process: str = "worker") -> None:
@@ -118,14 +121,14 @@ def state() -> str:
 
 def pause(profile_process: str = "worker") -> None:
     """Record nothing until `resume`."""
-    _profiler.check_process(profile_process)
-    _profiler.pause()
+    if not _at_servers(profile_process, "pause"):
+        _profiler.pause()
 
 
 def resume(profile_process: str = "worker") -> None:
     """Record again after `pause`."""
-    _profiler.check_process(profile_process)
-    _profiler.resume()
+    if not _at_servers(profile_process, "resume"):
+        _profiler.resume()
 
 
 def dump(finished: bool = True, profile_process: str = "worker") -> None:
@@ -134,8 +137,8 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
     Raises:
       MXNetError: the profiler has not run.
     """
-    _profiler.check_process(profile_process)
-    _profiler.dump(finished is True)
+    if not _at_servers(profile_process, "dump", finished=finished is True):
+        _profiler.dump(finished is True)
 
 
 def dumps(
@@ -303,6 +306,28 @@ def leak_check() -> LeakCheck:
 def set_kvstore_handle(handle: Any) -> None:
     """Name the distributed kvstore whose servers ``profile_process='server'`` means."""
     _profiler.kvstore = handle
+
+
+def server_command(body: str, rank: int = 0) -> None:
+    """In a server of a distributed kvstore: obey what a worker's ``profile_process='server'`` sent.
+
+    Raises:
+      MXNetError: `body` is no command of the profiler.
+    """
+    from ._server import obey
+
+    obey(_profiler, body, rank)
+
+
+def _at_servers(process: str, action: str, **arguments: Any) -> bool:
+    """Whether a call is for the servers; it is sent to them then."""
+    if process == "worker":
+        return False
+    _profiler.check_process(process)
+    from ._server import send
+
+    send(_profiler.kvstore, action, **arguments)
+    return True
 
 
 def profiler_set_config(mode: str = "symbolic", filename: str = "profile.json") -> None:

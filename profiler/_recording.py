@@ -103,7 +103,8 @@ class Recording:
                 if run.program is not None:
                     args |= {"temporary_bytes": temporaries(run.program)}
                 thread = run.thread
-                yield Span("host", thread, "run", f"run {run.name}", run.start, run.stop, args)
+                kind = "collective" if run.program is None and _exchanges(run.name) else "run"
+                yield Span("host", thread, kind, f"run {run.name}", run.start, run.stop, args)
             for name, reason, start, stop, thread in recorder.compiles:
                 why: dict[str, object] = {"reason": reason}
                 yield Span("host", thread, "compile", f"compile {name}", start, stop, why)
@@ -269,6 +270,11 @@ def temporaries(program: Any) -> int:
             found = 0
         _temporaries[program] = found
     return found
+
+
+def _exchanges(name: str) -> bool:
+    """Whether a wing's own program is one of the kvstore's."""
+    return name.startswith("kvstore")
 
 
 def _hybridized(e: DeviceEvent) -> bool:

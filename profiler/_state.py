@@ -117,7 +117,6 @@ class Profiler:
 
     def configure(self, given: dict[str, Any]) -> None:
         options = parse_options(given)
-        self.check_process(options["profile_process"])
         with self._lock:
             self.options = options
 
