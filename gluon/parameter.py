@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from mxjax import errors, initializer
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.creation import array
 from mxjax.autograd import pause
-from mxjax.core import memory
+from mxjax.core import holders, memory
 from mxjax.device import Device, current_device
 from mxjax.errors import DeferredInitializationError
 
@@ -427,3 +427,20 @@ class Constant(Parameter):
             import warnings
 
             warnings.warn(f"Constant parameter {self._label} does not support grad_req other than 'null'", stacklevel=2)
+
+
+def _names(objects: Iterable[Any]) -> dict[int, str]:
+    """Reports of who holds memory call parameters' arrays by the parameters' names."""
+    found: dict[int, str] = {}
+    for p in objects:
+        if type(p) is Parameter:
+            for a in (p._arrays or {}).values():
+                gradient = a.grad
+                for array, kind in ((a, ""), (gradient, ":grad")):
+                    value = getattr(array, "_v", None)
+                    if value is not None:
+                        found[id(value)] = (p._structure or p.name) + kind
+    return found
+
+
+holders.namers.append(_names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import callback, compiler, memory, rng
+from . import callback, compiler, holders, memory, rng
 from .aval import Aval, aval, aval_of
 from .call import SCALARS, Call, bind, differentiable
 from .compiler import platform_of
@@ -13,7 +13,7 @@ from .record import ScalarFamily, default_device, record, record1, record2, reco
 from .rehearsal import Abstract, Rehearsal, rehearsal
 from .scheduler import Work, deferred, drop_programs, flush, flush_all, flush_thread, read, wait_all
 from .segment import SCALAR, Step, Tree, user_site
-from .state import ThreadState, local, observers, span, states
+from .state import ThreadState, local, observers, span, states, told
 from .stats import stats
 from .tape import Leaf, Node, attach_python, backward, gradients
 from .value import (
@@ -68,6 +68,7 @@ __all__ = [
     "flush_all",
     "flush_thread",
     "gradients",
+    "holders",
     "host",
     "is_recording",
     "keep_barriers",
@@ -117,5 +118,5 @@ def unobserve(observer: object) -> None:
 
 def _refresh() -> None:
     for st in list(states):
-        st.observed = bool(observers)
+        st.observed = told()
         st.refresh()

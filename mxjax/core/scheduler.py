@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from .. import errors
-from . import reasons
+from . import holders, reasons
 from .call import Call
 from .interfaces import MemoryManager
 from .program import Program
@@ -499,8 +499,9 @@ def located(seg: Segment | None, step: Step, error: BaseException) -> BaseExcept
     text = str(cause).strip()
     kind = type(cause).__name__
     if "RESOURCE_EXHAUSTED" in text or "out of memory" in text.lower():
+        alive = holders.report(holders.holders())
         made: errors.MXNetError = errors.MXNetMemoryError(
-            f"out of memory while running {step.depth} recorded calls ({where}): {text}"
+            f"out of memory while running {step.depth} recorded calls ({where}): {text}\n{alive}"
         )
     else:
         made = errors.like(cause, f"{kind} while running recorded calls ({where}): {text}")
