@@ -7,7 +7,6 @@ from typing import Any
 import jax
 
 from . import errors
-from .core.aval import MeshDevice
 from .core.state import local
 
 # MXNet's names, with the JAX platforms that serve each. cpu_pinned and cpu_shared are the host's memory.
@@ -135,10 +134,6 @@ _known: dict[Any, Device] = {}
 def of(placement: Any) -> Device:
     """The Device of a JAX device (the first one of a sharding)."""
     found = _known.get(placement)
-    if found is None and type(placement) is MeshDevice:
-        from .sharding import Mesh
-
-        return Mesh(placement.mesh)
     if found is None:
         one: Any = placement
         if isinstance(placement, jax.sharding.Sharding):

@@ -204,7 +204,7 @@ def mesh(
     {'data': 1, 'model': 1}
     """
     if isinstance(axes, jax.sharding.Mesh):
-        return _devices.of(core.mesh_device(axes))  # type: ignore[return-value]
+        return _of(axes)
     shape = {**_axes(axes), **named} or {"data": -1}
     found = [d.jax_device if isinstance(d, Device) else d for d in devices or jax.devices()]
     known = math.prod(n for n in shape.values() if n != -1)
@@ -229,7 +229,13 @@ def mesh(
     else:
         grid = np.array(found[:size], dtype=object).reshape(tuple(shape.values()))
         made = jax.sharding.Mesh(grid, tuple(shape), axis_types=(AxisType.Auto,) * len(shape))
-    return _devices.of(core.mesh_device(made))  # type: ignore[return-value]
+    return _of(made)
+
+
+def _of(jax_mesh: jax.sharding.Mesh) -> Mesh:
+    """The one Mesh of a JAX mesh."""
+    found = _devices._known.get(core.mesh_device(jax_mesh))
+    return found if isinstance(found, Mesh) else Mesh(jax_mesh)
 
 
 def _axes(given: Any) -> dict[str, int]:
