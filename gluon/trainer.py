@@ -34,7 +34,10 @@ class Trainer:
       params: what `net.collect_params()` gives, or a list of parameters.
       optimizer: a registered name, an `mx.optimizer.Optimizer`, or any optax transformation.
       optimizer_params: arguments for an optimizer given by name.
-      kvstore: a name for `mx.kvstore.create`, a kvstore, or None; used with several devices.
+      kvstore: a name for `mx.kvstore.create`, a kvstore, or None; used with several devices. Or a mesh
+        (`mx.mesh`, `jax.sharding.Mesh`) or a `jax.sharding.NamedSharding`: parameters that are not on the
+        mesh yet go there, cut as their own `sharding` or the given one says where that fits, else whole; each
+        step is then one program that all devices of the mesh run.
       compression_params: handed to the kvstore.
       update_on_kvstore: let the kvstore update the weights; by default each device updates its own.
 
@@ -57,6 +60,7 @@ class Trainer:
         update_on_kvstore: bool | None = None,
     ):  # fmt: skip
         self._params = _unique(params)
+        kvstore = self._on_mesh(kvstore)
         self._compression_params = compression_params
         self._devices = self._check_devices()
         self._optimizer = self._make_optimizer(optimizer, optimizer_params or {})
@@ -71,6 +75,17 @@ class Trainer:
         self._reset_kvstore()
 
     # -- making ------------------------------------------------------------------------------------
+
+    def _on_mesh(self, kvstore: Any) -> Any:
+        """With a mesh for a store: the parameters lie there, and what is left needs no store."""
+        if kvstore is None or isinstance(kvstore, str) or not hasattr(kvstore, "device_set") and not (
+            hasattr(kvstore, "fsdp") or hasattr(kvstore, "axis_names")
+        ):
+            return kvstore
+        from mxjax.sharding import lay_params
+
+        lay_params(self._params, kvstore)
+        return None
 
     def _check_devices(self) -> list[Any]:
         devices: list[Any] = []
