@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from mxjax import errors
@@ -11,6 +11,7 @@ from mxjax.array.ndarray import NDArray
 from mxjax.core import Value
 
 from ._collective import Devices, moved
+from ._gather import LIMIT, Gathered, Request
 from .base import KVStoreBase
 
 # MXNet's names; where its stores summed (on the CPU, on the devices) made the difference.
@@ -58,7 +59,11 @@ class KVStore(KVStoreBase):
     """Values by key, summed over the devices of this process; made by `create`.
 
     Keys are all integers or all strings. Wherever a key is taken, so is a list of keys, with a list of
-    what belongs to each. The sums of one call are one program, however many keys it has.
+    what belongs to each. Sums are gathered: all that were asked for run as one program when somebody
+    needs a result of one of them, however many calls they came in.
+
+    A store of several processes is a subclass that overrides the hooks: `_first` (whose first values
+    count), `_needs_sum`, `_reduce` (the sums of what was gathered), `_full` (when that must begin).
     """
 
     def __init__(self, name: str = "local"):
@@ -66,6 +71,7 @@ class KVStore(KVStoreBase):
         self._entries: dict[Any, _Entry] = {}
         self._key_type: type | None = None
         self._updater: Any = None
+        self._gathered: Gathered | None = None
 
     # ---- what it is ----------------------------------------------------------------------------------
 
@@ -98,17 +104,18 @@ class KVStore(KVStoreBase):
                     f"duplicate init of key {k}. Please double check if you called kv.init or "
                     "kv.broadcast with this key twice"
                 )
-        for k, values in pairs:
-            self._entries[k] = _Entry(values[0].copy())
+        firsts = self._first([k for k, _ in pairs], [values[0] for _, values in pairs])
+        for (k, _), first in zip(pairs, firsts, strict=True):
+            self._entries[k] = _Entry(first.copy())
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Sum a key's values (one array, or one per device); the sum replaces the stored value, or
         goes to the updater if there is one.
 
         Args:
-          priority: accepted; all keys of a call are summed together.
+          priority: of what is gathered, larger ones come first in the program.
         """
-        self._push(list(_pairs(key, value, "value")))
+        self._push(self._merged(_pairs(key, value, "value")), priority)
 
     def pull(
         self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True
@@ -116,25 +123,14 @@ class KVStore(KVStoreBase):
         """Write the stored value of each key to one array or to several."""
         if out is None:
             raise errors.MXNetAssertionError("pull needs out=: the array (or arrays) to write to")
-        pairs = list(_pairs(key, out, "out"))
-        for k, outs in pairs:
-            self._check(k, outs)
-        for k, outs in pairs:
-            entry = self._entries[k]
-            for o in outs:
-                o._assign(entry.on(o._value().aval.device))
+        self._pull(self._checked(_pairs(key, out, "out")), priority)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """`push`, then `pull` to `out`, which defaults to the pushed arrays themselves."""
         pairs = list(_pairs(key, value, "value"))
-        targets = pairs if out is None else list(_pairs(key, out, "out"))
-        for k, outs in targets:
-            self._check(k, outs)
-        self._push(pairs)
-        for k, outs in targets:
-            entry = self._entries[k]
-            for o in outs:
-                o._assign(entry.on(o._value().aval.device))
+        targets = self._checked(pairs if out is None else _pairs(key, out, "out"))
+        self._push(self._merged(pairs), priority)
+        self._pull(targets, priority)
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """`init`, then `pull`."""
@@ -150,23 +146,90 @@ class KVStore(KVStoreBase):
             "pull(), and take() for the rows"
         )
 
-    def _push(self, pairs: list[tuple[Any, list[NDArray]]]) -> None:
-        merged: dict[Any, list[NDArray]] = {}  # a key given twice in one call counts as one
-        for k, values in pairs:
-            self._check(k, values)
-            merged.setdefault(k, []).extend(values)
-        groups = [[a._value() for a in values] for values in merged.values()]
-        sums = _collective.all_reduce(groups)
-        for k, group, total in zip(merged, groups, sums, strict=True):
-            by_device = {v.aval.device: s for v, s in zip(group, total, strict=True)}
+    # ---- hooks of stores of several processes -----------------------------------------------------------
+
+    def _first(self, keys: list[Any], arrays: list[NDArray]) -> list[NDArray]:
+        """The first values of keys: here the given ones, between processes those of rank 0."""
+        return arrays
+
+    def _needs_sum(self, values: list[Value]) -> bool:
+        """Whether a push of these values takes a collective program."""
+        return len(values) > 1
+
+    def _reduce(self, requests: Sequence[Request]) -> list[dict[Any, Value]]:
+        """The sum of each request's values, on each of their devices.
+
+        Called once for everything gathered, in an order that depends on the calls alone.
+        """
+        sums = _collective.all_reduce([r.values for r in requests])
+        return [
+            {v.aval.device: s for v, s in zip(r.values, total, strict=True)}
+            for r, total in zip(requests, sums, strict=True)
+        ]
+
+    def _full(self, gathered: Gathered) -> bool:
+        """Whether what is gathered must begin now."""
+        return gathered.bytes >= LIMIT
+
+    # ---- pushing and pulling ----------------------------------------------------------------------------
+
+    def _merged(self, pairs: Iterable[tuple[Any, list[NDArray]]]) -> dict[Any, list[NDArray]]:
+        """The arrays of each key; a key given twice in one call counts as one."""
+        merged: dict[Any, list[NDArray]] = {}
+        for k, arrays in self._checked(pairs):
+            merged.setdefault(k, []).extend(arrays)
+        return merged
+
+    def _checked(
+        self, pairs: Iterable[tuple[Any, list[NDArray]]]
+    ) -> list[tuple[Any, list[NDArray]]]:
+        found = list(pairs)
+        for k, arrays in found:
+            self._check(k, arrays)
+        return found
+
+    def _push(self, groups: dict[Any, list[NDArray]], priority: int) -> None:
+        for key, arrays in groups.items():
+            values = [a._value() for a in arrays]
+            if not self._needs_sum(values):
+                self._end_of(key)
+                self._store(key, {values[0].aval.device: values[0]})
+                continue
+            self._end_of(key)  # what was pushed before comes first
+            if self._gathered is None:
+                self._gathered = Gathered(self._reduce)
+            shapes = {v.aval.device: v.aval.on(None) for v in values}
+            self._store(key, self._gathered.add(Request(key, values, priority), shapes))
+            if self._full(self._gathered):
+                self._end()
+
+    def _store(self, key: Any, sums: dict[Any, Value]) -> None:
+        """Make a sum, known on these devices, the key's value, or give it to the updater."""
+        entry = self._entries[key]
+        if self._updater is None:
+            entry.put(sums)
+        else:
+            stored = entry.array
+            home = stored._value().aval.device
+            mine = sums.get(home) or moved(next(iter(sums.values())), home)
+            self._updater(key, type(stored)._wrap(mine), stored)
+
+    def _pull(self, pairs: Sequence[tuple[Any, list[NDArray]]], priority: int) -> None:
+        for k, outs in pairs:
             entry = self._entries[k]
-            if self._updater is None:
-                entry.put(by_device)
-            else:
-                stored = entry.array
-                home = stored._value().aval.device
-                mine = by_device.get(home) or moved(total[0], home)
-                self._updater(k, type(stored)._wrap(mine), stored)
+            for o in outs:
+                o._assign(entry.on(o._value().aval.device))
+
+    def _end(self) -> None:
+        """Run what was gathered."""
+        gathered, self._gathered = self._gathered, None
+        if gathered is not None:
+            gathered.run()
+
+    def _end_of(self, key: Any) -> None:
+        """Run what was gathered if the key is part of it, and begin anew where that has run."""
+        if self._gathered is not None and (self._gathered.closed or key in self._gathered.keys):
+            self._end()
 
     # ---- updating ------------------------------------------------------------------------------------
 
@@ -214,7 +277,8 @@ class KVStore(KVStoreBase):
         return self._updater.get_states
 
     def barrier(self) -> None:
-        """Wait for all workers: there is one."""
+        """Run what was gathered, and wait for all workers: there is one."""
+        self._end()
 
     _barrier = barrier
 

@@ -11,7 +11,7 @@ from .graph import Graph, GraphCall, is_recording, recording
 from .program import compile_function, match_donations, needed, pack, unpack
 from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar
 from .rehearsal import Abstract, Rehearsal, rehearsal
-from .scheduler import Work, drop_programs, flush, flush_all, flush_thread, read, wait_all
+from .scheduler import Work, deferred, drop_programs, flush, flush_all, flush_thread, read, wait_all
 from .segment import SCALAR, Step, Tree, user_site
 from .state import ThreadState, local, observers, states
 from .stats import stats
@@ -25,6 +25,7 @@ from .value import (
     concrete,
     host,
     managers,
+    pending_errors,
     place,
     traced,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "compiler",
     "concrete",
     "default_device",
+    "deferred",
     "differentiable",
     "drop_programs",
     "flush",
@@ -77,6 +79,7 @@ __all__ = [
     "observe",
     "observers",
     "pack",
+    "pending_errors",
     "place",
     "platform_of",
     "read",

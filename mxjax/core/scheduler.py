@@ -41,6 +41,9 @@ class _Ledger:
     recent: deque[Step] = deque(maxlen=64)
 
 
+# Work that a wing put off (``interfaces.Deferred``): run with everything else.
+deferred: weakref.WeakSet[Any] = weakref.WeakSet()
+
 _count = sys.getrefcount
 _weak = weakref.ref
 
@@ -60,6 +63,9 @@ class ReadWhileRecording(errors.MXNetError):
 
 def flush(seg: Segment) -> None:
     """Run what was recorded; afterwards every value somebody holds is concrete."""
+    if type(seg) is not Segment:
+        seg.run()
+        return
     if seg.graph:
         raise ReadWhileRecording(
             "the value of an array was asked for while a hybridized block was being recorded: its forward "
@@ -476,7 +482,7 @@ def read(v: Value) -> Any:
     if seg is not None:
         if seg is TRACED:
             return v.arr
-        solo = seg.step.solo
+        solo = seg.step.solo if type(seg) is Segment else None
         if solo is not None and seg.state is local.st and not observers and not managers:
             with seg.lock:
                 if v.seg is seg:
@@ -533,6 +539,8 @@ def flush_all() -> None:
     """Run everything any thread has recorded."""
     for st in list(states):
         flush_thread(st)
+    for waiting in list(deferred):
+        waiting.run()
 
 
 def wait_all() -> None:

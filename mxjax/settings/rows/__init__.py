@@ -7,13 +7,14 @@ counts, and test its effect.  A row whose effect does not exist yet does not bel
 from __future__ import annotations
 
 from ..option import Option
-from . import compiler, data, debug, determinism, engine, memory, profiler, timeouts
+from . import communication, compiler, data, debug, determinism, engine, memory, profiler, timeouts
 
 OPTIONS: tuple[Option, ...] = (
     *engine.OPTIONS,
     *memory.OPTIONS,
     *determinism.OPTIONS,
     *compiler.OPTIONS,
+    *communication.OPTIONS,
     *profiler.OPTIONS,
     *debug.OPTIONS,
     *data.OPTIONS,
