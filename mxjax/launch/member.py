@@ -372,27 +372,24 @@ def _reach(host: str, port: int, token: bytes, patience: float) -> wire.Channel:
 
 def _watch_the_end(member: Member) -> None:
     """Let the others know how this process ends, and let it end."""
-    failed: list[str] = []
     hook = sys.excepthook
 
     def excepthook(kind: Any, error: Any, trace: Any) -> None:
         hook(kind, error, trace)
-        failed.append(f"{kind.__name__}: {error}")
+        if not member.broken:
+            member.fail(f"{kind.__name__}: {error}")
 
     sys.excepthook = excepthook
-    atexit.register(_finish, member, failed)
+    atexit.register(_finish, member)
 
 
-def _finish(member: Member, failed: list[str]) -> None:
+def _finish(member: Member) -> None:
     if not member.broken:
-        if failed:
-            member.fail(failed[0])
-        else:
-            try:
-                part(member)
-                return
-            except GroupBroken as error:
-                print(f"mxjax: {error}", file=sys.stderr)
+        try:
+            part(member)
+            return
+        except GroupBroken as error:
+            print(f"mxjax: {error}", file=sys.stderr)
     # Threads of XLA may wait for a member that is gone, and JAX's own end would wait for it too.
     for stream in (sys.stdout, sys.stderr):
         try:
