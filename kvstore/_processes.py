@@ -60,7 +60,7 @@ class Operation(NamedTuple):
     @property
     def mark(self) -> str:
         """A hash that is the same on ranks that do the same."""
-        of = None if self.array is None else (tuple(self.array.shape), str(self.array.dtype))
+        of = None if self.array is None else (self.array.shape, self.array.dtype)
         return _mark(self.kind, self.store, self.key, of, self.priority)
 
 

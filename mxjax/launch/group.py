@@ -52,6 +52,9 @@ def join() -> member.Member:
     if here.rank == 0:
         here.offer(own)  # counts where the keeper has no coordinator of its own
     address = here.start(patience)
+    if settings.env("JAX_ENABLE_PREEMPTION_SERVICE") is None:
+        # It would keep SIGTERM, with which launchers end processes, to itself.
+        jax.config.update("jax_enable_preemption_service", False)
     _connect(
         coordinator_address=address, num_processes=here.size, process_id=here.rank,
         # Rank 0 cannot but start a service; where the keeper has one, nobody connects to it.

@@ -229,7 +229,8 @@ class Keeper:
                 seat.patience = None if patience is None else float(patience)
                 self._agree()
             elif what == "address":
-                self._address = str(message["address"])
+                if self._address is None:
+                    self._address = str(message["address"])
                 self._start()
             elif what == "leave":
                 seat.left = True

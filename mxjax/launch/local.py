@@ -193,25 +193,32 @@ def _watch(job: Job, processes: list[_Process], keeper: Keeper | None) -> int:
         running = [p for p in processes if p.status is None]
         failed = [p for p in processes if p.status]
         lost = keeper.lost if keeper is not None else None
-        if failed and first is None:
-            # Where one was killed, others may have failed of that before anybody looked.
-            killed = [p for p in failed if (p.status or 0) > 128]
-            named = [p for p in failed if lost is not None and p.rank == lost[0]]
-            first = (named or killed or failed)[0]
-            say(f"rank {first.rank} ended with status {first.status}")
-            if keeper is not None:
-                keeper.missing(first.rank, f"ended with status {first.status}")
         if (failed or lost is not None) and deadline == float("inf"):
             deadline = time.monotonic() + job.heartbeat
-        if not running:
-            return 0 if first is None else first.status or 1
-        if time.monotonic() > deadline:
-            if first is None and lost is not None:
-                # It is missing and runs all the same: stopped, or behind a broken network.
-                first = next((p for p in processes if p.rank == lost[0]), None)
-            _end(processes)
+        late = time.monotonic() > deadline
+        if late:
+            _end(processes)  # among them one that is missing and runs all the same: a stopped one
+        if first is None and (failed or late):
+            first = _culprit(processes, lost)
+            if first is not None:
+                say(f"rank {first.rank} ended with status {first.status}")
+                if keeper is not None:
+                    keeper.missing(first.rank, f"ended with status {first.status}")
+        if late or not running:
+            if first is None and lost is None:
+                return 0
             return (first.status if first is not None else None) or 1
         time.sleep(0.02)
+
+
+def _culprit(processes: list[_Process], lost: tuple[int, str] | None) -> _Process | None:
+    """The process that failed first; None while the missing one has not ended."""
+    for process in processes:
+        if lost is not None and process.rank == lost[0]:
+            return process if process.status is not None else None
+    failed = [p for p in processes if p.status]
+    # Where one was killed, others may have failed of that before anybody looked.
+    return next((p for p in failed if (p.status or 0) > 128), failed[0] if failed else None)
 
 
 def _end(processes: list[_Process]) -> None:

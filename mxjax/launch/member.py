@@ -58,6 +58,7 @@ class Member:
         self._delivered = False
         self._agreed: int | None = None
         self._parted = False
+        self._status = 1  # of this process, when the group has broken
         self._describe: Callable[[int], str] = str
         self._work: _Worker | None = None
         self.address: str | None = None
@@ -96,8 +97,11 @@ class Member:
         """The last thing: JAX is disconnected too."""
         self._channel.close()
 
-    def fail(self, why: str) -> None:
-        """Say that this member ends with an error; the others hear it."""
+    def fail(self, why: str, status: int = 1) -> None:
+        """Say that this member ends with an error; the others hear it, unless they were first."""
+        self._status = status
+        if self.broken:
+            return
         try:
             self._channel.send({"op": "failed", "why": why})
         except OSError:
@@ -106,6 +110,11 @@ class Member:
             if self._failure is None:
                 self._failure = GroupBroken(f"rank {self.rank} (this process) has failed: {why}")
             self._delivered = True
+
+    @property
+    def status(self) -> int:
+        """What this process ends with when the group has broken: never 0."""
+        return self._status
 
     @property
     def broken(self) -> bool:
@@ -376,8 +385,7 @@ def _watch_the_end(member: Member) -> None:
 
     def excepthook(kind: Any, error: Any, trace: Any) -> None:
         hook(kind, error, trace)
-        if not member.broken:
-            member.fail(f"{kind.__name__}: {error}")
+        member.fail(f"{kind.__name__}: {error}")
 
     sys.excepthook = excepthook
     atexit.register(_finish, member)
@@ -396,7 +404,7 @@ def _finish(member: Member) -> None:
             stream.flush()
         except (OSError, ValueError):
             pass
-    os._exit(1)
+    os._exit(member.status)
 
 
 def part(member: Member) -> None:

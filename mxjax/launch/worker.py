@@ -18,10 +18,17 @@ def main(arguments: list[str]) -> None:
     site = None
     if arguments[:1] == ["--site"]:
         site, arguments = arguments[1], arguments[2:]
-    if site is None:
-        group.join()
-    else:
-        group.join_site(site)
+    here = group.join() if site is None else group.join_site(site)
+    try:
+        run(arguments)
+    except SystemExit as error:
+        if error.code:
+            here.fail(f"sys.exit({error.code!r})", error.code if type(error.code) is int else 1)
+        raise
+
+
+def run(arguments: list[str]) -> None:
+    """Runs the script as if Python had been given it."""
     if arguments[:1] == ["-m"]:
         sys.argv = arguments[1:]
         sys.path[0] = os.getcwd()
