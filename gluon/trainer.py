@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mxjax import optimizer as opt
+from mxjax import settings
 from mxjax.core import flush_thread, local
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
 
@@ -121,6 +122,9 @@ class Trainer:
     def _init_kvstore(self) -> None:
         wanted = self._kvstore_params["kvstore"]
         on_kvstore = self._kvstore_params["update_on_kvstore"]
+        asked = on_kvstore is not None
+        if not asked and self._optimizer.aggregate_num <= 1:
+            on_kvstore = settings.get("comm.update_on_kvstore")
         if isinstance(wanted, str):
             wanted = self._make_kvstore(wanted)
         self._kvstore = wanted
@@ -134,6 +138,8 @@ class Trainer:
                         "Please set update_on_kvstore=True when training in async mode."
                     )
                 on_kvstore = True
+            if on_kvstore and not asked and not self._kvstore.is_capable("optimizer"):
+                on_kvstore = False
             if on_kvstore and not self._kvstore.is_capable("optimizer"):
                 raise MXNetValueError(
                     "Please set update_on_kvstore=False when training with "

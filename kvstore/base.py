@@ -9,15 +9,18 @@ from typing import Any, ClassVar
 
 from mxjax import errors
 
-# Where the stores of several processes are; each is imported when it is asked for.
+# Where the other stores are; each is imported when it is asked for.
 _SYNC = "dist", "DistKVStore"
-PROCESSES = {
+ELSEWHERE = {
     "dist": _SYNC,
     "dist_sync": _SYNC,
     "dist_device_sync": _SYNC,
     "dist_sync_device": _SYNC,
     "p3": _SYNC,
     "dist_async": ("_async", "AsyncKVStore"),
+    "horovod": ("adapters", "Horovod"),
+    "byteps": ("adapters", "BytePS"),
+    "teststore": ("adapters", "TestStore"),
 }
 
 
@@ -102,11 +105,13 @@ def create(name: str = "local") -> Any:
 
     Args:
       name: ``'local'``, ``'device'`` or ``'nccl'`` for the devices of this process; ``'dist_sync'``,
-        ``'dist_async'``, ``'p3'``, ... for several processes; or the name of a registered class.
+        ``'dist_async'``, ``'p3'``, ... for several processes; ``'horovod'`` or ``'byteps'`` where those
+        are installed; or the name of a registered class.
 
     Raises:
       TypeError: the name is not a string.
       ValueError: there is no such store.
+      ModuleNotFoundError: it needs a package that is not installed.
 
     >>> import mxjax as mx
     >>> kv = mx.kvstore.create("device")
@@ -123,12 +128,13 @@ def create(name: str = "local") -> Any:
     wanted = name.lower()
     if wanted in TYPES:
         return KVStore(name)
-    if wanted in PROCESSES:
-        module, klass = PROCESSES[wanted]
-        return getattr(importlib.import_module(f".{module}", __package__), klass)(name)
     if wanted in KVStoreBase.kv_registry:
         return KVStoreBase.kv_registry[wanted]()
-    known = [*TYPES, *PROCESSES, *KVStoreBase.kv_registry]
+    if wanted in ELSEWHERE:
+        where, klass = ELSEWHERE[wanted]
+        made = getattr(importlib.import_module(f".{where}", __package__), klass)
+        return made() if where == "adapters" else made(name)
+    known = [*TYPES, *ELSEWHERE, *KVStoreBase.kv_registry]
     raise errors.MXNetValueError(
         f"unknown kvstore {name!r}{errors.did_you_mean(name, known)}; available: {', '.join(known)}"
     )

@@ -6,11 +6,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from mxjax import errors
+import jax
+import jax.numpy as jnp
+
+from mxjax import core, errors
 from mxjax.array.ndarray import NDArray
 from mxjax.core import Value
 
 from ._collective import Devices, moved
+from ._compression import Compressor, Settings
 from ._gather import LIMIT, Gathered, Request
 from .base import KVStoreBase
 
@@ -24,7 +28,13 @@ TYPES = (
     "local_allreduce_device",
 )
 
-_collective = Devices()
+
+def _only_rows(weight: jax.Array, ids: jax.Array) -> jax.Array:
+    kept = jnp.zeros(weight.shape[0], bool).at[ids.astype("int32")].set(True, mode="drop")
+    return jnp.where(kept.reshape(-1, *[1] * (weight.ndim - 1)), weight, jnp.zeros((), weight.dtype))
+
+
+_ROWS = core.bind("kvstore_rows", _only_rows)
 
 
 class _Entry:
@@ -72,6 +82,8 @@ class KVStore(KVStoreBase):
         self._key_type: type | None = None
         self._updater: Any = None
         self._gathered: Gathered | None = None
+        self._compressor: Compressor | None = None
+        self._devices = Devices(name)
 
     # ---- what it is ----------------------------------------------------------------------------------
 
@@ -140,11 +152,40 @@ class KVStore(KVStoreBase):
     def row_sparse_pull(
         self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
     ) -> None:
-        """Not available: there are no row-sparse arrays."""
-        raise errors.MXNetNotImplementedError(
-            "row_sparse_pull needs arrays of storage type 'row_sparse', which mxjax does not have: use "
-            "pull(), and take() for the rows"
-        )
+        """Write the rows whose numbers are in `row_ids` to `out`, and zeros to all others.
+
+        There are no arrays of storage type row_sparse here: `out` is an ordinary array (or one per device)
+        of the key's shape.
+
+        Args:
+          row_ids: integers in any order, an array for all of a key's outs or one for each; numbers beyond
+            the last row are left out.
+
+        >>> import mxjax as mx
+        >>> kv = mx.kvstore.create()
+        >>> kv.init("w", mx.np.ones((3, 2)))
+        >>> out = mx.np.zeros((3, 2))
+        >>> kv.row_sparse_pull("w", out=out, row_ids=mx.np.array([2, 0, 2])); out[:, 0].tolist()
+        [1.0, 0.0, 1.0]
+        """
+        if out is None or row_ids is None:
+            raise errors.MXNetAssertionError("row_sparse_pull needs out= and row_ids=")
+        pairs = self._checked(_pairs(key, out, "out"))
+        many = isinstance(key, (list, tuple))
+        if many and isinstance(row_ids, NDArray):
+            row_ids = [row_ids] * len(key)
+        asked = list(_pairs(key, row_ids, "row_ids"))
+        for (k, outs), (_, ids) in zip(pairs, asked, strict=True):
+            if len(ids) not in (1, len(outs)):
+                raise errors.MXNetAssertionError(
+                    f"the number of row_ids ({len(ids)}) of key {k!r} doesn't match the number of "
+                    f"values ({len(outs)})"
+                )
+            entry = self._entries[k]
+            for o, i in zip(outs, ids * len(outs) if len(ids) == 1 else ids, strict=True):
+                device = o._value().aval.device
+                rows = core.record2(_ROWS, entry.on(device), moved(i._value(), device))
+                o._assign(rows)
 
     # ---- hooks of stores of several processes -----------------------------------------------------------
 
@@ -154,18 +195,26 @@ class KVStore(KVStoreBase):
 
     def _needs_sum(self, values: list[Value]) -> bool:
         """Whether a push of these values takes a collective program."""
-        return len(values) > 1
+        return len(values) > 1 or self._compressor is not None
 
     def _reduce(self, requests: Sequence[Request]) -> list[dict[Any, Value]]:
         """The sum of each request's values, on each of their devices.
 
         Called once for everything gathered, in an order that depends on the calls alone.
         """
-        sums = _collective.all_reduce([r.values for r in requests])
+        groups = [self._compressed(r) for r in requests]
+        sums = self._devices.all_reduce(groups)
         return [
-            {v.aval.device: s for v, s in zip(r.values, total, strict=True)}
-            for r, total in zip(requests, sums, strict=True)
+            {v.aval.device: s for v, s in zip(group, total, strict=True)}
+            for group, total in zip(groups, sums, strict=True)
         ]
+
+    def _compressed(self, request: Request) -> list[Value]:
+        """What arrives of a request's values."""
+        if self._compressor is None:
+            return request.values
+        through = self._compressor.through
+        return [through(request.key, k, v) for k, v in enumerate(request.values)]
 
     def _full(self, gathered: Gathered) -> bool:
         """Whether what is gathered must begin now."""
@@ -246,15 +295,24 @@ class KVStore(KVStoreBase):
         self.set_updater(opt.get_updater(optimizer))
 
     def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
-        """Not available yet; in MXNet, ``'local'`` refuses it too."""
-        if "device" not in self._name:
+        """Compress what each device sends, and add what that lost to its next gradient.
+
+        Args:
+          compression_params: ``{'type': '2bit', 'threshold': 0.5}``: each element becomes +threshold,
+            -threshold or 0; ``'1bit'``: +1 above the threshold, else -1; ``'fp16'`` and ``'bf16'``, which
+            MXNet does not have: rounded to 16 bits.
+
+        Raises:
+          MXNetError: the store is of the type ``local`` or ``nccl``, or the parameters are not allowed.
+        """
+        if "device" not in self._name and "dist" not in self._name:
             raise errors.MXNetError(
-                "Gradient compression is not supported for this type of kvstore"
+                "Gradient compression is not supported for this type of kvstore: use 'device', or "
+                "'dist_sync' between processes"
             )
-        raise errors.MXNetNotImplementedError(
-            f"gradient compression {compression_params.get('type')!r} is not available yet: leave "
-            "compression_params out. Sums over the devices of one process do not cross a network"
-        )
+        wanted = Settings.of(compression_params)
+        self._end()
+        self._compressor = Compressor(wanted)
 
     def save_optimizer_states(
         self, fname: str | os.PathLike[str], dump_optimizer: bool = False
@@ -281,6 +339,12 @@ class KVStore(KVStoreBase):
         self._end()
 
     _barrier = barrier
+
+    def send_command(self, head: int, body: str) -> None:
+        """Send a command to the servers: a store of one process has none, and does nothing (as MXNet's)."""
+
+    def _send_command_to_servers(self, head: int, body: str) -> None:
+        self.send_command(head, body)
 
     # ---- checks --------------------------------------------------------------------------------------
 

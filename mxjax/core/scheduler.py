@@ -64,7 +64,7 @@ class ReadWhileRecording(errors.MXNetError):
 def flush(seg: Segment) -> None:
     """Run what was recorded; afterwards every value somebody holds is concrete."""
     if type(seg) is not Segment:
-        seg.run()
+        seg.run()  # type: ignore[attr-defined]  # interfaces.Deferred
         return
     if seg.graph:
         raise ReadWhileRecording(
