@@ -43,6 +43,7 @@ class DistKVStore(KVStore):
     def __init__(self, name: str = "dist_sync") -> None:
         super().__init__(name)
         self._processes: Processes = processes()
+        self._updates: list[tuple[Any, dict[Any, Value]]] = []
         self._number = self._processes.stores
         self._processes.stores += 1
         # What a script pushed and never looked at takes place all the same: other ranks may wait for it.
@@ -94,6 +95,19 @@ class DistKVStore(KVStore):
             type(a)._wrap(_value(result, a._value().aval.device))
             for a, result in zip(arrays, found, strict=True)
         ]
+
+    def _push(self, groups: dict[Any, list[NDArray]], priority: int) -> None:
+        super()._push(groups, priority)
+        # An optimizer needs the first sum at once: only now are all keys of the call gathered.
+        updates, self._updates = self._updates, []
+        for key, sums in updates:
+            super()._store(key, sums)
+
+    def _store(self, key: Any, sums: dict[Any, Value]) -> None:
+        if self._updater is None:
+            super()._store(key, sums)
+        else:
+            self._updates.append((key, sums))
 
     def _needs_sum(self, values: list[Value]) -> bool:
         return True
