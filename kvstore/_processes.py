@@ -170,13 +170,13 @@ class Processes:
             if self.rank == 0:
                 whole[: flat.size] = flat
             return whole.view(np.uint32)
-        return flat.view(np.uint8) if flat.dtype == bool else flat
+        return flat.view(np.uint8) if flat.dtype.kind == "b" else flat
 
     def _shaped(self, operation: Operation, flat: np.ndarray) -> np.ndarray:
         shape, dtype = operation.array.shape, operation.array.dtype
         if operation.kind == "init":
             return flat.view(np.uint8)[: operation.array.nbytes].view(dtype).reshape(shape)
-        return (flat != 0 if dtype == bool else flat).reshape(shape)
+        return (flat != 0 if dtype.kind == "b" else flat).reshape(shape)
 
     def _sum_small(
         self, flats: Sequence[np.ndarray], members: Sequence[int], size: int, dtype: np.dtype,

@@ -92,12 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise ValueError(f"--env {pair}: expected NAME=VALUE")
             environment[name] = value
         if args.engine != "local":
-            from . import sites
+            from .sites import run as run_at_site
 
-            return sites.run(args, environment)
-        from . import local
+            return run_at_site(args, environment)
+        from .local import run
 
-        return local.run(_job(args, heartbeat, environment), args.restarts)
+        return run(_job(args, heartbeat, environment), args.restarts)
     except (ValueError, MXNetError, OSError) as error:
         print(f"{p.prog}: error: {error}", file=sys.stderr)
         return 2

@@ -46,19 +46,14 @@ def join() -> member.Member:
             "joins before the script begins"
         )
     here = member.join()
-    host = settings.env("DMLC_NODE_HOST") or "127.0.0.1"
-    own = f"{host}:{free_port(host)}"
-    patience = settings.get("timeout.join")
-    if here.rank == 0:
-        here.offer(own)  # counts where the keeper has no coordinator of its own
-    address = here.start(patience)
+    address = here.start(settings.get("timeout.join"))
     if settings.env("JAX_ENABLE_PREEMPTION_SERVICE") is None:
         # It would keep SIGTERM, with which launchers end processes, to itself.
         jax.config.update("jax_enable_preemption_service", False)
     _connect(
         coordinator_address=address, num_processes=here.size, process_id=here.rank,
-        # Rank 0 cannot but start a service; where the keeper has one, nobody connects to it.
-        coordinator_bind_address=own if here.rank == 0 else None,
+        # JAX starts a service in rank 0 all the same; nobody connects to it.
+        coordinator_bind_address=f"127.0.0.1:{free_port('127.0.0.1')}" if here.rank == 0 else None,
         cluster_detection_method="deactivate",
     )  # fmt: skip
     return here
@@ -110,7 +105,7 @@ def _adopt() -> member.Member:
         host = settings.env("DMLC_NODE_HOST") or ("127.0.0.1" if size == 1 else _own_address())
         keeper = Keeper(
             size, token, host=host, heartbeat=settings.get("timeout.heartbeat"), joining=joining,
-            address="jax", report=lambda line: print(f"mxjax: {line}", file=sys.stderr, flush=True),
+            report=lambda line: print(f"mxjax: {line}", file=sys.stderr, flush=True),
         )  # fmt: skip
         _kept.append(keeper)
         text = f"{host} {keeper.port} {token}".encode()

@@ -5,8 +5,8 @@ wait for each other or are gone.  Locally it lives in the launcher; elsewhere in
 
 What a member sends, and what comes back:
 
-    join     (rank or null, host, pid)    -> "joined" with rank and size; "start" when all are there
-    address  of JAX's coordinator, from rank 0; part of "start"
+    join     (rank or null, host, pid)    -> "joined" with rank and size; "start" when all are there,
+                                    with the address of JAX's coordinator
     beat     every tenth of the heartbeat, in both directions
     agree    (first, marks, patience): from operation `first` on I would do those with these marks
              -> "agreed" (count) when all have asked: so many of them are the same everywhere;
@@ -64,7 +64,7 @@ class Keeper:
       port: the port; 0: one that is free.
       heartbeat: seconds without a sign of life after which a member is missing.
       joining: seconds within which all must have joined.
-      address: where JAX's coordinator listens; by default rank 0 says so.
+      address: where JAX's coordinator listens, for the members.
       report: called with a line for people: who was refused, who is missing.
 
     Raises:
@@ -73,7 +73,7 @@ class Keeper:
 
     def __init__(
         self, size: int, token: str, host: str = "127.0.0.1", port: int = 0,
-        heartbeat: float = 10.0, joining: float = 300.0, address: str | None = None,
+        heartbeat: float = 10.0, joining: float = 300.0, address: str = "",
         report: Callable[[str], None] = log.warning,
     ) -> None:  # fmt: skip
         self.size = size
@@ -204,7 +204,7 @@ class Keeper:
         return seat
 
     def _start(self) -> None:
-        if len(self._seats) == self.size and self._address is not None and not self._started:
+        if len(self._seats) == self.size and not self._started:
             self._started = True
             self._tell_all({"op": "start", "address": self._address})
 
@@ -228,10 +228,6 @@ class Keeper:
                 seat.asked, seat.asked_at = (first, marks), seat.heard
                 seat.patience = None if patience is None else float(patience)
                 self._agree()
-            elif what == "address":
-                if self._address is None:
-                    self._address = str(message["address"])
-                self._start()
             elif what == "leave":
                 seat.left = True
                 if all(s.left for s in self._seats.values()) and len(self._seats) == self.size:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import IO, NamedTuple
 
 from .. import settings
@@ -24,7 +24,7 @@ class Job(NamedTuple):
 
     Attributes:
       command: the command line of every process.
-      count: how many processes to start here.
+      workers: how many processes to start here.
       size: how many the job has.
       first: the rank of the first one here.
       host: the address to listen at.
@@ -38,7 +38,7 @@ class Job(NamedTuple):
     """
 
     command: Sequence[str]
-    count: int
+    workers: int
     size: int
     first: int = 0
     host: str = "127.0.0.1"
@@ -125,6 +125,11 @@ def run(job: Job, restarts: int = 0) -> int:
 
     That is 0, or the status of the rank that failed first (128 + n after signal n).
     """
+    return again(lambda attempt: _attempt(job, attempt), restarts)
+
+
+def again(once: Callable[[int], int], restarts: int) -> int:
+    """`once(attempt)` until it gives 0 or has been repeated so often; signals end it."""
 
     def interrupt(number: int, frame: object) -> None:
         raise _Interrupted(number)
@@ -134,7 +139,7 @@ def run(job: Job, restarts: int = 0) -> int:
     try:
         attempt = 0
         while True:
-            status = _attempt(job, attempt)
+            status = once(attempt)
             if status == 0 or attempt >= restarts:
                 return status
             attempt += 1
@@ -159,7 +164,7 @@ def _attempt(job: Job, attempt: int) -> int:
                 address=coordinator.address, report=say,
             )  # fmt: skip
             address = (job.host, keeper.port)
-        for rank in range(job.first, job.first + job.count):
+        for rank in range(job.first, job.first + job.workers):
             environment = settings.child_environment(
                 **{
                     **job.environment,
@@ -183,6 +188,21 @@ def _attempt(job: Job, attempt: int) -> int:
             keeper.close()
         if coordinator is not None:
             coordinator.close()
+
+
+def site(command: Sequence[str], environment: dict[str, str], restarts: int) -> int:
+    """Run the command of a site's own launcher, which starts the processes; its exit status."""
+
+    def once(attempt: int) -> int:
+        job = Job(command, 1, 1, prefix=False)
+        variables = {**environment, "DMLC_NUM_ATTEMPT": str(attempt)}
+        processes = [_Process(job, 0, settings.child_environment(**variables))]
+        try:
+            return _watch(job, processes, None)
+        finally:
+            _end(processes)
+
+    return again(once, restarts)
 
 
 def _watch(job: Job, processes: list[_Process], keeper: Keeper | None) -> int:

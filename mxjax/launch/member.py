@@ -78,10 +78,6 @@ class Member:
 
     # ---- joining and leaving ---------------------------------------------------------------------------
 
-    def offer(self, address: str) -> None:
-        """Rank 0 says where JAX's coordinator is going to listen."""
-        self._send({"op": "address", "address": address})
-
     def start(self, patience: float) -> str:
         """Wait until all members are there; the address of JAX's coordinator."""
         self._wait(lambda: self.address is not None, patience, "did not see all members join")
