@@ -16,7 +16,7 @@ LIMIT = 256 << 20
 class Request:
     """One key of a push: the values of all devices, and the results that stand for their sum."""
 
-    __slots__ = ("index", "key", "priority", "results", "values")
+    __slots__ = ("index", "key", "old", "priority", "results", "values")
 
     def __init__(self, key: Any, values: list[Value], priority: int):
         self.key = key
@@ -24,6 +24,7 @@ class Request:
         self.priority = priority
         self.index = 0  # in the order of the calls
         self.results: dict[Any, list[Value]] = {}  # by device; aliases of one array
+        self.old: dict[Any, Value] = {}  # by device: the weight that is to be updated
 
 
 class Gathered:
@@ -33,14 +34,18 @@ class Gathered:
 
     Args:
       work: called once with the requests in the order of their priorities (larger first, then in the order
-        of the calls); gives, for each, the resulting value by device.
+        of the calls) and with `under`; gives, for each request, the resulting value by device.
+      under: what must be the same for all requests.
     """
 
     graph = False
     closed = False
 
-    def __init__(self, work: Callable[[Sequence[Request]], list[dict[Any, Value]]]):
+    def __init__(
+        self, work: Callable[[Sequence[Request], Any], list[dict[Any, Value]]], under: Any = None
+    ):
         self._work = work
+        self.under = under
         self.requests: list[Request] = []
         self.keys: set[Any] = set()
         self.bytes = 0
@@ -57,15 +62,13 @@ class Gathered:
         self.bytes += sum(v.aval.nbytes for v in request.values)
         return {device: values[0] for device, values in request.results.items()}
 
-    def alias(self, value: Value) -> Value:
-        """Another value for the same result: for an array that needs a tape of its own."""
-        other = self._pending(value.aval)
+    def twin(self, value: Value) -> Value:
+        """Another value for the same result."""
         for request in self.requests:
             for values in request.results.values():
                 if value in values:
-                    values.append(other)
-                    value.shared = other.shared = True  # one buffer: nobody may overwrite it
-                    return other
+                    values.append(self._pending(value.aval))
+                    return values[-1]
         raise AssertionError("no result of this gathering")
 
     def _pending(self, aval: Any) -> Value:
@@ -88,8 +91,8 @@ class Gathered:
             core.deferred.discard(self)
             order = sorted(self.requests, key=lambda r: -r.priority)
             try:
-                for request, found in zip(order, self._work(order), strict=True):
-                    request.values = []
+                for request, found in zip(order, self._work(order, self.under), strict=True):
+                    request.values, request.old = [], {}
                     for device, values in request.results.items():
                         source = found[device]
                         array = source.arr if source.seg is None else core.read(source)
@@ -108,3 +111,19 @@ class Gathered:
                 core.pending_errors.append(error)
             finally:
                 self.requests = []
+
+
+def is_gathered(value: Value) -> bool:
+    """Whether a value waits for gathered work."""
+    return type(value.seg) is Gathered
+
+
+def alias(value: Value) -> Value:
+    """Another value for the same array, for an array of the user that needs a tape of its own.
+
+    Nobody may overwrite the one buffer from then on.
+    """
+    seg = value.seg
+    other = core.concrete(value.arr, shared=True, of=value.aval) if seg is None else seg.twin(value)
+    value.shared = other.shared = True
+    return other

@@ -15,7 +15,8 @@ from mxjax.core import Value
 
 from ._collective import Devices, moved
 from ._compression import Compressor, Settings
-from ._gather import LIMIT, Gathered, Request
+from ._gather import LIMIT, Gathered, Request, alias, is_gathered
+from ._zero import ShardedUpdater
 from .base import KVStoreBase
 
 # MXNet's names; where its stores summed (on the CPU, on the devices) made the difference.
@@ -35,6 +36,11 @@ def _only_rows(weight: jax.Array, ids: jax.Array) -> jax.Array:
 
 
 _ROWS = core.bind("kvstore_rows", _only_rows)
+
+
+# What is as it was when a gradient was pushed, whenever the update runs.
+_HYPERPARAMETERS = "lr", "wd", "rescale_grad"
+_ADD = core.bind("kvstore_add", jnp.add)
 
 
 class _Entry:
@@ -238,19 +244,74 @@ class KVStore(KVStoreBase):
         return found
 
     def _push(self, groups: dict[Any, list[NDArray]], priority: int) -> None:
+        under = self._hyperparameters()
+        if self._gathered is not None and self._gathered.under != under:
+            self._end()
         for key, arrays in groups.items():
             values = [a._value() for a in arrays]
+            self._end_of(key)  # what was pushed before comes first
             if not self._needs_sum(values):
-                self._end_of(key)
                 self._store(key, {values[0].aval.device: values[0]})
                 continue
-            self._end_of(key)  # what was pushed before comes first
             if self._gathered is None:
-                self._gathered = Gathered(self._reduce)
-            shapes = {v.aval.device: v.aval.on(None) for v in values}
-            self._store(key, self._gathered.add(Request(key, values, priority), shapes))
+                self._gathered = Gathered(self._work, under)
+            request = Request(key, values, priority)
+            devices = dict.fromkeys(v.aval.device for v in values)
+            if self._shares():
+                entry = self._entries[key]
+                request.old = {d: entry.on(d) for d in devices}
+                shapes = {d: v.aval for d, v in request.old.items()}
+                entry.put(self._gathered.add(request, shapes))
+            else:
+                shapes = {v.aval.device: v.aval.on(None) for v in values}
+                self._store(key, self._gathered.add(request, shapes))
             if self._full(self._gathered):
                 self._end()
+
+    def _work(self, requests: Sequence[Request], under: Any) -> list[dict[Any, Value]]:
+        """Everything gathered, at once."""
+        return self._reduce(requests) if under is None else self._update(requests, under)
+
+    def _shares(self) -> bool:
+        """Whether sums go to an optimizer that is shared out between devices."""
+        if not isinstance(self._updater, ShardedUpdater) or not self._updater.can_share:
+            return False
+        # A store with sums of its own must say which devices take part in an update.
+        own = type(self)
+        return own._reduce is KVStore._reduce or own._mesh is not KVStore._mesh
+
+    def _mesh(self, devices: tuple[Any, ...]) -> tuple[Any, ...]:
+        """All devices that take part in an update with these of this process."""
+        return devices
+
+    def _hyperparameters(self) -> tuple[Any, ...] | None:
+        """What an update gathered now must be done with, whatever changes until then."""
+        if not self._shares():
+            return None
+        optimizer = self._updater.optimizer
+        return tuple(getattr(optimizer, name) for name in _HYPERPARAMETERS)
+
+    def _update(self, requests: Sequence[Request], under: Any) -> list[dict[Any, Value]]:
+        """The new weights of each request, on each of its devices."""
+        optimizer = self._updater.optimizer
+        now = self._hyperparameters()
+        results: dict[int, dict[Any, Value]] = {}
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for k, request in enumerate(requests):
+            groups.setdefault(tuple(request.old), []).append(k)
+        try:
+            _set(optimizer, under)
+            for devices, members in groups.items():
+                chosen = [requests[k] for k in members]
+                weights = [[r.old[d] for d in devices] for r in chosen]
+                grads = [_per_device(self._compressed(r), devices) for r in chosen]
+                keys = [r.key for r in chosen]
+                new = self._updater.update(self._mesh(devices), keys, weights, grads)
+                for k, row in zip(members, new, strict=True):
+                    results[k] = dict(zip(devices, row, strict=True))
+        finally:
+            _set(optimizer, now)
+        return [results[k] for k in range(len(requests))]
 
     def _store(self, key: Any, sums: dict[Any, Value]) -> None:
         """Make a sum, known on these devices, the key's value, or give it to the updater."""
@@ -267,7 +328,7 @@ class KVStore(KVStoreBase):
         for k, outs in pairs:
             entry = self._entries[k]
             for o in outs:
-                o._assign(entry.on(o._value().aval.device))
+                hand(o, entry.on(o._value().aval.device))
 
     def _end(self) -> None:
         """Run what was gathered."""
@@ -284,15 +345,18 @@ class KVStore(KVStoreBase):
 
     def set_updater(self, updater: Callable[[Any, Any, Any], None]) -> None:
         """Call ``updater(key, summed, stored)`` at each push; it changes the stored array in place."""
+        self._end()
         self._updater = updater
 
     _set_updater = set_updater
 
     def set_optimizer(self, optimizer: Any) -> None:
-        """Let an optimizer update the stored values at each push."""
-        from mxjax import optimizer as opt
+        """Let an optimizer update the stored values at each push.
 
-        self.set_updater(opt.get_updater(optimizer))
+        Pushed from several devices, big arrays (``comm.bigarray_bound``) are updated in parts: each device
+        keeps the optimizer's states of its part alone.
+        """
+        self.set_updater(ShardedUpdater(optimizer))
 
     def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
         """Compress what each device sends, and add what that lost to its next gradient.
@@ -328,6 +392,7 @@ class KVStore(KVStoreBase):
             self._updater.set_states(file.read())
 
     def _states_of(self, what: str) -> Any:
+        self._end()
         if not hasattr(self._updater, "get_states"):
             raise errors.MXNetAssertionError(
                 f"Cannot {what} states: the kvstore runs no optimizer. Call set_optimizer() first"
@@ -393,3 +458,30 @@ def _pairs(key: Any, value: Any, name: str) -> Iterator[tuple[Any, list[NDArray]
     if not arrays:
         raise errors.MXNetValueError(f"{name} of key {key!r} is an empty list")
     yield key, arrays
+
+
+def hand(array: NDArray, v: Value) -> None:
+    """Store a value in an array of the user; a parameter takes it without a copy or a wait."""
+    mine, var = array._v, array._var
+    simple = mine is not None and v.aval is mine.aval and v.tape is None
+    if not simple or var is None or core.local.st.taping or not (v.seg is None or is_gathered(v)):
+        array._assign(v)
+        return
+    twin = alias(v)
+    if var.req != "null":
+        twin.tape, twin.out = var.leaf, 0
+    array._v = twin
+
+
+def _per_device(values: Sequence[Value], devices: Sequence[Any]) -> list[Value]:
+    """One value for each device: the sum of those that lie there."""
+    found: dict[Any, Value] = {}
+    for v in values:
+        device = v.aval.device
+        found[device] = core.record2(_ADD, found[device], v) if device in found else v
+    return [found[d] for d in devices]
+
+
+def _set(optimizer: Any, values: tuple[Any, ...] | None) -> None:
+    for name, value in zip(_HYPERPARAMETERS, values or (), strict=True):
+        setattr(optimizer, name, value)
