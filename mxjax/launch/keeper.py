@@ -176,6 +176,7 @@ class Keeper:
         if seat is None:
             return
         seat.gone = True
+        seat.channel.close()
         if not seat.left:
             self.missing(seat.rank, "has ended: its connection to the job is closed")
 

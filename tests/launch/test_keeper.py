@@ -98,10 +98,9 @@ def test_an_outsider_is_refused_and_named_in_the_log(job):
         job.channel(keeper, b"a guess")
     talker = socket.create_connection(("127.0.0.1", keeper.port))
     where = "{}:{}".format(*talker.getsockname())
-    talker.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-    talker.shutdown(socket.SHUT_WR)
     assert talker.recv(4096)  # its question, which proves nothing
-    with contextlib.suppress(ConnectionResetError):  # it closes with our text unread
+    talker.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    with contextlib.suppress(ConnectionError):  # it may close with our text unread
         while talker.recv(4096):
             pass
     talker.close()
