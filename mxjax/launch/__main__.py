@@ -52,6 +52,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--env", action="append", default=[], metavar="NAME=VALUE",
                    help="a variable for the processes; may be repeated")
     p.add_argument("--no-prefix", action="store_true", help="pass output on without [rank]")
+    p.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE ...",
+                   help="a module to run instead of a script, with its arguments")
     p.add_argument("command", nargs=argparse.REMAINDER, metavar="script.py ...")
     # As in MXNet's tools/launch.py: servers are not needed, the processes keep everything together.
     p.add_argument("-s", "--num-servers", type=int, default=0, help=argparse.SUPPRESS)
@@ -81,6 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the launcher; the result is the exit status."""
     p = parser()
     args = p.parse_args(arguments)
+    if args.module is not None:
+        args.command = ["-m", *args.module]
     try:
         heartbeat = settings.resolve("timeout.heartbeat", args.heartbeat)
         environment = {"MXJAX_TIMEOUT_HEARTBEAT": repr(heartbeat)}

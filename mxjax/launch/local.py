@@ -96,14 +96,15 @@ _output = threading.Lock()
 
 
 def _pass_on(source: IO[bytes], target: IO[str], mark: bytes) -> None:
-    for line in source:
-        text = (mark + line).decode(errors="replace")
-        with _output:
-            try:
-                target.write(text if text.endswith("\n") else text + "\n")
-                target.flush()
-            except (OSError, ValueError):
-                pass  # nobody reads ours any more: the processes go on
+    with source:
+        for line in source:
+            text = (mark + line).decode(errors="replace")
+            with _output:
+                try:
+                    target.write(text if text.endswith("\n") else text + "\n")
+                    target.flush()
+                except (OSError, ValueError):
+                    pass  # nobody reads ours any more: the processes go on
 
 
 def say(text: str) -> None:
