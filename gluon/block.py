@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import operator
 import re
 import warnings
@@ -28,6 +30,16 @@ _jit = settings.snapshot("engine.jit")
 _parallel = settings.snapshot("engine.parallel_executions")
 
 
+@functools.cache
+def _keywords(init: Callable[..., None]) -> tuple[str, ...] | None:
+    """The names of an ``__init__``'s options, or None where it takes any."""
+    P = inspect.Parameter
+    params = list(inspect.signature(init).parameters.values())[1:]
+    if any(p.kind is P.VAR_KEYWORD for p in params):
+        return None
+    return tuple(p.name for p in params if p.kind in (P.POSITIONAL_OR_KEYWORD, P.KEYWORD_ONLY))
+
+
 class Block:
     """The base of all layers and networks: define ``forward`` on arrays.
 
@@ -46,6 +58,17 @@ class Block:
     >>> net = Net(); net.initialize(); net(mx.np.ones((3, 5))).shape
     (3, 2)
     """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Block:
+        if kwargs:  # a misspelled option, by the layer's own name and with the option that was meant
+            names = _keywords(cls.__init__)
+            for name in kwargs:
+                if names is not None and name not in names:
+                    raise errors.MXNetTypeError(
+                        f"{cls.__name__} got an unexpected keyword argument {name!r}"
+                        f"{errors.did_you_mean(name, names)}. It takes {', '.join(names)}"
+                    )
+        return super().__new__(cls)
 
     def __init__(self) -> None:
         self._children: OrderedDict[str, Block] = OrderedDict()
@@ -160,6 +183,28 @@ class Block:
         """Move all parameters to other devices."""
         for p in self._unique_params():
             p.reset_device(device)
+
+    def shard(self, mesh: Any, specs: Any = None) -> Block:
+        """Put all parameters onto a mesh (`mx.mesh`), cut or whole; gives the block.
+
+        Args:
+          mesh: the mesh.
+          specs: ``None``: as each parameter's ``sharding`` says, else whole on every device (data
+            parallel). ``'fsdp'``: as those say, else cut over the data axis along the longest dimension
+            that can be. A dictionary from names, ``*`` standing for anything, to specs: an axis' name, or per
+            dimension a name or None (tensor parallel); others as with ``None``.
+
+        Raises:
+          ValueError: a parameter without a value, an unknown name or axis, or a length that cannot be cut.
+
+        >>> import mxjax as mx
+        >>> net = mx.gluon.nn.Dense(4, in_units=2)
+        >>> net.initialize()
+        >>> net.shard(mx.mesh(data=1), {"weight": ("data", None)}).weight.data().device
+        mesh(data=1)
+        """
+        mesh.shard(self.collect_params(), specs)
+        return self
 
     def reset_ctx(self, ctx: Any) -> None:
         """The 1.x name of :meth:`reset_device`."""

@@ -34,7 +34,10 @@ class Trainer:
       params: what `net.collect_params()` gives, or a list of parameters.
       optimizer: a registered name, an `mx.optimizer.Optimizer`, or any optax transformation.
       optimizer_params: arguments for an optimizer given by name.
-      kvstore: a name for `mx.kvstore.create`, a kvstore, or None; used with several devices.
+      kvstore: a name for `mx.kvstore.create`, a kvstore, or None; used with several devices. Or a mesh
+        (`mx.mesh`, `jax.sharding.Mesh`) or a `jax.sharding.NamedSharding`: parameters that are not on the
+        mesh yet go there, cut as their own `sharding` or the given one says where that fits, else whole; each
+        step is then one program that all devices of the mesh run.
       compression_params: handed to the kvstore.
       update_on_kvstore: let the kvstore update the weights; by default each device updates its own.
 
@@ -57,6 +60,7 @@ class Trainer:
         update_on_kvstore: bool | None = None,
     ):  # fmt: skip
         self._params = _unique(params)
+        kvstore = self._on_mesh(kvstore)
         self._compression_params = compression_params
         self._devices = self._check_devices()
         self._optimizer = self._make_optimizer(optimizer, optimizer_params or {})
@@ -71,6 +75,17 @@ class Trainer:
         self._reset_kvstore()
 
     # -- making ------------------------------------------------------------------------------------
+
+    def _on_mesh(self, kvstore: Any) -> Any:
+        """With a mesh for a store: the parameters lie there, and what is left needs no store."""
+        if kvstore is None or isinstance(kvstore, str) or not hasattr(kvstore, "device_set") and not (
+            hasattr(kvstore, "fsdp") or hasattr(kvstore, "axis_names")
+        ):
+            return kvstore
+        from mxjax.sharding import lay_params
+
+        lay_params(self._params, kvstore)
+        return None
 
     def _check_devices(self) -> list[Any]:
         devices: list[Any] = []
@@ -277,18 +292,24 @@ class Trainer:
                     for array in param.list_data():
                         if not array._fresh_grad:
                             raise _stale(param, array)
-            for i, param in trained:
-                self._kvstore.pushpull(i, param.list_grad(), out=param.list_data(), priority=-i)
-                for array in param.list_data():
-                    array._fresh_grad = False
+            weights = [param.list_data() for _, param in trained]
+            self._push_pull([i for i, _ in trained], [p.list_grad() for _, p in trained], weights)
+            for array in (a for arrays in weights for a in arrays):
+                array._fresh_grad = False
             return
         grads = [param.list_grad() for _, param in trained]
-        if grads and self._takes_lists:
+        self._push_pull([i for i, _ in trained], grads, grads)
+
+    def _push_pull(self, keys: list[int], grads: list[Any], outs: list[Any]) -> None:
+        if not self._takes_lists:
+            for i, grad, out in zip(keys, grads, outs, strict=True):
+                if out is grad:
+                    self._kvstore.pushpull(i, grad, priority=-i)
+                else:
+                    self._kvstore.pushpull(i, grad, out=out, priority=-i)
+        elif keys:
             # All at once: the store makes them one collective program.
-            self._kvstore.pushpull([i for i, _ in trained], grads, out=grads)
-            return
-        for (i, _), own in zip(trained, grads, strict=True):
-            self._kvstore.pushpull(i, own, priority=-i)
+            self._kvstore.pushpull(keys, grads, out=outs)
 
     def _update(self, ignore_stale_grad: bool) -> None:
         if self._kvstore is not None and self._update_on_kvstore:

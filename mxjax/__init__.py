@@ -49,6 +49,7 @@ _LAZY = {
     "profiler": "profiler",
     "registry": "registry",
     "rnd": "random",
+    "sharding": "sharding",
     "test_utils": "test_utils",
     "util": "util",
 }
@@ -73,6 +74,7 @@ __all__ = [
     "errors",
     "gpu",
     "gpu_memory_info",
+    "mesh",
     "nd",
     "ndarray",
     "np",
@@ -104,6 +106,18 @@ def waitall() -> None:
     from .core import wait_all
 
     wait_all()
+
+
+def mesh(axes: Any = None, *, devices: Any = None, **named: int) -> Any:
+    """A mesh of devices that compute as one: `mxjax.sharding.mesh`, which says more.
+
+    >>> import mxjax as mx
+    >>> mx.mesh(data=1)
+    mesh(data=1)
+    """
+    from .sharding import mesh as make
+
+    return make(axes, devices=devices, **named)
 
 
 def _switch_dtr(on: bool) -> None:

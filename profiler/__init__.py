@@ -13,16 +13,22 @@ MXNet's table.
 
 from __future__ import annotations
 
+import time
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from mxjax import settings
-from mxjax.errors import MXNetAssertionError
+from mxjax import core, settings
+from mxjax.errors import MXNetAssertionError, MXNetError
 
 from ._aggregate import SORT_KEYS
 from ._objects import Counter, Domain, Event, Frame, Marker, Task, custom_op, scope
-from ._recording import GROUPINGS
+from ._recording import GROUPINGS, Recording
+from ._state import parse_options, shares_of
 from ._state import profiler as _profiler
+
+if TYPE_CHECKING:
+    from ._memory import LeakCheck
 
 __all__ = [
     "Counter",
@@ -33,18 +39,28 @@ __all__ = [
     "Task",
     "attribution",
     "custom_op",
+    "diff",
     "dump",
     "dump_profile",
     "dumps",
+    "holders",
+    "leak_check",
+    "merge",
     "pause",
     "profiler_set_config",
     "profiler_set_state",
+    "report",
     "resume",
     "scope",
+    "server_command",
     "set_config",
     "set_kvstore_handle",
     "set_state",
+    "show",
+    "start",
     "state",
+    "step",
+    "stop",
 ]
 
 
@@ -72,7 +88,9 @@ def set_config(**kwargs: Any) -> None:
     Raises:
       MXNetError: an unknown option, or a value of the wrong kind.
     """
-    _profiler.configure(kwargs)
+    process = parse_options(kwargs)["profile_process"]
+    if not _at_servers(process, "configure", options=kwargs):
+        _profiler.configure(kwargs)
 
 
 def set_state(state: str = "stop", profile_process: str = "worker") -> None:
@@ -82,8 +100,18 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
       KeyError: another state or process.
     """
     action = {"stop": _profiler.stop, "run": _profiler.run}[state]
-    _profiler.check_process(profile_process)
-    action()
+    if not _at_servers(profile_process, state):
+        action()
+
+
+def start(profile_process: str = "worker") -> None:
+    """``set_state("run")``."""
+    set_state("run", profile_process)
+
+
+def stop(profile_process: str = "worker") -> None:
+    """``set_state("stop")``."""
+    set_state("stop", profile_process)
 
 
 def state() -> str:
@@ -93,14 +121,14 @@ def state() -> str:
 
 def pause(profile_process: str = "worker") -> None:
     """Record nothing until `resume`."""
-    _profiler.check_process(profile_process)
-    _profiler.pause()
+    if not _at_servers(profile_process, "pause"):
+        _profiler.pause()
 
 
 def resume(profile_process: str = "worker") -> None:
     """Record again after `pause`."""
-    _profiler.check_process(profile_process)
-    _profiler.resume()
+    if not _at_servers(profile_process, "resume"):
+        _profiler.resume()
 
 
 def dump(finished: bool = True, profile_process: str = "worker") -> None:
@@ -109,8 +137,8 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
     Raises:
       MXNetError: the profiler has not run.
     """
-    _profiler.check_process(profile_process)
-    _profiler.dump(finished is True)
+    if not _at_servers(profile_process, "dump", finished=finished is True):
+        _profiler.dump(finished is True)
 
 
 def dumps(
@@ -159,9 +187,147 @@ def attribution() -> dict[str, float]:
     return _profiler.attribution()
 
 
+def report(filename: str | None = None) -> str:
+    """Where the time of each step went, as a table: device, collective, compile, input, dispatch, idle.
+
+    A step ends with ``Trainer.step``, or where `step` is called. An instant counts once: as the
+    device's while one is busy, else as the first of the others that has it.
+
+    Args:
+      filename: also write a page there with pictures and tables, which needs nothing else to be read.
+
+    Raises:
+      MXNetError: nothing was recorded.
+
+    >>> print(profiler.report("report.html"))  # doctest: +SKIP
+    """
+    from . import _report, _steps
+
+    recordings = _recorded("report")
+    shares = shares_of(recordings)
+    text = _steps.table(_steps.steps(recordings))
+    if shares:
+        known = ", ".join(f"{how} {100 * share:.1f} %" for how, share in shares.items())
+        text += f"Device time by how its operator is known: {known}\n"
+    if filename is not None:
+        page = _report.page(recordings, shares, "Profile")
+        with open(filename, "w", encoding="utf-8") as file:
+            file.write(page)
+    return text
+
+
+def show() -> Any:
+    """What was recorded, as a notebook's output: steps, operators, timeline and memory in pictures.
+
+    Raises:
+      MXNetError: nothing was recorded.
+    """
+    from ._report import Shown
+
+    recordings = _recorded("show")
+    return Shown(recordings, shares_of(recordings))
+
+
+def _recorded(what: str) -> list[Recording]:
+    recordings = _profiler.recordings()
+    if not recordings:
+        raise MXNetError(
+            f"profiler.{what} has nothing to show: the profiler has not run since the start, or since "
+            "the last dump(finished=True). Call profiler.set_state('run') before the code in question."
+        )
+    return recordings
+
+
+def step(name: str = "step") -> None:
+    """Mark the end of a step, for loops without a ``Trainer``."""
+    recorder = _profiler.recorder
+    if recorder is not None:
+        now = time.time_ns()
+        recorder.on_span("step", name, now, now, {})
+
+
+def diff(a: str, b: str) -> str:
+    """Two profiles side by side, the operators with the largest change first.
+
+    Args:
+      a, b: what ``dumps(format="json")`` gave, or the paths of trace files.
+
+    Raises:
+      MXNetError: one is neither.
+
+    >>> before = profiler.dumps(format="json")  # doctest: +SKIP
+    >>> print(profiler.diff(before, profiler.dumps(format="json")))  # doctest: +SKIP
+    """
+    from ._diff import difference
+
+    return difference(a, b)
+
+
+def merge(paths: Sequence[str], out: str) -> None:
+    """Write the traces of several processes as one, on one time base, a group of rows per rank.
+
+    Raises:
+      MXNetError: a file is no trace of this profiler.
+      OSError: there is no such file.
+
+    >>> profiler.merge(["rank0_profile.json", "rank1_profile.json"], "all.json")  # doctest: +SKIP
+    """
+    from ._merge import merge as merge_traces
+
+    merge_traces(paths, out)
+
+
+def holders(most: int = 10) -> list[core.holders.Holder]:
+    """The largest groups of arrays alive on the devices: parameter or operator, block, line, bytes.
+
+    Works whether or not the profiler runs, and looks at every object of the process.
+
+    >>> for holder in profiler.holders():  # doctest: +SKIP
+    ...     print(holder)
+    """
+    return core.holders.holders()[:most]
+
+
+def leak_check() -> LeakCheck:
+    """A scope that tells which arrays are alive at its end and were not at its beginning.
+
+    Afterwards ``grown`` lists them, ``nbytes`` is their sum, and printing it names lines; it is
+    false where nothing grew.
+
+    >>> with profiler.leak_check() as leaks:  # doctest: +SKIP
+    ...     step()
+    >>> assert not leaks, leaks  # doctest: +SKIP
+    """
+    from ._memory import LeakCheck
+
+    return LeakCheck()
+
+
 def set_kvstore_handle(handle: Any) -> None:
     """Name the distributed kvstore whose servers ``profile_process='server'`` means."""
     _profiler.kvstore = handle
+
+
+def server_command(body: str, rank: int = 0) -> None:
+    """In a server of a distributed kvstore: obey what a worker's ``profile_process='server'`` sent.
+
+    Raises:
+      MXNetError: `body` is no command of the profiler.
+    """
+    from ._server import obey
+
+    obey(_profiler, body, rank)
+
+
+def _at_servers(process: str, action: str, **arguments: Any) -> bool:
+    """Whether a call is for the servers; it is sent to them then."""
+    if process == "worker":
+        return False
+    _profiler.check_process(process)
+    from ._server import send
+
+    send(_profiler.kvstore, action, **arguments)
+    return True
 
 
 def profiler_set_config(mode: str = "symbolic", filename: str = "profile.json") -> None:

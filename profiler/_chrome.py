@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ._recorder import Mark, Span
@@ -17,15 +17,29 @@ def write(path: str, spans: Iterable[Span], marks: Iterable[Mark], about: dict[s
     """Write a trace; the file at `path` is at every moment a whole one, the old or the new.
 
     Times are microseconds since the first event, whose epoch nanosecond is ``base_time_ns`` in
-    ``otherData``: as epoch microseconds they would lose their last digits in a float.
+    ``otherData``: as epoch microseconds they would lose their last digits in a float.  A name that
+    ends in ``.pftrace`` asks for Perfetto's own format.
     """
+    spans, marks = list(spans), list(marks)
+    base = min([s.start for s in spans] + [m.time for m in marks], default=0)
+    save(path, events_of(spans, marks, base), {"base_time_ns": str(base), **about})
+
+
+def save(path: str, events: Iterable[dict[str, Any]], about: dict[str, Any]) -> None:
+    """Write events; the file appears whole or not at all."""
     path = os.path.abspath(path)
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".trace", suffix=".json", dir=folder)
+    handle, temporary = tempfile.mkstemp(prefix=".trace", suffix=".tmp", dir=folder)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            _write_events(file, list(spans), list(marks), about)
+        with os.fdopen(handle, "wb") as file:
+            if path.endswith(".pftrace"):
+                from ._perfetto import encode
+
+                for packet in encode(events, int(about["base_time_ns"])):
+                    file.write(packet)
+            else:
+                _write_json(file, events, about)
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except BaseException:
@@ -51,17 +65,23 @@ def _umask() -> int:
     return mask
 
 
-def _write_events(file: Any, spans: list[Span], marks: list[Mark], about: dict[str, Any]) -> None:
-    base = min([s.start for s in spans] + [m.time for m in marks], default=0)
-    rows = _Rows()
+def _write_json(file: Any, events: Iterable[dict[str, Any]], about: dict[str, Any]) -> None:
     dump = json.JSONEncoder(separators=(",", ":")).encode
-    file.write('{"displayTimeUnit":"ms","otherData":')
-    file.write(dump({"base_time_ns": str(base), **about}))
-    file.write(',"traceEvents":[\n')
-    separator = ""
+    file.write(b'{"displayTimeUnit":"ms","otherData":' + dump(about).encode())
+    file.write(b',"traceEvents":[\n')
+    separator = b""
+    for event in events:
+        file.write(separator + dump(event).encode())
+        separator = b",\n"
+    file.write(b"\n]}\n")
+
+
+def events_of(spans: Iterable[Span], marks: Iterable[Mark], base: int) -> Iterator[dict[str, Any]]:
+    """The events of a Chrome trace, whose times count from `base`."""
+    rows = _Rows()
     for span in sorted(spans, key=lambda s: (s.start, -s.stop)):
         pid, tid = rows.lane(span)
-        event = {
+        event: dict[str, Any] = {
             "ph": "X",
             "name": span.name,
             "cat": span.category,
@@ -72,34 +92,27 @@ def _write_events(file: Any, spans: list[Span], marks: list[Mark], about: dict[s
         }
         if span.args:
             event["args"] = span.args
-        file.write(separator + dump(event))
-        separator = ",\n"
+        yield event
         for phase, numbers in (("s", span.leaves), ("f", span.arrives)):
             for number in numbers or ():
                 arrow = {"ph": phase, "name": "recorded", "cat": "statement", "id": number}
                 arrow |= {"ts": event["ts"], "pid": pid, "tid": tid}
                 if phase == "f":
                     arrow["bp"] = "e"
-                file.write(separator + dump(arrow))
+                yield arrow
     for mark in sorted(marks, key=lambda m: m.time):
-        time = (mark.time - base) / 1000
         event = {
             "name": mark.name,
             "cat": mark.category,
-            "ts": time,
+            "ts": (mark.time - base) / 1000,
             "pid": rows.process(mark.process),
         }
         if mark.scope:
             _, tid = rows.row(mark.process, mark.thread)
-            event |= {"ph": "i", "s": _SCOPES.get(mark.scope, "p"), "tid": tid}
+            yield event | {"ph": "i", "s": _SCOPES.get(mark.scope, "p"), "tid": tid}
         else:
-            event |= {"ph": "C", "args": {mark.unit: mark.value}}
-        file.write(separator + dump(event))
-        separator = ",\n"
-    for event in rows.names():
-        file.write(separator + dump(event))
-        separator = ",\n"
-    file.write("\n]}\n")
+            yield event | {"ph": "C", "args": {mark.unit: mark.value}}
+    yield from rows.names()
 
 
 class _Rows:

@@ -128,4 +128,6 @@ def statement(event: DeviceEvent, site: Site) -> Statement | None:
     if every is None or site.call >= len(every.all):
         return None
     found = every.all[site.call]
-    return found if found.name in (site.operator, site.operator.removeprefix("_backward_")) else None
+    return (
+        found if found.name in (site.operator, site.operator.removeprefix("_backward_")) else None
+    )

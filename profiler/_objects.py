@@ -8,9 +8,10 @@ import threading
 import time
 from collections.abc import Iterator
 
+from mxjax import core
 from mxjax.errors import MXNetError, MXNetValueError
 
-from ._recorder import Mark, Recorder, Span, this_thread, thread_names
+from ._recorder import Mark, Recorder, Span, this_thread
 from ._state import profiler
 
 
@@ -69,7 +70,7 @@ class _Duration:
         recorder = profiler.recorder
         if recorder is not None:
             stop = time.time_ns()
-            thread = thread_names[this_thread()]
+            thread = this_thread()
             recorder.spans.append(
                 Span(self._process, thread, self._category, self.name, self._started, stop)
             )
@@ -186,7 +187,7 @@ class Marker:
         recorder = profiler.recorder
         if recorder is not None:
             name = self.domain.name
-            thread = thread_names[this_thread()]
+            thread = this_thread()
             category = f"{name},instant_marker"
             recorder.marks.append(
                 Mark(name, category, self.name, time.time_ns(), scope=scope, thread=thread)
@@ -199,7 +200,7 @@ _current_scope = contextvars.ContextVar("profilerscope", default=_NO_SCOPE)
 
 @contextlib.contextmanager
 def scope(name: str = _NO_SCOPE, append_mode: bool = True) -> Iterator[str]:
-    """Name what is allocated inside, for the memory profile; `append_mode` nests the names.
+    """Name what is recorded inside, for the trace and the memory profile; `append_mode` nests names.
 
     >>> with scope("encoder"), scope("layer0") as name:
     ...     print(name)
@@ -207,14 +208,21 @@ def scope(name: str = _NO_SCOPE, append_mode: bool = True) -> Iterator[str]:
     """
     if not name.endswith(":"):
         name += ":"
+    given = name
     around = _current_scope.get()
     if append_mode and around != _NO_SCOPE:
         name = around + name
     token = _current_scope.set(name)
+    state = core.local.st
+    outer = state.scope
+    if name != _NO_SCOPE:
+        inner = name.rstrip(":").replace(":", "/") if not append_mode else given.rstrip(":")
+        state.scope = f"{outer}/{inner}" if outer and append_mode else inner
     try:
         yield name
     finally:
         _current_scope.reset(token)
+        state.scope = outer
 
 
 @contextlib.contextmanager

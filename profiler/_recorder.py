@@ -56,23 +56,9 @@ class Mark:
     thread: str = ""
 
 
-class _Thread(threading.local):
-    """Numbers each thread once; the system gives a finished thread's number to the next one."""
-
-    def __init__(self) -> None:
-        with _naming:
-            self.number = len(thread_names)
-            thread_names.append(threading.current_thread().name)
-
-
-_naming = threading.Lock()
-thread_names: list[str] = []
-_thread = _Thread()
-
-
-def this_thread() -> int:
-    """The number of this thread, at which `thread_names` has its name."""
-    return _thread.number
+def this_thread() -> str:
+    """The name of this thread, which is that of its row."""
+    return threading.current_thread().name
 
 
 class Run(NamedTuple):
@@ -83,7 +69,7 @@ class Run(NamedTuple):
     program: Any
     start: int
     stop: int
-    thread: int
+    thread: str
 
 
 @dataclass
@@ -99,17 +85,20 @@ class Recorder:
 
     sample_memory: bool = True
     synchronised: bool = False
-    records: list[tuple[Step, int, int, int]] = field(default_factory=list)
+    records: list[tuple[Step, int, int, str]] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
-    compiles: list[tuple[str, str, int, int, int]] = field(default_factory=list)
-    syncs: list[tuple[str, int, int, int]] = field(default_factory=list)
+    compiles: list[tuple[str, str, int, int, str]] = field(default_factory=list)
+    syncs: list[tuple[str, int, int, str]] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
-    customs: list[tuple[str, int, int, int]] = field(default_factory=list)
+    customs: list[tuple[str, int, int, str]] = field(default_factory=list)
     holdings: Holdings = field(default_factory=Holdings)
     _next_sample: int = 0
     _used: set[str] = field(default_factory=set)
     _collecting: int = 0
+
+    def __post_init__(self) -> None:
+        self.on_record = self._waited if self.synchronised else self.records.append
 
     @property
     def size(self) -> int:
@@ -135,24 +124,23 @@ class Recorder:
             gc.callbacks.remove(self._on_gc)
         self.holdings.end()
 
-    def on_record(self, step: Step, start: int, stop: int) -> None:
-        if self.synchronised and not core.local.st.seg.graph:
+    def _waited(self, record: tuple[Step, int, int, str]) -> None:
+        step, start, stop, thread = record
+        if not core.is_recording():
             core.flush_thread()
             core.wait_all()
             stop = time.time_ns()
-        self.records.append((step, start, stop, _thread.number))
+        self.records.append((step, start, stop, thread))
 
     def on_program(self, program: Any, results: Sequence[Any], start: int, stop: int) -> None:
-        self.runs.append(
-            Run(program.name, program.steps, program, start, stop, _thread.number)
-        )
+        self.runs.append(Run(program.name, program.steps, program, start, stop, this_thread()))
         if self.sample_memory:
             self.holdings.add(program, results, stop)
             if stop >= self._next_sample:
                 self.memory()
 
     def on_run(self, name: str, steps: Sequence[Step], start: int, stop: int) -> None:
-        self.runs.append(Run(name, steps, None, start, stop, _thread.number))
+        self.runs.append(Run(name, steps, None, start, stop, this_thread()))
 
     def on_compile(self, name: str, reason: str, start: int, stop: int) -> None:
         self.compiles.append((name, reason, start, stop, this_thread()))
@@ -162,13 +150,13 @@ class Recorder:
 
     def on_python(self, name: str, start: int, stop: int) -> None:
         """The Python code of a custom operator ran."""
-        self.customs.append((name, start, stop, _thread.number))
+        self.customs.append((name, start, stop, this_thread()))
 
     def on_span(
         self, category: str, name: str, start: int, stop: int, args: dict[str, Any]
     ) -> None:
         """A stretch of the host's time that a wing named."""
-        thread = thread_names[this_thread()]
+        thread = this_thread()
         self.spans.append(Span("host", thread, category, name, start, stop, args or None))
 
     def _on_gc(self, phase: str, info: dict[str, int]) -> None:
@@ -179,10 +167,7 @@ class Recorder:
             stop = time.time_ns()
             if info["generation"] or stop - start > 100_000:  # thousands of small ones say nothing
                 name = f"gc generation {info['generation']}"
-                # Not by `this_thread`: this may run inside it, and it holds a lock.
-                thread = threading.current_thread().name
-                args = {"collected": info["collected"]}
-                self.spans.append(Span("host", thread, "gc", name, start, stop, args))
+                self.on_span("gc", name, start, stop, {"collected": info["collected"]})
 
     def memory(self) -> None:
         """Note the bytes in use on each device.

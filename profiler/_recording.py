@@ -16,7 +16,7 @@ from ._aggregate import Aggregate
 from ._attribution import HOW, Site
 from ._holdings import tracks
 from ._links import Dispatches, Group, Programs, executions, statement
-from ._recorder import SYNC_NAMES, Mark, Recorder, Span, thread_names
+from ._recorder import SYNC_NAMES, Mark, Recorder, Span
 from ._session import DeviceEvent, read_trace
 from ._statements import Statement
 
@@ -65,7 +65,7 @@ class Recording:
             return events
         return [e for e in events if wanted.symbolic == _hybridized(e)]
 
-    def _customs(self) -> Iterator[tuple[str, int, int, int]]:
+    def _customs(self) -> Iterator[tuple[str, int, int, str]]:
         """The Python of custom operators, and what was called inside: name, start, stop, thread."""
         customs = self.recorder.customs
         for name, start, stop, thread in customs:
@@ -93,7 +93,7 @@ class Recording:
         if wanted.operators:
             about = functools.cache(_about)
             dispatches = [
-                Span("host", thread_names[thread], "dispatch", _name(step), start, stop, about(step))
+                Span("host", thread, "dispatch", _name(step), start, stop, about(step))
                 for step, start, stop, thread in recorder.records
             ]
             yield from self._device_spans(dispatches)
@@ -102,17 +102,18 @@ class Recording:
                 args: dict[str, object] = {"operators": len(run.steps)}
                 if run.program is not None:
                     args |= {"temporary_bytes": temporaries(run.program)}
-                thread = thread_names[run.thread]
-                yield Span("host", thread, "run", f"run {run.name}", run.start, run.stop, args)
-            for name, reason, start, stop, number in recorder.compiles:
-                thread, args = thread_names[number], {"reason": reason}
-                yield Span("host", thread, "compile", f"compile {name}", start, stop, args)
-            for name, start, stop, number in self._customs():
-                yield Span(_CUSTOM, thread_names[number], _CUSTOM, name, start, stop)
+                thread = run.thread
+                kind = "collective" if run.program is None and _exchanges(run.name) else "run"
+                yield Span("host", thread, kind, f"run {run.name}", run.start, run.stop, args)
+            for name, reason, start, stop, thread in recorder.compiles:
+                why: dict[str, object] = {"reason": reason}
+                yield Span("host", thread, "compile", f"compile {name}", start, stop, why)
+            for name, start, stop, thread in self._customs():
+                yield Span(_CUSTOM, thread, _CUSTOM, name, start, stop)
         if wanted.api:
-            for name, start, stop, number in recorder.syncs:
+            for name, start, stop, thread in recorder.syncs:
                 api = SYNC_NAMES.get(name, name)
-                yield Span("host", thread_names[number], "MXNET_C_API", api, start, stop)
+                yield Span("host", thread, "MXNET_C_API", api, start, stop)
 
     def _device_spans(self, dispatches: list[Span]) -> Iterator[Span]:
         """Each event twice, under the operator's and under XLA's name; arrows lead to the first."""
@@ -269,6 +270,11 @@ def temporaries(program: Any) -> int:
             found = 0
         _temporaries[program] = found
     return found
+
+
+def _exchanges(name: str) -> bool:
+    """Whether a wing's own program is one of the kvstore's."""
+    return name.startswith("kvstore")
 
 
 def _hybridized(e: DeviceEvent) -> bool:

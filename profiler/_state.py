@@ -27,7 +27,7 @@ _PROCESSES = ("worker", "server")
 # Option: (kind, default), as MXNet's profiler has them; `log_dir` is mxjax's own.
 OPTIONS: dict[str, tuple[type, Any]] = {
     "filename": (str, "profile.json"),
-    "gpu_memory_profile_filename_prefix": (str, "gpu_memory_profile"),
+    "gpu_memory_profile_filename_prefix": (str, ""),
     "profile_all": (bool, False),
     "profile_symbolic": (bool, True),
     "profile_imperative": (bool, True),
@@ -117,7 +117,6 @@ class Profiler:
 
     def configure(self, given: dict[str, Any]) -> None:
         options = parse_options(given)
-        self.check_process(options["profile_process"])
         with self._lock:
             self.options = options
 
@@ -186,6 +185,7 @@ class Profiler:
             elif self.running:
                 self._rotate()
             self.write()
+            self._write_storage()
             if finished:
                 self._count()
                 self._recordings.clear()
@@ -226,9 +226,7 @@ class Profiler:
         if self._paused:
             self._pause_began = time.time_ns()
         timing = self.options["timing"]
-        recorder = Recorder(
-            sample_memory=self._wanted().memory, synchronised=timing == "sync"
-        )
+        recorder = Recorder(sample_memory=self._wanted().memory, synchronised=timing == "sync")
         self._current = recorder
         # Where the host's times are asked for, XLA's profiler would only add to them.
         self._session = XlaSession(self._log_dir()) if timing == "device" else None
@@ -309,6 +307,15 @@ class Profiler:
             if self._dirty:
                 self._write(self._recordings, self.filename)
                 self._dirty = False
+
+    def _write_storage(self) -> None:
+        """MXNet's storage profile: where a name for it was given, and memory is profiled."""
+        prefix = self.options["gpu_memory_profile_filename_prefix"]
+        if prefix and self._wanted().memory:
+            from ._memory import write_storage
+
+            recorders = [r.recorder for r in self._recordings]
+            write_storage(f"{prefix}-pid_{os.getpid()}.csv", recorders)
 
     def write_so_far(self) -> None:
         """Write the trace file in the middle of a run, with what the host knows so far."""

@@ -147,4 +147,3 @@ class Statements:
 
 def _text(aval: Any) -> str:
     return "?" if aval is None else f"{aval.dtype}[{','.join(map(str, aval.shape))}]"
-

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from . import callback, compiler, memory, rng
-from .aval import Aval, aval, aval_of
+from . import callback, compiler, holders, memory, rng
+from .aval import Aval, MeshDevice, aval, aval_of
 from .call import SCALARS, Call, bind, differentiable
 from .compiler import platform_of
 from .compiler_options import keep_barriers
 from .graph import Graph, GraphCall, is_recording, recording
+from .mesh import in_flight, lay, mesh_device, relaid, spread
 from .program import compile_function, match_donations, needed, pack, unpack
 from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar
 from .rehearsal import Abstract, Rehearsal, rehearsal
 from .scheduler import Work, deferred, drop_programs, flush, flush_all, flush_thread, read, wait_all
 from .segment import SCALAR, Step, Tree, user_site
-from .state import ThreadState, local, observers, span, states
+from .state import ThreadState, local, observers, span, states, told
 from .stats import stats
 from .tape import Leaf, Node, attach_python, backward, gradients
 from .value import (
@@ -43,6 +44,7 @@ __all__ = [
     "Graph",
     "GraphCall",
     "Leaf",
+    "MeshDevice",
     "Node",
     "Rehearsal",
     "ScalarFamily",
@@ -68,12 +70,16 @@ __all__ = [
     "flush_all",
     "flush_thread",
     "gradients",
+    "holders",
     "host",
     "is_recording",
     "keep_barriers",
     "local",
     "match_donations",
+    "in_flight",
+    "lay",
     "managers",
+    "mesh_device",
     "needed",
     "memory",
     "observe",
@@ -90,8 +96,10 @@ __all__ = [
     "record_scalar",
     "recording",
     "rehearsal",
+    "relaid",
     "rng",
     "span",
+    "spread",
     "states",
     "stats",
     "traced",
@@ -117,5 +125,5 @@ def unobserve(observer: object) -> None:
 
 def _refresh() -> None:
     for st in list(states):
-        st.observed = bool(observers)
+        st.observed = told()
         st.refresh()

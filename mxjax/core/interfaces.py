@@ -22,8 +22,11 @@ class SegmentObserver(Protocol):
     (`state.span`).
     """
 
-    def on_record(self, step: Step, start: int, stop: int) -> None:
-        """One operator call was recorded (host time of the dispatch)."""
+    def on_record(self, record: tuple[Step, int, int, str]) -> None:
+        """One operator call was recorded: start and stop of the dispatch, and the thread's name.
+
+        One argument, so that the ``append`` of a list will do: this is asked for every call.
+        """
 
     def on_run(self, name: str, steps: Sequence[Step], start: int, stop: int) -> None:
         """One program was handed to the device."""

@@ -24,9 +24,12 @@ def note(step: Step, live: Sequence[int], device: Any) -> bool:
     before = _Seen.options.get(platform)
     if before is not None and before != options:
         names = sorted(n for n in before.keys() | options.keys() if before.get(n) != options.get(n))
-        _Seen.changed = "; ".join(f"option {n}: {options.get(n)!r} instead of {before.get(n)!r}" for n in names)
+        _Seen.changed = "; ".join(
+            f"option {n}: {options.get(n)!r} instead of {before.get(n)!r}" for n in names
+        )
     _Seen.options[platform] = options
-    key = hash((tuple([(s.call.name, s.avals, s.new_ins, s.args) for s in step.path()]), tuple(live)))  # type: ignore[union-attr]
+    path = [(_name(s), s.avals, s.new_ins, s.args) for s in step.path()]
+    key = hash((tuple(path), tuple(live)))
     known = key in _Seen.structures
     if len(_Seen.structures) > 100_000:
         _Seen.structures.clear()
@@ -41,11 +44,11 @@ def explain(step: Step, live: Sequence[int], dying: Sequence[int], known: bool) 
     if known:
         return _Seen.changed or "compiled before, and dropped since"
     path = step.path()
-    names = [s.call.name for s in path]  # type: ignore[union-attr]
+    names = [_name(s) for s in path]
     best: list[str] | None = None
-    for other in _compiled(step.depth, path[0].call.name):  # type: ignore[union-attr]
+    for other in _compiled(step.depth, names[0]):
         kin = other.path()
-        if other is step or [s.call.name for s in kin] != names:  # type: ignore[union-attr]
+        if other is step or [_name(s) for s in kin] != names:
             continue
         differences = _differences(path, kin)
         if differences and (best is None or len(differences) < len(best)):
@@ -62,7 +65,10 @@ def _variant(step: Step, live: Sequence[int], dying: Sequence[int]) -> str:
     near = min(others, key=lambda key: len(set(key[0]) ^ set(live)) + len(set(key[1]) ^ set(dying)))
     names = {s.first + k: s.label for s in step.path() for k in range(len(s.avals))}
     parts = []
-    for verb, numbers in (("now held", set(live) - set(near[0])), ("no longer held", set(near[0]) - set(live))):
+    for verb, numbers in (
+        ("now held", set(live) - set(near[0])),
+        ("no longer held", set(near[0]) - set(live)),
+    ):
         if numbers:
             some = ", ".join(names[k] for k in sorted(numbers)[:3])
             more = f" and {len(numbers) - 3} more" if len(numbers) > 3 else ""
@@ -84,12 +90,16 @@ def _differences(path: Sequence[Step], kin: Sequence[Step]) -> list[str]:
             elif a.device is not b.device:
                 found.append(f"device {a.device} instead of {b.device}")
             elif a.memory != b.memory:
-                found.append(f"input of {s.label}: in {a.memory or 'device memory'}, not {b.memory or 'there'}")
+                found.append(
+                    f"input of {s.label}: in {a.memory or 'device memory'}, not {b.memory or 'there'}"
+                )
     for s, t in zip(path, kin, strict=True):
-        one, other = dict(s.call.attrs), dict(t.call.attrs)  # type: ignore[union-attr]
+        one, other = _attributes(s), _attributes(t)
         for name in one.keys() | other.keys():
             if one.get(name) != other.get(name):
-                found.append(f"{name} of {s.label}: {one.get(name)!r} instead of {other.get(name)!r}")
+                found.append(
+                    f"{name} of {s.label}: {one.get(name)!r} instead of {other.get(name)!r}"
+                )
     if not found and [s.args for s in path] != [t.args for t in kin]:
         found.append("the same calls with other operands")
     return list(dict.fromkeys(found))
@@ -102,7 +112,9 @@ def _text(a: Any) -> str:
 def _compiled(depth: int, opening: str) -> Iterator[Step]:
     """The steps of this depth that end a compiled segment beginning with this operator."""
     for root in list(Tree.roots.values()):
-        todo = [s for s in list(root.next.values()) if s.call is not None and s.call.name == opening]
+        todo = [
+            s for s in list(root.next.values()) if _name(s) == opening
+        ]
         seen: set[int] = set()
         while todo:
             step = todo.pop()
@@ -114,3 +126,11 @@ def _compiled(depth: int, opening: str) -> Iterator[Step]:
                     yield step
             else:
                 todo.extend(list(step.next.values()))
+
+
+def _name(step: Step) -> str:
+    return "" if step.call is None else step.call.name
+
+
+def _attributes(step: Step) -> dict[str, Any]:
+    return {} if step.call is None else dict(step.call.attrs)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-import time
 from collections.abc import Callable, Sequence
+from time import time_ns
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ from .aval import Aval
 from .call import Call, bind
 from .program import to_device
 from .segment import Elsewhere, Segment, Step, TracedInput, Tree, user_site
-from .state import ThreadState, local, noting, observers
+from .state import ThreadState, local, noting
 from .stats import stats
 from .value import TRACED, Dynamic, Failure, Value, traced
 
@@ -25,11 +25,12 @@ _new = Value.__new__
 # What puts a call on the tape; the tape, which itself records, enters its function here.
 taping: list[Callable[..., None]] = [lambda *_: None]
 
+
 def record(call: Call, inputs: Sequence[Any]) -> tuple[Value, ...]:
     """Append a call to the current segment; its results are pending values."""
     st = local.st
     if st.observed:
-        st.began = time.time_ns()
+        st.began = time_ns()
     seg = st.seg
     key: Any = [call]
     try:
@@ -61,7 +62,7 @@ def record1(call: Call, a: Value) -> Value:
     """:func:`record` for one input and one output, the commonest call."""
     st = local.st
     if st.observed:
-        st.began = time.time_ns()
+        st.began = time_ns()
     seg = st.seg
     step = seg.step.next.get((call, a.idx)) if a.seg is seg else None
     if step is None or step.one is None:
@@ -83,7 +84,7 @@ def record2(call: Call, a: Value, b: Value) -> Value:
     """:func:`record` for two inputs and one output."""
     st = local.st
     if st.observed:
-        st.began = time.time_ns()
+        st.began = time_ns()
     seg = st.seg
     try:
         key = (
@@ -119,7 +120,7 @@ def record_scalar(family: ScalarFamily, a: Value, s: float | int) -> Value:
         return record(family.dynamic, (a, Dynamic(s)))[0]  # -0.0 would be found under 0.0
     st = local.st
     if st.observed:
-        st.began = time.time_ns()
+        st.began = time_ns()
     seg = st.seg
     try:
         # The type tells 1 from 1.0 and True, which are equal keys but give different dtypes.
@@ -229,10 +230,9 @@ def _finish(
         seg.sites[step.depth] = user_site(2)
     if st.taping:
         taping[0](call, inputs, outs, step.many)
-    if st.observed:
-        now = time.time_ns()
-        for o in observers:
-            o.on_record(step, st.began, now)
+    tell = st.observed
+    if tell is not None:
+        tell((step, st.began, time_ns(), st.thread))
         for note in noting:
             note(call, inputs, outs)
     if step.depth >= st.soft:
@@ -284,7 +284,7 @@ def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tup
         where = ", ".join(f"{v.aval!r}" for v in inputs if type(v) is not Dynamic)
         raise errors.DeviceError(
             f"operator {call!r} got inputs on different devices: {where}. "
-            "Move them to one device first: x.to_device(device)"
+            "Move them to one device first: x.to_device(device); onto a mesh, mesh.split(x) shares a batch out"
         )
     seg = st.seg
     if seg.graph:

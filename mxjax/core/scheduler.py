@@ -13,7 +13,8 @@ import jax
 import numpy as np
 
 from .. import errors
-from . import reasons
+from . import holders, reasons
+from .aval import MeshDevice
 from .call import Call
 from .interfaces import MemoryManager
 from .program import Program
@@ -223,6 +224,9 @@ def _run(
         if not rules.catch:
             raise pending_errors.pop() from None
         return
+    if type(seg.device) is MeshDevice:
+        for v, r in zip(outs, results, strict=True):
+            v.aval = v.aval.laid(r.sharding)
     for v, r in zip(outs, results, strict=True):
         v.arr = r
         v.step = step
@@ -256,6 +260,7 @@ def _program(
     if not program.proven:
         program.proven = True
         single = step.depth == 1 and live == (0,) and not step.fmt and not program.donate
+        single = single and type(seg.device) is not MeshDevice
         if single and _small(step):
             step.solo = program.call
         if step.depth > 1:
@@ -339,6 +344,8 @@ class Work:
 
     def fill(self, out: Value, array: Any) -> None:
         """Make one of ``outs`` concrete."""
+        if type(self.device) is MeshDevice:
+            out.aval = out.aval.laid(array.sharding)
         out.arr = array
         out.step = self.step
         out.seg = None
@@ -499,8 +506,9 @@ def located(seg: Segment | None, step: Step, error: BaseException) -> BaseExcept
     text = str(cause).strip()
     kind = type(cause).__name__
     if "RESOURCE_EXHAUSTED" in text or "out of memory" in text.lower():
+        alive = holders.report(holders.holders())
         made: errors.MXNetError = errors.MXNetMemoryError(
-            f"out of memory while running {step.depth} recorded calls ({where}): {text}"
+            f"out of memory while running {step.depth} recorded calls ({where}): {text}\n{alive}"
         )
     else:
         made = errors.like(cause, f"{kind} while running recorded calls ({where}): {text}")

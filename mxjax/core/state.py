@@ -56,6 +56,18 @@ class Churn:
         self.period = max(256, self.period // 2)
 
 
+def told() -> Callable[[tuple[Any, ...]], None] | None:
+    """What each record is told to: the observer's own function, or one that tells several."""
+    if len(observers) < 2:
+        return observers[0].on_record if observers else None
+
+    def tell(record: tuple[Any, ...]) -> None:
+        for o in observers:
+            o.on_record(record)
+
+    return tell
+
+
 class ThreadState:
     """The recording state of one thread.
 
@@ -82,6 +94,7 @@ class ThreadState:
         "soft",
         "steady",
         "taping",
+        "thread",
         "training",
     )
 
@@ -91,8 +104,9 @@ class ThreadState:
         self.training = False
         self.differentiating = False
         self.steady = False  # what runs now is a training step: it will come back
-        self.observed = bool(observers)
+        self.observed = told()
         self.rehearsing: Any = None  # a Rehearsal: programs are compiled and do not run
+        self.thread = threading.current_thread().name
         self.began = 0  # when the call being recorded began, for observers
         self.own_limit: int | None = None  # engine.bulk
         self.churn = Churn()
@@ -123,7 +137,7 @@ class ThreadState:
 
     def refresh(self) -> None:
         """Bring the flags of the hot path up to date after a change of modes."""
-        self.slow = self.taping or self.observed
+        self.slow = self.taping or self.observed is not None
         if self.churn.direct:
             self.limit = self.soft = 1
         elif self.own_limit is not None:

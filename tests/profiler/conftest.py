@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from mxjax import core, profiler
-from mxjax.profiler import _state
+from mxjax.profiler import _state, verify
 
 
 @pytest.fixture(autouse=True)
 def fresh(tmp_path, monkeypatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     yield
+    for path in tmp_path.rglob("*.json"):  # whatever a test wrote has to be right
+        assert verify.check(str(path)) == [], path
     state = _state.profiler
     state.resume()
     state.stop()

@@ -241,3 +241,41 @@ def test_autostart_profiles_a_whole_process(tmp_path, monkeypatch):
     with open(path) as file:
         names = {e["name"] for e in json.load(file)["traceEvents"] if e.get("cat") == "operator"}
     assert names == {"exp"}
+
+
+class Store:
+    """A distributed store with one server, which is this process."""
+
+    def __init__(self):
+        self.heads = []
+
+    def _send_command_to_servers(self, head, body):
+        self.heads.append(head)
+        profiler.server_command(body, rank=3)
+
+
+def test_servers_are_profiled_through_the_store(work, tmp_path):
+    store = Store()
+    profiler.set_kvstore_handle(store)
+    path = str(tmp_path / "server.json")
+    profiler.set_config(
+        profile_all=True, continuous_dump=False, filename=path, profile_process="server"
+    )
+    assert profiler.state() == "stop"
+    profiler.set_state("run", profile_process="server")
+    work()
+    profiler.pause(profile_process="server")
+    work()
+    profiler.resume(profile_process="server")
+    profiler.set_state("stop", profile_process="server")
+    profiler.dump(profile_process="server")
+    assert store.heads == [5] * 6  # kSetProfilerParams
+    with open(tmp_path / "rank3_server.json") as file:
+        events = json.load(file)["traceEvents"]
+    assert sum(e.get("cat") == "run" for e in events) == 1
+    for wrong in ("{", "{}", '{"action": "explode"}', "[]"):
+        with pytest.raises(MXNetError, match="command"):
+            profiler.server_command(wrong)
+    profiler.set_kvstore_handle(object())
+    with pytest.raises(MXNetError, match="send_command"):
+        profiler.set_state("run", profile_process="server")

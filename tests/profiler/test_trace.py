@@ -300,6 +300,10 @@ def test_an_empty_trace(tmp_path):
     assert load(path)["traceEvents"] == []
 
 
+def arrow(trace, phase):
+    return next(e for e in trace["traceEvents"] if e["ph"] == phase)
+
+
 def spoil(trace, **changes):
     event = next(e for e in trace["traceEvents"] if e.get("cat") == "operator")
     event |= changes
@@ -317,6 +321,8 @@ def spoil(trace, **changes):
         (lambda t: spoil(t, cat="hlo_op"), "differ"),
         (lambda t: t["traceEvents"].remove(of(t, "hlo_op")[0]), "differ"),
         (lambda t: spoil(t, pid=999), "no name"),
+        (lambda t: t["traceEvents"].remove(arrow(t, "s")), "0 beginnings"),
+        (lambda t: arrow(t, "f").update(ts=0), "back in time|span to a span"),
         (lambda t: t.pop("traceEvents"), "traceEvents"),
     ],
 )
@@ -327,6 +333,7 @@ def test_the_checker_finds(config, work, damage, complaint):
     with open(path, "w") as file:
         json.dump(trace, file)
     problems = verify.check(path)
+    os.unlink(path)
     assert problems
     assert any(re.search(complaint, problem) for problem in problems), problems
 
@@ -339,13 +346,16 @@ def test_the_checker_knows_xlas_own_events(config, work):
         trace["traceEvents"].remove(of(trace, category)[0])
     with open(path, "w") as file:
         json.dump(trace, file)
-    assert any("missing" in problem for problem in verify.check(path))
+    problems = verify.check(path)
+    os.unlink(path)
+    assert any("missing" in problem for problem in problems)
 
 
 def test_the_checker_refuses_what_is_not_json(tmp_path):
     path = tmp_path / "broken.json"
     path.write_text('{"traceEvents": [')
     assert verify.check(str(path))[0].startswith("not JSON")
+    path.unlink()
 
 
 def test_lanes_of_overlapping_spans(tmp_path):

@@ -20,6 +20,7 @@ from . import (
     memory,
     precision,
     profiler,
+    timeouts,
 )
 
 OPTIONS: tuple[Option, ...] = (
@@ -31,6 +32,7 @@ OPTIONS: tuple[Option, ...] = (
     *compiler.OPTIONS,
     *cache.OPTIONS,
     *communication.OPTIONS,
+    *timeouts.OPTIONS,
     *profiler.OPTIONS,
     *debug.OPTIONS,
     *data.OPTIONS,

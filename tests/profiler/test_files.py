@@ -1,0 +1,298 @@
+"""Files: Perfetto's format, ranks merged, rotation, crashes, and what shows them."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import mxjax as mx
+from mxjax import profiler
+from mxjax.errors import MXNetError
+from mxjax.profiler import _chrome, _state, verify
+from mxjax.profiler.__main__ import main
+from mxjax.profiler._recorder import Mark, Span
+from mxjax.profiler._view import Server
+from mxjax.profiler._wire import fixed64, read, varint, write
+
+# Of perfetto's trace_packet.proto, track_event.proto and track_descriptor.proto.
+EVENT = {
+    9: ("type", "int"), 11: ("track", "int"), 22: ("categories", ["str"]), 23: ("name", "str"),
+    4: ("notes", [{10: ("name", "str"), 6: ("text", "str"), 4: ("int", "int")}]),
+}  # fmt: skip
+TRACK = {
+    1: ("uuid", "int"), 2: ("name", "str"), 5: ("parent", "int"),
+    3: ("process", {1: ("pid", "int"), 6: ("name", "str")}),
+    4: ("thread", {1: ("pid", "int"), 2: ("tid", "int"), 5: ("name", "str")}),
+}  # fmt: skip
+PACKET = {8: ("time", "int"), 11: ("event", EVENT), 60: ("track", TRACK)}
+
+
+def spans():
+    return [
+        Span("cpu/0", "stream", "operator", "outer", 1000, 9000, {"flops": 12, "source": "a.py:1"}),
+        Span("cpu/0", "stream", "operator", "inner", 1000, 5000, arrives=[7]),
+        Span("cpu/0", "stream", "operator", "nothing", 5000, 5000),
+        Span("cpu/0", "stream", "operator", "next", 9000, 9500),
+        Span("host", "main", "dispatch", "call", 10, 20, leaves=[7]),
+    ]
+
+
+def test_pftrace(tmp_path):
+    path = str(tmp_path / "trace.pftrace")
+    _chrome.write(path, spans(), [Mark("mem", "mem", "used", 1500, 2.5, "bytes")], {})
+    with open(path, "rb") as file:
+        packets = read(file.read(), {1: ("packets", [PACKET])})["packets"]
+    tracks = {p["track"]["uuid"]: p["track"] for p in packets if "track" in p}
+    named = {t["thread"]["name"] for t in tracks.values() if "thread" in t}
+    assert named == {"stream", "main"}
+    assert {t["process"]["name"] for t in tracks.values() if "process" in t} == {
+        "cpu/0",
+        "host",
+        "mem",
+    }
+    assert all(t["parent"] in tracks for t in tracks.values() if "thread" in t)
+    events = [(p["time"], p["event"]) for p in packets if "event" in p]
+    assert [t for t, _ in events] == sorted(t for t, _ in events)
+    open_, seen = [], []
+    for time, e in events:
+        if e["type"] == 4:
+            assert (time, tracks[e["track"]]["name"]) == (1500, "used")
+        elif tracks[e["track"]]["thread"]["name"] == "stream":
+            if e["type"] == 1:
+                open_.append((e["name"], time))
+            else:
+                name, start = open_.pop()
+                seen.append((name, start, time))
+    assert not open_
+    # What took no time is drawn a nanosecond long.
+    assert sorted(seen) == [
+        ("inner", 1000, 5000), ("next", 9000, 9500), ("nothing", 5000, 5001), ("outer", 1000, 9000),
+    ]  # fmt: skip
+    (outer,) = [e for _, e in events if e.get("name") == "outer"]
+    assert outer["categories"] == ["operator"]
+    assert {n["name"]: n.get("text", n.get("int")) for n in outer["notes"]} == {
+        "flops": 12,
+        "source": "a.py:1",
+    }
+
+
+def test_a_profile_as_pftrace(config, work, tmp_path):
+    path = config(filename=str(tmp_path / "trace.pftrace"))
+    profiler.set_state("run")
+    work()
+    profiler.set_state("stop")
+    profiler.dump()
+    with open(tmp_path / "trace.pftrace", "rb") as file:
+        packets = read(file.read(), {1: ("packets", [PACKET])})["packets"]
+    names = {p["event"].get("name") for p in packets if "event" in p}
+    assert {"exp", "scale", "dot"} <= names and path
+
+
+def test_written_numbers_are_read_back():
+    for number in (0, 1, 127, 128, 300, (1 << 63) - 1, -1):
+        assert read(write((1, number)), {1: ("n", "int")})["n"] == number
+    assert varint(300) == b"\xac\x02" and fixed64(47, 1) == b"\xf9\x02" + b"\1" + b"\0" * 7
+    assert read(write((2, b""), (3, "é")), {3: ("text", "str")}) == {"text": "é"}
+
+
+def test_ranks_merge_on_one_time_base(tmp_path):
+    paths = []
+    for rank in range(2):
+        path = str(tmp_path / f"rank{rank}.json")
+        later = rank * 500
+        moved = [
+            Span(
+                s.process,
+                s.thread,
+                s.category,
+                s.name,
+                s.start + later,
+                s.stop + later,
+                s.args,
+                s.leaves,
+                s.arrives,
+            )
+            for s in spans()
+        ]
+        _chrome.write(path, moved, [], {"rank": rank})
+        paths.append(path)
+    out = str(tmp_path / "all.json")
+    profiler.merge(paths, out)
+    assert verify.check(out) == []
+    events = _chrome.read(out)["traceEvents"]
+    names = {e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert names == {f"rank {r}: {p}" for r in range(2) for p in ("cpu/0", "host")}
+    outer = [e for e in events if e["name"] == "outer"]
+    assert outer[1]["ts"] - outer[0]["ts"] == pytest.approx(0.5)
+    assert len({e["id"] for e in events if e["ph"] == "s"}) == 2
+    (tmp_path / "bad.json").write_text("[]")
+    with pytest.raises(MXNetError, match="no trace"):
+        profiler.merge([str(tmp_path / "bad.json")], out)
+    (tmp_path / "bad.json").unlink()
+    assert main(["merge", out, *paths]) == 0 and main(["check", out]) == 0
+    assert main(["diff", *paths]) == 0
+    assert main(["merge", out, str(tmp_path / "absent.json")]) == 1
+
+
+def test_viewer_is_served_on_loopback(tmp_path):
+    path = str(tmp_path / "trace.json")
+    _chrome.write(path, spans(), [], {})
+    with Server(path) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            host, port = server.server_address[:2]
+            assert host == "127.0.0.1"
+            connection = http.client.HTTPConnection(host, port, timeout=60)
+
+            def get(where):
+                connection.request("GET", where)
+                answer = connection.getresponse()
+                return answer.status, answer.read()
+
+            status, page = get("/")
+            assert status == 200 and b"<canvas" in page and b"PERFETTO" not in page
+            assert b"http://" not in page and b"https://" not in page  # needs no network
+            status, trace = get("/trace.json")
+            assert status == 200 and len(json.loads(trace)["traceEvents"]) > 4
+            assert get("/etc/passwd")[0] == 404 and get("/../x")[0] == 404
+            connection.close()
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_view_and_tensorboard_say_what_is_missing(tmp_path, capsys, monkeypatch):
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    assert main(["view", str(broken)]) == 1 and "no trace" in capsys.readouterr().err
+    broken.unlink()
+    assert main(["view", str(tmp_path / "absent.json")]) == 1
+    assert main(["view", str(tmp_path / "x.pftrace")]) == 1
+    assert "perfetto.dev" in capsys.readouterr().err
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["tensorboard", str(tmp_path)]) == 1
+    assert "mxjax[profiler]" in capsys.readouterr().err
+
+
+def test_a_long_run_goes_on_in_further_files(config, work, tmp_path):
+    path = config(
+        continuous_dump=True,
+        dump_period=1000,
+        aggregate_stats=True,
+        rotate_events=10,
+        rotate_files=2,
+    )
+    state = _state.profiler
+    profiler.set_state("run")
+    for _ in range(3):
+        work()
+        work()
+        assert state.rotate_when_full()
+        assert not state.rotate_when_full()  # there is nothing new
+        assert not state._recordings and not state._uncounted  # nothing stays in memory
+    work()
+    profiler.set_state("stop")
+    # Of the parts the last two are there, and their traces of XLA; the last stretch has the name.
+    parts = sorted(p.name for p in tmp_path.glob("trace*.json"))
+    assert parts == ["trace.2.json", "trace.3.json", "trace.json"]
+    assert len(list((tmp_path / "trace_xplane").iterdir())) == 3
+    assert all(verify.check(str(tmp_path / p)) == [] for p in parts) and path
+    # The table has all of it.
+    rows = json.loads(profiler.dumps(format="json"))["Time"]["operator"]
+    assert rows["dot"]["Count"] == 7
+
+
+@pytest.mark.parametrize("timing", ["dispatch", "sync"])
+def test_times_of_the_host(config, work, timing, tmp_path):
+    path = config(timing=timing, aggregate_stats=True)
+    x = mx.np.ones((8, 8))
+    net = mx.gluon.nn.Dense(3)
+    net.initialize()
+    net.hybridize()
+    net(x).wait_to_read()
+    before = mx.engine.stats()["programs"]
+    profiler.set_state("run")
+    mx.np.dot(mx.np.exp(x), x).wait_to_read()
+    net(x).wait_to_read()
+    profiler.set_state("stop")
+    programs = mx.engine.stats()["programs"] - before
+    # Each operator is a program where each is waited for; the block stays one.
+    assert programs == {"dispatch": 2, "sync": 3}[timing]
+    rows = json.loads(profiler.dumps(format="json"))["Time"]["operator"]
+    assert {"exp", "dot", "dense"} <= set(rows) and all(r["Total"] > 0 for r in rows.values())
+    profiler.dump()
+    events = _chrome.read(path)["traceEvents"]
+    assert {e.get("cat") for e in events} >= {"dispatch", "run"}
+    assert not [e for e in events if e.get("cat") in ("operator", "hlo_op")]
+    assert not (tmp_path / "trace_xplane").exists()  # XLA's profiler was not asked
+    with pytest.raises(MXNetError, match="timing"):
+        profiler.set_config(timing="guess")
+    with pytest.raises(MXNetError, match="rotate_files"):
+        profiler.set_config(rotate_files=0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("profile_symbolic", "tanh"), ("profile_imperative", "exp")]
+)
+def test_operators_of_one_kind_alone(config, kind, expected):
+    class Block(mx.gluon.HybridBlock):
+        def forward(self, x):
+            return mx.np.tanh(x)
+
+    block = Block()
+    block.hybridize()
+    x = mx.np.ones((4, 4))
+
+    def step():
+        mx.np.exp(block(x)).wait_to_read()
+
+    step()
+    step()
+    options = {"profile_all": False, "profile_symbolic": False, "profile_imperative": False}
+    path = config(**{**options, kind: True})
+    profiler.set_state("run")
+    mx.np.exp(x).wait_to_read()
+    block(x).wait_to_read()
+    profiler.set_state("stop")
+    profiler.dump()
+    events = _chrome.read(path)["traceEvents"]
+    assert {e["name"] for e in events if e.get("cat") == "operator"} == {expected}
+
+
+CRASH = """
+import os, time
+import mxjax as mx
+from mxjax import profiler
+profiler.set_config(profile_all=True, continuous_dump=True, dump_period=0.01, filename="crash.json")
+profiler.set_state("run")
+x = mx.np.ones((4, 4))
+while True:
+    x = mx.np.tanh(x)
+    x.wait_to_read()
+    if os.path.exists("crash.json"):
+        print("written", flush=True)
+        while True:
+            mx.np.tanh(x).wait_to_read()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a process is killed by SIGKILL")
+def test_a_crash_leaves_a_readable_trace(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(p for p in sys.path if p))
+    process = subprocess.Popen([sys.executable, "-c", CRASH], cwd=tmp_path, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"written\n"
+        process.send_signal(signal.SIGKILL)
+        process.wait(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    names = {e["name"] for e in _chrome.read(str(tmp_path / "crash.json"))["traceEvents"]}
+    assert "tanh" in names or "ones" in names

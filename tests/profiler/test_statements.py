@@ -1,0 +1,214 @@
+"""From the device's events back to the statements that asked for them, and why programs compile."""
+
+import inspect
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as onp
+import pytest
+
+import mxjax as mx
+from mxjax import core, gluon, profiler
+from mxjax.gluon import nn
+from mxjax.profiler import _hlo
+from mxjax.profiler._statements import Statements
+from mxjax.profiler._wire import write
+
+
+class Twice(gluon.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Dense(8, flatten=False)
+
+    def forward(self, x):
+        y = mx.np.sin(self.dense(x))
+        return mx.np.sin(mx.np.dot(y, y))
+
+
+LINES, FIRST = inspect.getsourcelines(Twice.forward)
+
+
+@pytest.fixture
+def traced(tmp_path):
+    """Profiles a function of a warm step; the events of the trace."""
+
+    def run(step, **options):
+        step()
+        step()
+        mx.npx.waitall()
+        path = str(tmp_path / "trace.json")
+        profiler.set_config(
+            profile_all=True, continuous_dump=False, aggregate_stats=True, filename=path, **options
+        )
+        profiler.set_state("run")
+        step()
+        mx.npx.waitall()
+        profiler.set_state("stop")
+        profiler.dump(finished=False)
+        with open(path) as file:
+            return json.load(file)["traceEvents"]
+
+    return run
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_events_name_the_statement(traced, hybridized):
+    net = Twice()
+    net.initialize()
+    if hybridized:
+        net.hybridize()
+    x = mx.np.ones((8, 8))
+    events = traced(lambda: net(x).wait_to_read())
+    device = [e for e in events if e.get("cat") == "operator"]
+    sources = {e["args"]["source"] for e in device}
+    assert sources <= {f"{__file__}:{FIRST + k}" for k in range(len(LINES))}
+    (dot,) = [e for e in device if e["args"]["operator"] == "dot"]
+    assert dot["args"]["source"] == f"{__file__}:{FIRST + 2}"
+    assert dot["args"]["shapes"] == "float32[8,8], float32[8,8] -> float32[8,8]"
+    assert dot["args"]["block"] == "twice"
+    assert dot["args"]["flops"] == 2 * 8**3 and dot["args"]["result"] == "f32[8,8]"
+    assert dot["args"]["bytes"] == 2 * 8 * 8 * 4  # y twice is read once
+    # An arrow leads to it from what the host recorded: the operator, or the call of the block.
+    (end,) = [e for e in events if e["ph"] == "f" and (e["pid"], e["tid"], e["ts"]) == _place(dot)]
+    (begin,) = [e for e in events if e["ph"] == "s" and e["id"] == end["id"]]
+    (record,) = [e for e in events if e["ph"] == "X" and _place(e) == _place(begin)]
+    assert record["cat"] == "dispatch" and record["name"] == ("twice" if hybridized else "dot")
+    assert record["ts"] + record["dur"] <= dot["ts"]
+    # The lines of the table are those of the program.
+    by_line = json.loads(profiler.dumps(format="json", group_by="source"))["Time"]["source"]
+    assert by_line[f"{__file__}:{FIRST + 1}"]["Count"] == 2  # dense, sin
+    assert by_line[f"{__file__}:{FIRST + 2}"]["Count"] == 2  # dot, sin
+    by_block = json.loads(profiler.dumps(format="json", group_by="block"))["Time"]["block"]
+    assert by_block["twice"]["Count"] == 3 and by_block["twice/dense"]["Count"] == 1
+    by_shape = json.loads(profiler.dumps(format="json", group_by="shape"))["Time"]["shape"]
+    assert by_shape["dot float32[8,8], float32[8,8] -> float32[8,8]"]["Count"] == 1
+    with pytest.raises(AssertionError, match="group_by"):
+        profiler.dumps(group_by="colour")
+
+
+def _place(e):
+    return e["pid"], e["tid"], e["ts"]
+
+
+def test_calls_of_one_operator_in_one_place_are_told_apart():
+    x = mx.np.ones((4,))
+    y = mx.np.sin(x)
+    z = mx.np.sin(y)
+    steps = z._value().seg.step.path()
+    found = Statements(steps)
+    one, two = found.find(["sin"]), found.find(["sin#1"])
+    assert one is not two and two.step.site[1] == one.step.site[1] + 1
+    assert found.find(["cos"]) is None
+    assert two.shapes == "float32[4] -> float32[4]"
+
+
+def _why():
+    """The reasons for what is compiled in a call."""
+
+    class Watch:
+        def __init__(self):
+            self.reasons = []
+
+        def on_compile(self, name, reason, start, stop):
+            self.reasons.append(reason)
+
+        on_record = on_run = on_sync = on_python = lambda *_: None
+
+    return Watch()
+
+
+def test_reasons_for_compiling():
+    def step(shape, dtype="float32", axis=0):
+        x = mx.np.ones(shape, dtype=dtype)
+        x.wait_to_read()
+        return mx.np.concatenate([mx.np.sin(x), x], axis=axis).asnumpy()
+
+    step((2, 3))
+    watch = _why()
+    core.observe(watch)
+    try:
+        for arguments, expected in (
+            (((4, 3),), "float32[4, 3] instead of float32[2, 3]"),
+            (((2, 3), "float64"), "float64[2, 3] instead of float32["),
+            (((2, 3), "float32", 1), "axis of concat: 1 instead of 0"),
+        ):
+            del watch.reasons[:]
+            step(*arguments)
+            assert any(expected in reason for reason in watch.reasons), (expected, watch.reasons)
+        x = mx.np.ones((5, 7))
+        x.wait_to_read()
+        del watch.reasons[:]
+        mx.np.tan(x).asnumpy()
+        assert watch.reasons == ["a new segment"]
+    finally:
+        core.unobserve(watch)
+
+
+def test_reasons_tell_of_other_results():
+    kept = []
+
+    def twice(x):
+        y = mx.np.arctan(x)
+        kept.append(y)
+        return mx.np.tanh(y)
+
+    x = mx.np.ones((3, 7))
+    x.wait_to_read()
+    for _ in range(2):
+        mx.np.tanh(mx.np.arctan(x)).wait_to_read()
+    watch = _why()
+    core.observe(watch)
+    try:
+        twice(x).wait_to_read()
+    finally:
+        core.unobserve(watch)
+    assert watch.reasons == ["another set of results or donations: now held: arctan"]
+
+
+def test_reasons_tell_of_an_option():
+    x = mx.np.ones((3, 5))
+    x.wait_to_read()
+    mx.np.arctan(mx.np.exp(x)).wait_to_read()
+    watch = _why()
+    core.observe(watch)
+    try:
+        mx.config.set("compiler.options", {"xla_cpu_enable_fast_math": False})
+        mx.np.arctan(mx.np.exp(x)).wait_to_read()
+    finally:
+        core.unobserve(watch)
+    assert any("xla_cpu_enable_fast_math" in reason for reason in watch.reasons), watch.reasons
+
+
+def _instructions(fn, *args):
+    (module,) = jax.jit(fn).lower(*args).compile().runtime_executable().hlo_modules()
+    return _hlo.parse(write((1, module.as_serialized_hlo_module_proto())))
+
+
+def test_operations_and_bytes_of_products():
+    program = _instructions(jnp.matmul, jnp.ones((5, 7)), jnp.ones((7, 11)))
+    (dot,) = [i for i in program.instructions.values() if i.opcode == "dot"]
+    assert dot.flops == 2 * 5 * 7 * 11
+    assert dot.traffic == 4 * (5 * 7 + 7 * 11 + 5 * 11)
+    assert dot.shape == "f32[5,11]"
+
+
+@pytest.mark.parametrize(
+    ("stride", "pad", "dilation", "base"), [(1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 1), (1, 1, 1, 2)]
+)
+def test_operations_of_convolutions(stride, pad, dilation, base):
+    """Counted one by one: each product of an element of the kernel with one of the image."""
+    n, c, f, size, k = 2, 3, 4, 6, 3
+
+    def conv(x, w):
+        return jax.lax.conv_general_dilated(
+            x, w, (stride,), [(pad, pad)], rhs_dilation=(dilation,), lhs_dilation=(base,)
+        )
+
+    program = _instructions(conv, jnp.ones((n, c, size)), jnp.ones((f, c, k)))
+    (found,) = [i for i in program.instructions.values() if i.opcode == "convolution"]
+    inside = onp.zeros(2 * pad + (size - 1) * base + 1, int)
+    inside[pad : pad + (size - 1) * base + 1 : base] = 1
+    out = (len(inside) - (k - 1) * dilation - 1) // stride + 1
+    pairs = sum(inside[o * stride + i * dilation] for o in range(out) for i in range(k))
+    assert found.flops == 2 * n * f * c * pairs
