@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from mxjax.core import span
 from mxjax.errors import MXNetError, MXNetImportError, MXNetTypeError, MXNetValueError
 from mxjax.settings import get as setting
 
@@ -143,6 +142,8 @@ class DataLoader:
 
     def _batches_made_here(self) -> Iterator[Any]:
         assert self._load is not None
+        from mxjax.core import span  # not above: worker processes import this module without JAX
+
         for indices in self._batch_sampler:
             with span("input", "DataLoader: load"):
                 batch = self._load(indices)
@@ -213,6 +214,8 @@ class _BatchesOfWorkers(Iterator[Any]):
             self._pending.append(self._pool.submit(indices, self._epoch, seed))
 
     def __next__(self) -> Any:
+        from mxjax.core import span
+
         self._ask()
         if not self._pending:
             raise StopIteration

@@ -38,8 +38,6 @@ MISSING = {
     "enable_scope_fusion_passes",
     "is_tailing_optimization",
     "profiling_config",
-    "hccl_timeout",
-    "HCCL_EXEC_TIMEOUT",
     "local_rank_id",
     "local_device_list",
     "op_wait_timeout",
