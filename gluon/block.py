@@ -18,9 +18,9 @@ from mxjax.array.ndarray import NDArray
 from mxjax.core import is_recording
 from mxjax.core.state import local
 
-from .hybrid import CachedGraph, flatten, parts_of, unflatten
+from .hybrid import CachedGraph, flatten, parts_of
 from .parameter import DeferredInitializationError, Layout, Parameter
-from .shapes import Buckets, gated, refuse
+from .shapes import Buckets, gated, serve_new_shape
 from .utils import HookHandle
 
 __all__ = ["Block", "HookHandle", "HybridBlock"]
@@ -510,7 +510,7 @@ class HybridBlock(Block):
         if graph is None:
             if type(tree) is int:
                 tree = flatten(args)[1]
-            out = self._serve_new_shape(leaves, tree, arrays)
+            out = serve_new_shape(self, leaves, tree, arrays)
             if out is not None:
                 return out
             self._settle(args)
@@ -519,19 +519,6 @@ class HybridBlock(Block):
         if limit is not None and not st.training:
             return gated(limit, lambda: graph(arrays))
         return graph(arrays)
-
-    def _serve_new_shape(self, leaves: list[Any], tree: Any, arrays: list[Any]) -> Any:
-        """The results by a graph of a larger shape, where the settings allow it; else None."""
-        refuse(self, arrays, [g.shapes for g in self._graphs.values()])
-        if settings.get("compiler.dynamic_batch") == "exact" or local.st.training or local.st.taping:
-            return None
-        if self._buckets is None:
-            self._buckets = Buckets()
-
-        def call(given: list[Any]) -> Any:
-            return self._run_cached(unflatten(tree, leaves, given))
-
-        return self._buckets.run(arrays, call)
 
     def _check_graphs(self) -> None:
         """Drop the graphs recorded with other blocks or other arrays than there are now."""

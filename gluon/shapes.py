@@ -12,6 +12,8 @@ from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
 from mxjax.core import flush, local, read
 
+from .hybrid import unflatten
+
 if TYPE_CHECKING:
     from .block import HybridBlock
 
@@ -44,6 +46,16 @@ def refuse(block: HybridBlock, arrays: Sequence[NDArray], known: Sequence[Any]) 
 def _range(pair: tuple[int, int | None]) -> str:
     low, high = pair
     return "any" if high is None else str(low) if low == high else f"{low}~{high}"
+
+
+def serve_new_shape(block: HybridBlock, leaves: list[Any], tree: Any, arrays: list[NDArray]) -> Any:
+    """A block's results by its graph of a larger shape, where the settings allow it; else None."""
+    refuse(block, arrays, [graph.shapes for graph in block._graphs.values()])
+    if settings.get("compiler.dynamic_batch") == "exact" or local.st.training or local.st.taping:
+        return None
+    if block._buckets is None:
+        block._buckets = Buckets()
+    return block._buckets.run(arrays, lambda given: block._run_cached(unflatten(tree, leaves, given)))
 
 
 class Buckets:

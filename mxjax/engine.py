@@ -6,7 +6,6 @@ from typing import Any
 
 from . import core, effects, settings
 from .core.compiler_options import default_options
-from .core.scheduler import bound_queue
 from .core.state import Limits, Modes, local, modes_of_thread, rules
 
 __all__ = ["bulk", "history", "reset", "set_bulk_size", "stats"]
@@ -109,7 +108,8 @@ def _apply(_: object = None) -> None:
 def _set_rules(_: object = None) -> None:
     rules.catch = settings.get("engine.catch_exceptions")
     rules.donate = settings.get("memory.inplace") and settings.get("memory.match_range") > 0
-    bound_queue(settings.get("engine.queue_size"))
+    size = settings.get("engine.queue_size")
+    rules.queue = size if size < 256 else 1 << 30  # the queue itself forgets what is older
 
 
 _told: set[str] = set()

@@ -375,13 +375,6 @@ def _small(step: Step) -> bool:
 _running: deque[weakref.ref[Any]] = deque(maxlen=256)
 
 
-def bound_queue(size: int) -> None:
-    """Let at most so many programs run ahead of the host."""
-    rules.queue = size
-    if size >= 256:  # the queue itself forgets what is older
-        rules.queue = 1 << 30
-
-
 def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: Any) -> Program | None:
     """A program for a segment that has none yet, or ``None`` to run it operator by operator."""
     if len(step.programs) >= VARIANTS:
