@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 JOBS ?= 2
 PYTEST := $(RUN) -m pytest -n $(JOBS)
 
-.PHONY: help demo test test-all test-matrix bench bench-memory lint stubs wheel clean
+.PHONY: help demo test test-all test-matrix bench bench-memory bench-profiler lint stubs wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make test-matrix  the tests on the oldest and the newest Python and JAX"
 	@echo "make bench        the benchmarks, as ratios"
 	@echo "make bench-memory what rematerialisation saves and costs, in bytes and time"
+	@echo "make bench-profiler what the profiler costs"
 	@echo "make lint         ruff, mypy, and whether the stubs are current"
 	@echo "make stubs        write the stubs of the generated front ends"
 	@echo "make wheel        build the wheel and try it outside the tree"
@@ -37,6 +38,9 @@ bench: $(VENV)/.ready
 
 bench-memory: $(VENV)/.ready
 	$(RUN) benchmarks/memory.py
+
+bench-profiler: $(VENV)/.ready
+	$(RUN) benchmarks/profiler.py
 
 lint: $(VENV)/.ready
 	$(RUN) -m ruff check .
