@@ -13,17 +13,21 @@ nothing but its input.
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
-from memory_sublinear import MIB, UNTIMED, Step, line, row
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import mxjax as mx
+from benchmarks.memory_sublinear import MIB, UNTIMED, Step, line, row
 
 BLOCKS, CHANNELS, SIDE, BATCH = 32, 16, 32, 8
 
 
 def rows(blocks: int = BLOCKS) -> list[dict[str, Any]]:
     """The rows of the table: what, value, goal, and whether it is met (``None``: no goal)."""
-    import mxjax as mx
-
     costs: dict[str, Any] = {}
     with mx.config.scope(compiler_options=UNTIMED):
         for name, policy in (("none", False), ("barriers", "barriers"), ("mirror", "mirror")):

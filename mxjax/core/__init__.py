@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import callback, compiler, memory, rng
 from .aval import Aval, aval, aval_of
-from .call import SCALARS, Call, bind, differentiable
+from .call import SCALARS, Call, bind, differentiable, held, pullback
 from .compiler import platform_of
 from .compiler_options import keep_barriers
 from .graph import Graph, GraphCall, is_recording, recording
@@ -66,6 +66,7 @@ __all__ = [
     "flush_all",
     "flush_thread",
     "gradients",
+    "held",
     "host",
     "is_recording",
     "keep_barriers",
@@ -78,6 +79,7 @@ __all__ = [
     "observers",
     "pack",
     "place",
+    "pullback",
     "platform_of",
     "read",
     "record",

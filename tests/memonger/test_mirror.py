@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import mxjax as mx
+from benchmarks import memory_networks as networks
 from mxjax import errors, memonger, settings
 from mxjax.core import GraphCall, compiler
 from mxjax.core.graph import Pair
 from mxjax.gluon import nn
-
-
-def _beside(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-networks = _beside("networks")
 
 
 def _train(mirror: Any, **kwargs: Any) -> list[np.ndarray]:
