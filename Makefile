@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 JOBS ?= 2
 PYTEST := $(RUN) -m pytest -n $(JOBS)
 
-.PHONY: help demo test test-all test-matrix bench bench-memory lint stubs wheel clean
+.PHONY: help demo test test-all test-matrix bench bench-kvstore bench-memory lint stubs wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make test-all     the tests, slow ones included"
 	@echo "make test-matrix  the tests on the oldest and the newest Python and JAX"
 	@echo "make bench        the benchmarks, as ratios"
+	@echo "make bench-kvstore what sums between devices and processes cost"
 	@echo "make bench-memory what rematerialisation saves and costs, in bytes and time"
 	@echo "make lint         ruff, mypy, and whether the stubs are current"
 	@echo "make stubs        write the stubs of the generated front ends"
@@ -34,6 +35,9 @@ test-matrix:
 
 bench: $(VENV)/.ready
 	$(RUN) benchmarks/run.py
+
+bench-kvstore: $(VENV)/.ready
+	$(RUN) benchmarks/kvstore.py
 
 bench-memory: $(VENV)/.ready
 	$(RUN) benchmarks/memory.py

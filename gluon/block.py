@@ -156,6 +156,28 @@ class Block:
         for p in self._unique_params():
             p.reset_device(device)
 
+    def shard(self, mesh: Any, specs: Any = None) -> Block:
+        """Put all parameters onto a mesh (`mx.mesh`), cut or whole; gives the block.
+
+        Args:
+          mesh: the mesh.
+          specs: ``None``: as each parameter's ``sharding`` says, else whole on every device (data
+            parallel). ``'fsdp'``: as those say, else cut over the data axis along the longest dimension
+            that can be. A dictionary from names, ``*`` standing for anything, to specs: an axis' name, or per
+            dimension a name or None (tensor parallel); others as with ``None``.
+
+        Raises:
+          ValueError: a parameter without a value, an unknown name or axis, or a length that cannot be cut.
+
+        >>> import mxjax as mx
+        >>> net = mx.gluon.nn.Dense(4, in_units=2)
+        >>> net.initialize()
+        >>> net.shard(mx.mesh(data=1), {"weight": ("data", None)}).weight.data().device
+        mesh(data=1)
+        """
+        mesh.shard(self.collect_params(), specs)
+        return self
+
     def reset_ctx(self, ctx: Any) -> None:
         """The 1.x name of :meth:`reset_device`."""
         self.reset_device(ctx)

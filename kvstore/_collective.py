@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mxjax import core, settings
-from mxjax.core import TRACED, Value, compile_function
+from mxjax.core import TRACED, Value, compile_function, in_flight
 
 from . import _host, _tree
 
@@ -38,30 +37,6 @@ class Trees(NamedTuple):
 
     found: tuple[_tree.Levels, ...]
     bound: int
-
-
-class InFlight:
-    """At most one collective program runs at a time where that is needed.
-
-    CPU devices share one pool of threads, in which each program waits for its partners: two programs
-    at a time can block each other for ever.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self._last: Any = None  # a small result of the last program
-
-    def wait(self, device: Any) -> None:
-        """Before a program is dispatched, with the lock held."""
-        if self._last is not None and device.platform == "cpu":
-            self._last.block_until_ready()
-
-    def began(self, result: Any) -> None:
-        """After it."""
-        self._last = result
-
-
-in_flight = InFlight()
 
 
 class Devices:
@@ -156,10 +131,10 @@ class Devices:
                 )
                 for (shape, _), parts in zip(shapes, arrays, strict=True)
             ]
-            in_flight.wait(devices[0])
+            in_flight.wait(devices[0].platform)
             start = time.time_ns()
             *sums, last = found.compiled(*given)
-            in_flight.began(last)
+            in_flight.began([last], devices[0].platform)
             core.stats.programs += 1
             for o in core.observers:
                 o.on_run(NAME, (), start, time.time_ns())

@@ -21,10 +21,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mxjax import core, settings
 from mxjax.array.classes import ndarray
-from mxjax.core import Value, compile_function, concrete, memory
+from mxjax.core import Value, compile_function, concrete, in_flight, memory
 from mxjax.optimizer import Optimizer, Updater, rules
 
-from ._collective import NAME, in_flight
+from ._collective import NAME
 
 _AXIS = "devices"
 # A rule with one of these in it looks at more than one element at a time, and needs whole arrays.
@@ -139,10 +139,10 @@ class ShardedUpdater(Updater):
             if run is None:
                 step = functools.partial(rules.many, rule=rule, statics=statics, layout=layout)
                 run = self._programs[name] = _compile(devices, spec, grad_types, step, numbers)
-            in_flight.wait(devices[0])
+            in_flight.wait(devices[0].platform)
             start = time.time_ns()
             *out, last = run(jax.device_put(numbers, whole), *given, *states)
-            in_flight.began(last)
+            in_flight.began([last], devices[0].platform)
             core.stats.programs += 1
             for o in core.observers:
                 o.on_run(NAME, (), start, time.time_ns())

@@ -42,6 +42,7 @@ _LAZY = {
     "opt": "optimizer",
     "profiler": "profiler",
     "registry": "registry",
+    "sharding": "sharding",
     "test_utils": "test_utils",
     "util": "util",
 }
@@ -62,6 +63,7 @@ __all__ = [
     "errors",
     "gpu",
     "gpu_memory_info",
+    "mesh",
     "nd",
     "ndarray",
     "np",
@@ -91,6 +93,18 @@ def waitall() -> None:
     from .core import wait_all
 
     wait_all()
+
+
+def mesh(axes: Any = None, *, devices: Any = None, **named: int) -> Any:
+    """A mesh of devices that compute as one: `mxjax.sharding.mesh`, which says more.
+
+    >>> import mxjax as mx
+    >>> mx.mesh(data=1)
+    mesh(data=1)
+    """
+    from .sharding import mesh as make
+
+    return make(axes, devices=devices, **named)
 
 
 def _switch_dtr(on: bool) -> None:

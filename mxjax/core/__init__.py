@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from . import callback, compiler, memory, rng
-from .aval import Aval, aval, aval_of
+from .aval import Aval, MeshDevice, aval, aval_of
 from .call import SCALARS, Call, bind, differentiable
 from .compiler import platform_of
 from .compiler_options import keep_barriers
 from .graph import Graph, GraphCall, is_recording, recording
+from .mesh import in_flight, lay, mesh_device, relaid, spread
 from .program import compile_function, match_donations, needed, pack, unpack
 from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar
 from .rehearsal import Abstract, Rehearsal, rehearsal
@@ -43,6 +44,7 @@ __all__ = [
     "Graph",
     "GraphCall",
     "Leaf",
+    "MeshDevice",
     "Node",
     "Rehearsal",
     "ScalarFamily",
@@ -73,7 +75,10 @@ __all__ = [
     "keep_barriers",
     "local",
     "match_donations",
+    "in_flight",
+    "lay",
     "managers",
+    "mesh_device",
     "needed",
     "memory",
     "observe",
@@ -90,7 +95,9 @@ __all__ = [
     "record_scalar",
     "recording",
     "rehearsal",
+    "relaid",
     "rng",
+    "spread",
     "states",
     "stats",
     "traced",

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import compiler
-from .aval import Aval
+from .aval import Aval, MeshDevice
 from .compiler_options import keep_barriers
 from .segment import SCALAR, Step
 from .state import local, observers
@@ -207,6 +207,7 @@ class Program:
         "donate",
         "fmt",
         "live",
+        "mesh",
         "name",
         "outs",
         "places",
@@ -256,7 +257,12 @@ class Program:
             structs.append(jax.ShapeDtypeStruct((2 * len(fmt),), np.dtype("uint32"), sharding=known))
             if away and known is None:
                 self.donate = ()
-        out_shardings = [by_number[k].sharding for k in order]
+        self.mesh = device if type(device) is MeshDevice else None
+        # On a mesh the compiler chooses how results lie, unless something said so.
+        out_shardings = [
+            None if self.mesh is not None and by_number[k].spread is None else by_number[k].sharding
+            for k in order
+        ]
         self.compiled, self.cost = compile_function(
             run,
             structs,
@@ -281,7 +287,9 @@ class Program:
             stats.donated += len(self.donate)
         if self.fmt:
             arrays.append(pack(self.fmt, scalars))
-        if observers:
+        if self.mesh is not None:
+            out = self._on_mesh(arrays, self.mesh.platform)
+        elif observers:
             out = self._observed(arrays)
         elif self.call is not None:
             out = self.call(*arrays)
@@ -290,6 +298,15 @@ class Program:
             self.call = getattr(self.compiled, "_call", None) or self.compiled
         places = self.places
         return out if places is None else [out[i] for i in places]
+
+    def _on_mesh(self, arrays: list[Any], platform: str) -> Sequence[Any]:
+        from .mesh import in_flight
+
+        with in_flight.lock:
+            in_flight.wait(platform)
+            out = self._observed(arrays)
+            in_flight.began(out, platform)
+        return out
 
     def _observed(self, arrays: list[Any]) -> Sequence[Any]:
         start = time.time_ns()

@@ -283,7 +283,7 @@ def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tup
         where = ", ".join(f"{v.aval!r}" for v in inputs if type(v) is not Dynamic)
         raise errors.DeviceError(
             f"operator {call!r} got inputs on different devices: {where}. "
-            "Move them to one device first: x.to_device(device)"
+            "Move them to one device first: x.to_device(device); onto a mesh, mesh.split(x) shares a batch out"
         )
     seg = st.seg
     if seg.graph:

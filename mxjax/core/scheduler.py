@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from .. import errors, settings
+from .aval import MeshDevice
 from .call import Call
 from .deadline import within
 from .interfaces import MemoryManager
@@ -217,6 +218,9 @@ def _run(
         if not isinstance(error, Exception):
             raise
         return
+    if type(seg.device) is MeshDevice:
+        for v, r in zip(outs, results, strict=True):
+            v.aval = v.aval.laid(r.sharding)
     for v, r in zip(outs, results, strict=True):
         v.arr = r
         v.step = step
@@ -239,6 +243,7 @@ def _program(
     if not program.proven:
         program.proven = True
         single = step.depth == 1 and live == (0,) and not step.fmt and not program.donate
+        single = single and type(seg.device) is not MeshDevice
         if single and _small(step):
             step.solo = program.call
         if step.depth > 1:
@@ -322,6 +327,8 @@ class Work:
 
     def fill(self, out: Value, array: Any) -> None:
         """Make one of ``outs`` concrete."""
+        if type(self.device) is MeshDevice:
+            out.aval = out.aval.laid(array.sharding)
         out.arr = array
         out.step = self.step
         out.seg = None
