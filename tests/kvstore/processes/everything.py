@@ -60,7 +60,7 @@ def many_calls_are_one_exchange():
     outs = [zeros(10) for _ in keys]
     kv.init(keys, [zeros(10) for _ in keys])
     before = kv._processes.batches, kv._processes.programs
-    for k, (key, out) in enumerate(zip(keys, outs)):
+    for k, (key, out) in enumerate(zip(keys, outs, strict=True)):
         kv.push(key, mx.np.full(10, k + rank, dtype="float32"), priority=-k)
         kv.pull(key, out=out, priority=-k)
     assert kv._processes.batches == before[0]
@@ -87,7 +87,7 @@ def several_devices_of_each_process():
     outs = [zeros(6).to_device(d) for d in devices]
     kv.push("devices", [mx.np.full(6, rank + k, dtype="float32").to_device(d) for k, d in enumerate(devices)])
     kv.pull("devices", out=outs)
-    for out, device in zip(outs, devices):
+    for out, device in zip(outs, devices, strict=True):
         assert out.device == device
         assert (out.asnumpy() == sum(r + k for r in everybody for k in range(4))).all()
 
