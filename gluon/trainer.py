@@ -283,18 +283,24 @@ class Trainer:
                     for array in param.list_data():
                         if not array._fresh_grad:
                             raise _stale(param, array)
-            for i, param in trained:
-                self._kvstore.pushpull(i, param.list_grad(), out=param.list_data(), priority=-i)
-                for array in param.list_data():
-                    array._fresh_grad = False
+            weights = [param.list_data() for _, param in trained]
+            self._push_pull([i for i, _ in trained], [p.list_grad() for _, p in trained], weights)
+            for array in (a for arrays in weights for a in arrays):
+                array._fresh_grad = False
             return
         grads = [param.list_grad() for _, param in trained]
-        if grads and self._takes_lists:
+        self._push_pull([i for i, _ in trained], grads, grads)
+
+    def _push_pull(self, keys: list[int], grads: list[Any], outs: list[Any]) -> None:
+        if not self._takes_lists:
+            for i, grad, out in zip(keys, grads, outs, strict=True):
+                if out is grad:
+                    self._kvstore.pushpull(i, grad, priority=-i)
+                else:
+                    self._kvstore.pushpull(i, grad, out=out, priority=-i)
+        elif keys:
             # All at once: the store makes them one collective program.
-            self._kvstore.pushpull([i for i, _ in trained], grads, out=grads)
-            return
-        for (i, _), own in zip(trained, grads, strict=True):
-            self._kvstore.pushpull(i, own, priority=-i)
+            self._kvstore.pushpull(keys, grads, out=outs)
 
     def _update(self, ignore_stale_grad: bool) -> None:
         if self._kvstore is not None and self._update_on_kvstore:

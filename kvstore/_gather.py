@@ -16,12 +16,13 @@ LIMIT = 256 << 20
 class Request:
     """One key of a push: the values of all devices, and the results that stand for their sum."""
 
-    __slots__ = ("key", "old", "priority", "results", "values")
+    __slots__ = ("index", "key", "old", "priority", "results", "values")
 
     def __init__(self, key: Any, values: list[Value], priority: int):
         self.key = key
         self.values = values
         self.priority = priority
+        self.index = 0  # in the order of the calls
         self.results: dict[Any, list[Value]] = {}  # by device; aliases of one array
         self.old: dict[Any, Value] = {}  # by device: the weight that is to be updated
 
@@ -55,6 +56,7 @@ class Gathered:
         """Take a request in; its pending results by device, which have these avals."""
         for device, aval in shapes.items():
             request.results[device] = [self._pending(aval)]
+        request.index = len(self.requests)
         self.requests.append(request)
         self.keys.add(request.key)
         self.bytes += sum(v.aval.nbytes for v in request.values)
@@ -93,7 +95,7 @@ class Gathered:
                     request.values, request.old = [], {}
                     for device, values in request.results.items():
                         source = found[device]
-                        array = core.read(source)
+                        array = source.arr if source.seg is None else core.read(source)
                         for v in values:
                             v.arr = array
                             v.shared = v.shared or source.shared

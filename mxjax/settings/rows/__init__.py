@@ -7,7 +7,7 @@ counts, and test its effect.  A row whose effect does not exist yet does not bel
 from __future__ import annotations
 
 from ..option import Option
-from . import communication, compiler, data, debug, determinism, engine, memory, profiler
+from . import communication, compiler, data, debug, determinism, engine, memory, profiler, timeouts
 
 OPTIONS: tuple[Option, ...] = (
     *engine.OPTIONS,
@@ -18,4 +18,5 @@ OPTIONS: tuple[Option, ...] = (
     *profiler.OPTIONS,
     *debug.OPTIONS,
     *data.OPTIONS,
+    *timeouts.OPTIONS,
 )
