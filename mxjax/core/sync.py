@@ -12,7 +12,8 @@ from .. import errors
 from .aval import MeshDevice, aval, aval_of
 from .deadline import within
 from .memory import on_device
-from .scheduler import located, read
+from .failures import located
+from .scheduler import read
 from .state import local, observers, rules
 from .tape import attach_python
 from .value import TRACED, Value, concrete, place
