@@ -11,8 +11,8 @@ import numpy as np
 from .. import errors
 from .aval import MeshDevice, aval, aval_of
 from .deadline import within
-from .memory import on_device
 from .failures import located
+from .memory import on_device
 from .scheduler import read
 from .state import local, observers, rules
 from .tape import attach_python
