@@ -221,8 +221,8 @@ OPTIONS: tuple[Option, ...] = (
         Choice(("default", "mlir", "llvm")),
         "default",
         doc="What XLA generates fused kernels with.",
-        effect="On CPU the emitters of fused loops (mlir: the newer ones), on GPU whether Triton "
-        "writes matrix products.",
+        effect="On CPU the emitters of fused loops (mlir: the newer ones; XLA of jax 0.12 has no others), on "
+        "GPU whether Triton writes matrix products.",
         applies="compile",
         legacy=(Legacy("MGB_JIT_BACKEND", Choice(("HALIDE", "NVRTC", "MLIR")),
                        {"MLIR": "mlir", "NVRTC": "llvm", "HALIDE": "llvm"},
