@@ -6,7 +6,8 @@ RUN := $(VENV)/bin/python
 JOBS ?= 2
 PYTEST := $(RUN) -m pytest -n $(JOBS)
 
-.PHONY: help demo test test-all test-matrix bench bench-kvstore bench-memory lint stubs settings-pages wheel clean
+.PHONY: help demo test test-all test-matrix bench bench-kvstore bench-memory bench-profiler lint stubs \
+	settings-pages wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +18,7 @@ help:
 	@echo "make bench        the benchmarks, as ratios"
 	@echo "make bench-kvstore what sums between devices and processes cost"
 	@echo "make bench-memory what rematerialisation saves and costs, in bytes and time"
+	@echo "make bench-profiler what the profiler costs"
 	@echo "make lint         ruff, mypy, and whether stubs and docs are current"
 	@echo "make stubs        write the stubs of the generated front ends"
 	@echo "make settings-pages  write docs/settings from the table of settings"
@@ -42,6 +44,9 @@ bench-kvstore: $(VENV)/.ready
 
 bench-memory: $(VENV)/.ready
 	$(RUN) benchmarks/memory.py
+
+bench-profiler: $(VENV)/.ready
+	$(RUN) benchmarks/profiler.py
 
 lint: $(VENV)/.ready
 	$(RUN) -m ruff check .

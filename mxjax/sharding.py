@@ -252,8 +252,10 @@ def _axes(given: Any) -> dict[str, int]:
     raise errors.MXNetValueError(f"axes={given!r}: a text as 'data=2,model=4' or a dictionary is expected")
 
 
-def lay_params(params: Sequence[Any], target: Any) -> None:
+def lay_params(params: Sequence[Any], target: Any) -> Mesh:
     """Put parameters that are not there yet onto a mesh: a `Mesh`, a `jax.sharding.Mesh` or a `NamedSharding`.
+
+    Returns the mesh.
 
     Raises:
       ValueError: a parameter has no value yet.
@@ -271,3 +273,4 @@ def lay_params(params: Sequence[Any], target: Any) -> None:
             except errors.MXNetValueError:
                 pass  # it does not fit: whole
         found.shard({p.name: p}, chosen)
+    return found

@@ -19,13 +19,11 @@ class _Held(weakref.ref[Any]):
 
 
 class Holdings:
-    """Follows the results of programs by weak references, from the run that makes them to their end.
-
-    `changes` are (time, step, bytes), negative where an array went.
-    """
+    """Follows the results of programs by weak references, from the run that makes them to their end."""
 
     def __init__(self) -> None:
-        self.changes: list[tuple[int, Step, int]] = []
+        # The items one after the other: as many tuples would keep the garbage collector busy.
+        self._flat: list[Any] = []
         self._alive: dict[int, _Held] = {}
         self._makers: dict[int, tuple[Any, list[tuple[Step, int]]]] = {}
         self._ended = False
@@ -35,16 +33,22 @@ class Holdings:
         known = self._makers.get(id(program))
         if known is None:
             known = self._makers[id(program)] = program, list(_makers(program))
-        alive, changes = self._alive, self.changes
+        alive, flat = self._alive, self._flat
         for array, (step, size) in zip(results, known[1], strict=True):
             held = _Held(array, self._gone)
             held.step, held.size = step, size
             alive[id(held)] = held
-            changes.append((when, step, size))
+            flat.extend((when, step, size))
 
     def _gone(self, held: Any) -> None:
         if self._alive.pop(id(held), None) is not None and not self._ended:
-            self.changes.append((time.time_ns(), held.step, -held.size))
+            self._flat.extend((time.time_ns(), held.step, -held.size))
+
+    @property
+    def changes(self) -> list[tuple[int, Step, int]]:
+        """(time, step, bytes) of what came and, with negative bytes, of what went."""
+        items = iter(list(self._flat))
+        return list(zip(items, items, items, strict=True))
 
     def end(self) -> None:
         """Follow them no longer."""
@@ -54,7 +58,7 @@ class Holdings:
     def copy(self) -> Holdings:
         """What is known so far."""
         made = Holdings()
-        made.changes = list(self.changes)
+        made._flat = list(self._flat)
         return made
 
 

@@ -61,6 +61,10 @@ def this_thread() -> str:
     return threading.current_thread().name
 
 
+# A recorded call: when it was begun and done, and by which thread.
+Record = tuple[Step, int, int, str]
+
+
 class Run(NamedTuple):
     """A program handed to the device; `program` is None for those that a wing made itself."""
 
@@ -76,7 +80,7 @@ class Run(NamedTuple):
 class Recorder:
     """Collects what happens between the start and the stop of the profiler.
 
-    Implements `mxjax.core.interfaces.SegmentObserver`.  Lists are only ever appended to, which no
+    Implements `mxjax.core.interfaces.SegmentObserver`.  Lists are only ever added to, which no
     lock is needed for; the rows of the trace are made from them afterwards.  Kept are the steps of
     programs, which live as long as those, and never values: a profiler must not keep arrays alive.
 
@@ -85,7 +89,7 @@ class Recorder:
 
     sample_memory: bool = True
     synchronised: bool = False
-    records: list[tuple[Step, int, int, str]] = field(default_factory=list)
+    flat: list[Any] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     compiles: list[tuple[str, str, int, int, str]] = field(default_factory=list)
     syncs: list[tuple[str, int, int, str]] = field(default_factory=list)
@@ -98,18 +102,29 @@ class Recorder:
     _collecting: int = 0
 
     def __post_init__(self) -> None:
-        self.on_record = self._waited if self.synchronised else self.records.append
+        # The items one after the other: as many tuples would keep the garbage collector busy.
+        self.on_record = self._waited if self.synchronised else self.flat.extend
+        self._records: list[Record] = []
+
+    @property
+    def records(self) -> list[Record]:
+        """The recorded calls."""
+        known = self._records
+        if len(self.flat) != 4 * len(known):
+            items = iter(list(self.flat))
+            known = self._records = list(zip(items, items, items, items, strict=True))
+        return known
 
     @property
     def size(self) -> int:
         """About how many events of the trace this will be."""
-        host = len(self.records) + len(self.spans) + len(self.marks) + len(self.syncs)
+        host = len(self.flat) // 4 + len(self.spans) + len(self.marks) + len(self.syncs)
         return host + sum(len(run.steps) for run in list(self.runs))
 
     def copy(self) -> Recorder:
         """What was collected so far; this one goes on."""
         made = Recorder()
-        for name in ("records", "runs", "compiles", "syncs", "spans", "marks", "customs"):
+        for name in ("flat", "runs", "compiles", "syncs", "spans", "marks", "customs"):
             setattr(made, name, list(getattr(self, name)))
         made.holdings = self.holdings.copy()
         return made
@@ -124,13 +139,13 @@ class Recorder:
             gc.callbacks.remove(self._on_gc)
         self.holdings.end()
 
-    def _waited(self, record: tuple[Step, int, int, str]) -> None:
+    def _waited(self, record: Record) -> None:
         step, start, stop, thread = record
         if not core.is_recording():
             core.flush_thread()
             core.wait_all()
             stop = time.time_ns()
-        self.records.append((step, start, stop, thread))
+        self.flat.extend((step, start, stop, thread))
 
     def on_program(self, program: Any, results: Sequence[Any], start: int, stop: int) -> None:
         self.runs.append(Run(program.name, program.steps, program, start, stop, this_thread()))
@@ -172,7 +187,7 @@ class Recorder:
     def memory(self) -> None:
         """Note the bytes in use on each device.
 
-        Looking costs more the more arrays there are, so the next look waits fifty times as long as
+        Looking costs more the more arrays there are, so the next look waits a hundred times as long as
         this one took.
         """
         start = time.time_ns()
@@ -183,7 +198,7 @@ class Recorder:
                 self.marks.append(
                     Mark("Device Storage", "Device Storage", name, start, float(used), "bytes")
                 )
-        self._next_sample = start + 50 * (time.time_ns() - start)
+        self._next_sample = start + 100 * (time.time_ns() - start)
 
 
 def device_name(device: jax.Device) -> str:

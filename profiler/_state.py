@@ -358,8 +358,9 @@ class Profiler:
     @property
     def rank(self) -> tuple[int, int]:
         """The number of this process in its job, and how many there are."""
-        known = jax._src.distributed.global_state
-        return (known.process_id, known.num_processes or 1) if known.client is not None else (0, 1)
+        if not jax.distributed.is_initialized():
+            return 0, 1
+        return jax.process_index(), jax.process_count()
 
     def _write(self, recordings: list[Recording], path: str) -> None:
         spans: list[Span] = []

@@ -112,15 +112,12 @@ def _states(trainer: Any, net: Any) -> list[Any]:
 
 
 def test_lists_of_devices_and_a_mesh_give_the_same_losses() -> None:
-    devices = [mx.cpu(i) for i in range(4)]
+    devices = [mx.cpu(i) for i in range(2)]
     found = []
-    for where in (devices, mx.mesh(data=4)):
-        net = nn.HybridSequential()
-        net.add(nn.Dense(8, in_units=6, activation="tanh"), nn.Dense(4, in_units=8))
+    for where in (devices, mx.mesh(data=2)):
+        net = nn.Dense(4, in_units=6, activation="tanh")
         net.initialize(device=where)
-        values = np.random.RandomState(9)
-        for p in net.collect_params().values():
-            p.set_data(mx.np.array(values.randn(*p.shape).astype("float32")))
+        net.weight.set_data(mx.np.array(np.random.RandomState(9).randn(4, 6).astype("float32")))
         net.hybridize()
         trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
         losses = []
@@ -252,9 +249,27 @@ def test_saved_and_loaded(tmp_path: Any) -> None:
         np.testing.assert_array_equal(value, _weights(net)[name])
     back = gluon.Trainer(other.collect_params(), "adam")
     back.load_states(str(tmp_path / "s"))
+    trainer.load_states(str(tmp_path / "s"))
     first, _ = _train(net, trainer, mesh.split(DATA), mesh.split(LABEL))
     second, _ = _train(other, back, mx.np.array(DATA), mx.np.array(LABEL))
     np.testing.assert_allclose(first, second, rtol=0, atol=1e-5)
+    index = [p is net[0].weight for p in trainer._params].index(True)
+    for leaf in trainer._updaters[0].states[index]:  # loaded states lie as their weight does
+        assert leaf.jax.sharding.shard_shape((8, 6)) == (2, 6)
+
+
+def test_states_of_whole_weights_can_be_cut() -> None:
+    mesh = mx.mesh(data=4)
+    net = nn.Dense(8, in_units=6)
+    net.initialize()
+    plain = gluon.Trainer(net.collect_params(), "adam", kvstore=mesh, update_on_kvstore=True)
+    with autograd.record():
+        loss = (net(mesh.split(DATA)) ** 2).mean()
+    loss.backward()
+    plain.step(1)
+    assert net.weight.data().jax.sharding.is_fully_replicated
+    cut = {leaf.jax.sharding.shard_shape(leaf.shape) for s in plain._updaters[0].states.values() for leaf in s}
+    assert cut == {(2, 6), (2,)}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import callback, compiler, holders, memory, rng
 from .aval import Aval, MeshDevice, aval, aval_of
-from .call import SCALARS, Call, bind, differentiable
+from .call import SCALARS, Call, bind, differentiable, held, pullback
 from .compiler import platform_of
 from .compiler_options import keep_barriers
 from .graph import Graph, GraphCall, is_recording, recording
@@ -70,6 +70,7 @@ __all__ = [
     "flush_all",
     "flush_thread",
     "gradients",
+    "held",
     "holders",
     "host",
     "is_recording",
@@ -87,6 +88,7 @@ __all__ = [
     "pack",
     "pending_errors",
     "place",
+    "pullback",
     "platform_of",
     "read",
     "record",

@@ -129,27 +129,52 @@ def _make_vjp(
     call: Call, wants: tuple[bool, ...], has: tuple[bool, ...], many: bool
 ) -> Callable[..., Any]:
     n = len(wants)
-    wanted = [i for i in range(n) if wants[i]]
     plain = wanting(call.fn, wants)
     operator = None if call.op is None else call
     del call  # a graph must not be held by its derivative
 
     def backward(*args: Any) -> tuple[Any, ...]:
         fn = dressed(operator) if dressers and operator is not None else plain
-        inputs, given = list(args[:n]), iter(args[n:])
-
-        def forward(*diff: Any) -> Any:
-            full = list(inputs)
-            for i, d in zip(wanted, diff, strict=True):
-                full[i] = d
-            return fn(*full)
-
-        out, pull = jax.vjp(forward, *[inputs[i] for i in wanted])
+        inputs, given = args[:n], iter(args[n:])
+        out, pull = pullback(fn, inputs, wants)
         outs = list(out) if many else [out]
         cotangents = [cotangent(o, next(given) if h else None) for h, o in zip(has, outs, strict=True)]
         return tuple(pull(type(out)(cotangents) if many else cotangents[0]))
 
     return backward
+
+
+def pullback(fn: Callable[..., Any], inputs: Sequence[Any], wants: Sequence[bool]) -> tuple[Any, Any]:
+    """A function's result, and its pullback by the wanted inputs: ``jax.vjp`` with the others held fixed."""
+    wanted = [i for i, w in enumerate(wants) if w]
+
+    def of_wanted(*diff: Any) -> Any:
+        full = list(inputs)
+        for i, d in zip(wanted, diff, strict=True):
+            full[i] = d
+        return fn(*full)
+
+    return jax.vjp(of_wanted, *[inputs[i] for i in wanted])
+
+
+def held(pull: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> tuple[list[tuple[str, int]], list[Any]]:
+    """What a pullback keeps, while the function is traced.
+
+    For each of its leaves where it is: ``("in", i)`` and ``("out", i)``, operands and results themselves, or
+    ``("kept", k)``, the k-th of the arrays returned besides, which exist for the pullback alone.
+    """
+    places = {id(x): ("in", i) for i, x in enumerate(inputs)}
+    for i, x in enumerate(outs):
+        places.setdefault(id(x), ("out", i))
+    fresh: list[Any] = []
+    plan = []
+    for leaf in jax.tree_util.tree_leaves(pull):
+        place = places.get(id(leaf))
+        if place is None:
+            place = places[id(leaf)] = ("kept", len(fresh))
+            fresh.append(leaf)
+        plan.append(place)
+    return plan, fresh
 
 
 def wanting(fn: Callable[..., Any], wants: Sequence[bool]) -> Callable[..., Any]:

@@ -212,3 +212,21 @@ def test_operations_of_convolutions(stride, pad, dilation, base):
     out = (len(inside) - (k - 1) * dilation - 1) // stride + 1
     pairs = sum(inside[o * stride + i * dilation] for o in range(out) for i in range(k))
     assert found.flops == 2 * n * f * c * pairs
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_without_bulks_each_operator_has_events_of_its_own(traced, training):
+    """MXNET_EXEC_BULK_EXEC_INFERENCE=0 and _TRAIN=0, as the tutorial promises."""
+    x = mx.np.ones((4, 4))
+    x.attach_grad()
+
+    def step():
+        with mx.autograd.record(train_mode=training):
+            mx.np.exp(mx.np.sin(mx.np.cos(x))).wait_to_read()
+
+    with mx.config.scope(engine_bulk_infer=False, engine_bulk_train=False):
+        events = traced(step)
+    device = [e for e in events if e.get("cat") == "operator"]
+    assert sorted({e["name"] for e in device}) == ["cos", "exp", "sin"]
+    assert len({e["args"]["run_id"] for e in device}) == 3
+    assert {e["args"]["attribution"] for e in device} == {"exact"}
