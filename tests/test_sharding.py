@@ -236,6 +236,26 @@ def test_parameters_say_how_they_are_cut() -> None:
     assert r.data().jax.sharding.is_fully_replicated  # 3 is no multiple of 2
 
 
+def test_shapes_that_are_not_known_yet() -> None:
+    mesh = mx.mesh(data=2, model=2)
+    net = nn.HybridSequential()
+    net.add(nn.Dense(8), nn.Dense(4))
+    net.initialize()
+    net.shard(mesh, {"0.weight": ("model", None)})
+    net.hybridize()
+    assert net(mesh.split(DATA)).shape == (BATCH, 4)
+    assert net[0].weight.data().jax.sharding.shard_shape((8, 6)) == (4, 6)
+    assert net[1].weight.data().jax.sharding.is_fully_replicated and net[1].weight.data().device is mesh
+    late = nn.Dense(4)
+    late.initialize()
+    trainer = gluon.Trainer(late.collect_params(), "sgd", kvstore=mesh)
+    with autograd.record():
+        loss = late(mesh.split(DATA)).sum()
+    loss.backward()
+    trainer.step(1)
+    assert late.weight.data().device is mesh and late.weight.data().asnumpy().any()
+
+
 def test_saved_and_loaded(tmp_path: Any) -> None:
     mesh = mx.mesh(data=4)
     net = _net().shard(mesh, "fsdp")
@@ -283,7 +303,7 @@ def test_states_of_whole_weights_can_be_cut() -> None:
         (lambda: mx.mesh(data=2).put(np.ones(4), ("data", None)), "2 entries"),
         (lambda: _net().shard(mx.mesh(data=2), {"9.weight": "data"}), "no parameter is called '9.weight'"),
         (lambda: _net().shard(mx.mesh(data=2), "fdsp"), "'fsdp'"),
-        (lambda: nn.Dense(3).shard(mx.mesh(data=2)), "no value yet"),
+        (lambda: nn.Dense(3).shard(mx.mesh(data=2)), "not initialized"),
     ],
 )
 def test_mistakes(make: Any, match: str) -> None:

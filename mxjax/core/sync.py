@@ -8,12 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from .. import errors, settings
+from .. import errors
 from .aval import MeshDevice, aval, aval_of
 from .deadline import within
 from .memory import on_device
 from .scheduler import located, read
-from .state import local, observers
+from .state import local, observers, rules
 from .tape import attach_python
 from .value import TRACED, Value, concrete, place
 
@@ -24,18 +24,17 @@ def _watched(kind: str, start: int) -> None:
         o.on_sync(kind, start, stop)
 
 
-def _array(v: Value) -> Any:
-    """The array of a value, computed or under way; `timeout.read` is the longest it may take."""
-    limit = settings.current()["timeout.read"]
-    if limit is None or v.seg is TRACED or (v.seg is not None and v.seg.graph):
+def _limited(v: Value, seconds: float) -> Any:
+    """The array of a value, which may take so long (`timeout.read`)."""
+    if v.seg is TRACED or (v.seg is not None and v.seg.graph):
         return read(v)
-    return within(limit, lambda: jax.block_until_ready(read(v)), "a value", "timeout.read")
+    return within(seconds, lambda: jax.block_until_ready(read(v)), "a value", "timeout.read")
 
 
 def wait(v: Value) -> None:
     """Wait until a value is computed."""
     start = time.time_ns() if observers else 0
-    array = _array(v)
+    array = read(v) if rules.patience is None else _limited(v, rules.patience)
     if v.seg is TRACED:
         return
     try:
@@ -49,7 +48,7 @@ def wait(v: Value) -> None:
 def to_host(v: Value) -> np.ndarray:
     """A NumPy copy of a value."""
     start = time.time_ns() if observers else 0
-    array = _array(v)
+    array = read(v) if rules.patience is None else _limited(v, rules.patience)
     if v.seg is TRACED:
         raise errors.MXNetTypeError(
             "asnumpy() inside jax.jit, jax.grad or jax.vmap: the array has no numbers there. "
