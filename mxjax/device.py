@@ -113,7 +113,10 @@ def _find(device: Device) -> jax.Device:
     if device.device_id < len(found) and device.device_id >= 0:
         return found[device.device_id]
     have = f"this process has {len(found)} of that type"
-    if device.device_type == "cpu":
+    cause = None if found else _why_none(device)
+    if cause is not None and device.device_type == "cpu":
+        more = f"; JAX could not start: {cause}"
+    elif device.device_type == "cpu":
         more = (
             "; more are made by setting XLA_FLAGS=--xla_force_host_platform_device_count=N "
             "before the first array is created"
@@ -122,7 +125,16 @@ def _find(device: Device) -> jax.Device:
         more = f"; install the extra for it (pip install 'mxjax[{'tpu' if device.device_type == 'tpu' else 'cuda12'}]')"
     else:
         more = ""
-    raise errors.DeviceError(f"there is no device {device}: {have}{more}")
+    raise errors.DeviceError(f"there is no device {device}: {have}{more}") from cause
+
+
+def _why_none(device: Device) -> RuntimeError | None:
+    """What JAX says about devices of this type."""
+    try:
+        jax.local_devices(backend=_PLATFORMS[device.device_type][0])
+    except RuntimeError as error:
+        return error
+    return None
 
 
 def _number(device: Any) -> int:

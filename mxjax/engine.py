@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from . import core, effects, settings
@@ -124,15 +125,38 @@ def _options(platform: str, _: object) -> dict[str, Any]:
         if value == row.default:
             continue
         assert row.compiler is not None
-        core.compiler.merge(options, dict(row.compiler(value, platform)))
-        if row.platforms and platform not in row.platforms and row.name not in _told:
-            _told.add(row.name)
-            import logging
-
-            logging.getLogger("mxjax").warning(
-                "%s=%r does nothing on %s: it is for %s", row.name, value, platform,
-                " and ".join(row.platforms))
+        told = dict(row.compiler(value, platform))
+        if row.name != "compiler.options":
+            for name in [name for name in told if not knows(platform, name, told[name])]:
+                del told[name]
+                _say(row.name, f"{row.name}={value!r}: this XLA has no option {name} any more, so it does nothing")
+        core.compiler.merge(options, told)
+        if row.platforms and platform not in row.platforms:
+            places = " and ".join(row.platforms)
+            _say(row.name, f"{row.name}={value!r} does nothing on {platform}: it is for {places}")
     return options
+
+
+@functools.cache
+def knows(platform: str, name: str, value: Any) -> bool:
+    """Whether XLA has a compiler option of this name; its versions differ. A trial compilation finds out."""
+    import jax
+
+    try:
+        with jax.default_device(jax.local_devices(backend=platform)[0]):
+            jax.jit(lambda: 0).lower().compile(compiler_options={name: value})
+    except Exception as error:
+        return "No such compile option" not in str(error)
+    return True
+
+
+def _say(name: str, text: str) -> None:
+    """Tell the user about an option, once."""
+    if name not in _told:
+        _told.add(name)
+        import logging
+
+        logging.getLogger("mxjax").warning(text)
 
 
 def _recompile(_: object = None) -> None:

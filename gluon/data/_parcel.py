@@ -150,6 +150,16 @@ def _within_budget(folder: str, size: int) -> str | None:
     return folder
 
 
+def _rounded(size: int) -> int:
+    """The size of a file for so many bytes, as MXNet's pools round theirs where the settings ask for it."""
+    cutoff, unit = setting("memory.host_round_cutoff"), setting("memory.host_round_bytes")
+    if cutoff is not None:
+        return 1 << (size - 1).bit_length() if size <= 1 << cutoff else -(-size >> cutoff) << cutoff
+    if unit and size > unit:
+        return int(-(-size // unit) * unit)
+    return size
+
+
 def _write(raws: list[memoryview], folder: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     spans = []
     end = 0
@@ -160,10 +170,11 @@ def _write(raws: list[memoryview], folder: str) -> tuple[str, tuple[tuple[int, i
     descriptor, path = tempfile.mkstemp(dir=folder)
     try:
         with open(descriptor, "wb") as file:
+            size = _rounded(max(end, 1))
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(descriptor, 0, max(end, 1))  # ENOSPC now, not a fault later
+                os.posix_fallocate(descriptor, 0, size)  # ENOSPC now, not a fault later
             else:
-                file.truncate(max(end, 1))
+                file.truncate(size)
             for (start, _), raw in zip(spans, raws, strict=True):
                 file.seek(start)
                 file.write(raw)

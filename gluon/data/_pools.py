@@ -43,12 +43,22 @@ def _worker_environment() -> dict[str, str]:
         # OpenCV takes 0 for "as many as there are"; without threads of its own it has one.
         "OPENCV_FOR_THREADS_NUM": str(max(1, settings.get("data.opencv_threads"))),
         "MXJAX_DATA_SHM_BYTES": str(settings.get("data.shm_bytes")),
+        **_given("memory.host_round_cutoff", "memory.host_round_bytes"),
         "MXJAX_DEBUG_LOG_LOADER": str(int(settings.get("debug.log_loader"))),
         "JAX_PLATFORMS": "cpu",
         "MXJAX_PROFILER_AUTOSTART": "0",
         # loky restarts workers that grow; a dataset that fills its cache is no leak
         "LOKY_MAX_MEMORY_LEAK_SIZE": "1e15",
     }
+
+
+def _given(*names: str) -> dict[str, str]:
+    """Options that have a value, as the variables that give it to another process."""
+    from mxjax import settings
+
+    rows = {row.name: row for row in settings.table()}
+    values = {rows[name].variable: settings.get(name) for name in names}
+    return {variable: str(value) for variable, value in values.items() if value is not None}
 
 
 def _at_exit() -> None:

@@ -54,6 +54,33 @@ def test_the_loader_says_which_way_a_batch_goes(capfd):
         os.rmdir(folder)
 
 
+@pytest.mark.parametrize(
+    ("given", "needed", "taken"),
+    [
+        ({}, 3_000_000, 3_000_000),
+        ({"MXNET_GPU_MEM_POOL_ROUND_LINEAR_CUTOFF": 24}, 3_000_000, 1 << 22),
+        ({"MXNET_GPU_MEM_POOL_ROUND_LINEAR_CUTOFF": 24}, 17 << 20, 32 << 20),
+        ({"MXNET_GPU_MEM_LARGE_ALLOC_ROUND_SIZE": 2097152}, 3_000_000, 1 << 22),
+        ({"MXNET_GPU_MEM_LARGE_ALLOC_ROUND_SIZE": 2097152}, 100_000, 100_000),
+        ({"MXNET_GPU_MEM_LARGE_ALLOC_ROUND_SIZE": 1}, 3_000_000, 3_000_000),
+    ],
+)
+def test_files_in_shared_memory_are_rounded_as_mxnets_pools_are(given, needed, taken):
+    from mxjax.gluon.data._parcel import discard
+
+    folder = scratch_folder()
+    with mx.config.scope(given):
+        parcel = pack_for_parent([host(np.zeros(needed, np.uint8))], folder)
+        environment = _worker_environment()
+    try:
+        assert os.path.getsize(parcel.path) == taken
+        assert unpack(parcel, remove=False)[0].shape == (needed,)
+        assert ("MXJAX_MEMORY_HOST_ROUND_CUTOFF" in environment) == ("CUTOFF" in str(given))
+    finally:
+        discard(parcel)
+        os.rmdir(folder)
+
+
 class Environment(Dataset):
     """Tells each worker's environment."""
 

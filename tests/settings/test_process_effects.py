@@ -93,6 +93,21 @@ def test_a_second_process_compiles_nothing_and_hears_what_is_set_before_jax(tmp_
     assert len(loud.splitlines()) > len(quiet.splitlines()) + 50  # the libraries tell everything
 
 
+def test_a_library_that_is_no_device_is_an_error_that_names_it(tmp_path):
+    library = tmp_path / "libmine.so"
+    with pytest.raises(settings.SettingError, match="MXNET_LIBRARY_PATH=.*libmine.so': expected a path to"):
+        mx.config.set(MXNET_LIBRARY_PATH=str(library))
+    library.write_text("no library")
+    assert settings.RunConfig(MXNET_LIBRARY_PATH=str(library))["compiler.plugin"] == str(library)
+    environment = settings.child_environment(MXNET_LIBRARY_PATH=str(library), JAX_PLATFORMS=None)
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
+    code = "import mxjax as mx, os; print(os.environ['PJRT_NAMES_AND_LIBRARY_PATHS']); mx.np.ones(1).asnumpy()"
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True,
+                            timeout=300)
+    assert result.stdout.strip() == f"mine:{library}"
+    assert result.returncode != 0 and str(library) in result.stderr
+
+
 @pytest.fixture
 def cache_off_again():
     yield

@@ -21,10 +21,7 @@ GROUPS = {row.name.partition(".")[0] for row in OPTIONS}
 
 #: What no row is there for yet: this set can only shrink.
 MISSING = {
-    "MXNET_LIBRARY_PATH",
     "MXNET_CPU_PRIORITY_NTHREADS",
-    "MXNET_GPU_MEM_POOL_ROUND_LINEAR_CUTOFF",
-    "MXNET_GPU_MEM_LARGE_ALLOC_ROUND_SIZE",
     "MXNET_STORAGE_FALLBACK_LOG_VERBOSE",
     "MEGENGINE_HOST_COMPUTE",
     "MGB_CONV_PROFILING_TIMEOUT",
@@ -40,10 +37,6 @@ MISSING = {
     "profiling_config",
     "local_rank_id",
     "local_device_list",
-    "op_wait_timeout",
-    "op_execute_timeout",
-    "stream_sync_timeout",
-    "event_sync_timeout",
     "variable_format_optimize",
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..kinds import Boolean, Choice, Fields, Float, Integer
+from ..kinds import Boolean, Bytes, Choice, Fields, Float, Integer
 from ..option import Legacy, Option
 
 _SCHEDULERS = {False: "CPU_SCHEDULER_TYPE_CONCURRENCY_OPTIMIZED",
@@ -151,5 +151,28 @@ OPTIONS: tuple[Option, ...] = (
         implies=lambda fields: (
             {"memory.remat": "mirror"}
             if fields.get("memory_optimization_policy") == "recompute" else {}),
+    ),
+    Option(
+        "memory.host_round_cutoff",
+        Integer(20, 34),
+        None,
+        doc="The size (as a power of two) up to which files in shared memory are rounded up to a power of two.",
+        effect="Larger ones are rounded up to multiples of that size. Unset: they are as large as what is in them.",
+        legacy=(Legacy("MXNET_GPU_MEM_POOL_ROUND_LINEAR_CUTOFF", fidelity="approximate",
+                       difference="for the shared memory of DataLoaders; XLA's pools on a device round by "
+                       "rules of their own"),),
+        dynamic=True,
+        mechanism="the size of the file that a worker writes a batch to",
+    ),
+    Option(
+        "memory.host_round_bytes",
+        Bytes(),
+        None,
+        doc="The bytes that files in shared memory larger than this are a multiple of; 1: as large as needed.",
+        effect="Unset: they are as large as what is in them. memory.host_round_cutoff is stronger.",
+        legacy=(Legacy("MXNET_GPU_MEM_LARGE_ALLOC_ROUND_SIZE", fidelity="approximate",
+                       difference="as MXNET_GPU_MEM_POOL_ROUND_LINEAR_CUTOFF"),),
+        dynamic=True,
+        mechanism="the size of the file that a worker writes a batch to",
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -50,6 +51,13 @@ def _codegen(name: str, platform: str) -> dict[str, Any]:
 def _switches(raw: Mapping[str, Any], platform: str) -> dict[str, Any]:
     off = [name for name, on in raw.items() if not on]
     return _disabled(off)
+
+
+def _plugin(path: str | None) -> dict[str, str | None]:
+    if path is None:
+        return {"PJRT_NAMES_AND_LIBRARY_PATHS": None}
+    name = os.path.basename(path).split(".")[0].removeprefix("lib")
+    return {"PJRT_NAMES_AND_LIBRARY_PATHS": f"{name}:{path}"}
 
 
 class Switches:
@@ -221,8 +229,8 @@ OPTIONS: tuple[Option, ...] = (
         Choice(("default", "mlir", "llvm")),
         "default",
         doc="What XLA generates fused kernels with.",
-        effect="On CPU the emitters of fused loops (mlir: the newer ones), on GPU whether Triton "
-        "writes matrix products.",
+        effect="On CPU the emitters of fused loops (mlir: the newer ones; XLA of jax 0.12 has no others), on "
+        "GPU whether Triton writes matrix products.",
         applies="compile",
         legacy=(Legacy("MGB_JIT_BACKEND", Choice(("HALIDE", "NVRTC", "MLIR")),
                        {"MLIR": "mlir", "NVRTC": "llvm", "HALIDE": "llvm"},
@@ -294,5 +302,17 @@ OPTIONS: tuple[Option, ...] = (
         effect="A length outside its range is an error that names the range.",
         legacy=(Legacy("dynamic_inputs_shape_range"),),
         mechanism="compared with the inputs before another graph is recorded",
+    ),
+    Option(
+        "compiler.plugin",
+        File(),
+        None,
+        doc="A library with a device for JAX (a PJRT plugin).",
+        effect="JAX loads it when it starts, under the library's own name; a file that is not there, or is none, "
+        "is an error that names it.",
+        applies="backend-init",
+        legacy=(Legacy("MXNET_LIBRARY_PATH", fidelity="approximate",
+                       difference="there is no libmxnet to load: it is the library of JAX's device"),),
+        environment=_plugin,
     ),
 )

@@ -36,6 +36,8 @@ def _shortest(times: Iterable[float | None]) -> float | None:
     return min((t for t in times if t is not None), default=None)
 
 
+_GOES_ON = "the wait for a value ends, and the program that computes it goes on: XLA cannot stop it"
+
 OPTIONS: tuple[Option, ...] = (
     Option(
         "timeout.collective",
@@ -70,8 +72,8 @@ OPTIONS: tuple[Option, ...] = (
         effect="After them MXNetTimeoutError is raised. What computes the value goes on, because XLA cannot "
         "stop a program; so it counts for op_execute_timeout too. Of several names the shortest time counts.",
         legacy=(
-            Legacy("op_wait_timeout"),
-            Legacy("op_execute_timeout"),
+            Legacy("op_wait_timeout", fidelity="approximate", difference=_GOES_ON),
+            Legacy("op_execute_timeout", fidelity="approximate", difference=_GOES_ON),
             Legacy("event_sync_timeout", Milliseconds()),
         ),
         combine=_shortest,
