@@ -16,6 +16,18 @@ from mxjax.profiler._statements import Statements
 from mxjax.profiler._wire import write
 
 
+class Nested(gluon.HybridBlock):
+    """Its blocks have the names that JAX gives to parts of loops."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.cond = nn.HybridSequential(), nn.Dense(8)
+        self.body.add(nn.Dense(8), nn.Dense(8))
+
+    def forward(self, x):
+        return self.cond(self.body(x))
+
+
 class Twice(gluon.HybridBlock):
     def __init__(self):
         super().__init__()
@@ -230,3 +242,24 @@ def test_without_bulks_each_operator_has_events_of_its_own(traced, training):
     assert sorted({e["name"] for e in device}) == ["cos", "exp", "sin"]
     assert len({e["args"]["run_id"] for e in device}) == 3
     assert {e["args"]["attribution"] for e in device} == {"exact"}
+
+
+def test_blocks_inside_a_hybridized_one_have_their_paths_once(traced):
+    net = Nested()
+    net.initialize()
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd")
+    x = mx.np.ones((2, 8))
+
+    def step():
+        with mx.autograd.record():
+            loss = net(x).sum()
+        loss.backward()
+        trainer.step(1)
+
+    traced(step)
+    rows = json.loads(profiler.dumps(format="json", group_by="block"))["Time"]["block"]
+    dense = {"nested/body/dense0", "nested/body/dense1", "nested/cond"}
+    assert dense <= set(rows)
+    assert set(rows) <= dense | {"(no block)", "nested"}
+    assert all(rows[name]["Count"] == 2 for name in dense)  # forward and backward
