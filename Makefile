@@ -6,7 +6,8 @@ RUN := $(VENV)/bin/python
 JOBS ?= 2
 PYTEST := $(RUN) -m pytest -n $(JOBS)
 
-.PHONY: help demo test test-all test-matrix bench bench-memory bench-profiler lint stubs wheel clean
+.PHONY: help demo test test-all test-matrix bench bench-kvstore bench-memory bench-profiler lint stubs \
+	settings-pages wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,10 +16,12 @@ help:
 	@echo "make test-all     the tests, slow ones included"
 	@echo "make test-matrix  the tests on the oldest and the newest Python and JAX"
 	@echo "make bench        the benchmarks, as ratios"
+	@echo "make bench-kvstore what sums between devices and processes cost"
 	@echo "make bench-memory what rematerialisation saves and costs, in bytes and time"
 	@echo "make bench-profiler what the profiler costs"
-	@echo "make lint         ruff, mypy, and whether the stubs are current"
+	@echo "make lint         ruff, mypy, and whether stubs and docs are current"
 	@echo "make stubs        write the stubs of the generated front ends"
+	@echo "make settings-pages  write docs/settings from the table of settings"
 	@echo "make wheel        build the wheel and try it outside the tree"
 
 demo: $(VENV)/.ready
@@ -36,6 +39,9 @@ test-matrix:
 bench: $(VENV)/.ready
 	$(RUN) benchmarks/run.py
 
+bench-kvstore: $(VENV)/.ready
+	$(RUN) benchmarks/kvstore.py
+
 bench-memory: $(VENV)/.ready
 	$(RUN) benchmarks/memory.py
 
@@ -46,9 +52,13 @@ lint: $(VENV)/.ready
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy
 	$(RUN) tools/stubs.py --check
+	$(RUN) tools/settings_pages.py --check
 
 stubs: $(VENV)/.ready
 	$(RUN) tools/stubs.py
+
+settings-pages: $(VENV)/.ready
+	$(RUN) tools/settings_pages.py
 
 wheel: $(VENV)/.ready
 	tools/wheel_smoke $(RUN)

@@ -1,6 +1,6 @@
 """One part of the bench, in a process of its own; prints one JSON object. `run.py` starts it.
 
-    python benchmarks/bench_ours.py small|lenet|python|churn-shapes|churn-lengths|import [option]
+    python benchmarks/bench_ours.py small|lenet|shares|python|churn-shapes|churn-lengths|import [option]
 
 Works that are compared take turns in one process (A B A B), and each keeps its least time: a ratio
 then says the same on a busy machine as on a quiet one. ``cpu`` is process CPU time, ``wall`` wall time,
@@ -131,6 +131,33 @@ def lenet() -> dict[str, Any]:
     return out
 
 
+def shares() -> dict[str, Any]:
+    """Where LeNet's step (batch 64, sgd, imperative) spends the device's time, by operator."""
+    import tempfile
+
+    import mxjax as mx
+    from mxjax import profiler
+
+    step = own_lenet(64, False, "sgd")
+    for _ in range(4):
+        step()
+    mx.npx.waitall()
+    with tempfile.TemporaryDirectory() as folder:
+        profiler.set_config(
+            profile_all=True, aggregate_stats=True, filename=f"{folder}/profile.json", log_dir=folder
+        )
+        profiler.set_state("run")
+        for _ in range(20):
+            step()
+        mx.npx.waitall()
+        profiler.set_state("stop")
+        table = json.loads(profiler.dumps(format="json"))["Time"]["operator"]
+        exact = profiler.attribution()["exact"]
+    total = sum(row["Total"] for row in table.values())
+    parts = [(name, row["Total"] / total) for name, row in table.items()]
+    return {"shares": sorted(parts, key=lambda part: -part[1]), "shares_exact": exact}
+
+
 def python_time() -> dict[str, Any]:
     """What this thread does in the imperative step apart from executing the program."""
     from python_time import python_seconds
@@ -196,7 +223,10 @@ def main() -> None:
     if part.startswith("churn-"):
         out = churn(part.removeprefix("churn-"), "each" in sys.argv[2:])
     else:
-        parts = {"small": small, "lenet": lenet, "python": python_time, "import": importing}
+        parts = {
+            "small": small, "lenet": lenet, "shares": shares, "python": python_time,
+            "import": importing,
+        }  # fmt: skip
         out = parts[part]()
     print(json.dumps(out))
 

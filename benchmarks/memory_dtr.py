@@ -15,12 +15,17 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import mxjax as mx
+from benchmarks.memory_sublinear import row
 from mxjax import autograd
 
 #: Share of the peak -> the most operator time that is allowed, as a ratio.
@@ -188,7 +193,18 @@ def table(found: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def goals(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The figures with their goals, as in the table of all parts."""
+    for r in found:
+        if r["goal"] is None:
+            continue
+        what = f"DTR at {r['share']:.0%}, {r['mode']}"
+        yield row(f"{what}: operator time", r.get("ratio", float("inf")), "x", at_most=r["goal"])
+        yield row(f"{what}: live peak / limit", r.get("peak", float("inf")) / r["limit"], "x", at_most=1)
+        yield row(f"{what}: gradients bitwise equal", float(r.get("equal", False)), "", at_least=1)
+
+
 if __name__ == "__main__":
     results = rows(*map(int, sys.argv[1:2]))
     print(table(results))
-    print(json.dumps(results))
+    print(json.dumps(list(goals(results))))

@@ -10,7 +10,91 @@ from typing import Any
 import numpy as np
 
 import mxjax as mx
+from mxjax import autograd, gluon
 from mxjax.gluon import nn
+
+
+class Residual(nn.HybridBlock):
+    """Two 3x3 convolutions with BatchNorm and relu, and a way around them."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        for k in range(2):
+            conv = nn.Conv2D(channels, 3, padding=1, in_channels=channels, use_bias=False)
+            setattr(self, f"conv{k}", conv)
+            setattr(self, f"bn{k}", nn.BatchNorm(in_channels=channels))
+
+    def forward(self, x: Any) -> Any:
+        y = mx.npx.relu(self.bn0(self.conv0(x)))
+        return mx.npx.relu(x + self.bn1(self.conv1(y)))
+
+
+def residual_network(blocks: int, channels: int = 16, dropout: float = 0.0) -> nn.HybridSequential:
+    """A stem, residual blocks, and a head of ten classes."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(channels, 3, padding=1, in_channels=3))
+    for _ in range(blocks):
+        net.add(Residual(channels))
+    net.add(nn.GlobalAvgPool2D())
+    if dropout:
+        net.add(nn.Dropout(dropout))
+    net.add(nn.Dense(10, in_units=channels))
+    mx.random.seed(3)
+    net.initialize(mx.init.Xavier())
+    return net
+
+
+def batch(size: int, side: int) -> tuple[Any, Any]:
+    """Images and labels for it."""
+    rng = np.random.RandomState(0)
+    x = rng.randn(size, 3, side, side).astype("float32")
+    return mx.np.array(x), mx.np.array(rng.randint(0, 10, size).astype("float32"))
+
+
+class Perceptron(nn.HybridBlock):
+    """Two dense layers with GELU between, and a way around them."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.up = nn.Dense(4 * width, in_units=width, flatten=False)
+        self.act = nn.GELU(approximation="tanh")
+        self.down = nn.Dense(width, in_units=4 * width, flatten=False)
+
+    def forward(self, x: Any) -> Any:
+        return x + self.down(self.act(self.up(x)))
+
+
+def perceptrons(blocks: int, width: int, init: Any = None) -> nn.HybridSequential:
+    """A chain of them; all weights are the same unless an initializer is given."""
+    net = nn.HybridSequential()
+    net.add(*[Perceptron(width) for _ in range(blocks)])
+    net.initialize(init or mx.init.Constant(0.01))
+    return net
+
+
+class Training:
+    """Steps of SGD on one batch."""
+
+    def __init__(self, net: nn.HybridSequential, x: Any, y: Any, loss: Any = None, **how: Any):
+        self.net, self.x, self.y = net, x, y
+        self.loss = loss or gluon.loss.SoftmaxCrossEntropyLoss()
+        how = how or {"learning_rate": 0.01, "momentum": 0.9}
+        self.trainer = gluon.Trainer(net.collect_params(), "sgd", how)
+        self.losses: list[Any] = []
+
+    def step(self) -> Any:
+        with autograd.record():
+            loss = self.loss(self.net(self.x), self.y)
+        loss.backward()
+        self.trainer.step(self.y.shape[0])
+        return loss
+
+    def run(self, steps: int) -> list[np.ndarray]:
+        """The losses, then all parameters and moving statistics, after so many steps."""
+        for _ in range(steps):
+            self.losses.append(self.step())
+        params = self.net.collect_params().values()
+        return [a.asnumpy() for a in self.losses] + [p.data().asnumpy() for p in params]
 
 
 class Attention(nn.HybridBlock):
@@ -117,9 +201,9 @@ def _conv(channels: int, kernel: int, stride: int, of: int) -> tuple[Any, Any]:
     return conv, nn.BatchNorm(in_channels=channels)
 
 
-def _ready(net: Any) -> Any:
+def _ready(net: Any, init: Any = None) -> Any:
     mx.random.seed(3)
-    net.initialize(mx.init.Xavier())
+    net.initialize(init or mx.init.Xavier())
     return net
 
 
@@ -128,17 +212,19 @@ def _normal(*shape: int) -> Any:
 
 
 def transformer(
-    blocks: int = 24, width: int = 256, heads: int = 4, length: int = 128, batch: int = 4
+    blocks: int = 24, width: int = 256, heads: int = 4, length: int = 128, batch: int = 4,
+    init: Any = None,
 ) -> tuple[Any, tuple[Any, ...]]:
     """A stack of encoders on an embedded sequence."""
     net = nn.HybridSequential()
     for _ in range(blocks):
         net.add(Encoder(width, heads))
-    return _ready(net), (_normal(batch, length, width),)
+    return _ready(net, init), (_normal(batch, length, width),)
 
 
 def resnet(
-    layers: tuple[int, ...] = (3, 4, 6, 3), side: int = 64, batch: int = 8, width: int = 64
+    layers: tuple[int, ...] = (3, 4, 6, 3), side: int = 64, batch: int = 8, width: int = 64,
+    init: Any = None,
 ) -> tuple[Any, tuple[Any, ...]]:
     """A residual network of bottlenecks, ResNet-50 by default, with 1000 classes."""
     net = nn.HybridSequential()
@@ -150,7 +236,7 @@ def resnet(
             net.add(Bottleneck(narrow, 2 if stage and not k else 1, channels))
             channels = 4 * narrow
     net.add(nn.GlobalAvgPool2D(), nn.Dense(1000, in_units=channels))
-    return _ready(net), (_normal(batch, 3, side, side),)
+    return _ready(net, init), (_normal(batch, 3, side, side),)
 
 
 class UNet(nn.HybridBlock):
@@ -192,10 +278,10 @@ def _double(channels: int, of: int) -> Any:
 
 
 def unet(
-    levels: int = 4, width: int = 16, side: int = 64, batch: int = 4
+    levels: int = 4, width: int = 16, side: int = 64, batch: int = 4, init: Any = None
 ) -> tuple[Any, tuple[Any, ...]]:
     """A U-Net for images of two classes per pixel."""
-    return _ready(UNet(levels, width)), (_normal(batch, 3, side, side),)
+    return _ready(UNet(levels, width), init), (_normal(batch, 3, side, side),)
 
 
 def translator(
@@ -205,7 +291,8 @@ def translator(
     heads: int = 4,
     length: int = 64,
     batch: int = 4,
+    init: Any = None,
 ) -> tuple[Any, tuple[Any, ...]]:
     """An encoder-decoder on two embedded sequences."""
-    net = _ready(Translator(encoders, decoders, width, heads))
+    net = _ready(Translator(encoders, decoders, width, heads), init)
     return net, (_normal(batch, length, width), _normal(batch, length, width))

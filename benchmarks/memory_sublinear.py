@@ -13,11 +13,20 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import mxjax as mx
+from benchmarks import memory_networks as networks
+from mxjax import gluon
 
 # Convolutions take a second a block to compile: their laws are left to who asks for more depths.
 DEPTHS = {"perceptron": (16, 32, 64, 128), "residual": (64,)}
@@ -36,8 +45,6 @@ def rows(depths: Mapping[str, Sequence[int]] = DEPTHS, timed_at: int = TIMED_AT)
 
 def measured(depths: Mapping[str, Sequence[int]], timed_at: int = TIMED_AT) -> Iterator[dict[str, Any]]:
     """The rows, one after another as they are known."""
-    import mxjax as mx
-
     for kind in depths:
         temp: dict[str, list[float]] = {name: [] for name in NAMES}
         for n in depths[kind]:
@@ -101,31 +108,26 @@ def fit(basis: np.ndarray, values: np.ndarray) -> tuple[float, float, float]:
 class Step:
     """Training steps of one network under one arrangement."""
 
-    def __init__(self, kind: str, blocks: int, name: str):
-        import mxjax as mx
-        from mxjax import gluon
-
-        net, x, y = (perceptrons if kind == "perceptron" else residuals)(blocks)
-        self.net, self.x, self.y = net, x, y
+    def __init__(self, kind: str, blocks: int, name: str | bool):
+        how = {"learning_rate": 1e-3}
+        if kind == "perceptron":  # what crosses between blocks has 0.5 MiB in both chains
+            net = networks.perceptrons(blocks, 256, mx.init.Xavier(magnitude=0.1))
+            x = mx.np.array(np.random.RandomState(0).randn(512, 256).astype("float32"))
+            self.training = networks.Training(net, x, x * 0.5, gluon.loss.L2Loss(), **how)
+        else:
+            net = networks.residual_network(blocks)
+            self.training = networks.Training(net, *networks.batch(8, 32), **how)
         net.hybridize(mirror=name)
-        self.loss = gluon.loss.L2Loss() if kind == "perceptron" else gluon.loss.SoftmaxCrossEntropyLoss()
-        self.trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1e-3})
-        self.mx = mx
-
-    def __call__(self) -> None:
-        with self.mx.autograd.record():
-            loss = self.loss(self.net(self.x), self.y)
-        loss.backward()
-        self.trainer.step(self.x.shape[0])
 
     def rehearsed(self) -> Any:
-        return self.mx.memonger.rehearse(self, self.net, self.trainer)
+        t = self.training
+        return mx.memonger.rehearse(t.step, t.net, t.trainer)
 
     def timed(self) -> float:
         """CPU seconds of one step."""
         start = time.process_time()
-        self()
-        self.mx.waitall()
+        self.training.step()
+        mx.waitall()
         return time.process_time() - start
 
 
@@ -134,7 +136,7 @@ def speeds(kind: str, n: int, steps: dict[str, Step], rounds: int = 7) -> Iterat
     with one_core():
         best = dict.fromkeys(steps, float("inf"))
         for step in steps.values():
-            step()  # compiled before; the first run loads the code
+            step.timed()  # compiled before; the first run loads the code
             step.timed()
         for _ in range(rounds):
             for name, step in steps.items():
@@ -169,55 +171,6 @@ class one_core:
             return [0]
 
 
-def perceptrons(blocks: int, width: int = 256, size: int = 512) -> tuple[Any, Any, Any]:
-    """Blocks of two dense layers around a GELU; what crosses between them has 0.5 MiB."""
-    import mxjax as mx
-    from mxjax.gluon import nn
-
-    class Perceptron(nn.HybridBlock):
-        def __init__(self) -> None:
-            super().__init__()
-            self.up = nn.Dense(4 * width, in_units=width)
-            self.act = nn.GELU(approximation="tanh")
-            self.down = nn.Dense(width, in_units=4 * width)
-
-        def forward(self, x: Any) -> Any:
-            return x + self.down(self.act(self.up(x)))
-
-    net = nn.HybridSequential()
-    net.add(*[Perceptron() for _ in range(blocks)])
-    net.initialize(mx.init.Xavier(magnitude=0.1))
-    x = mx.np.array(np.random.RandomState(0).randn(size, width).astype("float32"))
-    return net, x, x * 0.5
-
-
-def residuals(blocks: int, channels: int = 16, side: int = 32, size: int = 8) -> tuple[Any, Any, Any]:
-    """A stem, residual blocks, and a head of ten classes; what crosses between has 0.5 MiB."""
-    import mxjax as mx
-    from mxjax.gluon import nn
-
-    class Residual(nn.HybridBlock):
-        def __init__(self) -> None:
-            super().__init__()
-            for k in range(2):
-                conv = nn.Conv2D(channels, 3, padding=1, in_channels=channels, use_bias=False)
-                setattr(self, f"conv{k}", conv)
-                setattr(self, f"bn{k}", nn.BatchNorm(in_channels=channels))
-
-        def forward(self, x: Any) -> Any:
-            y = mx.npx.relu(self.bn0(self.conv0(x)))
-            return mx.npx.relu(x + self.bn1(self.conv1(y)))
-
-    net = nn.HybridSequential()
-    net.add(nn.Conv2D(channels, 3, padding=1, in_channels=3))
-    net.add(*[Residual() for _ in range(blocks)])
-    net.add(nn.GlobalAvgPool2D(), nn.Dense(10, in_units=channels))
-    net.initialize(mx.init.Xavier())
-    draw = np.random.RandomState(0)
-    x = mx.np.array(draw.randn(size, 3, side, side).astype("float32"))
-    return net, x, mx.np.array(draw.randint(0, 10, size).astype("float32"))
-
-
 def line(r: Mapping[str, Any]) -> str:
     goal = f"<= {r['at_most']}" if r["at_most"] is not None else ""
     goal = f">= {r['at_least']}" if r["at_least"] is not None else goal
@@ -229,8 +182,6 @@ def line(r: Mapping[str, Any]) -> str:
 HEAD = ("what", "value", "unit", "at_most", "at_least", "met")
 
 if __name__ == "__main__":
-    import sys
-
     depths = DEPTHS
     if len(sys.argv) > 1:
         kind = sys.argv[1]

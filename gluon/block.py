@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import operator
 import re
 import warnings
@@ -18,9 +20,24 @@ from mxjax.core.state import local
 
 from .hybrid import CachedGraph, flatten, parts_of
 from .parameter import DeferredInitializationError, Layout, Parameter
+from .shapes import Buckets, gated, serve_new_shape
 from .utils import HookHandle
 
 __all__ = ["Block", "HookHandle", "HybridBlock"]
+
+
+_jit = settings.snapshot("engine.jit")
+_parallel = settings.snapshot("engine.parallel_executions")
+
+
+@functools.cache
+def _keywords(init: Callable[..., None]) -> tuple[str, ...] | None:
+    """The names of an ``__init__``'s options, or None where it takes any."""
+    P = inspect.Parameter
+    params = list(inspect.signature(init).parameters.values())[1:]
+    if any(p.kind is P.VAR_KEYWORD for p in params):
+        return None
+    return tuple(p.name for p in params if p.kind in (P.POSITIONAL_OR_KEYWORD, P.KEYWORD_ONLY))
 
 
 class Block:
@@ -41,6 +58,17 @@ class Block:
     >>> net = Net(); net.initialize(); net(mx.np.ones((3, 5))).shape
     (3, 2)
     """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Block:
+        if kwargs:  # a misspelled option, by the layer's own name and with the option that was meant
+            names = _keywords(cls.__init__)
+            for name in kwargs:
+                if names is not None and name not in names:
+                    raise errors.MXNetTypeError(
+                        f"{cls.__name__} got an unexpected keyword argument {name!r}"
+                        f"{errors.did_you_mean(name, names)}. It takes {', '.join(names)}"
+                    )
+        return super().__new__(cls)
 
     def __init__(self) -> None:
         self._children: OrderedDict[str, Block] = OrderedDict()
@@ -155,6 +183,28 @@ class Block:
         """Move all parameters to other devices."""
         for p in self._unique_params():
             p.reset_device(device)
+
+    def shard(self, mesh: Any, specs: Any = None) -> Block:
+        """Put all parameters onto a mesh (`mx.mesh`), cut or whole; gives the block.
+
+        Args:
+          mesh: the mesh.
+          specs: ``None``: as each parameter's ``sharding`` says, else whole on every device (data
+            parallel). ``'fsdp'``: as those say, else cut over the data axis along the longest dimension
+            that can be. A dictionary from names, ``*`` standing for anything, to specs: an axis' name, or per
+            dimension a name or None (tensor parallel); others as with ``None``.
+
+        Raises:
+          ValueError: a parameter without a value, an unknown name or axis, or a length that cannot be cut.
+
+        >>> import mxjax as mx
+        >>> net = mx.gluon.nn.Dense(4, in_units=2)
+        >>> net.initialize()
+        >>> net.shard(mx.mesh(data=1), {"weight": ("data", None)}).weight.data().device
+        mesh(data=1)
+        """
+        mesh.shard(self.collect_params(), specs)
+        return self
 
     def reset_ctx(self, ctx: Any) -> None:
         """The 1.x name of :meth:`reset_device`."""
@@ -334,12 +384,13 @@ class HybridBlock(Block):
         self._active = False
         self._mirror: Any = None
         self._graphs: dict[Any, CachedGraph] = {}
+        self._buckets: Buckets | None = None  # how calls of changing lengths share graphs
         self._unsettled = False  # its parameters are not there yet (FlaxBlock)
         self._checked_layout = -1  # the Layout.version the graphs were last checked against
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy, in this process or another, records its own graphs.
-        return {**self.__dict__, "_graphs": {}}
+        return {**self.__dict__, "_graphs": {}, "_buckets": None}
 
     def register_child(self, block: Block, name: str | None = None) -> None:
         if not isinstance(block, HybridBlock):
@@ -405,7 +456,7 @@ class HybridBlock(Block):
         return True
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
-        if self._active and not kwargs and not is_recording():
+        if self._active and not kwargs and not is_recording() and _jit() != "false":
             return self._run_cached(args)
         return self._run_forward(*args, **kwargs)
 
@@ -457,10 +508,16 @@ class HybridBlock(Block):
             self._check_graphs()
         graph = self._graphs.get(key)
         if graph is None:
-            self._settle(args)
             if type(tree) is int:
                 tree = flatten(args)[1]
+            out = serve_new_shape(self, leaves, tree, arrays)
+            if out is not None:
+                return out
+            self._settle(args)
             graph = self._graphs[key] = CachedGraph(self, args, leaves, tree, self._run_forward, policy)
+        limit = _parallel()
+        if limit is not None and not st.training:
+            return gated(limit, lambda: graph(arrays))
         return graph(arrays)
 
     def _check_graphs(self) -> None:

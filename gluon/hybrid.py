@@ -9,7 +9,7 @@ import jax
 
 from mxjax import errors
 from mxjax.array.ndarray import NDArray
-from mxjax.core import TRACED, Dynamic, GraphCall, Node, Value, record, recording, rng
+from mxjax.core import TRACED, Dynamic, GraphCall, Node, Tree, Value, record, recording, rng
 from mxjax.core.graph import Pair, wants_of
 from mxjax.core.state import local
 from mxjax.core.value import managers
@@ -25,6 +25,12 @@ def _is_array(x: Any) -> bool:
 def flatten(args: Any) -> tuple[list[Any], Any]:
     """Arrays of nested lists, tuples and dicts, and how to put them back; other leaves are constants."""
     return jax.tree_util.tree_flatten(args, is_leaf=_is_array)
+
+
+def unflatten(tree: Any, leaves: Sequence[Any], arrays: Sequence[NDArray]) -> Any:
+    """The nested lists of :func:`flatten` with other arrays in the places of those there were."""
+    given = iter(arrays)
+    return jax.tree_util.tree_unflatten(tree, [next(given) if _is_array(a) else a for a in leaves])
 
 
 def parts_of(block: Any) -> list[Any]:
@@ -43,7 +49,10 @@ class CachedGraph:
     ``states`` are the arrays the forward updates (moving statistics); ``draws`` counts its random calls.
     """
 
-    __slots__ = ("call", "cls", "draws", "n_outs", "pairs", "parts", "sources", "states", "tree")
+    __slots__ = (
+        "call", "cls", "draws", "generation", "n_outs", "pairs", "parts", "shapes", "sources",
+        "states", "tree",
+    )
 
     def __init__(
         self,
@@ -56,6 +65,7 @@ class CachedGraph:
     ):
         arrays = [a for a in leaves if isinstance(a, NDArray)]
         values = [a._value() for a in arrays]
+        self.shapes = tuple(v.aval.shape for v in values)
         self.parts = parts_of(block)
         held = {}
         for p in block.collect_params().values():
@@ -95,6 +105,7 @@ class CachedGraph:
         # The graph outlives the block in the tree of recorded calls: the parameters' first values need not.
         graph.captured = ()
         self.pairs: dict[Any, Pair] = {}
+        self.generation = Tree.generation
 
     def __call__(self, arrays: Sequence[NDArray]) -> Any:
         values: list[Any] = [a._v or a._value() for a in arrays]
@@ -125,6 +136,9 @@ class CachedGraph:
         return jax.tree_util.tree_unflatten(self.tree, wrapped)
 
     def _taped(self, values: list[Any], wants: tuple[bool, ...]) -> tuple[Value, ...]:
+        if self.generation != Tree.generation:  # a setting may have changed what the forward keeps
+            self.generation = Tree.generation
+            self.pairs.clear()
         pair = self.pairs.get(wants)
         if pair is None:
             avals = [v.kind if type(v) is Dynamic else v.aval for v in values]

@@ -11,7 +11,7 @@ from mxjax import errors, initializer
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.creation import array
 from mxjax.autograd import pause
-from mxjax.core import holders, memory
+from mxjax.core import holders, lay, memory, relaid
 from mxjax.device import Device, current_device
 from mxjax.errors import DeferredInitializationError
 
@@ -40,7 +40,8 @@ class Parameter:
     """An array that training changes, with a copy and a gradient on each of its devices.
 
     Unknown lengths in ``shape`` are -1 or 0 and are found at the first forward pass
-    (``allow_deferred_init``). ``grad_req`` is ``write``, ``add`` or ``null``.
+    (``allow_deferred_init``). ``grad_req`` is ``write``, ``add`` or ``null``. ``sharding`` says how
+    `Block.shard` cuts it over a mesh: None, or per dimension the name of a mesh's axis or None.
     """
 
     def __init__(
@@ -56,12 +57,14 @@ class Parameter:
         differentiable: bool = True,
         stype: str = "default",
         grad_stype: str = "default",
+        sharding: Any = None,
     ):
         for which, value in (("stype", stype), ("grad_stype", grad_stype)):
             if value != "default":
                 raise errors.MXNetNotImplementedError(
                     f"{which}={value!r} of Parameter {name!r}: dense ('default') parameters are supported"
                 )
+        self.sharding = sharding  # how a mesh cuts it, where `shard` is told nothing else
         self._name = name
         self._structure: str | None = None  # the name in the network it belongs to
         self._shape = (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
@@ -355,7 +358,7 @@ class Parameter:
                     value = data.copyto(d)
                 else:  # NumPy's arrays have a to_device of their own
                     value = array(data, dtype=a.dtype, device=d)
-                a._assign(value._value())
+                a._assign(relaid(value._value(), a._value().aval))
 
     def zero_grad(self) -> None:
         """Set the gradients on all devices to zero."""
@@ -379,6 +382,18 @@ class Parameter:
             )
 
     reset_ctx = reset_device
+
+    def _lay(self, mesh: Any, spec: Any) -> None:
+        """Let the value (and its gradient) lie on a mesh in this way from now on."""
+        assert self._arrays is not None
+        value = lay(next(iter(self._arrays.values()))._value(), mesh.jax_mesh, spec)
+        self._arrays = {mesh: ndarray._wrap(value)}
+        self._settle()
+        Layout.version += 1
+        self._attach()
+        for a in self._arrays.values():
+            if a.grad is not None:
+                a.grad._v = lay(a.grad._value(), mesh.jax_mesh, spec)
 
     def cast(self, dtype: Any) -> None:
         """Convert the value and the gradient to another dtype."""

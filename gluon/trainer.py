@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from mxjax import optimizer as opt
+from mxjax import settings
 from mxjax.core import flush_thread, local, span
+from mxjax.core.state import stepped
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
 
 from .parameter import Parameter
 
 __all__ = ["StaleGradientError", "Trainer"]
+
+
+_steps_per_call = settings.snapshot("engine.steps_per_call")
 
 
 class StaleGradientError(MXNetError, UserWarning):
@@ -29,7 +34,10 @@ class Trainer:
       params: what `net.collect_params()` gives, or a list of parameters.
       optimizer: a registered name, an `mx.optimizer.Optimizer`, or any optax transformation.
       optimizer_params: arguments for an optimizer given by name.
-      kvstore: a name for `mx.kvstore.create`, a kvstore, or None; used with several devices.
+      kvstore: a name for `mx.kvstore.create`, a kvstore, or None; used with several devices. Or a mesh
+        (`mx.mesh`, `jax.sharding.Mesh`) or a `jax.sharding.NamedSharding`: parameters that are not on the
+        mesh yet go there, cut as their own `sharding` or the given one says where that fits, else whole; each
+        step is then one program that all devices of the mesh run.
       compression_params: handed to the kvstore.
       update_on_kvstore: let the kvstore update the weights; by default each device updates its own.
 
@@ -52,6 +60,7 @@ class Trainer:
         update_on_kvstore: bool | None = None,
     ):  # fmt: skip
         self._params = _unique(params)
+        kvstore = self._on_mesh(kvstore)
         self._compression_params = compression_params
         self._devices = self._check_devices()
         self._optimizer = self._make_optimizer(optimizer, optimizer_params or {})
@@ -61,10 +70,22 @@ class Trainer:
             raise MXNetValueError(
                 "Cannot set update_on_kvstore=True when optimizer.aggregate_num > 1."
             )
+        self._steps = 0
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._reset_kvstore()
 
     # -- making ------------------------------------------------------------------------------------
+
+    def _on_mesh(self, kvstore: Any) -> Any:
+        """With a mesh for a store: the parameters lie there, and what is left needs no store."""
+        if kvstore is None or isinstance(kvstore, str) or not hasattr(kvstore, "device_set") and not (
+            hasattr(kvstore, "fsdp") or hasattr(kvstore, "axis_names")
+        ):
+            return kvstore
+        from mxjax.sharding import lay_params
+
+        lay_params(self._params, kvstore)
+        return None
 
     def _check_devices(self) -> list[Any]:
         devices: list[Any] = []
@@ -121,6 +142,9 @@ class Trainer:
     def _init_kvstore(self) -> None:
         wanted = self._kvstore_params["kvstore"]
         on_kvstore = self._kvstore_params["update_on_kvstore"]
+        asked = on_kvstore is not None
+        if not asked and self._optimizer.aggregate_num <= 1:
+            on_kvstore = settings.get("comm.update_on_kvstore")
         if isinstance(wanted, str):
             wanted = self._make_kvstore(wanted)
         self._kvstore = wanted
@@ -134,6 +158,8 @@ class Trainer:
                         "Please set update_on_kvstore=True when training in async mode."
                     )
                 on_kvstore = True
+            if on_kvstore and not asked and not self._kvstore.is_capable("optimizer"):
+                on_kvstore = False
             if on_kvstore and not self._kvstore.is_capable("optimizer"):
                 raise MXNetValueError(
                     "Please set update_on_kvstore=False when training with "
@@ -224,7 +250,11 @@ class Trainer:
                     with span("collective", "Trainer.allreduce_grads"):
                         self._allreduce_grads(ignore_stale_grad)
                 self._update(ignore_stale_grad)
-                flush_thread()
+                self._steps += 1
+                if self._steps % _steps_per_call() == 0:
+                    flush_thread()
+                for hear in stepped:
+                    hear()
         finally:
             state.steady = False
 
@@ -262,18 +292,24 @@ class Trainer:
                     for array in param.list_data():
                         if not array._fresh_grad:
                             raise _stale(param, array)
-            for i, param in trained:
-                self._kvstore.pushpull(i, param.list_grad(), out=param.list_data(), priority=-i)
-                for array in param.list_data():
-                    array._fresh_grad = False
+            weights = [param.list_data() for _, param in trained]
+            self._push_pull([i for i, _ in trained], [p.list_grad() for _, p in trained], weights)
+            for array in (a for arrays in weights for a in arrays):
+                array._fresh_grad = False
             return
         grads = [param.list_grad() for _, param in trained]
-        if grads and self._takes_lists:
+        self._push_pull([i for i, _ in trained], grads, grads)
+
+    def _push_pull(self, keys: list[int], grads: list[Any], outs: list[Any]) -> None:
+        if not self._takes_lists:
+            for i, grad, out in zip(keys, grads, outs, strict=True):
+                if out is grad:
+                    self._kvstore.pushpull(i, grad, priority=-i)
+                else:
+                    self._kvstore.pushpull(i, grad, out=out, priority=-i)
+        elif keys:
             # All at once: the store makes them one collective program.
-            self._kvstore.pushpull([i for i, _ in trained], grads, out=grads)
-            return
-        for (i, _), own in zip(trained, grads, strict=True):
-            self._kvstore.pushpull(i, own, priority=-i)
+            self._kvstore.pushpull(keys, grads, out=outs)
 
     def _update(self, ignore_stale_grad: bool) -> None:
         if self._kvstore is not None and self._update_on_kvstore:

@@ -70,7 +70,7 @@ def split_and_load(
 
     Args:
       data: an mxjax array, or anything one can be made of.
-      ctx_list: the devices.
+      ctx_list: the devices, or a mesh (`mx.mesh`): then the result is one array cut between its devices.
       batch_axis, even_split: as in `split_data`.
 
     >>> import mxjax as mx
@@ -81,6 +81,8 @@ def split_and_load(
     from mxjax import autograd
     from mxjax import np as mxnp
 
+    if hasattr(ctx_list, "split"):  # a mesh: one array, cut between its devices
+        return [ctx_list.split(data, batch_axis)]
     if not hasattr(data, "asnumpy"):
         data = mxnp.array(data, device=ctx_list[0])
     if len(ctx_list) > 1 and type(data) is mxnp.ndarray and not autograd.is_recording():

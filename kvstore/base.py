@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import warnings
 from typing import Any, ClassVar
 
 from mxjax import errors
 
-# What MXNet has and this package does not yet, and what each needs.
-LATER = {
-    "dist_sync": "several processes",
-    "dist_device_sync": "several processes",
-    "dist_async": "several processes",
-    "dist_sync_device": "several processes",
-    "dist": "several processes",
-    "p3": "several processes",
-    "horovod": "Horovod",
-    "byteps": "BytePS",
+# Where the other stores are; each is imported when it is asked for.
+_SYNC = "dist", "DistKVStore"
+ELSEWHERE = {
+    "dist": _SYNC,
+    "dist_sync": _SYNC,
+    "dist_device_sync": _SYNC,
+    "dist_sync_device": _SYNC,
+    "p3": _SYNC,
+    "dist_async": ("_async", "AsyncKVStore"),
+    "horovod": ("adapters", "Horovod"),
+    "byteps": ("adapters", "BytePS"),
+    "teststore": ("adapters", "TestStore"),
 }
 
 
@@ -101,13 +104,14 @@ def create(name: str = "local") -> Any:
     """A new store.
 
     Args:
-      name: ``'local'``, ``'device'`` or ``'nccl'``, which are one here: sums over the devices of this
-        process, in the devices' own memory; or the name of a registered class.
+      name: ``'local'``, ``'device'`` or ``'nccl'`` for the devices of this process; ``'dist_sync'``,
+        ``'dist_async'``, ``'p3'``, ... for several processes; ``'horovod'`` or ``'byteps'`` where those
+        are installed; or the name of a registered class.
 
     Raises:
       TypeError: the name is not a string.
       ValueError: there is no such store.
-      NotImplementedError: MXNet has it, and it does not exist here yet.
+      ModuleNotFoundError: it needs a package that is not installed.
 
     >>> import mxjax as mx
     >>> kv = mx.kvstore.create("device")
@@ -126,12 +130,11 @@ def create(name: str = "local") -> Any:
         return KVStore(name)
     if wanted in KVStoreBase.kv_registry:
         return KVStoreBase.kv_registry[wanted]()
-    known = [*TYPES, *KVStoreBase.kv_registry]
-    if wanted in LATER:
-        raise errors.MXNetNotImplementedError(
-            f"the kvstore {name!r} needs {LATER[wanted]}, which mxjax does not support yet. "
-            f"Available: {', '.join(known)}"
-        )
+    if wanted in ELSEWHERE:
+        where, klass = ELSEWHERE[wanted]
+        made = getattr(importlib.import_module(f".{where}", __package__), klass)
+        return made() if where == "adapters" else made(name)
+    known = [*TYPES, *ELSEWHERE, *KVStoreBase.kv_registry]
     raise errors.MXNetValueError(
         f"unknown kvstore {name!r}{errors.did_you_mean(name, known)}; available: {', '.join(known)}"
     )

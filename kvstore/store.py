@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from mxjax import errors
+import jax
+import jax.numpy as jnp
+
+from mxjax import core, errors
 from mxjax.array.ndarray import NDArray
 from mxjax.core import Value
 
 from ._collective import Devices, moved
+from ._compression import Compressor, Settings
+from ._gather import LIMIT, Gathered, Request, alias, is_gathered
+from ._zero import ShardedUpdater
 from .base import KVStoreBase
 
 # MXNet's names; where its stores summed (on the CPU, on the devices) made the difference.
@@ -23,7 +29,18 @@ TYPES = (
     "local_allreduce_device",
 )
 
-_collective = Devices()
+
+def _only_rows(weight: jax.Array, ids: jax.Array) -> jax.Array:
+    kept = jnp.zeros(weight.shape[0], bool).at[ids.astype("int32")].set(True, mode="drop")
+    return jnp.where(kept.reshape(-1, *[1] * (weight.ndim - 1)), weight, jnp.zeros((), weight.dtype))
+
+
+_ROWS = core.bind("kvstore_rows", _only_rows)
+
+
+# What is as it was when a gradient was pushed, whenever the update runs.
+_HYPERPARAMETERS = "lr", "wd", "rescale_grad"
+_ADD = core.bind("kvstore_add", jnp.add)
 
 
 class _Entry:
@@ -58,7 +75,11 @@ class KVStore(KVStoreBase):
     """Values by key, summed over the devices of this process; made by `create`.
 
     Keys are all integers or all strings. Wherever a key is taken, so is a list of keys, with a list of
-    what belongs to each. The sums of one call are one program, however many keys it has.
+    what belongs to each. Sums are gathered: all that were asked for run as one program when somebody
+    needs a result of one of them, however many calls they came in.
+
+    A store of several processes is a subclass that overrides the hooks: `_first` (whose first values
+    count), `_needs_sum`, `_reduce` (the sums of what was gathered), `_full` (when that must begin).
     """
 
     def __init__(self, name: str = "local"):
@@ -66,6 +87,9 @@ class KVStore(KVStoreBase):
         self._entries: dict[Any, _Entry] = {}
         self._key_type: type | None = None
         self._updater: Any = None
+        self._gathered: Gathered | None = None
+        self._compressor: Compressor | None = None
+        self._devices = Devices(name)
 
     # ---- what it is ----------------------------------------------------------------------------------
 
@@ -98,17 +122,18 @@ class KVStore(KVStoreBase):
                     f"duplicate init of key {k}. Please double check if you called kv.init or "
                     "kv.broadcast with this key twice"
                 )
-        for k, values in pairs:
-            self._entries[k] = _Entry(values[0].copy())
+        firsts = self._first([k for k, _ in pairs], [values[0] for _, values in pairs])
+        for (k, _), first in zip(pairs, firsts, strict=True):
+            self._entries[k] = _Entry(first.copy())
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Sum a key's values (one array, or one per device); the sum replaces the stored value, or
         goes to the updater if there is one.
 
         Args:
-          priority: accepted; all keys of a call are summed together.
+          priority: of what is gathered, larger ones come first in the program.
         """
-        self._push(list(_pairs(key, value, "value")))
+        self._push(self._merged(_pairs(key, value, "value")), priority)
 
     def pull(
         self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True
@@ -116,25 +141,14 @@ class KVStore(KVStoreBase):
         """Write the stored value of each key to one array or to several."""
         if out is None:
             raise errors.MXNetAssertionError("pull needs out=: the array (or arrays) to write to")
-        pairs = list(_pairs(key, out, "out"))
-        for k, outs in pairs:
-            self._check(k, outs)
-        for k, outs in pairs:
-            entry = self._entries[k]
-            for o in outs:
-                o._assign(entry.on(o._value().aval.device))
+        self._pull(self._checked(_pairs(key, out, "out")), priority)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """`push`, then `pull` to `out`, which defaults to the pushed arrays themselves."""
         pairs = list(_pairs(key, value, "value"))
-        targets = pairs if out is None else list(_pairs(key, out, "out"))
-        for k, outs in targets:
-            self._check(k, outs)
-        self._push(pairs)
-        for k, outs in targets:
-            entry = self._entries[k]
-            for o in outs:
-                o._assign(entry.on(o._value().aval.device))
+        targets = self._checked(pairs if out is None else _pairs(key, out, "out"))
+        self._push(self._merged(pairs), priority)
+        self._pull(targets, priority)
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """`init`, then `pull`."""
@@ -144,54 +158,225 @@ class KVStore(KVStoreBase):
     def row_sparse_pull(
         self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
     ) -> None:
-        """Not available: there are no row-sparse arrays."""
-        raise errors.MXNetNotImplementedError(
-            "row_sparse_pull needs arrays of storage type 'row_sparse', which mxjax does not have: use "
-            "pull(), and take() for the rows"
-        )
+        """Write the rows whose numbers are in `row_ids` to `out`, and zeros to all others.
 
-    def _push(self, pairs: list[tuple[Any, list[NDArray]]]) -> None:
-        merged: dict[Any, list[NDArray]] = {}  # a key given twice in one call counts as one
-        for k, values in pairs:
-            self._check(k, values)
-            merged.setdefault(k, []).extend(values)
-        groups = [[a._value() for a in values] for values in merged.values()]
-        sums = _collective.all_reduce(groups)
-        for k, group, total in zip(merged, groups, sums, strict=True):
-            by_device = {v.aval.device: s for v, s in zip(group, total, strict=True)}
+        There are no arrays of storage type row_sparse here: `out` is an ordinary array (or one per device)
+        of the key's shape.
+
+        Args:
+          row_ids: integers in any order, an array for all of a key's outs or one for each; numbers beyond
+            the last row are left out.
+
+        >>> import mxjax as mx
+        >>> kv = mx.kvstore.create()
+        >>> kv.init("w", mx.np.ones((3, 2)))
+        >>> out = mx.np.zeros((3, 2))
+        >>> kv.row_sparse_pull("w", out=out, row_ids=mx.np.array([2, 0, 2])); out[:, 0].tolist()
+        [1.0, 0.0, 1.0]
+        """
+        if out is None or row_ids is None:
+            raise errors.MXNetAssertionError("row_sparse_pull needs out= and row_ids=")
+        pairs = self._checked(_pairs(key, out, "out"))
+        many = isinstance(key, (list, tuple))
+        if many and isinstance(row_ids, NDArray):
+            row_ids = [row_ids] * len(key)
+        asked = list(_pairs(key, row_ids, "row_ids"))
+        for (k, outs), (_, ids) in zip(pairs, asked, strict=True):
+            if len(ids) not in (1, len(outs)):
+                raise errors.MXNetAssertionError(
+                    f"the number of row_ids ({len(ids)}) of key {k!r} doesn't match the number of "
+                    f"values ({len(outs)})"
+                )
             entry = self._entries[k]
-            if self._updater is None:
-                entry.put(by_device)
+            for o, i in zip(outs, ids * len(outs) if len(ids) == 1 else ids, strict=True):
+                device = o._value().aval.device
+                rows = core.record2(_ROWS, entry.on(device), moved(i._value(), device))
+                o._assign(rows)
+
+    # ---- hooks of stores of several processes -----------------------------------------------------------
+
+    def _first(self, keys: list[Any], arrays: list[NDArray]) -> list[NDArray]:
+        """The first values of keys: here the given ones, between processes those of rank 0."""
+        return arrays
+
+    def _needs_sum(self, values: list[Value]) -> bool:
+        """Whether a push of these values takes a collective program."""
+        return len(values) > 1 or self._compressor is not None
+
+    def _reduce(self, requests: Sequence[Request]) -> list[dict[Any, Value]]:
+        """The sum of each request's values, on each of their devices.
+
+        Called once for everything gathered, in an order that depends on the calls alone.
+        """
+        groups = [self._compressed(r) for r in requests]
+        sums = self._devices.all_reduce(groups)
+        return [
+            {v.aval.device: s for v, s in zip(group, total, strict=True)}
+            for group, total in zip(groups, sums, strict=True)
+        ]
+
+    def _compressed(self, request: Request) -> list[Value]:
+        """What arrives of a request's values."""
+        if self._compressor is None:
+            return request.values
+        through = self._compressor.through
+        return [through(request.key, k, v) for k, v in enumerate(request.values)]
+
+    def _full(self, gathered: Gathered) -> bool:
+        """Whether what is gathered must begin now."""
+        return gathered.bytes >= LIMIT
+
+    # ---- pushing and pulling ----------------------------------------------------------------------------
+
+    def _merged(self, pairs: Iterable[tuple[Any, list[NDArray]]]) -> dict[Any, list[NDArray]]:
+        """The arrays of each key; a key given twice in one call counts as one."""
+        merged: dict[Any, list[NDArray]] = {}
+        for k, arrays in self._checked(pairs):
+            merged.setdefault(k, []).extend(arrays)
+        return merged
+
+    def _checked(
+        self, pairs: Iterable[tuple[Any, list[NDArray]]]
+    ) -> list[tuple[Any, list[NDArray]]]:
+        found = list(pairs)
+        for k, arrays in found:
+            self._check(k, arrays)
+        return found
+
+    def _push(self, groups: dict[Any, list[NDArray]], priority: int) -> None:
+        under = self._hyperparameters()
+        if self._gathered is not None and self._gathered.under != under:
+            self._end()
+        for key, arrays in groups.items():
+            values = [a._value() for a in arrays]
+            self._end_of(key)  # what was pushed before comes first
+            if not self._needs_sum(values):
+                self._store(key, {values[0].aval.device: values[0]})
+                continue
+            if self._gathered is None:
+                self._gathered = Gathered(self._work, under)
+            request = Request(key, values, priority)
+            devices = dict.fromkeys(v.aval.device for v in values)
+            if self._shares():
+                entry = self._entries[key]
+                request.old = {d: entry.on(d) for d in devices}
+                shapes = {d: v.aval for d, v in request.old.items()}
+                entry.put(self._gathered.add(request, shapes))
             else:
-                stored = entry.array
-                home = stored._value().aval.device
-                mine = by_device.get(home) or moved(total[0], home)
-                self._updater(k, type(stored)._wrap(mine), stored)
+                shapes = {v.aval.device: v.aval.on(None) for v in values}
+                self._store(key, self._gathered.add(request, shapes))
+            if self._full(self._gathered):
+                self._end()
+
+    def _work(self, requests: Sequence[Request], under: Any) -> list[dict[Any, Value]]:
+        """Everything gathered, at once."""
+        return self._reduce(requests) if under is None else self._update(requests, under)
+
+    def _shares(self) -> bool:
+        """Whether sums go to an optimizer that is shared out between devices."""
+        if not isinstance(self._updater, ShardedUpdater) or not self._updater.can_share:
+            return False
+        # A store with sums of its own must say which devices take part in an update.
+        own = type(self)
+        return own._reduce is KVStore._reduce or own._mesh is not KVStore._mesh
+
+    def _mesh(self, devices: tuple[Any, ...]) -> tuple[Any, ...]:
+        """All devices that take part in an update with these of this process."""
+        return devices
+
+    def _hyperparameters(self) -> tuple[Any, ...] | None:
+        """What an update gathered now must be done with, whatever changes until then."""
+        if not self._shares():
+            return None
+        optimizer = self._updater.optimizer
+        return tuple(getattr(optimizer, name) for name in _HYPERPARAMETERS)
+
+    def _update(self, requests: Sequence[Request], under: Any) -> list[dict[Any, Value]]:
+        """The new weights of each request, on each of its devices."""
+        optimizer = self._updater.optimizer
+        now = self._hyperparameters()
+        results: dict[int, dict[Any, Value]] = {}
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for k, request in enumerate(requests):
+            groups.setdefault(tuple(request.old), []).append(k)
+        try:
+            _set(optimizer, under)
+            for devices, members in groups.items():
+                chosen = [requests[k] for k in members]
+                weights = [[r.old[d] for d in devices] for r in chosen]
+                grads = [_per_device(self._compressed(r), devices) for r in chosen]
+                keys = [r.key for r in chosen]
+                new = self._updater.update(self._mesh(devices), keys, weights, grads)
+                for k, row in zip(members, new, strict=True):
+                    results[k] = dict(zip(devices, row, strict=True))
+        finally:
+            _set(optimizer, now)
+        return [results[k] for k in range(len(requests))]
+
+    def _store(self, key: Any, sums: dict[Any, Value]) -> None:
+        """Make a sum, known on these devices, the key's value, or give it to the updater."""
+        entry = self._entries[key]
+        if self._updater is None:
+            entry.put(sums)
+        else:
+            stored = entry.array
+            home = stored._value().aval.device
+            mine = sums.get(home) or moved(next(iter(sums.values())), home)
+            self._updater(key, type(stored)._wrap(mine), stored)
+
+    def _pull(self, pairs: Sequence[tuple[Any, list[NDArray]]], priority: int) -> None:
+        for k, outs in pairs:
+            entry = self._entries[k]
+            for o in outs:
+                hand(o, entry.on(o._value().aval.device))
+
+    def _end(self) -> None:
+        """Run what was gathered."""
+        gathered, self._gathered = self._gathered, None
+        if gathered is not None:
+            gathered.run()
+
+    def _end_of(self, key: Any) -> None:
+        """Run what was gathered if the key is part of it, and begin anew where that has run."""
+        if self._gathered is not None and (self._gathered.closed or key in self._gathered.keys):
+            self._end()
 
     # ---- updating ------------------------------------------------------------------------------------
 
     def set_updater(self, updater: Callable[[Any, Any, Any], None]) -> None:
         """Call ``updater(key, summed, stored)`` at each push; it changes the stored array in place."""
+        self._end()
         self._updater = updater
 
     _set_updater = set_updater
 
     def set_optimizer(self, optimizer: Any) -> None:
-        """Let an optimizer update the stored values at each push."""
-        from mxjax import optimizer as opt
+        """Let an optimizer update the stored values at each push.
 
-        self.set_updater(opt.get_updater(optimizer))
+        Pushed from several devices, big arrays (``comm.bigarray_bound``) are updated in parts: each device
+        keeps the optimizer's states of its part alone.
+        """
+        self.set_updater(ShardedUpdater(optimizer))
 
     def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
-        """Not available yet; in MXNet, ``'local'`` refuses it too."""
-        if "device" not in self._name:
+        """Compress what each device sends, and add what that lost to its next gradient.
+
+        Args:
+          compression_params: ``{'type': '2bit', 'threshold': 0.5}``: each element becomes +threshold,
+            -threshold or 0; ``'1bit'``: +1 above the threshold, else -1; ``'fp16'`` and ``'bf16'``, which
+            MXNet does not have: rounded to 16 bits.
+
+        Raises:
+          MXNetError: the store is of the type ``local`` or ``nccl``, or the parameters are not allowed.
+        """
+        if "device" not in self._name and "dist" not in self._name:
             raise errors.MXNetError(
-                "Gradient compression is not supported for this type of kvstore"
+                "Gradient compression is not supported for this type of kvstore: use 'device', or "
+                "'dist_sync' between processes"
             )
-        raise errors.MXNetNotImplementedError(
-            f"gradient compression {compression_params.get('type')!r} is not available yet: leave "
-            "compression_params out. Sums over the devices of one process do not cross a network"
-        )
+        wanted = Settings.of(compression_params)
+        self._end()
+        self._compressor = Compressor(wanted)
 
     def save_optimizer_states(
         self, fname: str | os.PathLike[str], dump_optimizer: bool = False
@@ -207,6 +392,7 @@ class KVStore(KVStoreBase):
             self._updater.set_states(file.read())
 
     def _states_of(self, what: str) -> Any:
+        self._end()
         if not hasattr(self._updater, "get_states"):
             raise errors.MXNetAssertionError(
                 f"Cannot {what} states: the kvstore runs no optimizer. Call set_optimizer() first"
@@ -214,9 +400,16 @@ class KVStore(KVStoreBase):
         return self._updater.get_states
 
     def barrier(self) -> None:
-        """Wait for all workers: there is one."""
+        """Run what was gathered, and wait for all workers: there is one."""
+        self._end()
 
     _barrier = barrier
+
+    def send_command(self, head: int, body: str) -> None:
+        """Send a command to the servers: a store of one process has none, and does nothing (as MXNet's)."""
+
+    def _send_command_to_servers(self, head: int, body: str) -> None:
+        self.send_command(head, body)
 
     # ---- checks --------------------------------------------------------------------------------------
 
@@ -265,3 +458,30 @@ def _pairs(key: Any, value: Any, name: str) -> Iterator[tuple[Any, list[NDArray]
     if not arrays:
         raise errors.MXNetValueError(f"{name} of key {key!r} is an empty list")
     yield key, arrays
+
+
+def hand(array: NDArray, v: Value) -> None:
+    """Store a value in an array of the user; a parameter takes it without a copy or a wait."""
+    mine, var = array._v, array._var
+    simple = mine is not None and v.aval is mine.aval and v.tape is None
+    if not simple or var is None or core.local.st.taping or not (v.seg is None or is_gathered(v)):
+        array._assign(v)
+        return
+    twin = alias(v)
+    if var.req != "null":
+        twin.tape, twin.out = var.leaf, 0
+    array._v = twin
+
+
+def _per_device(values: Sequence[Value], devices: Sequence[Any]) -> list[Value]:
+    """One value for each device: the sum of those that lie there."""
+    found: dict[Any, Value] = {}
+    for v in values:
+        device = v.aval.device
+        found[device] = core.record2(_ADD, found[device], v) if device in found else v
+    return [found[d] for d in devices]
+
+
+def _set(optimizer: Any, values: tuple[Any, ...] | None) -> None:
+    for name, value in zip(_HYPERPARAMETERS, values or (), strict=True):
+        setattr(optimizer, name, value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mxjax.core import SCALAR, SCALARS, compiler
@@ -96,9 +97,10 @@ class Chain:
 
         The cheapest cut comes first, between equal ones that between the larger blocks, then that before
         a costly step. A cut is good when both sides hold a costly step and several times the bytes that
-        must be kept for it. So inside a residual block, where two arrays would cross, there is none;
-        arrays that pass the whole stretch (the long way round of a U-Net, an encoder's result) do not
-        count there.
+        must be kept for it. So there is none inside a residual block, where two arrays would cross, unless one
+        of them is the block's own input, the other small, and what follows the larger part: the backward pass
+        goes through that while nothing of the smaller one need be there. Arrays that pass the whole stretch
+        (the long way round of a U-Net, an encoder's result) do not count there.
         """
         steps = self.steps
         n = len(steps)
@@ -110,16 +112,19 @@ class Chain:
         least = inside[n] / MOST
 
         def best(start: int, stop: int) -> int | None:
-            crossing = self._crossing(start, stop)
-            grain = max(crossing) / 64 + 1
-            good = [
-                (int(c / grain), _common(steps[p - 1].scope, steps[p].scope), not self.prices[p].costly, p)
-                for p, c in enumerate(crossing, start)
-                if start < p < stop
-                and costly[start] < costly[p] < costly[stop]
-                and min(inside[p] - inside[start], inside[stop] - inside[p]) >= max(least, WORTH * c)
-            ]
-            return min(good)[3] if good else None
+            for crossing, larger in zip(self._crossing(start, stop), (0, 1), strict=True):
+                grain = max(crossing) / 64 + 1
+                good = [
+                    (int(c / grain), _common(steps[p - 1].scope, steps[p].scope), not self.prices[p].costly, p)
+                    for p, c in enumerate(crossing, start)
+                    if start < p < stop
+                    and costly[start] < costly[p] < costly[stop]
+                    and min(inside[p] - inside[start], inside[stop] - inside[p]) >= max(least, WORTH * c)
+                    and inside[stop] - inside[p] >= larger * (inside[p] - inside[start])
+                ]
+                if good:
+                    return min(good)[3]
+            return None
 
         ends = []
         todo = [(0, n)] if n else []
@@ -137,22 +142,37 @@ class Chain:
             units.append(Unit(start, stop, self._name(start, stop), kind))
         return units
 
-    def _crossing(self, start: int, stop: int) -> list[int]:
+    def _crossing(self, start: int, stop: int) -> tuple[list[int], list[int]]:
         """For each position from start to stop, bytes of the results that cross it and are made or used
-        for the last time between start and stop."""
-        change = [0] * (stop - start + 2)
-        for k in {i for s in self.steps[start:stop] for i in (*s.args, *range(s.first, s.first + len(s.avals)))}:
+        for the last time between start and stop; and the same without what is kept anyway.
+
+        The latter is where but one of them is made there: then those from before are not counted that the
+        stretch up to the position takes. (Where more cross, XLA keeps what suits its fusions, and the model
+        is too far from it to be of use.)
+        """
+        taken: dict[int, int] = {}  # and by which step first
+        for at in range(start, stop):
+            for i in self.steps[at].args:
+                taken.setdefault(i, at)
+        made = {k for s in self.steps[start:stop] for k in range(s.first, s.first + len(s.avals))}
+        size = stop - start + 2
+        whole, spared, count = [0] * size, [0] * size, [0] * size
+        for k in made.union(taken):
             if k not in self.maker and k not in self.data:
                 continue
             at, until = self.maker.get(k, -1), self.last.get(k, -1)
             if until == len(self.steps) or until <= at or (at < start and until >= stop):
                 continue
-            low, high = max(at + 1, start), min(until, stop)
-            change[low - start] += self.size[k]
-            change[high + 1 - start] -= self.size[k]
-        for p in range(1, len(change)):
-            change[p] += change[p - 1]
-        return change[:-1]
+            low, high = max(at + 1, start) - start, min(until, stop) - start
+            for change, amount, end in (
+                (whole, self.size[k], high),
+                (spared, self.size[k], high if k in made else min(high, taken[k] - start)),
+                (count, k in made, high),
+            ):
+                change[low] += amount
+                change[end + 1] -= amount
+        sums = [list(accumulate(x))[:-1] for x in (whole, spared, count)]
+        return sums[0], [few if n == 1 else all_ for all_, few, n in zip(*sums, strict=True)]
 
     def _likeness(self, start: int, stop: int) -> Any:
         """Equal for stretches that compute the same on operands of the same shapes."""

@@ -15,6 +15,7 @@ from mxjax.core import SCALAR, SCALARS, Step, compiler, differentiable
 
 from ._arrange import is_costly, last_uses
 from ._cut import common_levels
+from ._price import kept
 from ._primitives import primitives
 
 if TYPE_CHECKING:
@@ -179,54 +180,17 @@ class _Costs:
         assert call is not None
         device = step.avals[0].device
         with jax.enable_x64(True), compiler.for_platform(compiler.platform_of(device)):
-            ins, outs, fresh = _residuals(call.fn, structs)
+            found = kept(call.fn, structs, [differentiable(s.dtype) for s in structs])
             # Unoptimised: what the operator asks for, independent of what stands around it.
             analysis = jax.jit(call.fn, keep_unused=True).lower(*structs).cost_analysis() or {}
+        ins, fresh = tuple(found.ins), found.inner
         if fresh and not any(map(is_costly, primitives(call.fn, structs))):
             # XLA makes them within the loops that need them, from the operand they come of.
             fresh = 0
-            if not outs:
+            if not found.outs:
                 floats = [i for i, s in enumerate(structs) if differentiable(s.dtype)]
                 ins = (*ins, max(floats, key=lambda i: prod(structs[i].shape)))
-        return StepCost(ins, outs, fresh, max(0.0, float(analysis.get("flops", 0.0))))
-
-
-def _residuals(fn: Any, structs: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """What the derivative keeps: which operands, which results, and bytes of anything else."""
-    wanted = [i for i, s in enumerate(structs) if differentiable(s.dtype)]
-    ins: list[int] = []
-    outs: list[int] = []
-    fresh = 0
-
-    def probe(*inputs: Any) -> Any:
-        nonlocal fresh
-
-        def of_wanted(*diff: Any) -> Any:
-            full = list(inputs)
-            for i, d in zip(wanted, diff, strict=True):
-                full[i] = d
-            return fn(*full)
-
-        out, pull = jax.vjp(of_wanted, *[inputs[i] for i in wanted])
-        results = list(out) if isinstance(out, (tuple, list)) else [out]
-        seen: set[int] = set()
-        for leaf in jax.tree_util.tree_leaves(pull):
-            if id(leaf) in seen:
-                continue
-            seen.add(id(leaf))
-            place = next((i for i, x in enumerate(inputs) if x is leaf), None)
-            if place is not None:
-                ins.append(place)
-                continue
-            place = next((i for i, x in enumerate(results) if x is leaf), None)
-            if place is not None:
-                outs.append(place)
-            else:
-                fresh += leaf.size * leaf.dtype.itemsize
-        return out
-
-    jax.eval_shape(probe, *structs)
-    return tuple(ins), tuple(outs), fresh
+        return StepCost(ins, tuple(found.outs), fresh, max(0.0, float(analysis.get("flops", 0.0))))
 
 
 def _dominated(p: int, crossing: np.ndarray, before: np.ndarray) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 from jax.extend.core import Literal, jaxprs_in_params
 
-from mxjax.core import SCALARS, compiler
+from mxjax.core import SCALARS, compiler, held, pullback
 
 from ._arrange import is_costly
 
@@ -104,31 +104,23 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
 
 def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) -> Kept:
     """What the derivative of a function keeps, found without running it."""
-    wanted = [i for i, w in enumerate(wants) if w]
-    found: list[Any] = []
+    plan: list[tuple[str, int]] = []
 
     def probe(*inputs: Any) -> Any:
-        def of_wanted(*diff: Any) -> tuple[Any, ...]:
-            full = list(inputs)
-            for i, d in zip(wanted, diff, strict=True):
-                full[i] = d
+        def tupled(*full: Any) -> tuple[Any, ...]:
             out = fn(*full)
             return tuple(out) if isinstance(out, (tuple, list)) else (out,)
 
-        out, pull = jax.vjp(of_wanted, *[inputs[i] for i in wanted])
-        at_in = {id(x): i for i, x in enumerate(inputs)}
-        at_out = {id(x): i for i, x in enumerate(out) if id(x) not in at_in}
-        leaves = {id(x): x for x in jax.tree_util.tree_leaves(pull)}
-        found.append([at_in[k] for k in leaves if k in at_in])
-        found.append([at_out[k] for k in leaves if k in at_out])
-        return [x for k, x in leaves.items() if k not in at_in and k not in at_out]
+        out, pull = pullback(tupled, inputs, wants)
+        plan[:], fresh = held(pull, inputs, out)
+        return fresh
 
     with jax.enable_x64(True):
         jaxpr, rest = jax.make_jaxpr(probe, return_shape=True)(*structs)
     again, primitives = _slice(jaxpr.jaxpr, range(len(rest)))
     return Kept(
-        frozenset(found[0]),
-        frozenset(found[1]),
+        frozenset(i for kind, i in plan if kind == "in"),
+        frozenset(i for kind, i in plan if kind == "out"),
         sum(map(_bytes, rest)),
         frozenset(again),
         frozenset(primitives),

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+# The settings first: they tell JAX's libraries what those read when they are loaded.
+from . import settings as config
+
+# isort: split
 from . import autograd, device, engine, errors, nd, np, npx, random
 from . import nd as ndarray
-from . import settings as config
 from ._version import __version__
 from .device import (
     Context,
@@ -27,6 +30,7 @@ from .errors import MXNetError
 # Loaded when first used, so that `import mxjax` stays quick: name -> module.
 _LAZY = {
     "amp": "amp",
+    "context": "context",
     "dtr": "memonger.dtr",
     "error": "error",
     "gluon": "gluon",
@@ -37,14 +41,22 @@ _LAZY = {
     "lr_scheduler": "lr_scheduler",
     "memonger": "memonger",
     "metric": "gluon.metric",
+    "numpy": "np",
+    "numpy_extension": "npx",
     "operator": "operator",
     "optimizer": "optimizer",
     "opt": "optimizer",
     "profiler": "profiler",
     "registry": "registry",
+    "rnd": "random",
+    "sharding": "sharding",
     "test_utils": "test_utils",
     "util": "util",
 }
+_OF_UTIL = (
+    "is_np_array", "is_np_default_dtype", "is_np_shape", "np_array", "np_default_dtype", "np_shape",
+    "set_np_shape", "use_np", "use_np_array", "use_np_default_dtype", "use_np_shape",
+)  # fmt: skip
 
 __all__ = [
     "Context",
@@ -62,6 +74,7 @@ __all__ = [
     "errors",
     "gpu",
     "gpu_memory_info",
+    "mesh",
     "nd",
     "ndarray",
     "np",
@@ -74,16 +87,18 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    target = _LAZY.get(name)
-    if target is None:
+    if name in _OF_UTIL:
+        found: Any = getattr(importlib.import_module(f"{__name__}.util"), name)
+    elif name in _LAZY:
+        found = importlib.import_module(f"{__name__}.{_LAZY[name]}")
+    else:
         raise AttributeError(f"module 'mxjax' has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{target}")
-    globals()[name] = module
-    return module
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_OF_UTIL})
 
 
 def waitall() -> None:
@@ -91,6 +106,18 @@ def waitall() -> None:
     from .core import wait_all
 
     wait_all()
+
+
+def mesh(axes: Any = None, *, devices: Any = None, **named: int) -> Any:
+    """A mesh of devices that compute as one: `mxjax.sharding.mesh`, which says more.
+
+    >>> import mxjax as mx
+    >>> mx.mesh(data=1)
+    mesh(data=1)
+    """
+    from .sharding import mesh as make
+
+    return make(axes, devices=devices, **named)
 
 
 def _switch_dtr(on: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from . import core, errors
+from . import core, errors, settings
 from .array.handle import cast
 from .array.ndarray import NDArray, Variable, head_gradient, values
 from .core.state import local
@@ -25,6 +25,9 @@ __all__ = [
     "set_training",
     "train_mode",
 ]
+
+
+_run_mode = settings.snapshot("engine.run_mode")
 
 
 def is_recording() -> bool:
@@ -89,6 +92,11 @@ def record(train_mode: bool = True) -> _Scope:
     >>> y.backward(); x.grad
     array([2., 4.])
     """
+    if _run_mode() == "infer":
+        raise errors.MXNetError(
+            "autograd.record() in a process that only infers: engine.run_mode is 'infer' (graph_run_mode=0). "
+            "mx.config.set('engine.run_mode', 'train') allows training"
+        )
     return _Scope(True, train_mode)
 
 

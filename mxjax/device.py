@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
 
-from . import errors
+from . import errors, settings
 from .core.state import local
 
 # MXNet's names, with the JAX platforms that serve each. cpu_pinned and cpu_shared are the host's memory.
@@ -189,7 +190,21 @@ _DEFAULT = Device("cpu", 0)
 def current_device() -> Device:
     """The device new arrays go to: the innermost ``with`` device, or ``cpu(0)``."""
     st = local.st
-    return _DEFAULT if st.device is None else of(st.device)
+    if st.device is None:
+        return _DEFAULT if _named() is None else _by_name(_named())
+    return of(st.device)
+
+
+_named = settings.snapshot("engine.device")
+
+
+@functools.cache
+def _by_name(name: str) -> Device:
+    """The device that engine.device names; xpu is the best there is."""
+    kind, number = name[:3], int(name[3:])
+    if kind == "xpu":
+        kind = "gpu" if num_gpus() else "tpu" if num_tpus() else "cpu"
+    return Device(kind, number)
 
 
 def current_context() -> Device:

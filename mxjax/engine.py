@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import core, settings
+from . import core, effects, settings
 from .core.compiler_options import default_options
-from .core.state import Limits, Modes, local, modes_of_thread
+from .core.state import Limits, Modes, local, modes_of_thread, rules
 
-__all__ = ["bulk", "reset", "set_bulk_size", "stats"]
+__all__ = ["bulk", "history", "reset", "set_bulk_size", "stats"]
 
 
 def set_bulk_size(size: int) -> int:
@@ -57,7 +57,7 @@ def bulk(size: int) -> Any:
 
 def stats() -> dict[str, int]:
     """What the engine did since the last :func:`reset`: operators, segments, programs, compiled, hits,
-    donated, fallbacks, traced, inferred."""
+    donated, fallbacks, traced, inferred, waits."""
     return core.stats.as_dict()
 
 
@@ -66,13 +66,32 @@ def reset() -> None:
     core.stats.reset()
 
 
+def history(x: Any) -> list[str]:
+    """The calls that led to an array, oldest first, where ``engine.record_path`` was on while they ran.
+
+    Each is a line: operator with its attributes, its block, and the place in the user's code.
+
+    >>> import mxjax as mx
+    >>> with mx.config.scope(engine_record_path=True):
+    ...     y = mx.np.ones(2) + 1
+    >>> len(mx.engine.history(y))
+    2
+    """
+    from .effects.history import history as found
+
+    return found(x)
+
+
 def _modes() -> Modes:
     """The limits that the settings of this thread ask for."""
     one = Limits(1, 1)
     if settings.get("engine.type") == "NaiveEngine" or settings.get("engine.async_level") == 0:
         return Modes(one, one, naive=True)
+    if settings.get("engine.jit") == "false" or settings.get("memory.match_range") == 0:
+        return Modes(one, one)
     nodes = settings.get("engine.bulk_nodes")
-    free = Limits(nodes, 128) if nodes >= 4096 else Limits(max(1, nodes), max(1, nodes))
+    whole = settings.get("engine.steps_per_call") > 1  # a loop that closes ends no program
+    free = Limits(nodes, nodes if whole else 128) if nodes >= 4096 else Limits(max(1, nodes), max(1, nodes))
     return Modes(
         free if settings.get("engine.bulk_infer") else one,
         free if settings.get("engine.bulk_train") else one,
@@ -86,12 +105,32 @@ def _apply(_: object = None) -> None:
     st.refresh()
 
 
+def _set_rules(_: object = None) -> None:
+    rules.catch = settings.get("engine.catch_exceptions")
+    rules.donate = settings.get("memory.inplace") and settings.get("memory.match_range") > 0
+    size = settings.get("engine.queue_size")
+    rules.queue = size if size < 256 else 1 << 30  # the queue itself forgets what is older
+
+
+_told: set[str] = set()
+
+
 def _options(platform: str, _: object) -> dict[str, Any]:
     """Every program's compiler options: our own, then what the settings say."""
     options = default_options(platform)
-    if platform == "gpu" and settings.get("determinism.enabled"):
-        options["xla_gpu_deterministic_ops"] = True
-    options.update(settings.get("compiler.options"))
+    for row in _COMPILED:
+        value = settings.get(row.name)
+        if value == row.default:
+            continue
+        assert row.compiler is not None
+        core.compiler.merge(options, dict(row.compiler(value, platform)))
+        if row.platforms and platform not in row.platforms and row.name not in _told:
+            _told.add(row.name)
+            import logging
+
+            logging.getLogger("mxjax").warning(
+                "%s=%r does nothing on %s: it is for %s", row.name, value, platform,
+                " and ".join(row.platforms))
     return options
 
 
@@ -101,9 +140,17 @@ def _recompile(_: object = None) -> None:
 
 modes_of_thread[0] = _modes
 core.compiler.contributors.append(_options)
-for _name in ("type", "async_level", "bulk_nodes", "bulk_infer", "bulk_train"):
-    settings.on_change(f"engine.{_name}", _apply)
-for _name in ("determinism.enabled", "compiler.options"):
-    settings.on_change(_name, _recompile)
+# What the user gives XLA comes last: it is the strongest.
+_COMPILED = sorted((row for row in settings.table() if row.compiler is not None),
+                   key=lambda row: row.name == "compiler.options")
+for _row in _COMPILED:
+    settings.on_change(_row.name, _recompile)
+for _name in ("engine.type", "engine.async_level", "engine.bulk_nodes", "engine.bulk_infer",
+              "engine.bulk_train", "engine.jit", "engine.steps_per_call", "memory.match_range"):
+    settings.on_change(_name, _apply)
+for _name in ("engine.catch_exceptions", "engine.queue_size", "memory.inplace", "memory.match_range"):
+    settings.on_change(_name, _set_rules)
 
 _apply()  # the importing thread has its state already
+_set_rules()
+effects.connect()

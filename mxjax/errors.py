@@ -221,6 +221,7 @@ _MIXED: dict[type[BaseException], type[MXNetError]] = {
     KeyError: MXNetKeyError,
     NotImplementedError: MXNetNotImplementedError,
     ZeroDivisionError: MXNetZeroDivisionError,
+    FloatingPointError: MXNetFloatingPointError,
     MemoryError: MXNetMemoryError,
     TypeError: MXNetTypeError,
     ValueError: MXNetValueError,

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import autograd, core, errors
+from . import autograd, core, errors, settings
 from .array.classes import ndarray
 from .array.invoke import wrap
 from .array.ndarray import NDArray, values
@@ -21,6 +21,9 @@ from .core.scheduler import ReadWhileRecording
 from .core.state import local, observers
 
 __all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
+
+
+_host_fallback = settings.snapshot("engine.host_fallback")
 
 
 class CustomOp:
@@ -207,6 +210,11 @@ def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
     Its Python code runs at once, on arrays whose own calls are recorded like any others, so an error in it is
     raised at this line. Raises ``MXNetError`` for an unknown ``op_type``.
     """
+    if not _host_fallback():
+        raise errors.MXNetNotImplementedError(
+            f"the custom operator {op_type!r} is Python code, and engine.host_fallback (mix_compile_mode) is off: "
+            "write it with operators of mxjax, or mx.config.set('engine.host_fallback', True)"
+        )
     kwargs.pop("name", None)
     inputs = [x if isinstance(x, NDArray) else ndarray(core.concrete(x, shared=True)) for x in data]
     one = _Instance(op_type, inputs, kwargs)

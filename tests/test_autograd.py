@@ -296,10 +296,11 @@ def test_marked_variables():
 
 
 def test_deep_graphs():
+    """Deeper than Python's stack. Not deeper still: JAX 0.12's XLA compiles a chain of 3,000 in minutes."""
     x = var([1.0])
     with autograd.record():
         y = x
-        for _ in range(3000):
+        for _ in range(1200):
             y = y + 0.001
     y.backward()
     assert x.grad.item() == 1

@@ -3,6 +3,9 @@
 Large arrays do not pass through a pipe: they lie in a file in shared memory, which the receiver
 maps.  Functions and classes of `__main__` travel by value (cloudpickle), so that scripts without a
 main guard, notebooks and programs read from standard input work.
+
+These are the only pickles that mxjax reads without a restriction: they go over the pipes between a
+process and the workers it started itself, or lie in a folder that nobody but its user can open.
 """
 
 from __future__ import annotations
@@ -12,11 +15,15 @@ import io
 import mmap
 import os
 import pickle
+import sys
 import tempfile
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from mxjax.errors import MXNetMemoryError
+from mxjax.settings import get as setting
 
 from ._host import HostArray, host_view, is_array, is_legacy, to_array, to_legacy_array
 
@@ -110,7 +117,10 @@ def _pack(obj: Any, reduce: Callable[[Any], Any], folder: str | None, must_file:
     buffers: list[pickle.PickleBuffer] = []
     Pickler(stream, protocol=5, buffer_callback=buffers.append).dump(obj)
     raws = [buffer.raw() for buffer in buffers]
-    if folder is not None and sum(raw.nbytes for raw in raws) > _SMALL:
+    size = sum(raw.nbytes for raw in raws)
+    if not must_file and folder is not None and size > _SMALL:
+        folder = _within_budget(folder, size)
+    if folder is not None and size > _SMALL:
         try:
             path, spans = _write(raws, folder)
         except OSError as error:
@@ -123,6 +133,21 @@ def _pack(obj: Any, reduce: Callable[[Any], Any], folder: str | None, must_file:
         else:
             return Parcel(stream.getvalue(), path, spans, ())
     return Parcel(stream.getvalue(), None, (), tuple(bytes(raw) for raw in raws))
+
+
+def _within_budget(folder: str, size: int) -> str | None:
+    """The folder, where a batch of this size may lie in shared memory; None where a pipe is wanted."""
+    budget = setting("data.shm_bytes")
+    if setting("debug.log_loader"):
+        way = "shared memory" if budget else "a pipe"
+        print(f"mxjax: a batch of {size} bytes goes through {way}", file=sys.stderr, flush=True)
+    if not budget:
+        return None
+    if size > budget:
+        raise MXNetMemoryError(
+            f"a batch of {size} bytes does not fit into the shared memory that data.shm_bytes "
+            f"(MGE_PLASMA_MEMORY) allows, {budget}: raise it, make batches smaller, or set it to 0 for pipes")
+    return folder
 
 
 def _write(raws: list[memoryview], folder: str) -> tuple[str, tuple[tuple[int, int], ...]]:

@@ -40,6 +40,10 @@ def _worker_environment() -> dict[str, str]:
 
     return {
         **dict.fromkeys(_THREAD_COUNTS, str(settings.get("data.worker_threads"))),
+        # OpenCV takes 0 for "as many as there are"; without threads of its own it has one.
+        "OPENCV_FOR_THREADS_NUM": str(max(1, settings.get("data.opencv_threads"))),
+        "MXJAX_DATA_SHM_BYTES": str(settings.get("data.shm_bytes")),
+        "MXJAX_DEBUG_LOG_LOADER": str(int(settings.get("debug.log_loader"))),
         "JAX_PLATFORMS": "cpu",
         "MXJAX_PROFILER_AUTOSTART": "0",
         # loky restarts workers that grow; a dataset that fills its cache is no leak
@@ -275,7 +279,7 @@ def _raise_failure(failure: _worker.Failure) -> None:
         try:
             error = pickle.loads(failure.error)
         except Exception:
-            pass
+            pass  # its class cannot be made here: the summary below says what it said
     if error is None:
         error = MXNetError(f"a worker process of the DataLoader failed: {failure.summary}")
     raise error from WorkerTraceback(failure.text)

@@ -110,5 +110,5 @@ def _describe(error: BaseException) -> Failure:
             pickled = cloudpickle.dumps(error)
             cloudpickle.loads(pickled)
         except Exception:
-            pickled = None
+            pickled = None  # an error of a class that does not travel: its text does
     return Failure(summary, text, pickled)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from mxjax.core import span
 from mxjax.errors import MXNetError, MXNetImportError, MXNetTypeError, MXNetValueError
+from mxjax.settings import get as setting
 
 from ._host import is_array, map_tree
 from ._pools import ProcessPool, ThreadPool
@@ -97,7 +97,8 @@ class DataLoader:
         )
         self._batchify_fn: Any = Stack() if batchify_fn is None else batchify_fn
         self._num_workers = max(0, int(num_workers))
-        self._prefetch = max(0, 2 * self._num_workers if prefetch is None else int(prefetch))
+        ahead = 2 * self._num_workers if setting("data.prefetch") else 0
+        self._prefetch = max(0, ahead if prefetch is None else int(prefetch))
         self._pin_memory = pin_memory
         self._pin_device_id = pin_device_id
         self._thread_pool = thread_pool
@@ -141,6 +142,8 @@ class DataLoader:
 
     def _batches_made_here(self) -> Iterator[Any]:
         assert self._load is not None
+        from mxjax.core import span  # not above: worker processes import this module without JAX
+
         for indices in self._batch_sampler:
             with span("input", "DataLoader: load"):
                 batch = self._load(indices)
@@ -211,6 +214,8 @@ class _BatchesOfWorkers(Iterator[Any]):
             self._pending.append(self._pool.submit(indices, self._epoch, seed))
 
     def __next__(self) -> Any:
+        from mxjax.core import span
+
         self._ask()
         if not self._pending:
             raise StopIteration

@@ -5,16 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from mxjax import errors, initializer, npx
+from mxjax.ops.activation import ACTIVATIONS
 
 from ..block import HybridBlock
 from ..parameter import Parameter
 
 
 class Activation(HybridBlock):
-    """An element-wise function by name: relu, sigmoid, log_sigmoid, mish, tanh, softrelu or softsign."""
+    """An element-wise function by name: relu, sigmoid, log_sigmoid, mish, tanh, softrelu or softsign.
+
+    Raises:
+      MXNetValueError: there is no such function.
+    """
 
     def __init__(self, activation: str):
         super().__init__()
+        if activation not in ACTIVATIONS:
+            raise errors.MXNetValueError(
+                f"unknown activation {activation!r}{errors.did_you_mean(str(activation), ACTIVATIONS)}; "
+                f"{', '.join(ACTIVATIONS)} exist"
+            )
         self._act_type = self._name = activation
 
     def forward(self, x: Any) -> Any:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import errors
+from .. import errors, settings
 from ..core import bind, default_device, record_on
 from . import interop
 from .classes import ndarray
@@ -76,10 +76,23 @@ def _make(cls: type[NDArray], obj: Any, dtype: Any, device: Any) -> Any:
     if type(obj) is np.ndarray and obj.dtype.kind in "biuf":
         # A copy: the caller may change the NumPy array afterwards while XLA still reads it.
         if obj.dtype == dtype:
-            return cls._wrap(on_device(obj.copy(order="C"), target))
+            return cls._wrap(on_device(copied(obj), target))
         with np.errstate(invalid="ignore"):
             return cls._wrap(on_device(obj.astype(dtype, order="C"), target))
     return cls._wrap(on_device(numbers(obj, dtype), target))
+
+
+_threshold = settings.snapshot("data.copy_threshold")
+
+
+def copied(array: np.ndarray) -> np.ndarray:
+    """A copy in C order; of a large array several threads copy a part each."""
+    threshold = _threshold()
+    if threshold is None or array.size < threshold:
+        return array.copy(order="C")
+    from .copying import in_parts
+
+    return in_parts(array, settings.get("engine.copy_threads"))
 
 
 def empty(

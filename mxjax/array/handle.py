@@ -20,12 +20,14 @@ from ..core import (
     default_device,
     host,
     memory,
+    place,
     read,
     record1,
     record2,
+    spread,
 )  # fmt: skip
 from ..core.state import local
-from ..core.value import Value, traced
+from ..core.value import TRACED, Value, traced
 from ..ops.elementwise import cast_like_c
 
 if TYPE_CHECKING:
@@ -61,8 +63,7 @@ def on_device(array: np.ndarray, device: Any) -> Value:
         return concrete(
             _put()(array, device), shared=False, of=aval(array.shape, array.dtype, device)
         )
-    with jax.enable_x64(True):
-        return concrete(jax.device_put(array, device), shared=False)
+    return concrete(place(array, device), shared=False)
 
 
 @functools.cache
@@ -187,7 +188,7 @@ class Handle:
     def _set(self, v: Value) -> None:
         """Swap the value for a freshly computed one of the same shape and dtype.
 
-        The array stays in its memory, wherever the new value was computed.
+        The array stays in its memory, wherever the new value was computed, and on a mesh as it lies.
         """
         mine = self._v
         if mine is None:
@@ -199,6 +200,8 @@ class Handle:
             v = record1(COPY, v)
         if v.aval.memory is not mine.aval.memory:
             v = memory.move(v, mine.aval.memory)
+        if mine.aval.spread is not None and v.aval.spread is None and v.seg is not TRACED:
+            (v,) = spread((v,), (mine.aval,))
         if live:
             v.tape = var.leaf  # type: ignore[union-attr]
             v.out = 0

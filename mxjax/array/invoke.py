@@ -12,7 +12,7 @@ import numpy as np
 from .. import errors
 from ..core import record, record1, record2, record_on, record_scalar, rng
 from ..core.state import local
-from ..core.value import TRACED, Value
+from ..core.value import TRACED, Dynamic, Value
 from ..device import Device
 from ..ops.table import Op, hashable
 from .handle import numbers
@@ -86,7 +86,13 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         family = op.scalars[0] if position == 1 else op.scalars[1]
         outs = (record_scalar(family, values[0], number),)
     else:
-        bound = op.bind(attrs, tuple(holes))
+        varying: tuple[str, ...] = ()
+        if op.varying:
+            moving = [(k, n) for k, n in attrs if k in op.varying and isinstance(n, _NUMBERS)]
+            attrs = tuple([pair for pair in attrs if pair not in moving])
+            varying = tuple([k for k, _ in moving])
+            values += [Dynamic(n) for _, n in moving]
+        bound = op.bind(attrs, tuple(holes), varying)
         if key is not None and not holes:
             if len(op.fast) > 10_000:
                 op.fast.clear()

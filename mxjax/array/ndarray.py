@@ -95,7 +95,7 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
 
     def wait_to_read(self) -> None:
         """Wait until the value is there; raises what went wrong while computing it."""
-        wait(self._value())
+        wait(self._v or self._value())
 
     wait_to_write = wait_to_read
 

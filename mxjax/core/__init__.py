@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from . import callback, compiler, holders, memory, rng
-from .aval import Aval, aval, aval_of
-from .call import SCALARS, Call, bind, differentiable
+from .aval import Aval, MeshDevice, aval, aval_of
+from .call import SCALARS, Call, bind, differentiable, held, pullback
 from .compiler import platform_of
 from .compiler_options import keep_barriers
 from .graph import Graph, GraphCall, is_recording, recording
+from .mesh import in_flight, lay, mesh_device, relaid, spread
 from .program import compile_function, match_donations, needed, pack, unpack
 from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar
 from .rehearsal import Abstract, Rehearsal, rehearsal
-from .scheduler import Work, drop_programs, flush, flush_all, flush_thread, read, wait_all
+from .scheduler import Work, deferred, drop_programs, flush, flush_all, flush_thread, read, wait_all
 from .segment import SCALAR, Step, Tree, user_site
 from .state import ThreadState, local, observers, span, states, told
 from .stats import stats
@@ -25,6 +26,7 @@ from .value import (
     concrete,
     host,
     managers,
+    pending_errors,
     place,
     traced,
 )
@@ -42,6 +44,7 @@ __all__ = [
     "Graph",
     "GraphCall",
     "Leaf",
+    "MeshDevice",
     "Node",
     "Rehearsal",
     "ScalarFamily",
@@ -60,25 +63,32 @@ __all__ = [
     "compiler",
     "concrete",
     "default_device",
+    "deferred",
     "differentiable",
     "drop_programs",
     "flush",
     "flush_all",
     "flush_thread",
     "gradients",
+    "held",
     "holders",
     "host",
     "is_recording",
     "keep_barriers",
     "local",
     "match_donations",
+    "in_flight",
+    "lay",
     "managers",
+    "mesh_device",
     "needed",
     "memory",
     "observe",
     "observers",
     "pack",
+    "pending_errors",
     "place",
+    "pullback",
     "platform_of",
     "read",
     "record",
@@ -88,8 +98,10 @@ __all__ = [
     "record_scalar",
     "recording",
     "rehearsal",
+    "relaid",
     "rng",
     "span",
+    "spread",
     "states",
     "stats",
     "traced",

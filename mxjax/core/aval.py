@@ -11,18 +11,51 @@ import numpy as np
 PINNED = "pinned_host"  # JAX's name for the part of the host's memory that devices copy from and to
 
 
+class MeshDevice:
+    """All devices of a JAX mesh as one place; one object per mesh (``mesh.py``)."""
+
+    __slots__ = ("mesh", "platform", "replicated")
+
+    _known: dict[jax.sharding.Mesh, MeshDevice] = {}
+
+    def __init__(self, mesh: jax.sharding.Mesh):
+        self.mesh = mesh
+        self.platform: str = mesh.devices.flat[0].platform
+        self.replicated = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+
+    @classmethod
+    def of(cls, mesh: jax.sharding.Mesh) -> MeshDevice:
+        found = cls._known.get(mesh)
+        return cls._known.setdefault(mesh, cls(mesh)) if found is None else found
+
+    @property
+    def device_set(self) -> set[jax.Device]:
+        return set(self.mesh.devices.flat)
+
+    def __repr__(self) -> str:
+        return f"mesh({', '.join(f'{k}={n}' for k, n in self.mesh.shape.items())})"
+
+
 class Aval:
     """Shape, dtype and placement of a value; interned, so that equality is identity.
 
-    ``device`` is a ``jax.Device`` for ordinary values and a ``jax.sharding.Sharding`` for
-    values that are spread over several devices. ``memory`` is ``None`` in the device's own memory, else
+    ``device`` is a ``jax.Device`` for ordinary values and a :class:`MeshDevice` for values on a mesh,
+    whose ``spread`` says how they lie there (``None``: as the program that makes them decides). It is a
+    ``jax.sharding.Sharding`` for values from outside that are spread over several devices without a
+    mesh. ``memory`` is ``None`` in the device's own memory, else
     the kind of the other memory the value waits in (:data:`PINNED`); see ``memory.py``.
     """
 
-    __slots__ = ("_elsewhere", "device", "differentiable", "dtype", "memory", "nbytes", "shape", "size")
+    __slots__ = (
+        "_elsewhere", "_laid", "device", "differentiable", "dtype", "memory", "nbytes", "shape", "size", "spread",
+    )  # fmt: skip
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, device: Any, memory: str | None = None):
+    def __init__(
+        self, shape: tuple[int, ...], dtype: np.dtype, device: Any, memory: str | None = None, spread: Any = None
+    ):
         self.shape = shape
+        self.spread: jax.sharding.Sharding | None = spread
+        self._laid: dict[Any, Aval] = {spread: self}
         self.dtype = dtype
         self.device = device
         self.memory = memory
@@ -42,13 +75,31 @@ class Aval:
         """The one Aval of the same array in another memory of its device."""
         found = self._elsewhere.get(memory)
         if found is None:
-            made = Aval(self.shape, self.dtype, self.device, memory)
+            made = Aval(self.shape, self.dtype, self.device, memory, self.spread)
             made._elsewhere = self._elsewhere
             found = self._elsewhere.setdefault(memory, made)
         return found
 
+    def laid(self, sharding: Any) -> Aval:
+        """The one Aval of the same array on its mesh, spread in this way."""
+        if isinstance(sharding, jax.sharding.NamedSharding):
+            parts = list(sharding.spec)
+            while parts and parts[-1] is None:
+                parts.pop()
+            if len(parts) != len(sharding.spec):  # one way of writing it
+                sharding = jax.sharding.NamedSharding(sharding.mesh, jax.sharding.PartitionSpec(*parts))
+        found = self._laid.get(sharding)
+        if found is None:
+            made = Aval(self.shape, self.dtype, self.device, self.memory, sharding)
+            made._laid = self._laid
+            found = self._laid.setdefault(sharding, made)
+        return found
+
     @property
     def sharding(self) -> jax.sharding.Sharding:
+        if type(self.device) is MeshDevice:
+            lies = self.device.replicated if self.spread is None else self.spread
+            return lies if self.memory is None else lies.with_memory_kind(self.memory)
         if isinstance(self.device, jax.sharding.Sharding):
             return self.device if self.memory is None else self.device.with_memory_kind(self.memory)
         return jax.sharding.SingleDeviceSharding(self.device, memory_kind=self.memory)
@@ -89,6 +140,12 @@ def aval_of(array: jax.Array) -> Aval:
     """The Aval of a JAX array: its device, or its sharding when there are several."""
     sharding = array.sharding
     devices = sharding.device_set
+    if isinstance(sharding, jax.sharding.NamedSharding) and sharding.mesh in MeshDevice._known:
+        device = MeshDevice._known[sharding.mesh]
+        found = aval(array.shape, array.dtype, device)
+        if sharding.memory_kind == PINNED:
+            return found.laid(sharding.with_memory_kind(_default_memory(array.devices().pop()))).on(PINNED)
+        return found.laid(sharding)
     memory = PINNED if sharding.memory_kind == PINNED else None
     if len(devices) == 1:
         where: Any = next(iter(devices))

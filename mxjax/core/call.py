@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ class Call:
         "attrs",
         "effect",
         "fn",
+        "forward",
         "from_host",
         "graph",
         "infer_cache",
@@ -53,6 +55,7 @@ class Call:
         self.effect = effect
         self.policy: Any = None  # the rematerialisation its program must be compiled for
         self.op = op
+        self.forward: Call | None = None  # of a backward: the call it is the derivative of
         self.from_host: frozenset[int] = frozenset()
         self.graph: Any = None  # the Graph of which this is a call, or half a call
         self.infer_cache: dict[tuple[Any, ...], tuple[tuple[Aval, ...], bool]] = {}
@@ -86,9 +89,29 @@ class Call:
         key = (wants, has)
         found = self.vjps.get(key)
         if found is None:
-            backward = Call("_backward_" + self.name, _make_vjp(self.fn, wants, has, many), op=self.op)
+            backward = Call("_backward_" + self.name, _make_vjp(self, wants, has, many), op=self.op)
+            if self.op is not None:  # operators stay; a graph must not be held by its derivative
+                backward.forward = self
             found = self.vjps.setdefault(key, backward)
         return found
+
+
+# While a program is traced: each may put another function in an operator's place, of equal shapes and dtypes
+# (precision, lowerings), and each sees every step with its operands and results (dumps, watches).
+dressers: list[Callable[[Call, Callable[..., Any]], Callable[..., Any]]] = []
+watchers: list[Callable[[Any, Any, Any], None]] = []
+
+
+place_now = threading.local()  # .label: where the step that is traced stands; kept while there are dressers
+
+
+def dressed(call: Call) -> Callable[..., Any]:
+    """The function of an operator as the settings want it; a backward call dresses its forward itself."""
+    fn = call.fn
+    if call.op is not None and call.forward is None:
+        for dress in dressers:
+            fn = dress(call, fn)
+    return fn
 
 
 # What a dynamic scalar looks like to inference and to the program that receives it.
@@ -103,27 +126,55 @@ def differentiable(dtype: Any) -> bool:
 
 
 def _make_vjp(
-    fn: Callable[..., Any], wants: tuple[bool, ...], has: tuple[bool, ...], many: bool
+    call: Call, wants: tuple[bool, ...], has: tuple[bool, ...], many: bool
 ) -> Callable[..., Any]:
     n = len(wants)
-    wanted = [i for i in range(n) if wants[i]]
-    fn = wanting(fn, wants)
+    plain = wanting(call.fn, wants)
+    operator = None if call.op is None else call
+    del call  # a graph must not be held by its derivative
 
     def backward(*args: Any) -> tuple[Any, ...]:
-        inputs, given = list(args[:n]), iter(args[n:])
-
-        def forward(*diff: Any) -> Any:
-            full = list(inputs)
-            for i, d in zip(wanted, diff, strict=True):
-                full[i] = d
-            return fn(*full)
-
-        out, pull = jax.vjp(forward, *[inputs[i] for i in wanted])
+        fn = dressed(operator) if dressers and operator is not None else plain
+        inputs, given = args[:n], iter(args[n:])
+        out, pull = pullback(fn, inputs, wants)
         outs = list(out) if many else [out]
         cotangents = [cotangent(o, next(given) if h else None) for h, o in zip(has, outs, strict=True)]
         return tuple(pull(type(out)(cotangents) if many else cotangents[0]))
 
     return backward
+
+
+def pullback(fn: Callable[..., Any], inputs: Sequence[Any], wants: Sequence[bool]) -> tuple[Any, Any]:
+    """A function's result, and its pullback by the wanted inputs: ``jax.vjp`` with the others held fixed."""
+    wanted = [i for i, w in enumerate(wants) if w]
+
+    def of_wanted(*diff: Any) -> Any:
+        full = list(inputs)
+        for i, d in zip(wanted, diff, strict=True):
+            full[i] = d
+        return fn(*full)
+
+    return jax.vjp(of_wanted, *[inputs[i] for i in wanted])
+
+
+def held(pull: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> tuple[list[tuple[str, int]], list[Any]]:
+    """What a pullback keeps, while the function is traced.
+
+    For each of its leaves where it is: ``("in", i)`` and ``("out", i)``, operands and results themselves, or
+    ``("kept", k)``, the k-th of the arrays returned besides, which exist for the pullback alone.
+    """
+    places = {id(x): ("in", i) for i, x in enumerate(inputs)}
+    for i, x in enumerate(outs):
+        places.setdefault(id(x), ("out", i))
+    fresh: list[Any] = []
+    plan = []
+    for leaf in jax.tree_util.tree_leaves(pull):
+        place = places.get(id(leaf))
+        if place is None:
+            place = places[id(leaf)] = ("kept", len(fresh))
+            fresh.append(leaf)
+        plan.append(place)
+    return plan, fresh
 
 
 def wanting(fn: Callable[..., Any], wants: Sequence[bool]) -> Callable[..., Any]:

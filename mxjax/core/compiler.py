@@ -37,6 +37,9 @@ Contributor = Callable[[str, Sequence[Any]], dict[str, Any]]
 # Each is asked for every program: (platform, calls in the program) -> options.
 contributors: list[Contributor] = []
 
+# Each hears of every compiled program: (name, device, the compiled object, its options).
+listeners: list[Callable[[str, Any, Any, dict[str, Any]], None]] = []
+
 # These options are lists in one string; a program's list replaces the global one, so all are joined.
 _LISTS = ("xla_disable_hlo_passes",)
 

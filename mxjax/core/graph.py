@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from .aval import PINNED, Aval
-from .call import SCALARS, Call, cotangent, wanting
+from .call import SCALARS, Call, cotangent, held, pullback, wanting
 from .interfaces import RematPolicy
 from .program import needed, run_steps
 from .segment import SCALAR, Segment, Step
@@ -194,32 +194,14 @@ class Pair:
         self.wants = wants
         self._backwards: dict[Any, Call] = {}
         fn = wanting(call.fn, wants)
-        wanted = [i for i, w in enumerate(wants) if w]
 
-        def linear(*inputs: Any) -> tuple[list[Any], Any]:
-            def of_wanted(*diff: Any) -> tuple[Any, ...]:
-                full = list(inputs)
-                for i, d in zip(wanted, diff, strict=True):
-                    full[i] = d
-                return tuple(fn(*full))
-
-            out, pull = jax.vjp(of_wanted, *[inputs[i] for i in wanted])
-            return list(out), pull
+        def linear(*inputs: Any) -> tuple[Any, Any]:
+            return pullback(lambda *full: tuple(fn(*full)), inputs, wants)
 
         def probe(*inputs: Any) -> Any:
             out, pull = linear(*inputs)
-            leaves, self._tree = jax.tree_util.tree_flatten(pull)
-            places = {id(x): ("in", i) for i, x in enumerate(inputs)}
-            for i, x in enumerate(out):
-                places.setdefault(id(x), ("out", i))
-            fresh: list[Any] = []
-            plan = []
-            for leaf in leaves:
-                place = places.get(id(leaf))
-                if place is None:
-                    place = places[id(leaf)] = ("kept", len(fresh))
-                    fresh.append(leaf)
-                plan.append(place)
+            self._tree = jax.tree_util.tree_structure(pull)
+            plan, fresh = held(pull, inputs, out)
             self._plan = tuple(plan)
             self.kept = len(fresh)
             self._offloaded = frozenset(

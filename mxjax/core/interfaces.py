@@ -1,4 +1,4 @@
-"""The four seams at which the wings hang on the core."""
+"""The five seams at which the wings hang on the core."""
 
 from __future__ import annotations
 
@@ -91,3 +91,16 @@ class Collective(Protocol):
 
     def all_reduce(self, groups: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """For each group (one value per device) the sum, on each of its devices."""
+
+
+class Deferred(Protocol):
+    """Work put off that stands in ``Value.seg`` of its results, where a segment would; the kvstore gathers so.
+
+    Listed in ``scheduler.deferred``, it is run by ``wait_all`` too.
+    """
+
+    graph: bool  # False: it is no part of a graph being recorded
+    step: Step  # one without a program of its own, which ``read`` asks for
+
+    def run(self) -> None:
+        """Make the results concrete, or failures; once."""

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import compiler
-from .aval import Aval
+from .aval import Aval, MeshDevice
+from .call import dressed, dressers, place_now, watchers
 from .compiler_options import keep_barriers
 from .segment import SCALAR, Step
 from .state import local, observers
@@ -42,7 +43,13 @@ def run_steps(
         with jax.named_scope(f"{label}#{nth}" if nth else label):
             if step in late:
                 args = jax.lax.optimization_barrier(args)
-            out = step.call.fn(*args)  # type: ignore[union-attr]
+            if dressers:
+                place_now.label = step.label
+                out = dressed(step.call)(*args)  # type: ignore[arg-type]
+            else:
+                out = step.call.fn(*args)  # type: ignore[union-attr]
+        for watch in watchers:
+            watch(step, args, out)
         if step.many:
             for k, o in enumerate(out):
                 env[step.first + k] = o
@@ -211,6 +218,7 @@ class Program:
         "donate",
         "fmt",
         "live",
+        "mesh",
         "name",
         "outs",
         "places",
@@ -260,7 +268,12 @@ class Program:
             structs.append(jax.ShapeDtypeStruct((2 * len(fmt),), np.dtype("uint32"), sharding=known))
             if away and known is None:
                 self.donate = ()
-        out_shardings = [by_number[k].sharding for k in order]
+        self.mesh = device if type(device) is MeshDevice else None
+        # On a mesh the compiler chooses how results lie, unless something said so.
+        out_shardings = [
+            None if self.mesh is not None and by_number[k].spread is None else by_number[k].sharding
+            for k in order
+        ]
         self.compiled, self.cost = compile_function(
             run,
             structs,
@@ -286,7 +299,9 @@ class Program:
         if self.fmt:
             arrays.append(pack(self.fmt, scalars))
         start = time.time_ns() if observers else 0
-        if self.call is not None:
+        if self.mesh is not None:
+            out = self._on_mesh(arrays, self.mesh.platform)
+        elif self.call is not None:
             out = self.call(*arrays)
         else:
             out = self.compiled(*arrays)
@@ -296,6 +311,15 @@ class Program:
         if start:
             self._tell(results, start)
         return results
+
+    def _on_mesh(self, arrays: list[Any], platform: str) -> Sequence[Any]:
+        from .mesh import in_flight
+
+        with in_flight.lock:
+            in_flight.wait(platform)
+            out = self.compiled(*arrays)
+            in_flight.began(out, platform)
+        return out  # type: ignore[no-any-return]
 
     def _tell(self, results: Sequence[Any], start: int) -> None:
         stop = time.time_ns()
@@ -332,6 +356,8 @@ def compile_function(
     if barriers:
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
     compiled = lowered.compile(compiler_options=options)
+    for listen in compiler.listeners:
+        listen(name, device, compiled, options)
     stop = time.time_ns()
     stats.compiled += 1
     for o in observers:

@@ -17,7 +17,7 @@ from .aval import Aval
 from .call import Call, bind
 from .program import to_device
 from .segment import Elsewhere, Segment, Step, TracedInput, Tree, user_site
-from .state import ThreadState, local
+from .state import ThreadState, local, noting
 from .stats import stats
 from .value import TRACED, Dynamic, Failure, Value, traced
 
@@ -233,6 +233,8 @@ def _finish(
     tell = st.observed
     if tell is not None:
         tell((step, st.began, time_ns(), st.thread))
+        for note in noting:
+            note(call, inputs, outs)
     if step.depth >= st.soft:
         scheduler.at_limit(st, seg, call)
     return outs
@@ -282,7 +284,7 @@ def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tup
         where = ", ".join(f"{v.aval!r}" for v in inputs if type(v) is not Dynamic)
         raise errors.DeviceError(
             f"operator {call!r} got inputs on different devices: {where}. "
-            "Move them to one device first: x.to_device(device)"
+            "Move them to one device first: x.to_device(device); onto a mesh, mesh.split(x) shares a batch out"
         )
     seg = st.seg
     if seg.graph:

@@ -57,7 +57,9 @@ def stream(device: Any) -> Stream:
 
 
 def _number(device: Any) -> int:
-    return int(getattr(device, "id", 0))
+    """The device's place in its own process: a seed gives the same numbers in every process."""
+    own = getattr(device, "local_hardware_id", None)
+    return int(getattr(device, "id", 0) if own is None else own)
 
 
 def seed(value: int, device: Any = None) -> None:

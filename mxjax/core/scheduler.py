@@ -6,7 +6,7 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,19 +14,20 @@ import numpy as np
 
 from .. import errors
 from . import holders, reasons
+from .aval import MeshDevice
 from .call import Call
 from .interfaces import MemoryManager
 from .program import Program
 from .rehearsal import Abstract
 from .segment import SCALAR, Segment, Step, Tree
-from .state import Churn, ThreadState, local, observers, states
+from .state import Churn, ThreadState, local, observers, rules, states
 from .stats import stats
 from .value import TRACED, Evicted, Failure, Value, managers, pending_errors, place
 
 # Compiling a segment pays when it comes back. Programs that never came back are a loss, so only so
 # many may stand unproven at a time; beyond that a segment runs operator by operator until it comes back
 # twice in short order (a loop), or so often that the time lost would have paid several times for a program.
-UNPROVEN = 4
+UNPROVEN = 2
 PATIENCE = 4.0  # times the compile time, lost to running by operator, before a program is bought
 STEP_SECONDS = 8e-6  # what one step by itself costs more than in a program
 VARIANTS = 6  # programs of one segment that differ in results and donations only
@@ -41,6 +42,9 @@ class _Ledger:
     # The last segments without a program: a loop of up to some twenty is recognised.
     recent: deque[Step] = deque(maxlen=64)
 
+
+# Work that a wing put off (``interfaces.Deferred``): run with everything else.
+deferred: weakref.WeakSet[Any] = weakref.WeakSet()
 
 _count = sys.getrefcount
 _weak = weakref.ref
@@ -61,6 +65,9 @@ class ReadWhileRecording(errors.MXNetError):
 
 def flush(seg: Segment) -> None:
     """Run what was recorded; afterwards every value somebody holds is concrete."""
+    if type(seg) is not Segment:
+        seg.run()  # type: ignore[attr-defined]  # interfaces.Deferred
+        return
     if seg.graph:
         raise ReadWhileRecording(
             "the value of an array was asked for while a hybridized block was being recorded: its forward "
@@ -107,6 +114,8 @@ def drop_programs() -> None:
     """Forget all recorded structures with their programs: a setting that shapes programs has changed."""
     flush_all()
     Tree.clear()
+    _Ledger.unproven = _Ledger.proven = 0  # those are gone, and not for want of use
+    _Ledger.recent.clear()
     for st in list(states):
         for seg in st.segs.values():
             if not seg.step.depth:
@@ -132,23 +141,23 @@ def forget(programs: bool = True) -> None:
 def _run_solo(seg: Segment, solo: Any) -> None:
     """A segment of one small operator: nothing to choose, nothing worth donating."""
     slots = seg.slots
-    outs = seg.outs
-    v = outs[0]
+    v = seg.outs.pop()
     step = v.step = seg.step
+    seg.step = step.parent  # type: ignore[assignment]
     stats.solo += 1
     try:
-        if len(slots) == 2:
+        if len(slots) == 1:
+            (a,) = slots
+            slots.clear()
+            (v.arr,) = solo(a.arr)
+        elif len(slots) == 2:
             a, b = slots
             slots.clear()
-            outs.clear()
-            seg.step = step.parent  # type: ignore[assignment]
-            v.arr = solo(a.arr, b.arr)[0]
+            (v.arr,) = solo(a.arr, b.arr)
         else:
             arrays = [i.arr for i in slots]
             slots.clear()
-            outs.clear()
-            seg.step = step.parent  # type: ignore[assignment]
-            v.arr = solo(*arrays)[0]
+            (v.arr,) = solo(*arrays)
     except Exception as error:
         v.arr = Failure(located(seg, step, error))
         pending_errors.append(v.arr.error)
@@ -187,6 +196,8 @@ def _run(
             if c <= unheld_in and not ins[j].shared and ins[j].aval.shape
         ]
     )
+    if not rules.donate:
+        dying = ()
     program = step.programs.get((live, dying))
     arrays = [v.arr for v in ins]
     ins.clear()
@@ -210,13 +221,29 @@ def _run(
         _fail(seg, step, outs, error)
         if not isinstance(error, Exception):
             raise
+        if not rules.catch:
+            raise pending_errors.pop() from None
         return
+    if type(seg.device) is MeshDevice:
+        for v, r in zip(outs, results, strict=True):
+            v.aval = v.aval.laid(r.sharding)
     for v, r in zip(outs, results, strict=True):
         v.arr = r
         v.step = step
         v.seg = None
     if results:
         _running.append(_weak(results[-1]))
+        if len(_running) > rules.queue:
+            _wait_for_oldest()
+
+
+def _wait_for_oldest() -> None:
+    """The queue of running programs is full: wait until those over its bound are done."""
+    while len(_running) > rules.queue:
+        array = _running.popleft()()
+        if array is not None and not array.is_deleted():
+            stats.waits += 1
+            array.block_until_ready()
 
 
 def _program(
@@ -233,6 +260,7 @@ def _program(
     if not program.proven:
         program.proven = True
         single = step.depth == 1 and live == (0,) and not step.fmt and not program.donate
+        single = single and type(seg.device) is not MeshDevice
         if single and _small(step):
             step.solo = program.call
         if step.depth > 1:
@@ -316,6 +344,8 @@ class Work:
 
     def fill(self, out: Value, array: Any) -> None:
         """Make one of ``outs`` concrete."""
+        if type(self.device) is MeshDevice:
+            out.aval = out.aval.laid(array.sharding)
         out.arr = array
         out.step = self.step
         out.seg = None
@@ -383,6 +413,9 @@ def _nearest(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]]) -> Progra
     return None
 
 
+made: list[Callable[[Step, Program], None]] = []  # each hears of every program and the step it ends with
+
+
 def build(
     step: Step, live: Sequence[int], dying: Sequence[int], device: Any, reason: str
 ) -> Program:
@@ -390,7 +423,10 @@ def build(
     path = step.path()
     name = path[-1].call.name if step.depth == 1 else f"segment{step.depth}"  # type: ignore[union-attr]
     avals = [a for s in path for a in s.new_ins]
-    return Program(name, path, avals, step.fmt, tuple(live), dying, device, reason)
+    program = Program(name, path, avals, step.fmt, tuple(live), dying, device, reason)
+    for note in made:
+        note(step, program)
+    return program
 
 
 def _run_by_operator(
@@ -487,6 +523,14 @@ def read(v: Value) -> Any:
         else:
             flush(seg)
     arr = v.arr
+    return _unusual(v, arr) if type(arr) in _UNUSUAL else arr
+
+
+# What stands for an array that cannot simply be handed out; asked for in one look-up per read.
+_UNUSUAL = {Failure, Evicted, Abstract, np.ndarray}
+
+
+def _unusual(v: Value, arr: Any) -> Any:
     if type(arr) is Failure:
         arr.reach_user()
     if type(arr) is Evicted:
@@ -496,9 +540,8 @@ def read(v: Value) -> Any:
             "the number of an array was asked for that a rehearsed step would have computed: in a rehearsal "
             "nothing runs. Leave asnumpy, float, bool and printing out of the rehearsed function"
         )
-    if type(arr) is np.ndarray:
-        with jax.enable_x64(True):  # else 64-bit numbers would lose half of their bits
-            arr = v.arr = place(arr, v.aval.device)
+    with jax.enable_x64(True):  # else 64-bit numbers would lose half of their bits
+        arr = v.arr = place(arr, v.aval.device)
     return arr
 
 
@@ -536,6 +579,8 @@ def flush_all() -> None:
     """Run everything any thread has recorded."""
     for st in list(states):
         flush_thread(st)
+    for waiting in list(deferred):
+        waiting.run()
 
 
 def wait_all() -> None:

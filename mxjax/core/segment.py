@@ -155,6 +155,7 @@ class Tree:
 
     nodes = 0
     limit = 200_000
+    generation = 0  # how often everything was forgotten: what was derived from programs is old then
     roots: dict[Any, Step] = {}
 
     @classmethod
@@ -171,6 +172,7 @@ class Tree:
         """Forget every recorded structure and its programs (a setting that shapes programs changed)."""
         cls.roots = {}
         cls.nodes = 0
+        cls.generation += 1
 
 
 class Elsewhere(Exception):

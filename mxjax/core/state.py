@@ -147,6 +147,24 @@ class ThreadState:
             self.limit, self.soft = self.modes.train if training else self.modes.infer
 
 
+class Rules:
+    """What the settings say about every run; the engine module keeps it up to date.
+
+    ``catch``: errors of programs wait until a result is read. ``donate``: programs may overwrite inputs that
+    nobody holds. ``queue``: so many programs may run ahead of the host before it waits for the oldest.
+    """
+
+    __slots__ = ("catch", "donate", "queue")
+
+    def __init__(self) -> None:
+        self.catch = True
+        self.donate = True
+        self.queue = 1 << 30
+
+
+rules = Rules()
+
+
 class span:
     """Around a stretch of the host's time that profiles show: waiting for a batch, an exchange of gradients.
 
@@ -183,6 +201,9 @@ class _Local(threading.local):
 
 
 observers: list[Any] = []
+# While the engine is observed: each is told of every call with its operands and results.
+noting: list[Callable[..., None]] = []
+stepped: list[Callable[[], None]] = []  # each hears when a trainer's step is done
 states: weakref.WeakSet[ThreadState] = weakref.WeakSet()
 # Asked once by every new thread; the engine module puts the settings behind it.
 modes_of_thread: list[Callable[[], Modes]] = [Modes]

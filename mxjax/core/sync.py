@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import errors
-from .aval import aval_of
+from .aval import MeshDevice, aval, aval_of
 from .memory import on_device
 from .scheduler import located, read
 from .state import local, observers
@@ -76,4 +76,7 @@ def transfer(v: Value, device: Any) -> Value:
 
 def _put(v: Value, device: Any) -> Value:
     array = place(on_device(v), device)
-    return concrete(array, shared=False, of=aval_of(array))
+    of = aval_of(array)
+    if of.device is not device and type(device) is MeshDevice:  # a mesh of one device
+        of = aval(array.shape, array.dtype, device).laid(array.sharding)
+    return concrete(array, shared=False, of=of)

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
-from .aval import Aval, aval, aval_of
+from .aval import Aval, MeshDevice, aval, aval_of
 
 # At most one (``interfaces.MemoryManager``): asked where arrays come to be, by programs or from outside.
 managers: list[Any] = []
@@ -100,7 +100,12 @@ _new = Value.__new__
 
 
 def place(array: Any, device: Any) -> Any:
-    """A NumPy or JAX array on a device, as a concrete array even inside a surrounding transformation."""
+    """A NumPy or JAX array on a device, as a concrete array even inside a surrounding transformation.
+
+    On a mesh every device has all of it.
+    """
+    if type(device) is MeshDevice:
+        device = device.replicated
     with jax.enable_x64(True):
         placed = jax.device_put(array, device)
         if isinstance(placed, jax.core.Tracer):

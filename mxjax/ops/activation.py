@@ -63,7 +63,7 @@ def _gamma(x: Any) -> Any:
 
 unary("gamma", _as_float(_gamma, "gamma"), np=None, npx="gamma", domain=(0.3, 3))
 
-_ACTIVATIONS = {
+ACTIVATIONS = {
     "relu": jax.nn.relu,
     "sigmoid": jax.nn.sigmoid,
     "log_sigmoid": jax.nn.log_sigmoid,
@@ -78,13 +78,13 @@ _ACTIVATIONS = {
     npx="activation",
     nd="Activation",
     display="Activation",
-    samples=[case(f(3, 4), act_type=t) for t in _ACTIVATIONS],
+    samples=[case(f(3, 4), act_type=t) for t in ACTIVATIONS],
 )
 def activation(data: Any, *, act_type: str = "relu") -> Any:
     """Element-wise ``relu sigmoid log_sigmoid mish tanh softrelu softsign``."""
-    fn = _ACTIVATIONS.get(act_type)
+    fn = ACTIVATIONS.get(act_type)
     if fn is None:
-        raise ValueError(f"unknown activation type {act_type}: {', '.join(_ACTIVATIONS)} exist")
+        raise ValueError(f"unknown activation type {act_type}: {', '.join(ACTIVATIONS)} exist")
     return fn(data)
 
 

@@ -313,11 +313,14 @@ def roi_align(
 ) -> Any:
     """Averages of bilinear samples in the cells of regions (batch index, corners): (R, C, *pooled_size).
 
-    ``sample_ratio`` below 1 takes 2 samples a cell and axis.
+    ``sample_ratio`` below 1 takes 2 samples a cell and axis. ``position_sensitive``: every cell reads a
+    channel of its own, of C * ph * pw given ones (R-FCN, Dai et al. 2016).
     """
-    if position_sensitive:
-        raise ValueError("position_sensitive=True is not supported")
     ph, pw = (pooled_size, pooled_size) if isinstance(pooled_size, int) else pooled_size
+    if position_sensitive and data.shape[1] % (ph * pw):
+        raise ValueError(
+            f"position_sensitive=True needs a multiple of {ph} * {pw} channels, got {data.shape[1]}"
+        )
     n = sample_ratio if sample_ratio > 0 else 2
     shift = 0.5 if aligned else 0.0
 
@@ -331,7 +334,10 @@ def roi_align(
         xs = x0 + (jnp.arange(pw * n, dtype=data.dtype) + 0.5) * (width / (pw * n))
         y, x = jnp.meshgrid(ys, xs, indexing="ij")
         values = _bilinear(image, y, x)
-        return values.reshape(-1, ph, n, pw, n).mean((2, 4))
+        means = values.reshape(-1, ph, n, pw, n).mean((2, 4))
+        if position_sensitive:
+            means = jnp.einsum("cijij->cij", means.reshape(-1, ph, pw, ph, pw))
+        return means
 
     return jax.vmap(one)(rois)
 

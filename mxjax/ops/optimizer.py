@@ -1,10 +1,11 @@
 """Optimizer steps as operators (`nd.sgd_update`, ...): the new weight is the result, states change in place.
 
-Training code uses `mx.optimizer`, whose steps take changing learning rates without recompilation.
+Rates, decays, scales and step counts are inputs of the compiled step, so that a schedule costs no compilation.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,6 +16,8 @@ from .table import op
 
 _W = f(3, 4)
 _POS = f(3, 4, low=0.1)
+# A schedule changes them from step to step, which must not compile the step anew.
+_VARYING = ("lr", "wd", "rescale_grad", "t")
 
 
 def _row(name: str, states: int) -> Any:
@@ -27,6 +30,7 @@ def _row(name: str, states: int) -> Any:
         f"{name}_update",
         nd=f"{name}_update",
         aux=tuple(range(2, 2 + states)),
+        varying=_VARYING,
         samples=samples,
         smooth=False,
         doc=f"One step of {name}: the new weight; the states change in place.",
@@ -40,6 +44,11 @@ def _grad(grad: Any, weight: Any, wd: float, rescale_grad: float, clip_gradient:
     if clip_gradient is not None and clip_gradient >= 0:
         g = jnp.clip(g, -clip_gradient, clip_gradient)
     return g if decay_clipped else g + wd * weight
+
+
+def _bias(beta: float, t: Any) -> Any:
+    """What a moving average from zero has reached after t steps, ``1 - beta**t``, exact in float32 too."""
+    return -jnp.expm1(t * math.log(beta)) if beta > 0 else 1.0
 
 
 @_row("sgd", 0)
@@ -156,7 +165,7 @@ def ftml_update(
 ) -> Any:  # fmt: skip
     g = _grad(grad, weight, wd, rescale_grad, clip_grad, decay_clipped=True)
     v = beta2 * v + (1 - beta2) * g * g
-    new_d = (1 - beta1**t) / lr * (jnp.sqrt(v / (1 - beta2**t)) + epsilon)
+    new_d = _bias(beta1, t) / lr * (jnp.sqrt(v / _bias(beta2, t)) + epsilon)
     z = beta1 * z + (1 - beta1) * g - (new_d - beta1 * d) * weight
     return -z / new_d, new_d, v, z
 
@@ -178,7 +187,7 @@ def signum_update(
     return (1 - lr * wd_lh) * weight + lr * jnp.sign(mom), mom
 
 
-@op(nd="lamb_update_phase1", aux=(2, 3), samples=[case(_W, _W, _POS, _POS, t=1)], smooth=False)
+@op(nd="lamb_update_phase1", aux=(2, 3), varying=_VARYING, samples=[case(_W, _W, _POS, _POS, t=1)], smooth=False)
 def lamb_update_phase1(
     weight: Any, grad: Any, mean: Any, var: Any, *, t: int, beta1: float = 0.9, beta2: float = 0.999,
     epsilon: float = 1e-6, bias_correction: bool = True, wd: float = 0.0, rescale_grad: float = 1.0,
@@ -188,11 +197,11 @@ def lamb_update_phase1(
     g = _grad(grad, weight, 0.0, rescale_grad, clip_gradient)
     mean = beta1 * mean + (1 - beta1) * g
     var = beta2 * var + (1 - beta2) * g * g
-    m, v = (mean / (1 - beta1**t), var / (1 - beta2**t)) if bias_correction else (mean, var)
+    m, v = (mean / _bias(beta1, t), var / _bias(beta2, t)) if bias_correction else (mean, var)
     return m / (jnp.sqrt(v) + epsilon) + wd * weight, mean, var
 
 
-@op(nd="lamb_update_phase2", samples=[case(_W, _W, f(1, low=0.1), f(1, low=0.1), lr=0.1)], smooth=False)
+@op(nd="lamb_update_phase2", varying=_VARYING, samples=[case(_W, _W, f(1, low=0.1), f(1, low=0.1), lr=0.1)], smooth=False)
 def lamb_update_phase2(
     weight: Any, g: Any, r1: Any, r2: Any, *, lr: float, lower_bound: float = -1.0, upper_bound: float = -1.0
 ) -> Any:

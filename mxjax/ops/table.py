@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy
 import numpy as np
@@ -31,6 +32,7 @@ class Op:
     which the front end writes back. Rows of fixed inputs and no attributes with ``many`` results say so.
     ``differentiable=False`` keeps a row off the tape, so that no gradient is asked of it.
     ``modal`` rows do different things in training: the front end fills their attribute ``is_train``.
+    ``varying`` attributes are numbers that change from call to call (a learning rate): inputs of the program.
     ``beside`` is the function of an array and a number (``scalars``) where it is not the row's own.
     ``ref`` is the NumPy function the row must agree with, ``samples`` the inputs its tests use.
     """
@@ -62,6 +64,7 @@ class Op:
         "scalars",
         "smooth",
         "variadic",
+        "varying",
         "wide",
     )
 
@@ -85,6 +88,7 @@ class Op:
         legacy: bool = False,
         ref: Any = None,
         smooth: bool = True,
+        varying: tuple[str, ...] = (),
         wide: str | None = None,
         doc: str | None = None,
         signature: inspect.Signature | None = None,
@@ -108,6 +112,7 @@ class Op:
         self.calls: dict[Any, Call] = {}
         self.legacy = legacy
         self.scalars = _families(self, beside or self.fn, legacy, scalars) if scalars else None
+        self.varying = varying
         self.variadic = False
         self.array_params: tuple[str, ...] = ()
         self.defaults: dict[str, Any] = {}
@@ -116,21 +121,29 @@ class Op:
         _read_signature(self, signature or inspect.signature(fn))
         self.n_arrays = len(self.array_params)
         # What a front end was given -> the call, for rows where nothing else has a say.
-        self.plain = not (self.variadic or keyed or modal or aux) and self.n_arrays > 0
+        self.plain = not (self.variadic or keyed or modal or aux or varying) and self.n_arrays > 0
         self.fast: dict[Any, Call] = {}
 
     def __repr__(self) -> str:
         return f"<operator {self.name}>"
 
-    def bind(self, attrs: tuple[tuple[str, Any], ...] = (), holes: tuple[Any, ...] = ()) -> Call:
+    def bind(
+        self,
+        attrs: tuple[tuple[str, Any], ...] = (),
+        holes: tuple[Any, ...] = (),
+        varying: tuple[str, ...] = (),
+    ) -> Call:
         """The Call with these attributes. ``holes`` are (position, constant) of array parameters that
-        were given a Python number or nothing."""
-        key = (attrs, tuple(type(v) for _, v in attrs), holes, tuple(type(v) for _, v in holes))
+        were given a Python number or nothing; ``varying`` names the attributes that come as operands
+        after the arrays."""
+        key = (attrs, tuple(type(v) for _, v in attrs), holes, tuple(type(v) for _, v in holes), varying)
         found = self.calls.get(key)
         if found is None:
             if holes and self.keyed:  # the key's three operands come first
                 holes = tuple((at + 3, constant) for at, constant in holes)
             fn = _with_constants(self.fn, holes) if holes else self.fn
+            if varying:
+                fn = _with_numbers(fn, varying)
             if len(self.calls) > 10_000:
                 self.calls.clear()
             found = bind(self.display, fn, attrs, effect=self.effect, op=self)
@@ -200,6 +213,22 @@ def _cast_number(s: Any, dtype: Any) -> Any:
         with np.errstate(all="ignore"):
             return np.asarray(s).astype(dtype)
     return s.astype(dtype)
+
+
+@functools.cache
+def _with_numbers(fn: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
+    """The function with these attributes as its last operands, and the results' dtypes unchanged by them."""
+
+    def with_numbers(*operands: Any, **attrs: Any) -> Any:
+        arrays, given = operands[: -len(names)], operands[-len(names) :]
+        plain = {n: np.zeros((), v.dtype).item() + 1 for n, v in zip(names, given, strict=True)}
+        wanted = jax.eval_shape(functools.partial(fn, **attrs, **plain), *arrays)
+        # An operand is of a definite dtype, where a Python number would take the arrays'.
+        exact = jnp.result_type(jnp.float32, *[a for a in arrays if jnp.issubdtype(a.dtype, jnp.floating)])
+        numbers = {n: v.astype(exact) for n, v in zip(names, given, strict=True)}
+        return jax.tree.map(lambda r, w: r.astype(w.dtype), fn(*arrays, **attrs, **numbers), wanted)
+
+    return with_numbers
 
 
 def _with_constants(fn: Callable[..., Any], holes: tuple[Any, ...]) -> Callable[..., Any]:

@@ -14,7 +14,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mxjax.core import Call, Value, bind, concrete, host, local, memory, record
+from mxjax.core import (
+    Call,
+    MeshDevice,
+    Value,
+    bind,
+    concrete,
+    host,
+    local,
+    memory,
+    place,
+    record,
+    spread,
+)
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError, did_you_mean
 
 from . import rules
@@ -37,8 +49,7 @@ def on_host(numbers: np.ndarray, device: Any) -> Value:
     """A vector that the next program reads; 64-bit ones have to be put on the device first."""
     if numbers.dtype.itemsize <= 4:
         return host(numbers, device)
-    with jax.enable_x64(True):
-        return concrete(jax.device_put(numbers, device), shared=True)
+    return concrete(place(numbers, device), shared=True)
 
 
 def memories_of(arrays: Sequence[Any]) -> tuple[str | None, ...] | None:
@@ -479,6 +490,8 @@ class Optimizer:
         else:
             outs = record(plan.call, inputs)
         del inputs  # a buffer that only the segment still refers to is overwritten in place
+        if type(device) is MeshDevice:
+            outs = spread(outs, [x._value().aval for x in (*weights, *plan.leaves)])
         if plan.memories is not None:
             outs = memory.moved(outs, plan.memories)
         for handle, value in zip((*weights, *plan.leaves), outs, strict=True):

@@ -22,13 +22,16 @@ from typing import Any
 
 from . import explain as _explain
 from .explain import Explanation
+from .option import Option
 from .registry import Registry, Scope, SettingError, Values, backend_is_up
+from .registry import snapshot as _snapshot
 from .rows import OPTIONS
+from .runconfig import RunConfig
 
 __all__ = [
-    "Explanation", "Scope", "SettingError", "backend_is_up", "child_environment", "current",
-    "describe", "env", "explain", "get", "on_change", "options", "reset", "resolve", "scope",
-    "set", "state",
+    "Explanation", "RunConfig", "Scope", "SettingError", "as_json", "backend_is_up", "changed",
+    "child_environment", "current", "describe", "env", "explain", "get", "is_given", "on_change",
+    "options", "reset", "resolve", "rows", "scope", "set", "snapshot", "state",
 ]
 
 _registry = Registry(OPTIONS, os.environ)
@@ -56,6 +59,16 @@ def resolve(name: str, argument: object = None) -> Any:
     'mirror'
     """
     return _registry.resolve(name, argument)
+
+
+def snapshot(name: str) -> Callable[[], Any]:
+    """A reader for hot paths: calling it costs a comparison where nothing has changed.
+
+    >>> nodes = snapshot("engine.bulk_nodes")
+    >>> nodes()
+    4096
+    """
+    return _snapshot(_registry, name)
 
 
 def current() -> Values:
@@ -114,6 +127,26 @@ def describe(name: str | None = None) -> str:
     return _explain.describe(_registry) if name is None else str(explain(name))
 
 
+def changed() -> list[str]:
+    """The canonical names of the options that have a value from somewhere."""
+    return _explain.changed(_registry)
+
+
+def as_json(names: list[str] | None = None) -> dict[str, dict[str, Any]]:
+    """What `explain` says about these options (all, unless given), for `json.dumps`."""
+    return _explain.as_json(_registry, list(_registry.options) if names is None else names)
+
+
+def table() -> tuple[Option, ...]:
+    """The table: a row for every option."""
+    return tuple(_registry.options.values())
+
+
+def is_given(name: str) -> bool:
+    """Whether the option's value is somebody's choice rather than its default."""
+    return _registry.sources(name)[0].source != "default"
+
+
 def env(name: str, default: str | None = None) -> str | None:
     """An environment variable that is no option of mxjax, such as a launcher's `DMLC_ROLE`."""
     if name in _registry._names:
@@ -127,12 +160,17 @@ def child_environment(**changes: str | None) -> dict[str, str]:
     return {name: value for name, value in merged.items() if value is not None}
 
 
-def _size_thread_pools(count: int | None) -> None:
-    # XLA reads it when the CPU client is made; the registry refuses a change after that.
-    if count is None:
-        os.environ.pop("PJRT_NPROC", None)
-    else:
-        os.environ["PJRT_NPROC"] = str(count)
+def _export(option: Option) -> Callable[[Any], None]:
+    """Puts what an option becomes into the environment, where JAX and its libraries read it."""
+    def act(value: Any) -> None:
+        assert option.environment is not None
+        for name, text in option.environment(value).items():
+            if text is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = text
+
+    return act
 
 
 def _set_log_level(level: str | None) -> None:
@@ -142,10 +180,10 @@ def _set_log_level(level: str | None) -> None:
 
 
 _ACTIONS: dict[str, Callable[[Any], None]] = {
-    "engine.cpu_threads": _size_thread_pools,
     "debug.log_level": _set_log_level,
+    **{row.name: _export(row) for row in OPTIONS if row.environment is not None},
 }
 for _name, _act in _ACTIONS.items():
     on_change(_name, _act)
-    if get(_name) is not None:
+    if is_given(_name):
         _act(get(_name))

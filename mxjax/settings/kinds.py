@@ -17,6 +17,10 @@ _TRUE = frozenset({"1", "true", "on", "yes"})
 _FALSE = frozenset({"0", "false", "off", "no"})
 
 
+class KindError(ValueError):
+    """A refusal with a message of its own, which is shown beside what was expected."""
+
+
 class Kind(Protocol):
     """How one sort of option reads its values."""
 
@@ -63,6 +67,104 @@ class Integer:
         if number < self.low or (self.high is not None and number > self.high):
             raise ValueError
         return number
+
+
+class Float:
+    """A number between two bounds."""
+
+    def __init__(self, low: float = 0.0, high: float | None = None, open_low: bool = False) -> None:
+        self.low = low
+        self.high = high
+        self.open_low = open_low
+
+    @property
+    def expected(self) -> str:
+        above = f"> {self.low:g}" if self.open_low else f">= {self.low:g}"
+        return f"a number {above}" + ("" if self.high is None else f" and <= {self.high:g}")
+
+    def convert(self, raw: object) -> float:
+        if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+            raise ValueError
+        number = float(raw)
+        low = number > self.low if self.open_low else number >= self.low
+        if not low or (self.high is not None and not number <= self.high):  # NaN is refused
+            raise ValueError
+        return number
+
+
+class Either:
+    """What one of several kinds takes; the first that does."""
+
+    def __init__(self, *kinds: Kind) -> None:
+        self.kinds = kinds
+
+    @property
+    def expected(self) -> str:
+        return ", or ".join(kind.expected for kind in self.kinds)
+
+    def convert(self, raw: object) -> Any:
+        for kind in self.kinds:
+            try:
+                return kind.convert(raw)
+            except (ValueError, TypeError):
+                continue
+        raise ValueError
+
+
+class Words:
+    """Some of a few words, separated by commas; upper and lower case do not matter.
+
+    Without `words` any will do.
+    """
+
+    def __init__(self, words: tuple[str, ...] = ()) -> None:
+        self.words = words
+
+    @property
+    def expected(self) -> str:
+        return "a list of words with commas between them" + (
+            f": {', '.join(self.words)}" if self.words else "")
+
+    def convert(self, raw: object) -> tuple[str, ...]:
+        if isinstance(raw, str):
+            raw = raw.split(",")
+        if not isinstance(raw, list | tuple) or not all(isinstance(word, str) for word in raw):
+            raise ValueError
+        given = [word.strip() for word in raw if word.strip()]
+        if not self.words:
+            return tuple(dict.fromkeys(given))
+        known = {word.lower(): word for word in self.words}
+        if any(word.lower() not in known for word in given):
+            raise ValueError
+        return tuple(dict.fromkeys(known[word.lower()] for word in given))
+
+
+class Fields:
+    """A structure: named fields, each of a kind of its own; a dict, a JSON object, or an object
+    with attributes of these names, such as NPURunConfig's DumpConfig.
+    """
+
+    def __init__(self, **kinds: Kind) -> None:
+        self.kinds = kinds
+
+    @property
+    def expected(self) -> str:
+        return "a dict or a JSON object with " + "; ".join(
+            f"{name}: {kind.expected}" for name, kind in self.kinds.items())
+
+    def convert(self, raw: object) -> Mapping[str, Any]:
+        if isinstance(raw, str):
+            import json
+
+            raw = json.loads(raw)
+        elif not isinstance(raw, Mapping) and hasattr(raw, "__dict__"):
+            raw = {name.lstrip("_"): value for name, value in vars(raw).items()}
+        if not isinstance(raw, Mapping) or not set(raw) <= set(self.kinds):
+            raise ValueError
+        return MappingProxyType({
+            name: self.kinds[name].convert(value) for name, value in raw.items()
+            if value is not None
+        })
 
 
 class Bytes:
@@ -129,6 +231,46 @@ class Path:
         if not isinstance(raw, str | os.PathLike):
             raise ValueError
         return os.path.expanduser(os.fspath(raw))
+
+
+class File(Path):
+    """A path to a file or folder that is there."""
+
+    expected = "a path to something that exists"
+
+    def convert(self, raw: object) -> str:
+        path = super().convert(raw)
+        if not os.path.exists(path):
+            raise ValueError
+        return path
+
+
+class DeviceName:
+    """A device: cpu, gpu, tpu or xpu (the best there is) and a number, such as gpu1 or cpu:0.
+
+    `x` and no number stand for 0, as in MegEngine's xpux.
+    """
+
+    expected = "a device such as cpu0, gpu1, tpu0 or xpu (the best there is)"
+
+    _TEXT = re.compile(r"(cpu|gpu|tpu|xpu)(?::?(\d{1,4})|x)?", re.IGNORECASE)
+
+    def convert(self, raw: object) -> str:
+        found = self._TEXT.fullmatch(raw.strip()) if isinstance(raw, str) else None
+        if found is None:
+            raise ValueError
+        return f"{found[1].lower()}{int(found[2] or 0)}"
+
+
+def read_text(path: str) -> str:
+    """A small text file that an option names; `KindError` where it cannot be read."""
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
+            return file.read(1 << 20)
+    except OSError as error:
+        raise KindError(f"the file cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise KindError("the file is no UTF-8 text") from None
 
 
 class Flags:

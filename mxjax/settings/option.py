@@ -7,9 +7,14 @@ from typing import Any, Literal, NamedTuple
 
 from .kinds import Kind
 
-#: When a change counts: at the next call, at the next compilation, or only before JAX's backend
-#: starts (once).
-Applies = Literal["call", "compile", "backend-init"]
+#: When a change counts: at the next call, at the next compilation, for what is made from then on,
+#: or once: before JAX's backend starts, or before the import.
+Applies = Literal["call", "compile", "construct", "backend-init", "import"]
+
+
+#: How well an old name is served: its effect, one that differs from the original's (`difference`
+#: says how), or none at all.
+Fidelity = Literal["real", "approximate", "none"]
 
 
 class Legacy(NamedTuple):
@@ -18,12 +23,18 @@ class Legacy(NamedTuple):
     Attributes:
       name: the old name; one in capitals is an environment variable, others only arguments.
       kind: how the old name spells its values, where that differs from the option.
-      meaning: the option's value for each of those.
+      meaning: the option's value for each of those: a table, or a function.
+      weak: the name gives way to those before it in the row, instead of contradicting them.
+      fidelity: whether it does here what it did there.
+      difference: what is different here, where it is not the same.
     """
 
     name: str
     kind: Kind | None = None
-    meaning: Mapping[Any, Any] | None = None
+    meaning: Mapping[Any, Any] | Callable[[Any], Any] | None = None
+    weak: bool = False
+    fidelity: Fidelity = "real"
+    difference: str = ""
 
     @property
     def is_variable(self) -> bool:
@@ -34,6 +45,8 @@ class Legacy(NamedTuple):
         if self.kind is None:
             return option.kind.convert(raw)
         value = self.kind.convert(raw)
+        if callable(self.meaning):
+            return self.meaning(value)
         return value if self.meaning is None else self.meaning[value]
 
 
@@ -50,6 +63,11 @@ class Option(NamedTuple):
       legacy: older names of the same thing.
       dynamic: the environment is read again at every `get`, as upstream does for these.
       combine: makes one value of several legacy names that differ; without it that is an error.
+      platforms: where the option does something; empty: everywhere.
+      compiler: (value, platform) -> the compiler options that the value becomes.
+      environment: value -> the variables that JAX and its libraries read (None removes one).
+      implies: value -> values of other options, where nobody gave those one.
+      mechanism: in words, what the value becomes where neither of these two says it.
     """
 
     name: str
@@ -61,6 +79,11 @@ class Option(NamedTuple):
     legacy: tuple[Legacy, ...] = ()
     dynamic: bool = False
     combine: Callable[[Iterable[Any]], Any] | None = None
+    platforms: tuple[str, ...] = ()
+    compiler: Callable[[Any, str], Mapping[str, Any]] | None = None
+    environment: Callable[[Any], Mapping[str, str | None]] | None = None
+    mechanism: str = ""
+    implies: Callable[[Any], Mapping[str, Any]] | None = None
 
     @property
     def variable(self) -> str:
@@ -76,3 +99,7 @@ class Option(NamedTuple):
     def variables(self) -> tuple[str, ...]:
         """Every environment variable that sets this option, the strongest first."""
         return (self.variable, *(old.name for old in self.legacy if old.is_variable))
+
+    def legacy_of(self, name: str) -> Legacy | None:
+        """The old name of this option that `name` is; None for its own names."""
+        return next((old for old in self.legacy if old.name == name), None)

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from ..errors import MXNetKeyError, MXNetValueError, did_you_mean
+from .kinds import KindError
 from .option import Legacy, Option
 
 #: Names that begin so belong to us: a misspelt one is an error.
@@ -26,7 +27,10 @@ OWN_PREFIX = "MXJAX_"
 #: ... except these, which the project's own tools read.
 TOOL_PREFIXES = ("MXJAX_BENCH_", "MXJAX_TEST_", "MXJAX_DEMO_")
 #: Names that begin so were somebody else's options: an unknown one is reported, once.
-LEGACY_PREFIXES = ("MXNET_", "MEGENGINE_", "MGB_", "MGE_")
+LEGACY_PREFIXES = ("MXNET_", "MEGENGINE_", "MGB_", "MGE_", "NNVM_")
+
+#: What a kind raises for a value that it does not take.
+REFUSALS = (ValueError, TypeError, OverflowError, RecursionError)
 
 Values = Mapping[str, Any]
 
@@ -72,26 +76,33 @@ class Registry:
     Args:
       rows: the options.
       environ: the environment variables; the real ones are `os.environ`.
+      late: only look: nothing is put in force, so nothing comes too late.
 
     Raises:
       SettingError: variables hold values that are not allowed; all of them are named at once.
     """
 
-    def __init__(self, rows: Iterable[Option], environ: Mapping[str, str]) -> None:
+    def __init__(self, rows: Iterable[Option], environ: Mapping[str, str], *,
+                 late: bool = False) -> None:
         self.options = {row.name: row for row in rows}
         self.state = State()
         self._environ = environ
+        self._late = late
         self._lock = threading.RLock()
         self._names: dict[str, str] = {}
         for row in self.options.values():
             for name in (row.name, row.keyword, row.variable, *(old.name for old in row.legacy)):
                 if self._names.setdefault(name, row.name) != row.name:
                     raise AssertionError(f"two options are called {name}")
+        self._implying = [row for row in self.options.values() if row.implies is not None]
         self._watched = {name: row.variables for name, row in self.options.items() if row.dynamic}
         self._seen = {name: self._texts(row) for name, row in self.options.items()}
+        self._peek, self._keys = _peeking(environ, self._watched)
+        self._peeked = {name: tuple(map(self._peek, keys)) for name, keys in self._keys.items()}
         self._callbacks: dict[str, list[Callable[[Any], None]]] = {}
         self._set: dict[str, Found] = {}
         self._scope: ContextVar[_Overlay | None] = ContextVar("mxjax_settings", default=None)
+        self.scopes = 0  # how many are open, in all threads
         self._found = self._read_environment()
         self._base: Values = self._merge()
 
@@ -139,7 +150,16 @@ class Registry:
         layers = (overlay.changes if overlay else {}, self._set, self._found)
         option = self.options[name]
         found = [layer[name] for layer in layers if name in layer]
+        for row in self._implying:
+            assert row.implies is not None
+            implied = row.implies(self._base[row.name])
+            if name in implied:
+                found.append(Found(implied[name], row.name, None))
         return [*found, Found(option.default, "default", None)]
+
+    def from_environment(self) -> dict[str, Found]:
+        """What the environment said, by canonical name."""
+        return dict(self._found)
 
     def unread(self, name: str) -> tuple[str, ...]:
         """The option's variables that changed after they were read, and so do not count."""
@@ -156,8 +176,14 @@ class Registry:
         with self._lock:
             for option, found in changes.items():
                 self._refuse_late(option, found.value, found.source)
+            before = dict(self._set)
             self._set.update(changes)
-            self._publish()
+            try:
+                self._publish()
+            except Exception:  # who listens cannot do what the value says
+                self._set = before
+                self._publish()
+                raise
 
     def reset(self, name: str | None = None) -> None:
         """Forget what `set` was told, about one option or about all."""
@@ -182,6 +208,11 @@ class Registry:
                     f"{option} counts only before JAX's backend starts, so it cannot be changed "
                     "for a block: use mx.config.set at the start of the program"
                 )
+            if self.options[option].applies == "import":
+                raise SettingError(
+                    f"{option} counts only before mxjax is imported, so it cannot be changed for "
+                    f"a block: set {self.options[option].variable} in the environment"
+                )
         return Scope(self, changes)
 
     def on_change(self, name: str, callback: Callable[[Any], None]) -> Callable[[], None]:
@@ -202,27 +233,57 @@ class Registry:
             given.update(name)
         elif name is not None:
             given[name] = value
-        return {
-            self.canonical(key): Found(self._convert(key, raw, f"{source}: {key}"), source, raw)
-            for key, raw in given.items()
-        }
+        return self.convert_all(given, source)
+
+    def convert_all(self, given: Mapping[str, Any], source: str) -> dict[str, Found]:
+        """The values by canonical name; all that is wrong with them is said at once.
+
+        Names may be any of an option's; two that say different things about one option are refused.
+        """
+        problems: list[str] = []
+        unknown: list[str] = []
+        by_option: dict[str, list[tuple[Legacy | None, Found]]] = {}
+        for key, raw in given.items():
+            try:
+                option = self.options[self.canonical(key)]
+                legacy = option.legacy_of(key)
+                value = self._convert(key, raw, f"{source}: {key}")
+            except SettingError as error:
+                problems.append(str(error))
+            except MXNetKeyError as error:
+                unknown.append(str(error))
+            else:
+                if legacy is not None and legacy.fidelity == "none" and raw is not None:
+                    warnings.warn(f"{key} does nothing here: it {legacy.difference}", stacklevel=4)
+                label = f"{source}: {key}"
+                by_option.setdefault(option.name, []).append((legacy, Found(value, label, raw)))
+        changes = {}
+        for name, found in by_option.items():
+            chosen = self._one_of(self.options[name], found, problems)
+            if chosen is not None:
+                changes[name] = Found(chosen.value, source, chosen.raw)
+        if unknown and not problems:
+            raise MXNetKeyError("\n".join(unknown))
+        if problems:
+            raise SettingError("\n".join([*problems, *unknown]))
+        return changes
 
     def _convert(self, name: str, raw: object, where: str) -> Any:
         option = self.options[self.canonical(name)]
-        legacy = next((old for old in option.legacy if old.name == name), None)
+        legacy = option.legacy_of(name)
         if raw is None and option.default is None:
             return None
         try:
             return option.kind.convert(raw) if legacy is None else legacy.convert(raw, option)
-        except (ValueError, TypeError):
-            raise SettingError(_refusal(where, raw, option, legacy)) from None
+        except REFUSALS as error:
+            raise SettingError(_refusal(where, raw, option, legacy, error)) from None
 
     def _texts(self, option: Option) -> tuple[str | None, ...]:
         return tuple(self._environ.get(name) or None for name in option.variables)
 
     def _from_environment(self, option: Option, problems: list[str]) -> Found | None:
         """What the environment says about one option; an empty variable says nothing."""
-        found: list[Found] = []
+        found: list[tuple[Legacy | None, Found]] = []
         legacy: tuple[Legacy | None, ...] = (
             None, *(old for old in option.legacy if old.is_variable))
         for old, name, raw in zip(legacy, option.variables, self._texts(option), strict=True):
@@ -230,22 +291,29 @@ class Registry:
                 continue
             try:
                 value = option.kind.convert(raw) if old is None else old.convert(raw, option)
-            except ValueError:
-                problems.append(_refusal(name, raw, option, old))
+            except REFUSALS as error:
+                problems.append(_refusal(name, raw, option, old, error))
                 continue
-            if old is None:
-                return Found(value, name, raw)
-            found.append(Found(value, name, raw))
-        if not found:
+            found.append((old, Found(value, name, raw)))
+        return self._one_of(option, found, problems)
+
+    def _one_of(self, option: Option, said: list[tuple[Legacy | None, Found]],
+                problems: list[str]) -> Found | None:
+        """What several names of one option say together."""
+        if not said:
             return None
+        own = [found for legacy, found in said if legacy is None]
+        strong = [found for legacy, found in said if legacy is not None and not legacy.weak]
+        found = own or strong or [said[0][1]]
         if all(other.value == found[0].value for other in found):
             return found[0]
         if option.combine is not None:
             chosen = option.combine(other.value for other in found)
-            return next(other for other in found if other.value == chosen)
-        said = " and ".join(f"{other.source}={other.raw!r}" for other in found)
+            first = next((other for other in found if other.value == chosen), found[0])
+            return Found(chosen, first.source, first.raw)
+        words = " and ".join(f"{other.source}={other.raw!r}" for other in found)
         problems.append(
-            f"{said} contradict each other (option {option.name}): unset one of them, or decide "
+            f"{words} contradict each other (option {option.name}): unset one of them, or decide "
             f"with {option.variable}"
         )
         return None
@@ -283,6 +351,9 @@ class Registry:
 
     def _look_again(self, name: str) -> None:
         """Read the variables of one option again, as upstream does at every use."""
+        peeked = tuple(map(self._peek, self._keys[name]))
+        if peeked == self._peeked[name]:
+            return
         option = self.options[name]
         texts = self._texts(option)
         if texts == self._seen[name]:
@@ -292,6 +363,7 @@ class Registry:
         if problems:
             raise SettingError("\n".join(problems))
         with self._lock:
+            self._peeked[name] = peeked
             self._seen[name] = texts
             if found is None:
                 self._found.pop(name, None)
@@ -303,6 +375,11 @@ class Registry:
         values = {name: option.default for name, option in self.options.items()}
         for layer in (self._found, self._set):
             values.update((name, found.value) for name, found in layer.items())
+        for row in self._implying:
+            assert row.implies is not None
+            for name, value in row.implies(values[row.name]).items():
+                if name not in self._found and name not in self._set:
+                    values[name] = value
         return values
 
     def _publish(self) -> None:
@@ -322,7 +399,16 @@ class Registry:
     def _refuse_late(self, name: str, value: Any, source: str, before: Any = ...) -> None:
         option = self.options[name]
         before = self._base[name] if before is ... else before
-        if option.applies != "backend-init" or value == before or not backend_is_up():
+        if self._late or option.applies not in ("backend-init", "import") or value == before:
+            return
+        if option.applies == "import":
+            if libraries_are_loaded():
+                raise SettingError(
+                    f"{source} comes too late: {name} counts only before JAX's libraries are "
+                    f"loaded. Set {option.variable} in the environment, and import mxjax first."
+                )
+            return
+        if not backend_is_up():
             return
         raise SettingError(
             f"{source} comes too late: {name} counts only before JAX's backend starts, and it is "
@@ -334,14 +420,18 @@ class Registry:
         before = self.current()
         outer = self._scope.get()
         token = self._scope.set(_Overlay({**(outer.changes if outer else {}), **changes}))
-        self.state.version += 1
+        with self._lock:
+            self.scopes += 1
+            self.state.version += 1
         self._tell(before)
         return token
 
     def _leave(self, token: Token[_Overlay | None]) -> None:
         before = self.current()
         self._scope.reset(token)
-        self.state.version += 1
+        with self._lock:
+            self.scopes -= 1
+            self.state.version += 1
         self._tell(before)
 
 
@@ -370,8 +460,55 @@ def backend_is_up() -> bool:
     return bool(getattr(bridge, "_backends", None))
 
 
-def _refusal(where: str, raw: object, option: Option, legacy: Legacy | None) -> str:
+def _peeking(environ: Mapping[str, str], watched: Mapping[str, tuple[str, ...]]) -> tuple[
+        Callable[[Any], Any], dict[str, tuple[Any, ...]]]:
+    """How to see quickly whether variables have changed, and their keys.
+
+    `os.environ` encodes a name and decodes a text at each access, a microsecond; what it keeps them in
+    is asked directly where it is as CPython has it.
+    """
+    data, encode = getattr(environ, "_data", None), getattr(environ, "encodekey", None)
+    if type(data) is dict and encode is not None:
+        return data.get, {name: tuple(map(encode, names)) for name, names in watched.items()}
+    return environ.get, dict(watched)
+
+
+def libraries_are_loaded() -> bool:
+    """Whether JAX's compiled libraries are in this process."""
+    return "jaxlib.xla_client" in sys.modules
+
+
+def snapshot(registry: Registry, name: str) -> Callable[[], Any]:
+    """An option for the hot path: a function that compares one integer where nothing changed.
+
+    While any thread is inside a scope every call looks the value up.  The environment is not read
+    again, as `get` does for dynamic options: a change there counts at the next `get` of the option.
+    """
+    name = registry.canonical(name)
+    state = registry.state
+    value: Any = None
+    seen = -1
+
+    def read() -> Any:
+        return value if seen == state.version else again()
+
+    def again() -> Any:
+        nonlocal value, seen
+        version = state.version
+        found = registry.current()[name]
+        if not registry.scopes:
+            value, seen = found, version
+        return found
+
+    return read
+
+
+def _refusal(where: str, raw: object, option: Option, legacy: Legacy | None,
+             error: BaseException) -> str:
     kind = option.kind if legacy is None or legacy.kind is None else legacy.kind
     expected = kind.expected
     words = f"not {expected}" if expected.startswith("one of") else f"expected {expected}"
-    return f"{where}={raw!r}: {words} (option {option.name})"
+    text = repr(raw)
+    shown = text if len(text) <= 200 else f"{text[:200]}..."
+    why = f"; {error}" if isinstance(error, KindError) else ""
+    return f"{where}={shown}: {words}{why} (option {option.name})"

@@ -108,6 +108,20 @@ def test_blocks_in_lists_are_warned_of_and_deleted_ones_are_gone():
     assert "head.weight" not in net.collect_params()
 
 
+def test_misspelled_options_are_refused_where_they_are_given():
+    with pytest.raises(TypeError, match="Conv2D got .*'kernal_size'; did you mean 'kernel_size'"):
+        nn.Conv2D(10, kernal_size=3)
+    with pytest.raises(ValueError, match="'rleu'; did you mean 'relu'"):
+        nn.Dense(10, activation="rleu")
+
+    class Any(nn.HybridSequential):
+        def __init__(self, **options):
+            super().__init__()
+            self.options = options
+
+    assert Any(whatever=1).options == {"whatever": 1}
+
+
 def test_super_comes_first():
     class Late(Block):
         def __init__(self):

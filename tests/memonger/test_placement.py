@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,22 +12,11 @@ import numpy as np
 import pytest
 
 import mxjax as mx
+from benchmarks import memory_networks as networks
 from mxjax import autograd, core, errors, gluon, memonger, settings
 from mxjax.core import SCALARS, GraphCall, memory
 from mxjax.core.graph import Pair
 from mxjax.gluon import nn
-
-
-def _beside(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-networks = _beside("networks")
 
 # On a CPU, where these tests run, the memory is named and nothing is saved: one test looks at the warning.
 pytestmark = pytest.mark.filterwarnings("ignore:pinned_host saves no memory on a CPU")

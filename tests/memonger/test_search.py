@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import mxjax as mx
+from benchmarks import memory_networks as networks
 from mxjax import autograd, errors, memonger, settings
 from mxjax.memonger import _search
 from mxjax.memonger._liveness import Liveness
 from mxjax.memonger._search import options, search
 from mxjax.memonger._segments import _peaks
 
-
-def _beside(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-networks = _beside("networks")
 CPUS = os.cpu_count() or 1
 
 

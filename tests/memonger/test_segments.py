@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-import sys
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,6 +10,7 @@ import numpy as np
 import pytest
 
 import mxjax as mx
+from benchmarks import memory_networks as networks
 from mxjax import autograd, gluon, memonger
 from mxjax.gluon import nn
 from mxjax.memonger._arrange import ALL, Arranged, Part
@@ -20,17 +18,6 @@ from mxjax.memonger._liveness import Liveness
 from mxjax.memonger._search import price
 from mxjax.memonger._segments import _peaks, least
 
-
-def _beside(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-networks = _beside("networks")
 NAMES = ["sublinear", "nested", "recursive"]
 
 
@@ -46,10 +33,10 @@ def _trained(mirror: Any) -> tuple[list[np.ndarray], Any]:
     net = networks.residual_network(4, channels=2, dropout=0.5)
     net.hybridize(mirror=mirror)
     training = networks.Training(net, *networks.batch(4, 8))
-    training.step()
+    found = training.run(1)
     params = net.collect_params().values()
     grads = [p.grad().asnumpy() for p in params if p.grad_req != "null"]
-    return [*grads, *training.run(0)], net
+    return [*grads, *found], net
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +48,7 @@ def plain() -> list[np.ndarray]:
 def test_gradients_losses_parameters_and_statistics_are_the_same(name: str, plain: list[np.ndarray]) -> None:
     found, net = _trained(name)
     graph = _graph(net, networks.batch(4, 8)[0])
-    assert len(memonger.policy(name).arrange(graph)) > 2  # something is computed again
+    assert any(part.keep != ALL for part in memonger.policy(name).arrange(graph))  # something is computed again
     scale = max(np.abs(a).max() for a in plain)
     for a, b in zip(found, plain, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6 * scale)

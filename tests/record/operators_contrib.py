@@ -66,6 +66,8 @@ def main():
     C(c + "bipartite_matching", "@pairs", threshold=1e-12, grad=False)
     C(c + "MultiBoxPrior", "@img", sizes=(0.5, 0.25), ratios=(1, 2), grad=False)
     C(c + "ROIAlign", "@img", "@rois", pooled_size=(2, 2), spatial_scale=1.0, sample_ratio=2, grad=(0,))
+    C(c + "ROIAlign", "@deep", "@rois", pooled_size=(2, 2), spatial_scale=0.5, sample_ratio=2,
+      position_sensitive=True, grad=(0,))
     C("nd.ROIPooling", "@img", "@rois", pooled_size=(2, 2), spatial_scale=1.0, grad=(0,))
     C("nd.GridGenerator", "@theta", transform_type="affine", target_shape=(3, 3))
     C("nd.GridGenerator", "@flow", transform_type="warp")

@@ -9,8 +9,9 @@ rule is `choose`; README.md beside this file has the measurements it stands on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -100,16 +101,18 @@ def _col2im(g: jax.Array, *, geometry: Window) -> jax.Array:
 
 
 # ---- three products, each bilinear and the others' transpose, channels last -----------------
-# x (N, H, W, C) and w (O, KH, KW, C) give y (N, OH, OW, O). As primitives they keep x itself for
-# the backward pass, never its patches, which are larger by the kernel's number of elements.
+# x (N, H, W, C) and w, (O, KH, KW, C) or (O, C, KH, KW), give y (N, OH, OW, O). As primitives they
+# keep x and w themselves for the backward pass: never x's patches, which are larger by the kernel's
+# number of elements, nor w in another order.
 class Shape(NamedTuple):
-    """What the two operands of a product do not tell."""
+    """What the two operands of a product do not tell; ``first``: the weight's channels come first."""
 
     size: tuple[int, int]
     kernel: tuple[int, int]
     stride: tuple[int, int]
     dilate: tuple[int, int]
     pad: tuple[int, int]
+    first: bool = False
 
     @property
     def window(self) -> Window:
@@ -124,7 +127,7 @@ def _lax(x, w, shape):
         shape.stride,
         [(p, p) for p in shape.pad],
         rhs_dilation=shape.dilate,
-        dimension_numbers=("NHWC", "OHWI", "NHWC"),
+        dimension_numbers=("NHWC", "OIHW" if shape.first else "OHWI", "NHWC"),
     )
 
 
@@ -132,45 +135,78 @@ def _rows(a):
     return a.reshape(-1, a.shape[-1])
 
 
-def _patches(x, shape):
+def _by_channel(n, filters, shape):
+    """Whether patches lie as the weight does, channels first, which spares it the change of order.
+
+    Either they or the weight change their order for a product of both: the smaller ones.
+    """
+    return shape.first and n * prod(shape.window.out) <= filters
+
+
+def _patches(x, shape, by_channel):
     """x as one row of all its kernel's elements per output pixel."""
     if shape.kernel == (1, 1) and not any(shape.pad):
         return _rows(x[:, :: shape.stride[0], :: shape.stride[1]])
     if any(shape.pad):
         ph, pw = shape.pad
         x = jnp.pad(x, ((0, 0), (ph, ph), (pw, pw), (0, 0)))
-    return _im2col(x, geometry=shape.window).reshape(-1, prod(shape.kernel) * x.shape[-1])
+    cols = _im2col(x, geometry=shape.window)
+    if by_channel:
+        cols = jnp.moveaxis(cols, -1, 3)
+    return cols.reshape(-1, prod(shape.kernel) * x.shape[-1])
+
+
+def _filters(w, shape, by_channel):
+    """w as one row per filter, in the order of the patches."""
+    if shape.first and not by_channel:
+        w = jnp.moveaxis(w, 1, -1)
+    return w.reshape(len(w), -1)
 
 
 def _value(x, w, *, plan, shape):
     if plan.value == "lax":
         return _lax(x, w, shape)
-    out = lax.dot_general(_patches(x, shape), w.reshape(len(w), -1), (((1,), (1,)), ((), ())))
+    by_channel = _by_channel(len(x), len(w), shape)
+    rows, filters = _patches(x, shape, by_channel), _filters(w, shape, by_channel)
+    out = lax.dot_general(rows, filters, (((1,), (1,)), ((), ())))
     return out.reshape(x.shape[0], *shape.window.out, -1)
 
 
 def _input_gradient(g, w, *, plan, shape):
-    x = jax.ShapeDtypeStruct((g.shape[0], *shape.size, w.shape[-1]), g.dtype)
+    channels = w.shape[1 if shape.first else -1]
     if plan.input_gradient == "lax":
+        x = jax.ShapeDtypeStruct((g.shape[0], *shape.size, channels), g.dtype)
         return jax.linear_transpose(lambda x: _lax(x, w, shape), x)(g)[0]
-    cols = (_rows(g) @ w.reshape(len(w), -1)).reshape(*g.shape[:3], *shape.kernel, w.shape[-1])
+    by_channel = _by_channel(len(g), len(w), shape)
+    cols = _rows(g) @ _filters(w, shape, by_channel)
+    if by_channel:
+        cols = jnp.moveaxis(cols.reshape(*g.shape[:3], channels, *shape.kernel), 3, -1)
+    cols = cols.reshape(*g.shape[:3], *shape.kernel, channels)
     padded = _col2im(cols, geometry=shape.window)
     (ph, pw), (h, w_) = shape.pad, shape.size
     return padded[:, ph : ph + h, pw : pw + w_]
 
 
 def _weight_gradient(x, g, *, plan, shape):
-    w = jax.ShapeDtypeStruct((g.shape[-1], *shape.kernel, x.shape[-1]), x.dtype)
+    filters, channels = g.shape[-1], x.shape[-1]
+    own = (filters, channels, *shape.kernel) if shape.first else (filters, *shape.kernel, channels)
     if plan.weight_gradient == "lax":
-        return jax.linear_transpose(lambda w: _lax(x, w, shape), w)(g)[0]
+        w = jax.ShapeDtypeStruct(own, x.dtype)
+        out = jax.linear_transpose(lambda w: _lax(x, w, shape), w)(g)[0]
+        return _materialize(out) if shape.first else out
+    by_channel = _by_channel(len(g), filters, shape)
     # Small dimension first: with it last this product runs at half the speed.
-    out = lax.dot_general(_rows(g), _patches(x, shape), (((0,), (0,)), ((), ())))
-    return out.reshape(w.shape)
+    out = lax.dot_general(_rows(g), _patches(x, shape, by_channel), (((0,), (0,)), ((), ())))
+    if by_channel or not shape.first:
+        return out.reshape(own)
+    # In its own order at once: XLA:CPU would carry it in the product's order to the end of the program
+    # and copy it there, when that takes room for two of every weight.
+    return _materialize(jnp.moveaxis(out.reshape(filters, *shape.kernel, channels), -1, 1))
 
 
-value_p, input_gradient_p, weight_gradient_p = bilinear_triple(
-    "convolution", _value, _input_gradient, _weight_gradient
-)
+@cache
+def _primitives() -> tuple[Any, Any, Any]:
+    return bilinear_triple("convolution", _value, _input_gradient, _weight_gradient)
 
 
 def _bias(out: jax.Array, bias: jax.Array) -> jax.Array:
@@ -277,29 +313,31 @@ def convolution(
         return a if last else jnp.moveaxis(a, 1, -1)
 
     if nd == 1:  # as an image of one row, so that the rules below serve it too
-        lift = lambda a: to_last(a)[:, None]  # noqa: E731
+        lifted = weight[:, None] if last else weight[:, :, None]
         out = _last(
-            lift(x), lift(weight), bias, (1, *stride), (1, *dilate), (0, *pad), num_group,
-            platform, plan,
+            to_last(x)[:, None], lifted, bias, (1, *stride), (1, *dilate), (0, *pad), num_group,
+            platform, plan, not last,
         )[:, 0]
     else:
         out = _last(
-            to_last(x), to_last(weight), bias, stride, dilate, pad, num_group, platform, plan
+            to_last(x), weight, bias, stride, dilate, pad, num_group, platform, plan, not last
         )
     return out if last else jnp.moveaxis(out, -1, 1)
 
 
-def _last(x, w, bias, stride, dilate, pad, num_group, platform, plan):
-    """The convolution of channels-last operands."""
-    plan = plan or choose(platform, x.dtype, x.shape, w.shape, stride, dilate, pad, num_group)
+def _last(x, w, bias, stride, dilate, pad, num_group, platform, plan, first):
+    """The convolution of a channels-last image; ``first``: the weight's channels come first."""
+    w_shape = (w.shape[0], *w.shape[2:], w.shape[1]) if first else w.shape
+    plan = plan or choose(platform, x.dtype, x.shape, w_shape, stride, dilate, pad, num_group)
     if plan == PLAIN:
         # Written in the caller's terms XLA would see the same: it moves the transposes itself.
-        spec = {4: ("NHWC", "OHWI", "NHWC"), 5: ("NDHWC", "ODHWI", "NDHWC")}[x.ndim]
+        spatial = "HW" if x.ndim == 4 else "DHW"
+        spec = (f"N{spatial}C", f"OI{spatial}" if first else f"O{spatial}I", f"N{spatial}C")
         out = lax.conv_general_dilated(
             x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate, dimension_numbers=spec,
             feature_group_count=num_group,
         )
         return out if bias is None else out + bias
-    shape = Shape(x.shape[1:3], w.shape[1:3], stride, dilate, pad)
-    out = value_p.bind(x, w, plan=plan, shape=shape)
+    shape = Shape(x.shape[1:3], w_shape[1:3], stride, dilate, pad, first)
+    out = _primitives()[0].bind(x, w, plan=plan, shape=shape)
     return out if bias is None else _bias(out, bias)

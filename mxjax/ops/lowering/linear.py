@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+
+if TYPE_CHECKING:
+    from jax.extend.core import Primitive
 
 
 def linear_pair(name: str, forward: Callable, backward: Callable) -> tuple[Primitive, Primitive]:
@@ -24,6 +26,8 @@ def linear_pair(name: str, forward: Callable, backward: Callable) -> tuple[Primi
     constants of differentiation (an integer mask, say). Every array has the sample axis first and
     samples do not mix: `vmap` folds its axis into that one.
     """
+    from jax.extend.core import Primitive  # brings Pallas with it: not for `import mxjax`
+
     pair = Primitive(name), Primitive(name + "_transpose")
     for prim, other, fn in zip(pair, pair[::-1], (forward, backward), strict=True):
         prim.def_impl(jax.jit(fn, static_argnames=("geometry",)))
@@ -69,6 +73,8 @@ def bilinear_triple(
 
     Each is bilinear, and the other two are its transposes. The functions take hashable keywords.
     """
+    from jax.extend.core import Primitive
+
     v, lt, rt = (Primitive(name + part) for part in ("", "_input_gradient", "_weight_gradient"))
     prims = v, lt, rt
     # For each primitive: the gradients of its operands, from (a, b, cotangent).

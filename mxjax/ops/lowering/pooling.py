@@ -8,7 +8,7 @@ winner says: to the first maximum of each window, as in MXNet.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -100,7 +100,9 @@ def _put(index: jax.Array, g: jax.Array, *, geometry: Window) -> jax.Array:
     return whole[(slice(None), *(slice(0, s) for s in size))]
 
 
-pick_p, put_p = linear_pair("max_pool_pick", _pick, _put)
+@cache
+def _pick_and_put() -> tuple[Any, Any]:
+    return linear_pair("max_pool_pick", _pick, _put)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -115,7 +117,7 @@ def _max_slices_jvp(geometry: Window, primals: Any, tangents: Any) -> Any:
     for k, a in enumerate(rest, 1):
         index = jnp.where(a > first, jnp.int8(k), index)
         first = jnp.maximum(first, a)
-    return first, pick_p.bind(index, tangents[0], geometry=geometry)
+    return first, _pick_and_put()[0].bind(index, tangents[0], geometry=geometry)
 
 
 @jax.custom_jvp

@@ -7,14 +7,34 @@ counts, and test its effect.  A row whose effect does not exist yet does not bel
 from __future__ import annotations
 
 from ..option import Option
-from . import compiler, data, debug, determinism, engine, memory, profiler
+from . import (
+    allocation,
+    cache,
+    communication,
+    compat,
+    compiler,
+    data,
+    debug,
+    determinism,
+    engine,
+    memory,
+    precision,
+    profiler,
+    timeouts,
+)
 
 OPTIONS: tuple[Option, ...] = (
     *engine.OPTIONS,
     *memory.OPTIONS,
+    *allocation.OPTIONS,
+    *precision.OPTIONS,
     *determinism.OPTIONS,
     *compiler.OPTIONS,
+    *cache.OPTIONS,
+    *communication.OPTIONS,
+    *timeouts.OPTIONS,
     *profiler.OPTIONS,
     *debug.OPTIONS,
     *data.OPTIONS,
+    *compat.OPTIONS,
 )

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
-from ..kinds import Boolean, Choice, Integer
+from ..kinds import Boolean, Choice, DeviceName, Integer
 from ..option import Legacy, Option
+
+
+class _Streams:
+    """Ascend's stream_max_parallel_num: `ENGINE:N,ENGINE:N`."""
+
+    expected = "text such as 'AIcoreEngine:4' (also with DNN_VM_AICPU:N, behind a comma)"
+
+    def convert(self, raw: object) -> int | None:
+        if not isinstance(raw, str):
+            raise ValueError
+        pairs = dict(word.strip().split(":", 1) for word in raw.split(","))
+        if not set(pairs) <= {"AIcoreEngine", "DNN_VM_AICPU", "DNN_VM_AICPU_ASCEND", "DNN_HCCL"}:
+            raise ValueError
+        counts = {name: Integer(1).convert(text) for name, text in pairs.items()}
+        return counts.get("AIcoreEngine")
+
 
 OPTIONS: tuple[Option, ...] = (
     Option(
@@ -60,8 +76,135 @@ OPTIONS: tuple[Option, ...] = (
         Integer(1),
         None,
         doc="The number of threads XLA's CPU backend computes with; unset: one per core.",
-        effect="Sizes both thread pools of the CPU backend when it starts (PJRT_NPROC).",
+        effect="Sizes both thread pools of the CPU backend when it starts.",
         applies="backend-init",
-        legacy=(Legacy("MXNET_CPU_WORKER_NTHREADS"),),
+        legacy=(
+            Legacy("MXNET_CPU_WORKER_NTHREADS"),
+            Legacy("MXNET_CPU_NNPACK_NTHREADS", weak=True, fidelity="approximate",
+                   difference="all of XLA's kernels share one pool; it counts where "
+                   "MXNET_CPU_WORKER_NTHREADS is unset"),
+            Legacy("MXNET_USE_NUM_CORES_OPERATOR_TUNING", weak=True, fidelity="approximate",
+                   difference="XLA splits work over the threads it has, by a fixed model of costs; "
+                   "it counts where neither of the others is set"),
+        ),
+        platforms=("cpu",),
+        environment=lambda count: {"PJRT_NPROC": None if count is None else str(count)},
+    ),
+    Option(
+        "engine.queue_size",
+        Integer(1),
+        10000,
+        doc="How many programs may run ahead of the host.",
+        effect="Where more are under way the host waits for the oldest (mx.engine.stats()['waits']). "
+        "A program holds many calls here, so the queue is seldom long; 256 and more are no bound.",
+        legacy=(Legacy("MEGENGINE_ASYNC_QUEUE_SIZE"),),
+        mechanism="block_until_ready on the oldest result that is not there yet",
+    ),
+    Option(
+        "engine.catch_exceptions",
+        Boolean(),
+        True,
+        doc="Keep an error of a running program until its result is asked for.",
+        effect="0: it is raised where the program was started, with JAX's own error as its cause.",
+        legacy=(Legacy("MEGENGINE_CATCH_WORKER_EXEC"),),
+        mechanism="the scheduler raises instead of filling the results with the failure",
+    ),
+    Option(
+        "engine.record_path",
+        Boolean(),
+        False,
+        doc="Remember how each array was computed.",
+        effect="mx.engine.history(x) lists the calls that led to x. It costs time and memory at every call.",
+        legacy=(Legacy("MEGENGINE_RECORD_COMPUTING_PATH"),),
+        mechanism="an observer of the engine notes operator, block and line of each call",
+    ),
+    Option(
+        "engine.device",
+        DeviceName(),
+        None,
+        doc="The device of new arrays; xpu is the best there is, unset: cpu(0).",
+        effect="What mx.current_device() is outside of `with` blocks.",
+        legacy=(
+            Legacy("MGE_DEFAULT_DEVICE"),
+            Legacy("session_device_id", Integer(), "xpu{}".format),
+            Legacy("ASCEND_DEVICE_ID", Integer(), "xpu{}".format, weak=True),
+        ),
+        mechanism="mx.Device of that name; a device that is not there is an error when first used",
+    ),
+    Option(
+        "engine.run_mode",
+        Choice(("train", "infer")),
+        "train",
+        doc="Whether this process may train.",
+        effect="infer: mx.autograd.record() is an error, so no gradient is kept by mistake.",
+        legacy=(Legacy("graph_run_mode", Integer(0, 1), {0: "infer", 1: "train"}),),
+        mechanism="autograd.record raises MXNetError",
+    ),
+    Option(
+        "engine.jit",
+        Choice(("auto", "true", "false")),
+        "auto",
+        doc="Compile calls together, or run each operator by itself.",
+        effect="false: every call is a program of its own, also in hybridized blocks; auto and true compile "
+        "segments and blocks.",
+        legacy=(Legacy("jit_compile"),),
+        mechanism="segments of one call; hybridized blocks run their forward as it is",
+    ),
+    Option(
+        "engine.steps_per_call",
+        Integer(1, 64),
+        1,
+        doc="How many training steps make one program.",
+        effect="Trainer.step hands its work to the device every so many steps: those steps are one program "
+        "with donated weights. Reading a loss or a weight in between ends it earlier.",
+        legacy=(Legacy("iterations_per_loop"),),
+        mechanism="Trainer.step ends the recorded segment at every n-th step",
+    ),
+    Option(
+        "engine.parallel_executions",
+        Integer(1, 2147483647),
+        None,
+        doc="How many threads may run hybridized blocks in prediction at a time; unset: all.",
+        effect="A thread beyond it waits until another's result is there.",
+        legacy=(Legacy("graph_max_parallel_model_num"),),
+        mechanism="a semaphore round the program of a hybridized block, held until its result is ready",
+    ),
+    Option(
+        "engine.host_fallback",
+        Boolean(),
+        True,
+        doc="Let programs call back into Python for operators that XLA does not have.",
+        effect="0: a custom operator is an error that names it.",
+        legacy=(Legacy("mix_compile_mode"),),
+        mechanism="mx.operator.Custom raises MXNetNotImplementedError",
+    ),
+    Option(
+        "engine.device_streams",
+        Integer(1),
+        None,
+        doc="How many streams of a GPU one program may use.",
+        effect="XLA spreads independent operators of a program over them.",
+        applies="compile",
+        legacy=(
+            Legacy("MXNET_GPU_WORKER_NTHREADS", fidelity="approximate",
+                   difference="operators of one program share the streams; programs follow each other"),
+            Legacy("MXNET_GPU_WORKER_NSTREAMS"),
+            Legacy("stream_max_parallel_num", _Streams(), fidelity="approximate",
+                   difference="only AIcoreEngine:N has a counterpart; host callbacks run in XLA's own "
+                   "threads"),
+        ),
+        platforms=("gpu",),
+        compiler=lambda count, platform: (
+            {"xla_gpu_executable_num_compute_streams": count}
+            if count and platform == "gpu" else {}),
+    ),
+    Option(
+        "engine.copy_threads",
+        Integer(1),
+        2,
+        doc="How many threads copy a large NumPy array into an array of ours.",
+        effect="Arrays of at least data.copy_threshold elements are cut into so many parts.",
+        legacy=(Legacy("MXNET_GPU_COPY_NTHREADS"),),
+        mechanism="a pool of threads, made at the first such copy",
     ),
 )

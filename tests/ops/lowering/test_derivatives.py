@@ -9,6 +9,7 @@ import pytest
 from jax import lax
 from jax.test_util import check_grads
 
+from mxjax.core.compiler_options import default_options, keep_barriers
 from mxjax.ops.lowering.convolution import PLAIN, Plan, choose, convolution
 from mxjax.ops.lowering.pooling import avg_pool, lp_pool, max_pool, sum_pool
 
@@ -30,14 +31,43 @@ def distinct(*shape):
     return jnp.asarray(RNG.permutation(int(np.prod(shape))).reshape(shape) / 7.0)
 
 
+WINDOWS = [((3, 3), (1, 1), (1, 1), (1, 1)), ((3, 2), (2, 3), (1, 1), (0, 1)),
+           ((2, 3), (1, 2), (2, 1), (1, 0)), ((1, 1), (2, 2), (1, 1), (0, 0))]  # fmt: skip
+
+
 @pytest.mark.parametrize("plan", PLANS, ids="-".join)
-@pytest.mark.parametrize(
-    "kernel,stride,dilate,pad",
-    [((3, 3), (1, 1), (1, 1), (1, 1)), ((3, 2), (2, 3), (1, 1), (0, 1)),
-     ((2, 3), (1, 2), (2, 1), (1, 0)), ((1, 1), (2, 2), (1, 1), (0, 0))],
-)  # fmt: skip
+@pytest.mark.parametrize("kernel,stride,dilate,pad", WINDOWS)
 def test_every_plan_equals_lax(plan, kernel, stride, dilate, pad):
-    x, w, b = normal(2, 3, 8, 9), normal(4, 3, *kernel), normal(4)
+    equals_lax(plan, (8, 9), 4, kernel, stride, dilate, pad)
+
+
+def test_patches_that_lie_as_the_weight_does_equal_lax():
+    # As many filters as there are pixels: then the patches change their order, not the weight.
+    equals_lax(PLANS[0], (4, 5), 40, (3, 2), (2, 1), (1, 1), (1, 0))
+
+
+@pytest.mark.parametrize(("filters", "side"), [(256, 2), (8, 16)])
+def test_weight_gradients_are_made_in_their_own_order(filters, side):
+    """Where barriers hold they would else be carried through these in the order of a product."""
+    w = jax.ShapeDtypeStruct((filters, 64, 3, 3), "float32")
+    x = jax.ShapeDtypeStruct((2, 64, side, side), "float32")
+
+    def gradients(x, *ws):
+        def loss(ws):
+            return sum((convolution(x * k, w, pad=(1, 1)) ** 2).sum() for k, w in enumerate(ws))
+
+        return lax.optimization_barrier(jax.grad(loss)(ws))
+
+    memory = []
+    for count in (1, 6):
+        options = {**default_options("cpu"), **keep_barriers("cpu"), "xla_backend_optimization_level": 0}
+        compiled = jax.jit(gradients).lower(x, *[w] * count).compile(compiler_options=options)
+        memory.append(compiled.memory_analysis().temp_size_in_bytes)
+    assert memory[1] - memory[0] < w.size * 4
+
+
+def equals_lax(plan, size, filters, kernel, stride, dilate, pad):
+    x, w, b = normal(2, 3, *size), normal(filters, 3, *kernel), normal(filters)
     how = {"stride": stride, "dilate": dilate, "pad": pad}
 
     def reference(x, w, b):

@@ -1,0 +1,143 @@
+"""What a hybridized block does when its inputs' shapes change: refuse, fill up, or record anew."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from mxjax import errors, settings
+from mxjax.array.ndarray import NDArray
+from mxjax.core import flush, local, read
+
+from .hybrid import unflatten
+
+if TYPE_CHECKING:
+    from .block import HybridBlock
+
+
+def refuse(block: HybridBlock, arrays: Sequence[NDArray], known: Sequence[Any]) -> None:
+    """Raise where the settings do not let the block take inputs of these shapes.
+
+    `known` are the shapes that it has graphs for.
+
+    Raises:
+      MXNetValueError: compiler.static_shapes is on and there is a graph for another shape, or a length is
+        outside compiler.shape_ranges.
+    """
+    shapes = tuple(a.shape for a in arrays)
+    if settings.get("compiler.static_shapes") and known and shapes not in known:
+        raise errors.MXNetValueError(
+            f"{type(block).__name__} was called with shapes {list(shapes)}, and has been with "
+            f"{list(known[0])}: compiler.static_shapes lets a hybridized block take one shape only. Fill the inputs "
+            "up to that shape, or set compiler.static_shapes=0")
+    for shape, allowed in zip(shapes, settings.get("compiler.shape_ranges"), strict=False):
+        fits = len(shape) == len(allowed) and all(
+            low <= n and (high is None or n <= high) for n, (low, high) in zip(shape, allowed, strict=True))
+        if not fits:
+            words = ", ".join(_range(pair) for pair in allowed)
+            raise errors.MXNetValueError(
+                f"{type(block).__name__} was called with shape {shape}, and compiler.shape_ranges allows "
+                f"[{words}]")
+
+
+def _range(pair: tuple[int, int | None]) -> str:
+    low, high = pair
+    return "any" if high is None else str(low) if low == high else f"{low}~{high}"
+
+
+def serve_new_shape(block: HybridBlock, leaves: list[Any], tree: Any, arrays: list[NDArray]) -> Any:
+    """A block's results by its graph of a larger shape, where the settings allow it; else None."""
+    refuse(block, arrays, [graph.shapes for graph in block._graphs.values()])
+    if settings.get("compiler.dynamic_batch") == "exact" or local.st.training or local.st.taping:
+        return None
+    if block._buckets is None:
+        block._buckets = Buckets()
+    return block._buckets.run(arrays, lambda given: block._run_cached(unflatten(tree, leaves, given)))
+
+
+class Buckets:
+    """How a block's calls of changing lengths are served by few graphs.
+
+    Axis 0 of every input is filled up to a power of two with its last row, and the results are cut. That is
+    right where each row of the results depends on its own row of the inputs alone, which the first call of
+    each bucket tests: what fills the inputs up is changed, and the results must not change.
+    """
+
+    def __init__(self) -> None:
+        self.mixes = False  # rows depend on each other
+        self._tested: set[Any] = set()
+
+    def run(self, arrays: list[NDArray], call: Callable[[list[NDArray]], Any]) -> Any:
+        """The results of `call` on the filled inputs, cut to their length; None where that is not right."""
+        if self.mixes or any(a.ndim == 0 for a in arrays):
+            return None
+        length = arrays[0].shape[0]
+        full = 1 << max(length - 1, 0).bit_length()
+        if length in (0, full) or any(a.shape[0] != length for a in arrays):
+            return None
+        out = call([_filled(a, full) for a in arrays])
+        leaves, tree = jax.tree_util.tree_flatten(out, is_leaf=lambda x: isinstance(x, NDArray))
+        if any(o.ndim == 0 or o.shape[0] != full for o in leaves):
+            self.mixes = True
+            return None
+        cut = [o[:length] for o in leaves]
+        key = (full, tuple(a.shape[1:] for a in arrays))
+        if key not in self._tested:
+            other = call([_filled(a, full, spoilt=True) for a in arrays])
+            others = jax.tree_util.tree_leaves(other, is_leaf=lambda x: isinstance(x, NDArray))
+            if not all(_same(a, b[:length]) for a, b in zip(cut, others, strict=True)):
+                self.mixes = True
+                return None
+            self._tested.add(key)
+        return jax.tree_util.tree_unflatten(tree, cut)
+
+
+def _filled(a: NDArray, full: int, spoilt: bool = False) -> NDArray:
+    from mxjax import np as mnp
+
+    last = a[-1:]
+    if spoilt:
+        last = last * float("nan") if a._value().aval.differentiable else last * 0
+    rows = mnp.repeat(last.as_np_ndarray(), full - a.shape[0], axis=0)
+    filled = mnp.concatenate([a.as_np_ndarray(), rows.astype(a.dtype)], axis=0)
+    return type(a)._wrap(filled._value())
+
+
+def _same(a: NDArray, b: NDArray) -> bool:
+    return a.asnumpy().tobytes() == b.asnumpy().tobytes()
+
+
+class _Gate:
+    """At most so many threads at a time run blocks in prediction."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.room = threading.BoundedSemaphore(limit)
+
+
+_gate: _Gate | None = None
+_gate_lock = threading.Lock()
+
+
+def gated(limit: int, call: Callable[[], Any]) -> Any:
+    """The results of `call`, which are there when this returns; it waits while `limit` others run."""
+    global _gate
+    with _gate_lock:
+        if _gate is None or _gate.limit != limit:
+            _gate = _Gate(limit)
+        gate = _gate
+    with gate.room:
+        out = call()
+        for leaf in jax.tree_util.tree_leaves(out, is_leaf=lambda x: isinstance(x, NDArray)):
+            value = leaf._value()
+            if value.seg is not None and value.seg is not local.st.seg:
+                continue  # a tracer, or another thread's
+            if value.seg is not None:
+                flush(value.seg)
+            array = read(value)
+            if hasattr(array, "block_until_ready"):
+                array.block_until_ready()
+        return out

@@ -1,0 +1,130 @@
+"""What a store was asked for and has not done yet: the calls of one step become one program."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mxjax import core
+from mxjax.core import Failure, Value
+
+# Work of these many bytes begins without waiting for more calls.
+LIMIT = 256 << 20
+
+
+class Request:
+    """One key of a push: the values of all devices, and the results that stand for their sum."""
+
+    __slots__ = ("index", "key", "old", "priority", "results", "values")
+
+    def __init__(self, key: Any, values: list[Value], priority: int):
+        self.key = key
+        self.values = values
+        self.priority = priority
+        self.index = 0  # in the order of the calls
+        self.results: dict[Any, list[Value]] = {}  # by device; aliases of one array
+        self.old: dict[Any, Value] = {}  # by device: the weight that is to be updated
+
+
+class Gathered:
+    """Requests that run together, when somebody needs a result of one of them.
+
+    It stands in ``Value.seg`` of the results, as a segment does (``core.interfaces.Deferred``).
+
+    Args:
+      work: called once with the requests in the order of their priorities (larger first, then in the order
+        of the calls) and with `under`; gives, for each request, the resulting value by device.
+      under: what must be the same for all requests.
+    """
+
+    graph = False
+    closed = False
+    step = core.Step()
+
+    def __init__(
+        self, work: Callable[[Sequence[Request], Any], list[dict[Any, Value]]], under: Any = None
+    ):
+        self._work = work
+        self.under = under
+        self.requests: list[Request] = []
+        self.keys: set[Any] = set()
+        self.bytes = 0
+        self.lock = threading.RLock()
+        core.deferred.add(self)
+
+    def add(self, request: Request, shapes: dict[Any, Any]) -> dict[Any, Value]:
+        """Take a request in; its pending results by device, which have these avals."""
+        for device, aval in shapes.items():
+            request.results[device] = [self._pending(aval)]
+        request.index = len(self.requests)
+        self.requests.append(request)
+        self.keys.add(request.key)
+        self.bytes += sum(v.aval.nbytes for v in request.values)
+        return {device: values[0] for device, values in request.results.items()}
+
+    def twin(self, value: Value) -> Value:
+        """Another value for the same result."""
+        for request in self.requests:
+            for values in request.results.values():
+                if value in values:
+                    values.append(self._pending(value.aval))
+                    return values[-1]
+        raise AssertionError("no result of this gathering")
+
+    def _pending(self, aval: Any) -> Value:
+        v = Value.__new__(Value)
+        v.seg = self
+        v.idx = 0
+        v.arr = None
+        v.aval = aval
+        v.tape = None
+        v.shared = False
+        v.step = None
+        return v
+
+    def run(self) -> None:
+        """Do the work; an error goes to whoever reads a result."""
+        with self.lock:
+            if self.closed:
+                return
+            self.closed = True
+            core.deferred.discard(self)
+            order = sorted(self.requests, key=lambda r: -r.priority)
+            try:
+                for request, found in zip(order, self._work(order, self.under), strict=True):
+                    request.values, request.old = [], {}
+                    for device, values in request.results.items():
+                        source = found[device]
+                        array = source.arr if source.seg is None else core.read(source)
+                        for v in values:
+                            v.arr = array
+                            v.shared = v.shared or source.shared
+                            v.seg = None
+            except BaseException as error:
+                for request in order:
+                    for values in request.results.values():
+                        for v in values:
+                            if v.seg is not None:
+                                v.arr, v.seg = Failure(error), None
+                if not isinstance(error, Exception):
+                    raise
+                core.pending_errors.append(error)
+            finally:
+                self.requests = []
+
+
+def is_gathered(value: Value) -> bool:
+    """Whether a value waits for gathered work."""
+    return type(value.seg) is Gathered
+
+
+def alias(value: Value) -> Value:
+    """Another value for the same array, for an array of the user that needs a tape of its own.
+
+    Nobody may overwrite the one buffer from then on.
+    """
+    seg = value.seg
+    other = core.concrete(value.arr, shared=True, of=value.aval) if seg is None else seg.twin(value)
+    value.shared = other.shared = True
+    return other

@@ -1,0 +1,118 @@
+"""Sums in the host's memory, which all CPU devices share: no device sends anything."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from mxjax import settings
+
+PIECE = 1 << 15  # elements at a time: what is summed stays in a core's cache until all parts are added
+_ALIGNMENT = 64  # what XLA wants of a buffer that it takes over without a copy
+
+Piece = tuple[np.ndarray, list[np.ndarray]]
+
+
+class Pool:
+    """Memory for results, used again once nobody holds an array in it."""
+
+    def __init__(self) -> None:
+        self._blocks: list[np.ndarray] = []
+
+    def take(self, size: int) -> np.ndarray:
+        """A block of at least so many bytes; free again when the last view of it is gone."""
+        free = [b for b in range(len(self._blocks)) if self._unused(b)]
+        for b in free:
+            if size <= self._blocks[b].nbytes <= 2 * size + _ALIGNMENT:
+                return self._blocks[b]
+        for b in reversed(free):
+            del self._blocks[b]
+        block = np.empty(size + _ALIGNMENT, np.uint8)
+        self._blocks.append(block)
+        return block
+
+    def _unused(self, b: int) -> bool:
+        return sys.getrefcount(self._blocks[b]) <= _UNUSED
+
+
+def _calibrate() -> int:
+    blocks = [np.empty(1, np.uint8)]
+    return sys.getrefcount(blocks[0])
+
+
+_UNUSED = _calibrate()
+
+
+def sums(groups: Sequence[Sequence[np.ndarray]], pool: Pool) -> list[np.ndarray]:
+    """The sum of each group of arrays of one shape and dtype, added in the order given.
+
+    Arrays that together reach ``comm.bigarray_bound`` elements are shared out between
+    ``comm.reduce_threads`` threads; the numbers do not depend on it.
+    """
+    results = _views(groups, pool)
+    pieces: list[Piece] = []
+    total = 0
+    for out, parts in zip(results, groups, strict=True):
+        flat, flats = out.reshape(-1), [p.reshape(-1) for p in parts]
+        total += flat.size
+        for start in range(0, flat.size, PIECE):
+            cut = slice(start, start + PIECE)
+            pieces.append((flat[cut], [f[cut] for f in flats]))
+    threads = settings.get("comm.reduce_threads")
+    if threads > 1 and total >= settings.get("comm.bigarray_bound"):
+        shares = [pieces[k::threads] for k in range(threads)]
+        list(_workers(threads).map(add, shares))
+    else:
+        add(pieces)
+    return results
+
+
+def add(pieces: Sequence[Piece]) -> None:
+    """Write the sums of one thread's share."""
+    for out, parts in pieces:
+        if len(parts) == 1:
+            np.copyto(out, parts[0])
+            continue
+        np.add(parts[0], parts[1], out=out)
+        for part in parts[2:]:
+            np.add(out, part, out=out)
+
+
+@functools.cache
+def _workers(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="mxjax-kvstore")
+
+
+def _views(groups: Sequence[Sequence[np.ndarray]], pool: Pool) -> list[np.ndarray]:
+    """Aligned arrays for the results, one after the other in one block."""
+    places, size = [], 0
+    for group in groups:
+        places.append(size)
+        size += -(-group[0].nbytes // _ALIGNMENT) * _ALIGNMENT
+    block = pool.take(size)
+    first = -block.ctypes.data % _ALIGNMENT
+    return [
+        block[first + at : first + at + g[0].nbytes].view(g[0].dtype).reshape(g[0].shape)
+        for at, g in zip(places, groups, strict=True)
+    ]
+
+
+def on_devices(arrays: Sequence[np.ndarray], devices: Sequence[Any]) -> list[list[jax.Array]]:
+    """Each array on each of the devices; on CPU devices they are one and the same memory."""
+    with jax.enable_x64(True):
+        copies = jax.device_put(list(arrays), _everywhere(tuple(devices)))
+    shards = [{s.device: s.data for s in c.addressable_shards} for c in copies]
+    return [[on[d] for d in devices] for on in shards]
+
+
+@functools.cache
+def _everywhere(devices: tuple[Any, ...]) -> NamedSharding:
+    mesh = Mesh(np.array(devices), ("devices",), axis_types=(jax.sharding.AxisType.Auto,))
+    return NamedSharding(mesh, PartitionSpec())

@@ -1,0 +1,209 @@
+"""What operators compute in: dtypes, rounded operands, exact or fast products, lowerings.
+
+Programs are changed while they are traced: an operator's function is replaced by one of the same shapes
+and dtypes, in the forward pass and in what is differentiated of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .. import core, settings
+from ..core.call import Call, dressers, place_now
+from ..errors import did_you_mean
+from ..settings import SettingError
+from .convolution import small_channel
+
+Fn = Callable[..., Any]
+
+#: Operators of mixed precision: white ones compute in the low precision, black ones never.
+WHITE = frozenset({
+    "FullyConnected", "Convolution", "Deconvolution", "dot", "matmul", "batch_dot", "RNN", "einsum", "tensordot",
+    "inner", "vdot",
+})
+BLACK = frozenset({
+    "BatchNorm", "LayerNorm", "GroupNorm", "InstanceNorm", "L2Normalization", "softmax", "log_softmax",
+    "exp", "log", "sum", "mean", "var", "std", "norm", "cumsum", "SoftmaxOutput", "CTCLoss",
+})
+#: TensorFlow's names, which Ascend's files use, where ours are others or several.
+TENSORFLOW = {
+    "MatMul": ("dot", "FullyConnected", "matmul"), "MatMulV2": ("dot", "FullyConnected", "matmul"),
+    "BatchMatMul": ("batch_dot", "matmul"), "BatchMatMulV2": ("batch_dot", "matmul"),
+    "Conv2D": ("Convolution",), "Conv3D": ("Convolution",), "DepthwiseConv2dNative": ("Convolution",),
+    "Conv2DBackpropInput": ("Deconvolution",), "FusedBatchNorm": ("BatchNorm",),
+    "FusedBatchNormV3": ("BatchNorm",), "Relu": ("Activation", "relu"), "Sub": ("subtract",),
+    "AddV2": ("add",), "BiasAdd": ("add",), "Mul": ("multiply",), "RealDiv": ("divide",),
+    "ReduceSum": ("sum",), "ReduceMean": ("mean",), "MaxPool": ("Pooling",), "AvgPool": ("Pooling",),
+    "GatherV2": ("take",),
+}
+_PRODUCTS = WHITE
+_BITS = {"float16": (5, 10), "bfloat16": (8, 7)}
+
+
+class _Plan:
+    """The settings, with operators' names checked."""
+
+    def __init__(self) -> None:
+        get = settings.get
+        self.mode = get("precision.amp")
+        self.matmul = get("precision.matmul")
+        self.impl = get("precision.impl")
+        self.small = get("compiler.small_channel_conv")
+        self.impl_ops = frozenset(
+            one for name in get("precision.impl_ops") for one in _known("precision.impl_ops", name))
+        self.dtypes = _by_place("precision.op_dtypes", get("precision.op_dtypes"))
+        self.op_impl = _by_place("precision.op_impl", get("precision.op_impl"))
+        self.white = _lists(get("precision.lists"))
+
+    @property
+    def idle(self) -> bool:
+        return (self.mode == "origin" and self.matmul == "default" and self.impl is None and not self.small
+                and not self.dtypes and not self.op_impl)
+
+
+_plan: _Plan | None = None
+
+
+def apply() -> None:
+    """Bring the operators in line with the settings.
+
+    Raises:
+      SettingError: a list names an operator that there is not; the nearest names are in the message.
+    """
+    global _plan
+    _plan = _Plan()
+    if _plan.idle and _dress in dressers:
+        dressers.remove(_dress)
+    elif not _plan.idle and _dress not in dressers:
+        dressers.append(_dress)
+    core.drop_programs()
+
+
+@functools.cache
+def _names() -> dict[str, str]:
+    """Every name of an operator, in small letters, and the one that calls have."""
+    from ..ops.table import TABLE
+
+    found: dict[str, str] = {}
+    for row in TABLE.values():
+        found.setdefault(row.name.partition("@")[0].lower(), row.display)
+    return found | {row.display.lower(): row.display for row in TABLE.values()}
+
+
+def _known(option: str, name: str) -> list[str]:
+    """The operators that a name stands for."""
+    names = _names()
+    ours = TENSORFLOW.get(name, (name,))
+    found = [names[one.lower()] for one in ours if one.lower() in names]
+    if not found:
+        near = did_you_mean(name, [*names.values(), *TENSORFLOW])
+        raise SettingError(f"{option}: there is no operator {name!r}{near}")
+    return found
+
+
+def _by_place(option: str, given: Any) -> dict[str, str]:
+    """By operator, or by place, which has a slash; of several dtypes the first is the one computed in."""
+    found = {}
+    for name, values in given.items():
+        for one in [name] if "/" in name else _known(option, name):
+            found[one] = values[0]
+    return found
+
+
+def _lists(changes: Any) -> frozenset[str]:
+    """The white list after the changes: first what is removed, then what is added."""
+    white, black = set(WHITE), set(BLACK)
+    lists = {"white-list": white, "black-list": black, "gray-list": set[str]()}
+    for title, change in changes.items():
+        for name in change.get("to-remove", ()):
+            known = set(_known(f"precision.lists: {title}", name))
+            if title != "gray-list" and not known & lists[title]:
+                raise SettingError(
+                    f"precision.lists: {name} cannot be removed from the {title}, it is not on it: "
+                    f"{', '.join(sorted(lists[title]))}")
+            lists[title] -= known
+    for title, change in changes.items():
+        for name in change.get("to-add", ()):
+            known = set(_known(f"precision.lists: {title}", name))
+            white -= known
+            black -= known
+            lists[title] |= known
+    return frozenset(white)
+
+
+def _place() -> str:
+    label = str(getattr(place_now, "label", ""))
+    return label.replace("_backward_", "")
+
+
+def _at(table: dict[str, str], name: str) -> str | None:
+    """What a table says for the operator at hand: a place is stronger than a type."""
+    if not table:
+        return None
+    place = _place()
+    for key, value in table.items():
+        if "/" in key and (place == key or place.endswith("/" + key)):
+            return value
+    return table.get(name)
+
+
+def _dress(call: Call, fn: Fn) -> Fn:
+    plan = _plan
+    assert plan is not None
+    name = call.name
+    product = name in _PRODUCTS
+    if plan.small and name == "Convolution":
+        fn = small_channel(call, fn)
+    rounded = plan.matmul if plan.matmul in _BITS else None
+    if plan.mode == "matmul_float16":
+        rounded = "float16"
+    if product and rounded:
+        fn = _rounded(fn, rounded)
+    dtype = _at(plan.dtypes, name)
+    if dtype is None and plan.mode in ("float16", "bfloat16"):
+        dtype = plan.mode
+    if dtype is None and plan.mode.startswith("mixed_") and name in plan.white:
+        dtype = plan.mode.removeprefix("mixed_")
+    if dtype is not None and dtype != "float32":
+        fn = _in_dtype(fn, jnp.dtype(dtype))
+    impl = _at(plan.op_impl, name) or (plan.impl if not plan.impl_ops or name in plan.impl_ops else None)
+    exact = impl == "high_precision" or (impl is None and plan.matmul == "highest")
+    return _exact(fn) if exact else fn
+
+
+def _in_dtype(fn: Fn, dtype: Any) -> Fn:
+    """The function with float32 operands in another dtype, and results in their own."""
+    def run(*args: Any) -> Any:
+        promised = jax.eval_shape(fn, *args)
+        out = fn(*[a.astype(dtype) if a.dtype == jnp.float32 else a for a in args])
+        return jax.tree_util.tree_map(lambda o, p: o.astype(p.dtype), out, promised)
+
+    return run
+
+
+def _rounded(fn: Fn, dtype: str) -> Fn:
+    """The function with float32 operands rounded to fewer bits; its sums stay float32."""
+    exponent, mantissa = _BITS[dtype]
+
+    def run(*args: Any) -> Any:
+        # A conversion there and back is removed where XLA may compute more exactly; this is not.
+        low = [jax.lax.reduce_precision(a, exponent, mantissa) if a.dtype == jnp.float32 else a for a in args]
+        return fn(*low)
+
+    return run
+
+
+def _exact(fn: Fn) -> Fn:
+    def run(*args: Any) -> Any:
+        with jax.default_matmul_precision("highest"):
+            return fn(*args)
+
+    return run
+
+
+__all__ = ["BLACK", "TENSORFLOW", "WHITE", "apply"]

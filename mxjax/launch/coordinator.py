@@ -1,0 +1,59 @@
+"""JAX's coordination service, kept where no member can take it along when it dies."""
+
+from __future__ import annotations
+
+import random
+import socket
+from typing import Any
+
+__all__ = ["Coordinator", "free_port"]
+
+
+def free_port(host: str) -> int:
+    """A port that nobody listens at, below those that systems give out by themselves.
+
+    So nobody gets it by chance between this question and its use.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    chance = random.SystemRandom()  # the script's own random numbers stay as they are
+    for _ in range(200):
+        port = chance.randrange(10_000, 32_000)
+        try:
+            socket.create_server((host, port), family=family).close()
+        except OSError:
+            continue
+        return port
+    with socket.create_server((host, 0), family=family) as server:
+        return int(server.getsockname()[1])
+
+
+class Coordinator:
+    """JAX's coordination service in this process, which takes no part in the job itself.
+
+    In rank 0, where JAX itself puts it, its end would be the end of all other ranks within a second,
+    without an exception.
+
+    Args:
+      host: the address to listen at.
+      size: how many members connect.
+      patience: seconds that members wait for each other when they leave.
+
+    Attributes:
+      address: what members connect to.
+    """
+
+    def __init__(self, host: str, size: int, patience: float) -> None:
+        from jax._src.lib import _jax  # JAX shows it nowhere else
+
+        where = f"[{host}]" if ":" in host else host
+        self.address = f"{where}:{free_port(host)}"
+        # Members are watched by the keeper; JAX's own heartbeat, which aborts processes, comes long after.
+        self._service: Any = _jax.get_distributed_runtime_service(
+            self.address, size, heartbeat_timeout=10_000, shutdown_timeout=max(1, int(patience))
+        )
+
+    def close(self) -> None:
+        """End it."""
+        service, self._service = self._service, None
+        if service is not None:
+            service.shutdown()

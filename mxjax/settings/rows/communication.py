@@ -1,0 +1,124 @@
+"""How the stores of parameters move and sum values."""
+
+from __future__ import annotations
+
+from ..kinds import Boolean, Integer
+from ..option import Legacy, Option
+
+
+class Share:
+    """A part of one: more than 0, at most 1."""
+
+    expected = "a number > 0 and <= 1"
+
+    def convert(self, raw: object) -> float:
+        if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+            raise ValueError
+        share = float(raw)
+        if not 0 < share <= 1:
+            raise ValueError
+        return share
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "comm.bigarray_bound",
+        Integer(0),
+        1_000_000,
+        doc="The number of elements from which on an array is shared out between devices.",
+        effect="Where the store runs the optimizer, an array of at least so many elements is summed and "
+        "updated in parts, each device holding the optimizer's states of its part; smaller ones are "
+        "updated on every device.",
+        legacy=(Legacy("MXNET_KVSTORE_BIGARRAY_BOUND"),),
+        dynamic=True,
+    ),
+    Option(
+        "comm.reduce_threads",
+        Integer(1),
+        4,
+        doc="The number of threads that sum big arrays in the host's memory.",
+        effect="Where the devices are CPUs, arrays that together reach comm.bigarray_bound elements are "
+        "shared out between so many threads.",
+        legacy=(
+            Legacy("MXNET_KVSTORE_REDUCTION_NTHREADS", fidelity="approximate",
+                   difference="the threads share out whole arrays of a push, not parts of one"),
+        ),
+        dynamic=True,
+    ),
+    Option(
+        "comm.p2p",
+        Boolean(),
+        True,
+        doc="Let devices send to each other directly.",
+        effect="0: what moves between devices, sums included, goes through the host's memory "
+        "(the kvstore 'nccl' always sums directly).",
+        legacy=(
+            Legacy("MXNET_ENABLE_GPU_P2P", fidelity="approximate",
+                   difference="it is for the stores; XLA's own collectives choose their way themselves"),
+        ),
+        dynamic=True,
+    ),
+    Option(
+        "comm.tree",
+        Boolean(),
+        False,
+        doc="Sum along trees of devices.",
+        effect="The kvstore 'device' sums by a program in which each device sends to one other at a time, "
+        "along a binomial tree, instead of XLA's all-reduce or the host's sum.",
+        applies="compile",
+        legacy=(Legacy("MXNET_KVSTORE_USETREE"),),
+        dynamic=True,
+    ),
+    Option(
+        "comm.tree_log",
+        Boolean(),
+        False,
+        doc="Log the trees that comm.tree found.",
+        effect="One line per tree on the logger mxjax.kvstore, at the level INFO.",
+        applies="compile",
+        legacy=(Legacy("MXNET_KVSTORE_LOGTREE"),),
+        dynamic=True,
+    ),
+    Option(
+        "comm.tree_array_bound",
+        Integer(0),
+        10_000_000,
+        doc="The number of elements from which on an array is shared out between all trees.",
+        effect="Such an array is cut into as many parts as there are devices, each summed along the tree "
+        "of another root; smaller arrays take one tree each, in turn.",
+        applies="compile",
+        legacy=(Legacy("MXNET_KVSTORE_TREE_ARRAY_BOUND"),),
+        dynamic=True,
+    ),
+    Option(
+        "comm.tree_backtrack",
+        Boolean(),
+        False,
+        doc="Try all ways to halve the devices when looking for trees.",
+        effect="On up to 8 devices the tree with the best links is found; otherwise devices are halved by "
+        "Kernighan and Lin's method.",
+        applies="compile",
+        legacy=(Legacy("MXNET_KVSTORE_TREE_BACKTRACK"),),
+        dynamic=True,
+    ),
+    Option(
+        "comm.tree_link_penalty",
+        Share(),
+        0.7,
+        doc="The factor on a link's weight for each tree that uses it already.",
+        effect="Smaller factors spread the trees over more links.",
+        applies="compile",
+        legacy=(Legacy("MXNET_KVSTORE_TREE_LINK_USAGE_PENALTY"),),
+        dynamic=True,
+    ),
+    Option(
+        "comm.update_on_kvstore",
+        Boolean(),
+        None,
+        doc="Let the store run the optimizer where a Trainer does not say; unset: devices update their own.",
+        effect="1: as update_on_kvstore=True: each device updates a part of each big array and keeps the "
+        "optimizer's states of that part only. 0: every device updates everything.",
+        legacy=(Legacy("MXNET_UPDATE_ON_KVSTORE"),),
+        dynamic=True,
+    ),
+)

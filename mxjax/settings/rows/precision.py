@@ -1,0 +1,194 @@
+"""What operators compute in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from ..kinds import Boolean, Choice, KindError, Words, read_text
+from ..option import Legacy, Option
+
+_IMPLEMENTATIONS = ("high_precision", "high_performance", "super_performance", "enable_float_32_execution")
+
+
+def _strongest(values: Iterable[str]) -> str:
+    found = set(values)
+    return next(word for word in ("highest", "float16", "default") if word in found)
+
+
+class Lists:
+    """Changes to the lists of mixed precision, as Ascend's modify_mixlist file has them.
+
+    {"black-list": {"to-remove": [...], "to-add": [...]}, "white-list": ..., "gray-list": ...}: operators on
+    the white list compute in the low precision, those on the black list do not, grey ones follow their
+    inputs.
+    """
+
+    expected = ("a path to JSON, JSON, or a dict: {'black-list': {'to-add': [...], 'to-remove': [...]}, "
+                "'white-list': ..., 'gray-list': ...}")
+
+    def convert(self, raw: object) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+        if isinstance(raw, str):
+            import json
+
+            raw = json.loads(raw if raw.lstrip().startswith("{") else read_text(raw))
+        if not isinstance(raw, Mapping):
+            raise ValueError
+        found: dict[str, Mapping[str, tuple[str, ...]]] = {}
+        for name, changes in raw.items():
+            if name not in ("black-list", "white-list", "gray-list") or not isinstance(changes, Mapping):
+                raise KindError(f"{name!r} is no list of mixed precision")
+            if not set(changes) <= {"to-add", "to-remove"}:
+                raise KindError(f"{name}: only 'to-add' and 'to-remove' are known, got {sorted(changes)}")
+            found[name] = {key: Words().convert(value) for key, value in changes.items()}
+        return found
+
+
+class PerOperator:
+    """Lines `NAME:value` or sections of them, in a file or a dict: a setting for each operator."""
+
+    def __init__(self, values: tuple[str, ...], sections: tuple[str, ...] = ()) -> None:
+        self.values = values
+        self.sections = sections
+
+    @property
+    def expected(self) -> str:
+        return f"a path to lines of 'operator:value', or a dict; values are {', '.join(self.values)}"
+
+    def convert(self, raw: object) -> Mapping[str, tuple[str, ...]]:
+        given = self._lines(read_text(raw)) if isinstance(raw, str) else raw
+        if not isinstance(given, Mapping):
+            raise ValueError
+        found = {}
+        for name, value in given.items():
+            words = Words().convert(value)
+            for word in words:
+                if word.lower() not in self.values:
+                    raise KindError(f"{name}: {word!r} is none of {', '.join(self.values)}")
+            found[str(name)] = tuple(word.lower() for word in words)
+        return MappingProxyType(found)
+
+    def _lines(self, text: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            line = line.split("#")[0].strip()
+            if not line or (line.startswith("[") and line.endswith("]")):
+                continue
+            if "::" in line:  # customize_dtypes: Opname::InputDtype:float16,...,OutputDtype:...
+                name, _, rest = line.partition("::")
+                dtypes = rest.replace("InputDtype:", "").split("OutputDtype:")[0]
+                name = name.removeprefix("OpType").lstrip(":") if name.startswith("OpType") else name
+                if name == "":
+                    name, _, dtypes = dtypes.partition(":")
+                found[name.strip()] = dtypes.strip().strip(",")
+                continue
+            name, colon, value = (line.partition("=") if "=" in line else line.partition(":"))
+            if not colon:
+                raise KindError(f"line {number}: expected 'operator:value', got {line!r}")
+            found[name.strip()] = value.strip()
+        return found
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "precision.amp",
+        Choice(("origin", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16", "matmul_float16")),
+        "origin",
+        doc="What float32 operators compute in.",
+        effect="float16, bfloat16: all; mixed_*: those on the white list of mixed precision (matrix products, "
+        "convolutions), the rest in float32; matmul_float16: these with a float32 sum. Arrays stay "
+        "float32 between programs.",
+        applies="compile",
+        legacy=(
+            Legacy("precision_mode",
+                   Choice(("force_fp16", "force_fp32", "allow_fp32_to_fp16", "cube_fp16in_fp32out",
+                           "must_keep_origin_dtype", "allow_mix_precision",
+                           "allow_mix_precision_fp16", "allow_mix_precision_bf16",
+                           "allow_fp32_to_bf16")),
+                   {"force_fp16": "float16", "force_fp32": "origin", "allow_fp32_to_fp16": "origin",
+                    "cube_fp16in_fp32out": "matmul_float16", "must_keep_origin_dtype": "origin",
+                    "allow_mix_precision": "mixed_float16",
+                    "allow_mix_precision_fp16": "mixed_float16",
+                    "allow_mix_precision_bf16": "mixed_bfloat16", "allow_fp32_to_bf16": "origin"}),
+            Legacy("precision_mode_v2",
+                   Choice(("fp16", "origin", "cube_fp16in_fp32out", "mixed_float16",
+                           "mixed_bfloat16")),
+                   {"fp16": "float16", "origin": "origin", "cube_fp16in_fp32out": "matmul_float16",
+                    "mixed_float16": "mixed_float16", "mixed_bfloat16": "mixed_bfloat16"}),
+        ),
+        mechanism="operators' inputs are converted while a program is traced, their results back to "
+        "the dtype that the recording promised",
+    ),
+    Option(
+        "precision.lists",
+        Lists(),
+        MappingProxyType({}),
+        doc="Changes to the lists of operators of mixed precision.",
+        effect="An operator that is moved to the black list computes in float32, one on the white list in the "
+        "low precision. An unknown operator is an error with the nearest names.",
+        applies="compile",
+        legacy=(Legacy("modify_mixlist"),),
+        mechanism="the lists of precision.amp=mixed_*",
+    ),
+    Option(
+        "precision.op_dtypes",
+        PerOperator(("float16", "bfloat16", "float32", "float64")),
+        MappingProxyType({}),
+        doc="The dtype that single operators compute in, by type or by place ('dense0/FullyConnected').",
+        effect="Stronger than precision.amp, except where that is must_keep_origin_dtype; a place is "
+        "stronger than a type.",
+        applies="compile",
+        legacy=(Legacy("customize_dtypes"),),
+        mechanism="converts around the operator, as for precision.amp",
+    ),
+    Option(
+        "precision.matmul",
+        Choice(("default", "highest", "float16", "bfloat16")),
+        "default",
+        doc="How matrix products and convolutions of float32 may be computed.",
+        effect="highest: without TF32 or bf16 passes; float16, bfloat16: operands are rounded to it and "
+        "summed in float32.",
+        applies="compile",
+        legacy=(
+            Legacy("MXNET_CUDA_ALLOW_TENSOR_CORE", Boolean(), {True: "default", False: "highest"}),
+            Legacy("MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION", Boolean(),
+                   {True: "float16", False: "default"}),
+        ),
+        combine=_strongest,
+        mechanism="jax.default_matmul_precision round each operator, or converted operands",
+    ),
+    Option(
+        "precision.impl",
+        Choice(("high_precision", "high_performance")),
+        None,
+        doc="Whether operators are computed exactly or fast.",
+        effect="high_precision: matrix products at full precision; high_performance: at the device's default, "
+        "and XLA:CPU may reorder sums.",
+        applies="compile",
+        legacy=(Legacy("op_select_implmode"),),
+        compiler=lambda mode, platform: (
+            {"xla_cpu_enable_fast_math": True}
+            if mode == "high_performance" and platform == "cpu" else {}),
+        mechanism="jax.default_matmul_precision round the operators of precision.impl_ops (all, if none)",
+    ),
+    Option(
+        "precision.impl_ops",
+        Words(),
+        (),
+        doc="The operators that precision.impl is for; none: all.",
+        effect="Other operators keep the default.",
+        applies="compile",
+        legacy=(Legacy("optypelist_for_implmode"),),
+        mechanism="see precision.impl",
+    ),
+    Option(
+        "precision.op_impl",
+        PerOperator(_IMPLEMENTATIONS),
+        MappingProxyType({}),
+        doc="Whether single operators are computed exactly or fast.",
+        effect="Stronger than precision.impl.",
+        applies="compile",
+        legacy=(Legacy("op_precision_mode"),),
+        mechanism="jax.default_matmul_precision round the operator",
+    ),
+)

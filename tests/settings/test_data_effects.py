@@ -1,0 +1,104 @@
+"""What the settings make of DataLoaders and their workers."""
+
+import os
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax.errors import MXNetMemoryError
+from mxjax.gluon.data import ArrayDataset, DataLoader, Dataset
+from mxjax.gluon.data._parcel import pack_for_parent, scratch_folder, unpack
+from mxjax.gluon.data._pools import _worker_environment
+
+
+def host(array):
+    from mxjax.gluon.data._parcel import as_host
+
+    return as_host(array)
+
+
+def test_a_batch_stays_within_the_budget_of_shared_memory(capfd):
+    folder = scratch_folder()
+    batch = [host(np.ones((200, 200), np.float32))]  # 160,000 bytes
+    try:
+        assert pack_for_parent(batch, folder).path is not None
+        with mx.config.scope(MGE_PLASMA_MEMORY=0, MGE_DATALOADER_PLASMA_DEBUG=1):
+            parcel = pack_for_parent(batch, folder)
+            assert parcel.path is None and not capfd.readouterr().out
+        np.testing.assert_array_equal(unpack(parcel, remove=False)[0].asnumpy(), batch[0])
+        with mx.config.scope(MGE_PLASMA_MEMORY="100KB"), pytest.raises(
+                MXNetMemoryError, match=r"160000 bytes .*data.shm_bytes \(MGE_PLASMA_MEMORY\) allows, 102400"):
+            pack_for_parent(batch, folder)
+    finally:
+        for name in os.listdir(folder):
+            os.unlink(os.path.join(folder, name))
+        os.rmdir(folder)
+
+
+def test_the_loader_says_which_way_a_batch_goes(capfd):
+    folder = scratch_folder()
+    batch = [host(np.ones((200, 200), np.float32))]
+    try:
+        pack_for_parent(batch, folder)
+        assert not capfd.readouterr().err
+        with mx.config.scope(MGE_DATALOADER_PLASMA_DEBUG=1):
+            pack_for_parent(batch, folder)
+            assert "a batch of 160000 bytes goes through shared memory" in capfd.readouterr().err
+            with mx.config.scope(MGE_PLASMA_MEMORY=0):
+                pack_for_parent(batch, folder)
+            assert "160000 bytes goes through a pipe" in capfd.readouterr().err
+    finally:
+        for name in os.listdir(folder):
+            os.unlink(os.path.join(folder, name))
+        os.rmdir(folder)
+
+
+class Environment(Dataset):
+    """Tells each worker's environment."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, idx):
+        return {name: os.environ.get(name) for name in ("OPENCV_FOR_THREADS_NUM", "OMP_NUM_THREADS",
+                                                        "MXJAX_DATA_SHM_BYTES")}
+
+
+@pytest.mark.parametrize(("given", "threads"), [(0, "1"), (-1, "1"), (3, "3")])
+def test_opencv_has_so_many_threads_in_a_worker(given, threads):
+    with mx.config.scope(MXNET_MP_OPENCV_NUM_THREADS=given):
+        assert _worker_environment()["OPENCV_FOR_THREADS_NUM"] == threads
+
+
+def test_workers_get_what_the_settings_say():
+    pytest.importorskip("loky", reason="worker processes need loky, of the extra 'data'")
+    with mx.config.scope(MXNET_MP_OPENCV_NUM_THREADS=3, MXNET_MP_WORKER_NTHREADS=2, MGE_PLASMA_MEMORY=5000):
+        [batch] = DataLoader(Environment(), 2, num_workers=1, batchify_fn=list)
+    assert batch[0] == {"OPENCV_FOR_THREADS_NUM": "3", "OMP_NUM_THREADS": "2", "MXJAX_DATA_SHM_BYTES": "5000"}
+
+
+def test_without_preprocessing_ahead_batches_are_made_when_they_are_asked_for():
+    made = []
+
+    class Counting(Dataset):
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, idx):
+            made.append(idx)
+            return np.float32(idx)
+
+    def made_for_the_first_batch(**given):
+        made.clear()
+        with mx.config.scope(**given):
+            loader = DataLoader(Counting(), 1, num_workers=2, thread_pool=True)
+        batches = iter(loader)
+        next(batches)
+        count = loader._prefetch
+        list(batches)
+        return count
+
+    assert made_for_the_first_batch() == 4
+    assert made_for_the_first_batch(enable_data_pre_proc=False) == 0
+    assert DataLoader(ArrayDataset(np.ones(3)), 1, num_workers=2, prefetch=3)._prefetch == 3
