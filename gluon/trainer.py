@@ -39,7 +39,8 @@ class Trainer:
         mesh yet go there, cut as their own `sharding` or the given one says where that fits, else whole; each
         step is then one program that all devices of the mesh run.
       compression_params: handed to the kvstore.
-      update_on_kvstore: let the kvstore update the weights; by default each device updates its own.
+      update_on_kvstore: let the kvstore update the weights, the optimizer's states shared out between the
+        devices; by default each device updates its own. On a mesh: cut the states of whole weights.
 
     Raises:
       ValueError: `params` holds something else than parameters.
@@ -60,11 +61,14 @@ class Trainer:
         update_on_kvstore: bool | None = None,
     ):  # fmt: skip
         self._params = _unique(params)
-        kvstore = self._on_mesh(kvstore)
+        kvstore, mesh = self._on_mesh(kvstore)
         self._compression_params = compression_params
         self._devices = self._check_devices()
         self._optimizer = self._make_optimizer(optimizer, optimizer_params or {})
         self._updaters = [opt.get_updater(self._optimizer) for _ in self._devices]
+        if mesh is not None and update_on_kvstore:
+            for updater in self._updaters:
+                updater.mesh = mesh
         self._scale = self._optimizer.rescale_grad
         if update_on_kvstore and self._optimizer.aggregate_num > 1:
             raise MXNetValueError(
@@ -76,16 +80,15 @@ class Trainer:
 
     # -- making ------------------------------------------------------------------------------------
 
-    def _on_mesh(self, kvstore: Any) -> Any:
-        """With a mesh for a store: the parameters lie there, and what is left needs no store."""
-        if kvstore is None or isinstance(kvstore, str) or not hasattr(kvstore, "device_set") and not (
-            hasattr(kvstore, "fsdp") or hasattr(kvstore, "axis_names")
+    def _on_mesh(self, kvstore: Any) -> tuple[Any, Any]:
+        """The kvstore and the mesh: with a mesh the parameters lie there, and no store is needed."""
+        if kvstore is None or isinstance(kvstore, str) or not any(
+            hasattr(kvstore, what) for what in ("fsdp", "axis_names", "device_set")
         ):
-            return kvstore
+            return kvstore, None
         from mxjax.sharding import lay_params
 
-        lay_params(self._params, kvstore)
-        return None
+        return None, lay_params(self._params, kvstore)
 
     def _check_devices(self) -> list[Any]:
         devices: list[Any] = []

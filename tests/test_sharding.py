@@ -112,15 +112,12 @@ def _states(trainer: Any, net: Any) -> list[Any]:
 
 
 def test_lists_of_devices_and_a_mesh_give_the_same_losses() -> None:
-    devices = [mx.cpu(i) for i in range(4)]
+    devices = [mx.cpu(i) for i in range(2)]
     found = []
-    for where in (devices, mx.mesh(data=4)):
-        net = nn.HybridSequential()
-        net.add(nn.Dense(8, in_units=6, activation="tanh"), nn.Dense(4, in_units=8))
+    for where in (devices, mx.mesh(data=2)):
+        net = nn.Dense(4, in_units=6, activation="tanh")
         net.initialize(device=where)
-        values = np.random.RandomState(9)
-        for p in net.collect_params().values():
-            p.set_data(mx.np.array(values.randn(*p.shape).astype("float32")))
+        net.weight.set_data(mx.np.array(np.random.RandomState(9).randn(4, 6).astype("float32")))
         net.hybridize()
         trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
         losses = []
@@ -239,6 +236,26 @@ def test_parameters_say_how_they_are_cut() -> None:
     assert r.data().jax.sharding.is_fully_replicated  # 3 is no multiple of 2
 
 
+def test_shapes_that_are_not_known_yet() -> None:
+    mesh = mx.mesh(data=2, model=2)
+    net = nn.HybridSequential()
+    net.add(nn.Dense(8), nn.Dense(4))
+    net.initialize()
+    net.shard(mesh, {"0.weight": ("model", None)})
+    net.hybridize()
+    assert net(mesh.split(DATA)).shape == (BATCH, 4)
+    assert net[0].weight.data().jax.sharding.shard_shape((8, 6)) == (4, 6)
+    assert net[1].weight.data().jax.sharding.is_fully_replicated and net[1].weight.data().device is mesh
+    late = nn.Dense(4)
+    late.initialize()
+    trainer = gluon.Trainer(late.collect_params(), "sgd", kvstore=mesh)
+    with autograd.record():
+        loss = late(mesh.split(DATA)).sum()
+    loss.backward()
+    trainer.step(1)
+    assert late.weight.data().device is mesh and late.weight.data().asnumpy().any()
+
+
 def test_saved_and_loaded(tmp_path: Any) -> None:
     mesh = mx.mesh(data=4)
     net = _net().shard(mesh, "fsdp")
@@ -252,9 +269,27 @@ def test_saved_and_loaded(tmp_path: Any) -> None:
         np.testing.assert_array_equal(value, _weights(net)[name])
     back = gluon.Trainer(other.collect_params(), "adam")
     back.load_states(str(tmp_path / "s"))
+    trainer.load_states(str(tmp_path / "s"))
     first, _ = _train(net, trainer, mesh.split(DATA), mesh.split(LABEL))
     second, _ = _train(other, back, mx.np.array(DATA), mx.np.array(LABEL))
     np.testing.assert_allclose(first, second, rtol=0, atol=1e-5)
+    index = [p is net[0].weight for p in trainer._params].index(True)
+    for leaf in trainer._updaters[0].states[index]:  # loaded states lie as their weight does
+        assert leaf.jax.sharding.shard_shape((8, 6)) == (2, 6)
+
+
+def test_states_of_whole_weights_can_be_cut() -> None:
+    mesh = mx.mesh(data=4)
+    net = nn.Dense(8, in_units=6)
+    net.initialize()
+    plain = gluon.Trainer(net.collect_params(), "adam", kvstore=mesh, update_on_kvstore=True)
+    with autograd.record():
+        loss = (net(mesh.split(DATA)) ** 2).mean()
+    loss.backward()
+    plain.step(1)
+    assert net.weight.data().jax.sharding.is_fully_replicated
+    cut = {leaf.jax.sharding.shard_shape(leaf.shape) for s in plain._updaters[0].states.values() for leaf in s}
+    assert cut == {(2, 6), (2,)}
 
 
 @pytest.mark.parametrize(
@@ -268,7 +303,7 @@ def test_saved_and_loaded(tmp_path: Any) -> None:
         (lambda: mx.mesh(data=2).put(np.ones(4), ("data", None)), "2 entries"),
         (lambda: _net().shard(mx.mesh(data=2), {"9.weight": "data"}), "no parameter is called '9.weight'"),
         (lambda: _net().shard(mx.mesh(data=2), "fdsp"), "'fsdp'"),
-        (lambda: nn.Dense(3).shard(mx.mesh(data=2)), "no value yet"),
+        (lambda: nn.Dense(3).shard(mx.mesh(data=2)), "not initialized"),
     ],
 )
 def test_mistakes(make: Any, match: str) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from .. import errors
+from .. import errors, settings
 from . import holders, reasons
 from .aval import MeshDevice
 from .call import Call
+from .deadline import within
 from .interfaces import MemoryManager
 from .program import Program
 from .rehearsal import Abstract
@@ -585,6 +586,18 @@ def flush_all() -> None:
 
 def wait_all() -> None:
     """Run everything and wait for it; raises the first error nobody has seen."""
+    limit = settings.current()["timeout.waitall"]
+    if limit is None:
+        _wait_all()
+    else:
+        within(limit, _wait_all, "everything", "timeout.waitall")
+    if pending_errors:
+        error = pending_errors[0]
+        pending_errors.clear()
+        raise error
+
+
+def _wait_all() -> None:
     start = time.time_ns()
     flush_all()
     while _running:
@@ -594,7 +607,3 @@ def wait_all() -> None:
     jax.effects_barrier()
     for o in observers:
         o.on_sync("waitall", start, time.time_ns())
-    if pending_errors:
-        error = pending_errors[0]
-        pending_errors.clear()
-        raise error

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import jax
 import numpy as np
 
 from .. import errors
 from .aval import MeshDevice, aval, aval_of
+from .deadline import within
 from .memory import on_device
 from .scheduler import located, read
-from .state import local, observers
+from .state import local, observers, rules
 from .tape import attach_python
 from .value import TRACED, Value, concrete, place
 
@@ -22,10 +24,17 @@ def _watched(kind: str, start: int) -> None:
         o.on_sync(kind, start, stop)
 
 
+def _limited(v: Value, seconds: float) -> Any:
+    """The array of a value, which may take so long (`timeout.read`)."""
+    if v.seg is TRACED or (v.seg is not None and v.seg.graph):
+        return read(v)
+    return within(seconds, lambda: jax.block_until_ready(read(v)), "a value", "timeout.read")
+
+
 def wait(v: Value) -> None:
     """Wait until a value is computed."""
     start = time.time_ns() if observers else 0
-    array = read(v)
+    array = read(v) if rules.patience is None else _limited(v, rules.patience)
     if v.seg is TRACED:
         return
     try:
@@ -39,7 +48,7 @@ def wait(v: Value) -> None:
 def to_host(v: Value) -> np.ndarray:
     """A NumPy copy of a value."""
     start = time.time_ns() if observers else 0
-    array = read(v)
+    array = read(v) if rules.patience is None else _limited(v, rules.patience)
     if v.seg is TRACED:
         raise errors.MXNetTypeError(
             "asnumpy() inside jax.jit, jax.grad or jax.vmap: the array has no numbers there. "

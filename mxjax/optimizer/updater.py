@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mxjax.core import memory
+from mxjax.core import MeshDevice, lay, memory, relaid
 from mxjax.errors import MXNetValueError
 
 from . import saving
@@ -28,6 +28,7 @@ class Updater:
         self.states: dict[Any, Any] = {}
         self._unsynced: set[Any] = set()  # loaded, and perhaps on another device than their weight
         self._memory: tuple[str | None] | None = None  # what place() said, else the setting counts
+        self.mesh: Any = None  # a mesh whose data axis cuts the states of weights that it does not cut
 
     @property
     def aggregate_updates(self) -> bool:
@@ -68,7 +69,22 @@ class Updater:
             elif i in self._unsynced:
                 self.states[i] = self.sync_state_context(self.states[i], device)
             self._settle(i)
+            self._lie(i, weight)
             self._unsynced.discard(i)
+
+    def _lie(self, index: Any, weight: Any) -> None:
+        """On a mesh, let the states of a weight lie as it does, or cut where it is whole."""
+        like = weight._value().aval
+        if type(like.device) is not MeshDevice:
+            return
+        whole = like.spread is None or like.spread.is_fully_replicated
+        for leaf in flatten(self.states[index]):
+            if getattr(leaf, "shape", None) != weight.shape:
+                continue
+            if whole and self.mesh is not None:
+                leaf._v = lay(leaf._value(), self.mesh.jax_mesh, self.mesh.fsdp(leaf.shape))
+            else:
+                leaf._v = relaid(leaf._value(), like)
 
     def _settle(self, index: Any) -> None:
         """Put the states of a weight into the memory they are to live in."""

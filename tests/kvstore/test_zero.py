@@ -56,7 +56,6 @@ def _same(a: dict[str, np.ndarray], b: dict[str, np.ndarray], tolerance: float =
 OPTIMIZERS: dict[str, Any] = {
     "sgd": lambda: opt.SGD(learning_rate=0.1, momentum=0.9, wd=0.01),
     "adam": lambda: opt.Adam(learning_rate=0.05),
-    "adamw": lambda: opt.AdamW(learning_rate=0.05, wd=0.01),
     "ftrl": lambda: opt.Ftrl(learning_rate=0.1),
     "lamb": lambda: opt.LAMB(learning_rate=0.05),
     "dcasgd": lambda: opt.DCASGD(learning_rate=0.1, momentum=0.9),
@@ -174,7 +173,7 @@ def test_a_trainer_updates_by_one_program_per_step() -> None:
     mx.config.set(comm_bigarray_bound=20)
     nets, programs = {}, []
     for on_kvstore in (False, True):
-        devices = DEVICES
+        devices = DEVICES[:2]
         net = mx.gluon.nn.Sequential()
         net.add(mx.gluon.nn.Dense(8, in_units=5, activation="tanh"), mx.gluon.nn.Dense(2, in_units=8))
         net.initialize(device=devices)
@@ -185,7 +184,7 @@ def test_a_trainer_updates_by_one_program_per_step() -> None:
             net.collect_params(), "adam", {"learning_rate": 0.01}, update_on_kvstore=on_kvstore
         )
         data = rng.randn(8, 5).astype("float32")
-        for _ in range(4):
+        for _ in range(3):
             runs = _Runs()
             mx.core.observe(runs)
             try:
@@ -204,7 +203,7 @@ def test_a_trainer_updates_by_one_program_per_step() -> None:
             k: [a.asnumpy() for a in p.list_data()] for k, p in net.collect_params().items()
         }
         assert all(a._fresh_grad is False for p in net.collect_params().values() for a in p.list_data())
-    assert programs == [1] * 4
+    assert programs == [1] * 3
     for name, replicas in nets[True].items():
         for replica, expected in zip(replicas, nets[False][name], strict=True):
             np.testing.assert_allclose(replica, expected, rtol=0, atol=1e-5)

@@ -1,0 +1,151 @@
+"""Stores of several processes, and what happens when one of them goes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+import mxjax as mx
+
+HERE = Path(__file__).parent
+#: Nothing waits for it to pass, and it is no cause of failure on a busy machine.
+PATIENT = ("--heartbeat", 120)
+
+
+def test_everything_that_two_processes_do(jobs):
+    status, output = jobs.run("-n", 2, *PATIENT, HERE / "everything.py", "--an", "argument")
+    assert status == 0, output
+    checks = re.findall(r"^    (\w+(?:, \w+)*),$", (HERE / "everything.py").read_text(), re.M)
+    names = [name for line in checks for name in line.split(", ")]
+    assert len(names) == 10
+    for rank in (0, 1):
+        done = re.findall(rf"^\[{rank}\] done (\w+)$", output, re.M)
+        assert done == names, output
+
+
+def test_a_killed_process_is_named_to_the_others(jobs):
+    status, output = jobs.run("-n", 2, *PATIENT, HERE / "faults.py", "kill", 1)
+    assert status == 128 + 9, output
+    assert "[0] heard: rank 1 of 2 has ended" in output
+    assert "mxjax.launch: rank 1 ended with status 137" in output
+
+
+def test_a_process_of_no_job_is_told_how_to_start_one(monkeypatch):
+    for name in ("DMLC_PS_ROOT_URI", "DMLC_ROLE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(mx.MXNetError, match=r"python -m mxjax\.launch -n 2 script\.py"):
+        mx.kv.create("dist_sync")
+
+
+def heard(output: str) -> dict[int, str]:
+    """What each rank was told, by rank."""
+    return {int(rank): text for rank, text in re.findall(r"^\[(\d+)\] heard: (.*)$", output, re.M)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", [0, 2])
+@pytest.mark.parametrize(
+    ("fault", "status", "told"),
+    [
+        ("kill", 137, "rank {} of 4 has ended"),
+        ("raise", 1, "rank {} of 4 has failed: ValueError: no more data"),
+        ("exit", 5, "rank {} of 4 has failed: sys.exit(5)"),
+        ("leave", 1, "rank {} of 4 has ended its script while rank"),
+    ],
+)
+def test_every_survivor_hears_who_is_missing(jobs, fault, where, status, told):
+    got, output = jobs.run("-n", 4, *PATIENT, HERE / "faults.py", fault, where)
+    assert got == status, output
+    found = heard(output)
+    assert sorted(found) == [rank for rank in range(4) if rank != where], output
+    assert all(told.format(where) in text for text in found.values()), output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["order", "shape"])
+def test_ranks_that_do_different_things_all_hear_of_it(jobs, fault):
+    got, output = jobs.run("-n", 3, *PATIENT, HERE / "faults.py", fault, 1)
+    assert got == 7, output
+    wrong = {"order": "push of key 'bias' (shape (1000,), float32)",
+             "shape": "init of key 'more' (shape (3,), float32)"}[fault]
+    found = heard(output)
+    assert sorted(found) == ([0, 1, 2] if fault == "order" else [0, 2]), output
+    for text in found.values():
+        assert f"rank 1: {wrong}" in text, output
+        assert "rank 0: push of key 'weight' (shape (1000,), float32)" in text, output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", [0, 1])
+def test_a_stopped_process_is_named_within_the_heartbeat(jobs, where):
+    got, output = jobs.run("-n", 3, "--heartbeat", 8, HERE / "faults.py", "stop", where)
+    assert got != 0, output
+    found = heard(output)
+    others = {rank for rank in range(3) if rank != where}
+    assert others <= set(found), output
+    for rank in others:
+        assert f"rank {where} of 3" in found[rank] and "no sign of life" in found[rank], output
+
+
+@pytest.mark.slow
+def test_a_rank_that_does_not_come_is_named_after_the_option_s_time(jobs):
+    got, output = jobs.run(
+        "-n", 2, "--heartbeat", 20, HERE / "faults.py", "late", 1, HCCL_EXEC_TIMEOUT="3"
+    )
+    assert got != 0, output
+    assert "rank 1 of 2 did not come to a collective" in heard(output)[0], output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
+def test_a_launcher_that_goes_takes_the_processes_with_it(jobs, number):
+    job = jobs.start("-n", 2, "--heartbeat", 6, HERE / "faults.py", "none", 0)
+    while "summing" not in job.stdout.readline():
+        pass
+    # Each is the only one of its group, whose number nobody gets while one of it runs.
+    workers = jobs.workers(job)
+    assert len(workers) == 2
+    os.kill(job.pid, getattr(signal, number))
+    jobs.wait_until_gone(workers)
+
+
+@pytest.mark.slow
+def test_one_signal_ends_all(jobs):
+    job = jobs.start("-n", 3, *PATIENT, HERE / "faults.py", "none", 0)
+    while "summing" not in job.stdout.readline():
+        pass
+    workers = jobs.workers(job)
+    job.send_signal(signal.SIGINT)
+    job.communicate(timeout=120)
+    assert job.returncode == 128 + signal.SIGINT
+    jobs.wait_until_gone(workers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("on_kvstore", [0, 1])
+def test_a_restarted_job_ends_as_an_undisturbed_one(jobs, tmp_path, on_kvstore):
+    def end(folder, at, *options):
+        status, output = jobs.run(
+            "-n", 2, *PATIENT, *options, "--checkpoints", tmp_path / folder,
+            HERE / "training.py", at, 1, on_kvstore,
+        )  # fmt: skip
+        assert status == 0, output
+        found = re.findall(r"^\[\d\] start (\d+) parameters (.*)$", output, re.M)
+        assert len(found) == 2 and len({numbers for _, numbers in found}) == 1, output
+        return found[0]
+
+    start, undisturbed = end("one", -1)
+    assert start == "0"
+    start, restarted = end("two", 13, "--restarts", 1)
+    assert start == "10" and restarted == undisturbed
+
+
+@pytest.mark.slow
+def test_mixed_sums_with_random_delays_are_exact(jobs):
+    status, output = jobs.run("-n", 4, *PATIENT, HERE / "stress.py", 4000)
+    assert status == 0, output
+    assert len(re.findall(r"^\[\d\] exact 4000", output, re.M)) == 4
