@@ -16,8 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kvstore_work import OUTPUT, least, resnet50, row
+
 HERE = Path(__file__).resolve().parent
-OUTPUT = HERE.parent / "bench_output"
 REPEATS = 10
 DEVICES = 4
 
@@ -27,8 +28,6 @@ PARTS = ("call", "keys", "program", "states")
 
 def gradients(kind: str, per_key: bool) -> dict[str, float]:
     """A ResNet-50's gradients of four devices summed by push and pull, and waited for."""
-    from kvstore_work import least, resnet50
-
     import mxjax as mx
 
     kv = mx.kv.create(kind)
@@ -108,17 +107,6 @@ def run(python: str, script: str, *args: str) -> dict[str, Any]:
     if done.returncode:
         raise SystemExit(f"{script} {' '.join(args)} ended with an error:\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]
-
-
-def row(work: str, goal: float | None, ours: float, theirs: float | None, unit: str = "ms") -> str:
-    """One line of the table; where there is a baseline the goal is for the ratio."""
-    value = ours if theirs is None else ours / theirs
-    verdict = "" if goal is None else "ok" if value <= goal else "miss"
-    cells = [
-        work, "" if goal is None else f"{goal:g}", f"{value:.3g}", verdict, f"{ours:.4g} {unit}",
-        "" if theirs is None else f"{theirs:.4g} {unit}",
-    ]  # fmt: skip
-    return "| " + " | ".join(cells) + " |"
 
 
 def one_process() -> tuple[dict[str, Any], list[str]]:
