@@ -26,6 +26,7 @@ from .device import (
     tpu,
 )
 from .errors import MXNetError
+from .settings import RunConfig
 
 # Loaded when first used, so that `import mxjax` stays quick: name -> module.
 _LAZY = {
@@ -62,6 +63,7 @@ __all__ = [
     "Context",
     "Device",
     "MXNetError",
+    "RunConfig",
     "__version__",
     "autograd",
     "config",

@@ -42,7 +42,7 @@ def test_older_names_lead_to_the_same_objects():
 
     assert mx.numpy is mx.np and mx.numpy_extension is mx.npx and mx.rnd is mx.random
     assert cpu is mx.cpu and current_context is mx.current_context and mx.context.Context is mx.Context
-    assert mx.use_np is mx.util.use_np
+    assert mx.use_np is mx.util.use_np and mx.RunConfig is mx.config.RunConfig
     assert {"use_np", "numpy", "context"} <= set(dir(mx))
 
 
