@@ -166,8 +166,11 @@ class Block:
             that can be. A dictionary from names, ``*`` standing for anything, to specs: an axis' name, or per
             dimension a name or None (tensor parallel); others as with ``None``.
 
+        Parameters whose shapes are not known yet are cut at the first forward pass.
+
         Raises:
-          ValueError: a parameter without a value, an unknown name or axis, or a length that cannot be cut.
+          ValueError: a parameter that is not initialized, an unknown name or axis, or a length that cannot
+            be cut.
 
         >>> import mxjax as mx
         >>> net = mx.gluon.nn.Dense(4, in_units=2)

@@ -78,6 +78,7 @@ class Parameter:
         self._only: ndarray | None = None  # the array, if there is one device, and that device
         self._only_at: Device | None = None
         self._deferred: tuple[Any, list[Device], Any, Any] | None = None
+        self._to_lie: tuple[Any, Any, str] | None = None  # mesh, spec and name, until there is a shape
         self._memory: tuple[str | None] | None = None  # what place() said, else the setting counts
         self._grad_req = "write"
         self.grad_req = grad_req
@@ -201,6 +202,10 @@ class Parameter:
         self._settle()
         Layout.version += 1
         self._attach()
+        lie, self._to_lie = self._to_lie, None
+        if lie is not None and list(self._arrays) == [lie[0]]:
+            mesh, chosen, name = lie
+            self._lay(mesh, mesh.spec_of(chosen, self._shape, name))
 
     def _settle(self) -> None:
         """Put the arrays into the memory they are to live in."""
@@ -382,6 +387,11 @@ class Parameter:
             )
 
     reset_ctx = reset_device
+
+    def _lie_on(self, mesh: Any, chosen: Any, name: str) -> None:
+        """Begin on a mesh, and lie there as was chosen, once the shape is known."""
+        self.reset_device(mesh)
+        self._to_lie = mesh, chosen, name
 
     def _lay(self, mesh: Any, spec: Any) -> None:
         """Let the value (and its gradient) lie on a mesh in this way from now on."""

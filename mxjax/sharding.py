@@ -168,20 +168,27 @@ class Mesh(Device):
                     f"{', '.join(params)}"
                 )
         for name, param in params.items():
-            if param._arrays is None:
+            if param._arrays is None and param._deferred is None:
                 raise errors.MXNetValueError(
-                    f"parameter {name!r} has no value yet: run one batch through the network, or give the "
-                    "layers their input sizes, before shard()"
+                    f"parameter {name!r} is not initialized: call initialize() before shard()"
                 )
-            shape = param.shape
             chosen: Any = [v for p, v in table.items() if fnmatch.fnmatchcase(name, p)][:1]
             if chosen:
-                spec = self.spec(chosen[0], shape, f"parameter {name!r}")
+                (chosen,) = chosen
             elif param.sharding is not None:
-                spec = self.spec(param.sharding, shape, f"parameter {name!r}")
+                chosen = param.sharding
             else:
-                spec = self.fsdp(shape) if specs == "fsdp" else PartitionSpec()
-            param._lay(self, spec)
+                chosen = self.fsdp if specs == "fsdp" else None
+            if param._arrays is None:  # its shape is found at the first forward pass
+                param._lie_on(self, chosen, name)
+            else:
+                param._lay(self, self.spec_of(chosen, param.shape, name))
+
+    def spec_of(self, chosen: Any, shape: Sequence[int], name: str) -> PartitionSpec:
+        """A parameter's spec from what was chosen for it: a spec, or a function of its shape."""
+        if callable(chosen):
+            chosen = chosen(shape)
+        return self.spec(chosen, shape, f"parameter {name!r}")
 
 
 def mesh(
@@ -258,19 +265,21 @@ def lay_params(params: Sequence[Any], target: Any) -> Mesh:
     Returns the mesh.
 
     Raises:
-      ValueError: a parameter has no value yet.
+      ValueError: a parameter is not initialized.
     """
     spec: Any = None
     if isinstance(target, NamedSharding):
         target, spec = target.mesh, target.spec
     found = target if isinstance(target, Mesh) else mesh(target)
     missing = [p for p in params if p._arrays is None or list(p._arrays) != [found]]
+
+    def fitting(shape: Sequence[int]) -> Any:
+        try:
+            return found.spec(spec, shape)
+        except errors.MXNetValueError:
+            return None  # it cannot be cut so: whole
+
     for p in missing:
-        chosen: Any = "replicated"
-        if spec is not None and p.sharding is None and p.shape is not None:
-            try:
-                chosen = {"*": found.spec(spec, p.shape)}
-            except errors.MXNetValueError:
-                pass  # it does not fit: whole
-        found.shard({p.name: p}, chosen)
+        cut = spec is not None and p.sharding is None
+        found.shard({p.name: p}, {p.name: fitting} if cut else None)
     return found

@@ -200,6 +200,25 @@ def test_gradients_come_back_from_a_mesh() -> None:
     assert x.grad.tolist() == [2, 4, 6, 8] and x.grad.device == mx.cpu(0)
 
 
+def test_copies_on_a_mesh_survive_each_other() -> None:
+    """A buffer may be a device's array and a part of a mesh's: neither is written over in place."""
+    mesh = mx.mesh(data=4)
+    first = mx.np.arange(64.0)
+    mx.waitall()
+    spread, whole = mesh.split(first), first.to_device(mesh)
+    for x in (spread, whole):
+        x += 1
+    back = whole.to_device(mx.cpu(0))
+    mx.waitall()
+    back *= 2
+    whole -= 1
+    first += 3
+    mx.waitall()
+    k = np.arange(64.0)
+    for x, expected in ((first, k + 3), (spread, k + 1), (whole, k), (back, 2 * k + 2)):
+        np.testing.assert_array_equal(x.asnumpy(), expected)
+
+
 def test_one_mesh_is_one_device() -> None:
     mesh = mx.mesh("data=2,model=2")
     assert mx.mesh({"data": 2, "model": 2}) is mesh
@@ -234,6 +253,26 @@ def test_parameters_say_how_they_are_cut() -> None:
     gluon.Trainer([q, r], "sgd", kvstore=sharding)
     assert q.data().jax.sharding.shard_shape((4, 2)) == (2, 2)
     assert r.data().jax.sharding.is_fully_replicated  # 3 is no multiple of 2
+
+
+def test_shapes_that_are_not_known_yet() -> None:
+    mesh = mx.mesh(data=2, model=2)
+    net = nn.HybridSequential()
+    net.add(nn.Dense(8), nn.Dense(4))
+    net.initialize()
+    net.shard(mesh, {"0.weight": ("model", None)})
+    net.hybridize()
+    assert net(mesh.split(DATA)).shape == (BATCH, 4)
+    assert net[0].weight.data().jax.sharding.shard_shape((8, 6)) == (4, 6)
+    assert net[1].weight.data().jax.sharding.is_fully_replicated and net[1].weight.data().device is mesh
+    late = nn.Dense(4)
+    late.initialize()
+    trainer = gluon.Trainer(late.collect_params(), "sgd", kvstore=mesh)
+    with autograd.record():
+        loss = late(mesh.split(DATA)).sum()
+    loss.backward()
+    trainer.step(1)
+    assert late.weight.data().device is mesh and late.weight.data().asnumpy().any()
 
 
 def test_saved_and_loaded(tmp_path: Any) -> None:
@@ -283,7 +322,7 @@ def test_states_of_whole_weights_can_be_cut() -> None:
         (lambda: mx.mesh(data=2).put(np.ones(4), ("data", None)), "2 entries"),
         (lambda: _net().shard(mx.mesh(data=2), {"9.weight": "data"}), "no parameter is called '9.weight'"),
         (lambda: _net().shard(mx.mesh(data=2), "fdsp"), "'fsdp'"),
-        (lambda: nn.Dense(3).shard(mx.mesh(data=2)), "no value yet"),
+        (lambda: nn.Dense(3).shard(mx.mesh(data=2)), "not initialized"),
     ],
 )
 def test_mistakes(make: Any, match: str) -> None:

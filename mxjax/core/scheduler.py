@@ -364,7 +364,8 @@ def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: An
         near = _nearest(step, key)
         if near is not None:
             return near
-    steady = local.st.steady or local.st.rehearsing is not None
+    # On a mesh only a whole program knows how what lies between two operators is spread.
+    steady = local.st.steady or local.st.rehearsing is not None or type(device) is MeshDevice
     if step.depth > 1 and not step.effects and not steady:
         allowed = UNPROVEN + _Ledger.proven // 2
         if _Ledger.unproven >= allowed:

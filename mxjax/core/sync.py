@@ -89,4 +89,7 @@ def _put(v: Value, device: Any) -> Value:
     of = aval_of(array)
     if of.device is not device and type(device) is MeshDevice:  # a mesh of one device
         of = aval(array.shape, array.dtype, device).laid(array.sharding)
+    if type(device) is MeshDevice or type(v.aval.device) is MeshDevice:
+        v.shared = True  # both may have one buffer on a device: nobody may write over it
+        return concrete(array, shared=True, of=of)
     return concrete(array, shared=False, of=of)

@@ -245,3 +245,47 @@ def test_many_sums_nobody_waits_for() -> None:
     for _ in range(200):
         kv.pushpull("w", given, out=outs)
     assert all(_all(o, 4) for o in outs)
+
+
+def test_what_is_gathered_is_one_program_in_the_order_of_priorities() -> None:
+    kv = mx.kv.create("device")
+    kv.init([0, 1, 2], [mx.np.zeros(2)] * 3)
+    order = []
+    real = kv._reduce
+
+    def reduce(requests: Any) -> Any:
+        order.append([r.key for r in requests])
+        return real(requests)
+
+    kv._reduce = reduce
+    outs = [[mx.np.zeros(2, device=d) for d in DEVICES] for _ in range(3)]
+    for k, priority in ((0, -2), (1, 0), (2, -1)):
+        kv.pushpull(k, [mx.np.ones(2, device=d) * (k + 1) for d in DEVICES], outs[k], priority=priority)
+    assert order == []
+    assert outs[0][3].tolist() == [4, 4]
+    assert order == [[1, 2, 0]]
+    assert [row[1].tolist() for row in outs] == [[4, 4], [8, 8], [12, 12]]
+    # The same key again: its first sum comes first; barrier() runs what is left.
+    kv.push(1, [mx.np.ones(2, device=d) for d in DEVICES])
+    kv.push(1, [mx.np.ones(2, device=d) for d in DEVICES[:2]])
+    assert order[1:] == [[1]]
+    kv.barrier()
+    assert order[1:] == [[1], [1]]
+    kv.pull(1, out=outs[1])
+    assert outs[1][0].tolist() == [2, 2]
+
+
+def test_an_error_of_gathered_work_reaches_whoever_reads() -> None:
+    kv = mx.kv.create("device")
+    kv.init("w", mx.np.zeros(2))
+
+    def fail(requests: Any) -> Any:
+        raise errors.MXNetError("no link")
+
+    kv._reduce = fail
+    values = [mx.np.ones(2, device=d) for d in DEVICES]
+    kv.pushpull("w", values)
+    for v in values:
+        with pytest.raises(errors.MXNetError, match="no link"):
+            v.asnumpy()
+    mx.waitall()  # it was seen
