@@ -48,8 +48,8 @@ def gradients(kind: str, per_key: bool) -> dict[str, float]:
             kv.push(keys, grads)
             kv.pull(keys, out=outs)
         mx.waitall()
-        for row in outs:
-            for o in row:
+        for copies in outs:
+            for o in copies:
                 o.wait_to_read()
 
     return least(work, REPEATS)

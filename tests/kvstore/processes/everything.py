@@ -117,6 +117,21 @@ def the_optimizer_runs_in_the_store():
     assert outs[0].tolist() == [-0.5 - 0.25 * 3] * 4
 
 
+def what_compression_loses_comes_later():
+    """2bit: each rank sends +0.5, -0.5 or 0, and keeps the rest for its next push."""
+    store = mx.kv.create("dist_sync")
+    store.set_gradient_compression({"type": "2bit", "threshold": 0.5})
+    store.init("c", zeros(3))
+    out, mine, others = zeros(3), [0.7, -0.3, 0.2 + rank], [0.7, -0.3, 0.2 + (1 - rank)]
+    kept = np.zeros((2, 3))
+    for _ in range(3):
+        kept += [mine, others]
+        sent = np.where(kept >= 0.5, 0.5, np.where(kept <= -0.5, -0.5, 0))
+        kept -= sent
+        store.pushpull("c", mx.np.array(mine), out=out)
+        np.testing.assert_allclose(out.asnumpy(), sent.sum(0), atol=1e-6)
+
+
 def training_is_as_in_one_process():
     """Two halves of a batch in two processes, against the whole batch in one."""
     data = np.random.RandomState(7).rand(6, 8, 5).astype("float32")
@@ -159,7 +174,7 @@ CHECKS = (
     ranks_and_names, dtypes_and_first_values, shapes, many_calls_are_one_exchange,
     a_rank_may_look_earlier_than_the_others, several_devices_of_each_process,
     pushes_of_one_key_come_one_after_the_other, the_optimizer_runs_in_the_store,
-    training_is_as_in_one_process, barriers_and_one_way_pushes,
+    what_compression_loses_comes_later, training_is_as_in_one_process, barriers_and_one_way_pushes,
 )  # fmt: skip
 
 

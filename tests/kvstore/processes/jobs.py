@@ -14,10 +14,6 @@ ROOT = Path(__file__).parents[3]
 LONG = 300.0
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "mxjax.launch", *map(str, arguments)]
-
-
 def environment(**changes: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DMLC_")}
     path = os.pathsep.join(filter(None, [str(ROOT), kept.get("PYTHONPATH")]))
@@ -52,11 +48,16 @@ class Jobs:
         self._started: list[subprocess.Popen[str]] = []
         self._workers: list[int] = []
 
-    def start(self, *arguments: object, cwd: Path = ROOT, **variables: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: object, **variables: str) -> subprocess.Popen[str]:
         """A launcher with these arguments; its stdin is closed."""
+        return self.start_python("-m", "mxjax.launch", *arguments, **variables)
+
+    def start_python(self, *arguments: object, **variables: str) -> subprocess.Popen[str]:
+        """A Python with these arguments; its stdin is closed."""
         process = subprocess.Popen(
-            command(*arguments), cwd=cwd, env=environment(**variables), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            [sys.executable, *map(str, arguments)], cwd=ROOT, env=environment(**variables),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,
         )  # fmt: skip
         self._started.append(process)
         return process

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def test_everything_that_two_processes_do(jobs):
     assert status == 0, output
     checks = re.findall(r"^    (\w+(?:, \w+)*),$", (HERE / "everything.py").read_text(), re.M)
     names = [name for line in checks for name in line.split(", ")]
-    assert len(names) == 10
+    assert len(names) == 11
     for rank in (0, 1):
         done = re.findall(rf"^\[{rank}\] done (\w+)$", output, re.M)
         assert done == names, output
@@ -149,3 +150,34 @@ def test_mixed_sums_with_random_delays_are_exact(jobs):
     status, output = jobs.run("-n", 4, *PATIENT, HERE / "stress.py", 4000)
     assert status == 0, output
     assert len(re.findall(r"^\[\d\] exact 4000", output, re.M)) == 4
+
+
+@pytest.mark.slow
+def test_variables_of_mxnet_s_own_launcher_are_understood(jobs):
+    """Scheduler, server and workers run the same script, as tools/launch.py starts them."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    job = {
+        "DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": str(port), "DMLC_NUM_WORKER": "2",
+        "DMLC_NUM_SERVER": "1",
+    }  # fmt: skip
+    script = (
+        "import mxjax as mx; kv = mx.kv.create('dist_sync'); kv.init('a', mx.np.zeros(2)); "
+        "out = mx.np.zeros(2); kv.push('a', mx.np.full(2, kv.rank + 1.0)); kv.pull('a', out=out); "
+        "print('sum', kv.num_workers, out.tolist())"
+    )
+    started = [
+        jobs.start_python("-c", script, DMLC_ROLE=role, **job)
+        for role in ("worker", "server", "scheduler", "worker")
+    ]
+    ends = [(p.communicate(timeout=300)[0], p.returncode) for p in started]
+    assert [status for _, status in ends] == [0, 0, 0, 0], ends
+    assert ["sum 2 [3.0, 3.0]" in output for output, _ in ends] == [True, False, False, True], ends
+
+
+@pytest.mark.slow
+def test_a_backend_that_runs_already_is_an_error_that_says_what_to_do(jobs):
+    script = "import mxjax as mx; mx.np.ones(2).asnumpy(); mx.kv.create('dist_sync')"
+    process = jobs.start_python("-c", script, DMLC_PS_ROOT_URI="127.0.0.1", DMLC_PS_ROOT_PORT="1")
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 1 and "before the first array" in output
