@@ -41,6 +41,7 @@ bench: $(VENV)/.ready
 
 bench-kvstore: $(VENV)/.ready
 	$(RUN) benchmarks/kvstore.py
+	$(RUN) benchmarks/kvstore_dist.py
 
 bench-memory: $(VENV)/.ready
 	$(RUN) benchmarks/memory.py

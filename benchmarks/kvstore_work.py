@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
+
+OUTPUT = Path(__file__).resolve().parents[1] / "bench_output"
 
 
 def resnet50() -> list[tuple[int, ...]]:
@@ -41,3 +44,14 @@ def least(work: Callable[[], None], repeats: int, warm: int = 2) -> dict[str, fl
         best["cpu"] = min(best["cpu"], 1e3 * (time.process_time() - cpu))
         best["wall"] = min(best["wall"], 1e3 * (time.perf_counter() - wall))
     return best
+
+
+def row(work: str, goal: float | None, ours: float, theirs: float | None, unit: str = "ms") -> str:
+    """One line of the table; where there is a baseline the goal is for the ratio."""
+    value = ours if theirs is None else ours / theirs
+    verdict = "" if goal is None else "ok" if value <= goal else "miss"
+    cells = [
+        work, "" if goal is None else f"{goal:g}", f"{value:.3g}", verdict, f"{ours:.4g} {unit}",
+        "" if theirs is None else f"{theirs:.4g} {unit}",
+    ]  # fmt: skip
+    return "| " + " | ".join(cells) + " |"

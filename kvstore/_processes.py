@@ -95,7 +95,8 @@ class Processes:
         """
         results: list[Any] = []
         patience = settings.get("timeout.collective")
-        with self._lock:
+        exchange = core.span("collective", "kvstore: exchange", operations=len(operations))
+        with self._lock, exchange:
             while len(results) < len(operations):
                 rest = operations[len(results) :]
                 first = self._done

@@ -74,10 +74,10 @@ def parse(op_name: str, statements: Statements | None = None) -> Site | None:
     """
     components: list[str] = []
     backward = _flatten(op_name, components)
-    scopes = components[:-1]  # the last one is the primitive
+    found = None if statements is None else statements.find(components[:-1], _STRUCTURE)
+    scopes = _users_own(components)[:-1]  # the last one is the primitive
     if not scopes:
         return None
-    found = None if statements is None else statements.find(scopes)
     if found is not None:
         block, operator, call = found.block, found.name, found.number
     else:
@@ -88,13 +88,30 @@ def parse(op_name: str, statements: Statements | None = None) -> Site | None:
     return Site(block, operator, call)
 
 
+def _users_own(components: list[str]) -> list[str]:
+    """The components that JAX did not add; a block may be called `body` where no loop is around."""
+    out: list[str] = []
+    for before, component, after in zip(
+        ["", *components], components, [*components[1:], ""], strict=False
+    ):
+        if component == "body":
+            structure = before == "while"
+        elif component == "cond":
+            structure = before == "while" or _BRANCH.match(after) is not None
+        else:
+            structure = component in _STRUCTURE or _BRANCH.match(component) is not None
+        if not structure:
+            out.append(component)
+    return out
+
+
 def _flatten(path: str, out: list[str]) -> bool:
-    """Append the user's components of a path to `out`; True where it passes through a transpose."""
+    """Append the components of a path to `out`; True where it passes through a transpose."""
     backward = False
     for component in _split(path):
         wrapped = _WRAPPED.match(component)
         if wrapped is None:
-            if component not in _STRUCTURE and not _BRANCH.match(component):
+            if component:
                 out.append(component)
         elif wrapped[1] != "jit":  # jit(name) is a function of the library or the program itself
             inside: list[str] = []

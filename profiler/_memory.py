@@ -49,7 +49,9 @@ class LeakCheck:
     def _now(self) -> dict[tuple[Any, ...], holders.Holder]:
         if self._waits:
             core.wait_all()
-        return {(h.name, h.block, h.source, h.shape, h.dtype, h.device): h for h in holders.holders()}
+        return {
+            (h.name, h.block, h.source, h.shape, h.dtype, h.device): h for h in holders.holders()
+        }
 
     @property
     def nbytes(self) -> int:

@@ -7,7 +7,7 @@ a hybridized block goes on with the label of a step of the block's graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -119,8 +119,11 @@ class Statements:
             found[key] = statement, {}
         return found
 
-    def find(self, scopes: Sequence[str]) -> Statement | None:
-        """The statement whose labels these components of a path begin with."""
+    def find(self, scopes: Sequence[str], structure: Container[str] = ()) -> Statement | None:
+        """The statement whose labels these components of a path begin with.
+
+        Components in `structure` may stand between the labels: JAX's own, of loops and the like.
+        """
         labels = self._labels
         at = 0
         while at < len(scopes):
@@ -129,7 +132,10 @@ class Statements:
                 if entry is not None:
                     break
             else:
-                return None
+                if scopes[at] not in structure:
+                    return None
+                at += 1
+                continue
             statement, inside = entry
             if statement is not None:
                 return statement

@@ -200,6 +200,25 @@ def test_gradients_come_back_from_a_mesh() -> None:
     assert x.grad.tolist() == [2, 4, 6, 8] and x.grad.device == mx.cpu(0)
 
 
+def test_copies_on_a_mesh_survive_each_other() -> None:
+    """A buffer may be a device's array and a part of a mesh's: neither is written over in place."""
+    mesh = mx.mesh(data=4)
+    first = mx.np.arange(64.0)
+    mx.waitall()
+    spread, whole = mesh.split(first), first.to_device(mesh)
+    for x in (spread, whole):
+        x += 1
+    back = whole.to_device(mx.cpu(0))
+    mx.waitall()
+    back *= 2
+    whole -= 1
+    first += 3
+    mx.waitall()
+    k = np.arange(64.0)
+    for x, expected in ((first, k + 3), (spread, k + 1), (whole, k), (back, 2 * k + 2)):
+        np.testing.assert_array_equal(x.asnumpy(), expected)
+
+
 def test_one_mesh_is_one_device() -> None:
     mesh = mx.mesh("data=2,model=2")
     assert mx.mesh({"data": 2, "model": 2}) is mesh

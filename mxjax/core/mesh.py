@@ -7,6 +7,7 @@ compiled, because the compiler chooses.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -40,7 +41,8 @@ class InFlight:
         """Before a program is dispatched, with the lock held."""
         last, self._last = self._last, None
         if last is not None and platform == "cpu" and not last.is_deleted():
-            last.block_until_ready()
+            with contextlib.suppress(RuntimeError):  # its own error reaches whoever reads a result
+                last.block_until_ready()
 
     def began(self, results: Sequence[Any], platform: str) -> None:
         """After it; the smallest of the results is kept until the next one."""
@@ -97,7 +99,8 @@ def lay(v: Value, mesh: Mesh, spec: PartitionSpec) -> Value:
         array = jax.device_put(read(v), sharding)
     device = MeshDevice.of(mesh)
     of = aval(array.shape, array.dtype, device).laid(sharding)
-    return concrete(array, shared=v.aval.device is device, of=of)
+    v.shared = True  # both may have one buffer on a device: nobody may write over it
+    return concrete(array, shared=True, of=of)
 
 
 def relaid(v: Value, like: Aval) -> Value:

@@ -13,10 +13,11 @@ import jax
 import numpy as np
 
 from .. import errors, settings
-from . import holders, reasons
+from . import reasons
 from .aval import MeshDevice
 from .call import Call
 from .deadline import within
+from .failures import fail
 from .interfaces import MemoryManager
 from .program import Program
 from .rehearsal import Abstract
@@ -160,8 +161,7 @@ def _run_solo(seg: Segment, solo: Any) -> None:
             slots.clear()
             (v.arr,) = solo(*arrays)
     except Exception as error:
-        v.arr = Failure(located(seg, step, error))
-        pending_errors.append(v.arr.error)
+        fail(seg, step, [v], error)
     v.seg = None
 
 
@@ -219,7 +219,7 @@ def _run(
             _fell_back(seg)
             results = _run_by_operator(step, live, arrays, scalars, seg.device)
     except BaseException as error:
-        _fail(seg, step, outs, error)
+        fail(seg, step, outs, error)
         if not isinstance(error, Exception):
             raise
         if not rules.catch:
@@ -358,7 +358,7 @@ def _run_managed(manager: MemoryManager, work: Work) -> None:
     except BaseException as error:
         if isinstance(error, errors.MXNetMemoryError):
             error.__traceback__ = None  # its frames hold the arrays that were in the way
-        _fail(work.seg, work.step, [v for v in work.outs if v.seg is not None], error)
+        fail(work.seg, work.step, [v for v in work.outs if v.seg is not None], error)
         if not isinstance(error, Exception):
             raise
     finally:
@@ -382,7 +382,8 @@ def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: An
         near = _nearest(step, key)
         if near is not None:
             return near
-    steady = local.st.steady or local.st.rehearsing is not None
+    # On a mesh only a whole program knows how what lies between two operators is spread.
+    steady = local.st.steady or local.st.rehearsing is not None or type(device) is MeshDevice
     if step.depth > 1 and not step.effects and not steady:
         allowed = UNPROVEN + _Ledger.proven // 2
         if _Ledger.unproven >= allowed:
@@ -471,43 +472,6 @@ def _run_by_operator(
             if 0 <= i < SCALAR and ends[i] == at and i not in keep:
                 env.pop(i, None)
     return [env[k] for k in live]
-
-
-def _fail(seg: Segment, step: Step, held: list[Value], error: BaseException) -> None:
-    """Give the error to everybody who waits for a result of this run."""
-    failure = Failure(located(seg, step, error))
-    for v in held:
-        v.arr = failure
-        v.step = step
-        v.seg = None
-    pending_errors.append(failure.error)
-
-
-def located(seg: Segment | None, step: Step, error: BaseException) -> BaseException:
-    """A run-time error with the place in the user's code where its call was recorded."""
-    from .callback import original
-
-    raised = original(error)
-    path = step.path()
-    if seg is not None and seg.sites:
-        places = [(path[depth - 1], site) for depth, site in sorted(seg.sites.items())]
-    else:
-        places = [(s, s.site) for s in (path if len(path) <= 2 else [path[0], path[-1]])]
-    if isinstance(cause_of := (raised or error), errors.MXNetMemoryError):
-        return cause_of  # the memory manager's own, which names the place
-    where = "; ".join(f"{s.call.name} recorded at {f}:{n}" for s, (f, n) in places)  # type: ignore[union-attr]
-    cause = raised if raised is not None else error
-    text = str(cause).strip()
-    kind = type(cause).__name__
-    if "RESOURCE_EXHAUSTED" in text or "out of memory" in text.lower():
-        alive = holders.report(holders.holders())
-        made: errors.MXNetError = errors.MXNetMemoryError(
-            f"out of memory while running {step.depth} recorded calls ({where}): {text}\n{alive}"
-        )
-    else:
-        made = errors.like(cause, f"{kind} while running recorded calls ({where}): {text}")
-    made.__cause__ = cause
-    return made
 
 
 def read(v: Value) -> Any:

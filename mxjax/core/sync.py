@@ -11,8 +11,9 @@ import numpy as np
 from .. import errors
 from .aval import MeshDevice, aval, aval_of
 from .deadline import within
+from .failures import located
 from .memory import on_device
-from .scheduler import located, read
+from .scheduler import read
 from .state import local, observers, rules
 from .tape import attach_python
 from .value import TRACED, Value, concrete, place
@@ -88,4 +89,7 @@ def _put(v: Value, device: Any) -> Value:
     of = aval_of(array)
     if of.device is not device and type(device) is MeshDevice:  # a mesh of one device
         of = aval(array.shape, array.dtype, device).laid(array.sharding)
+    if type(device) is MeshDevice or type(v.aval.device) is MeshDevice:
+        v.shared = True  # both may have one buffer on a device: nobody may write over it
+        return concrete(array, shared=True, of=of)
     return concrete(array, shared=False, of=of)

@@ -33,6 +33,8 @@ from mxjax.profiler._wire import read
         ("jit(f)/vmap(dense0/FullyConnected)/dot_general", "dense0", "FullyConnected"),
         ("jit(f)/rnn0/RNN/while/body/closed_call/dot_general", "rnn0", "RNN"),
         ("jit(f)/cond0/where/cond/branch_1_fun/add", "cond0", "where"),
+        ("jit(f)/net0/body/conv0/Convolution/add", "net0/body/conv0", "Convolution"),
+        ("jit(f)/net0/RNN/while/cond/lt", "net0", "RNN"),
         (
             "jit(f)/checkpoint/net0/rematted_computation/FullyConnected/dot",
             "net0",

@@ -296,3 +296,50 @@ def test_a_crash_leaves_a_readable_trace(tmp_path, monkeypatch):
         process.stdout.close()
     names = {e["name"] for e in _chrome.read(str(tmp_path / "crash.json"))["traceEvents"]}
     assert "tanh" in names or "ones" in names
+
+
+RANK = """
+import mxjax as mx
+from mxjax import profiler
+store = mx.kv.create("dist_sync")
+x = mx.np.ones((16, 16))
+store.init(0, x)
+profiler.set_config(profile_all=True, continuous_dump=False, filename="trace.json")
+profiler.set_state("run")
+for _ in range(3):
+    store.pushpull(0, mx.np.dot(x, x), out=x)
+    x.wait_to_read()
+    profiler.step()
+profiler.set_state("stop")
+profiler.dump()
+store.barrier()
+"""
+
+
+@pytest.mark.slow
+def test_each_rank_of_a_job_has_a_trace(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(p for p in sys.path if p))
+    (tmp_path / "rank.py").write_text(RANK)
+    launch = [sys.executable, "-m", "mxjax.launch", "-n", "2", "rank.py"]
+    subprocess.run(launch, cwd=tmp_path, check=True, timeout=300)
+    paths = [str(tmp_path / f"rank{rank}_trace.json") for rank in range(2)]
+    for rank, path in enumerate(paths):
+        assert verify.check(path) == []
+        assert _chrome.read(path)["otherData"]["rank"] == rank
+    out = str(tmp_path / "all.json")
+    profiler.merge(paths, out)
+    assert verify.check(out) == []
+    trace = _chrome.read(out)
+    assert trace["otherData"]["ranks"] == [0, 1]
+    names = {
+        e["pid"]: e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"
+    }
+    (line,) = [str(n) for n, text in enumerate(RANK.splitlines(), 1) if "dot" in text]
+    for rank in range(2):
+        its = [e for e in trace["traceEvents"] if names[e["pid"]].startswith(f"rank {rank}: ")]
+        ours = [e for e in its if e.get("cat") in ("dispatch", "operator")]
+        dots = [e for e in ours if e["name"] == "dot"]
+        assert sum(e.get("cat") == "dispatch" for e in dots) == 3
+        assert {e["args"]["source"].rpartition(":")[2] for e in dots} == {line}
+        assert len({e["args"]["run_id"] for e in dots if e.get("cat") == "operator"}) == 3
+        assert any(e.get("cat") == "collective" for e in its)

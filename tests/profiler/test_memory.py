@@ -8,7 +8,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, core, gluon, profiler
-from mxjax.core import holders, scheduler
+from mxjax.core import failures, holders
 from mxjax.gluon import nn
 
 
@@ -72,7 +72,7 @@ def test_out_of_memory_names_the_holders(monkeypatch):
     y = mx.np.exp(x)
     step = y._value().seg.step
     refused = RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 99999999999 bytes.")
-    error = scheduler.located(None, step, refused)
+    error = failures.located(None, step, refused)
     assert isinstance(error, mx.errors.MXNetMemoryError) and isinstance(error, MemoryError)
     lines = str(error).splitlines()
     assert any("float32[200, 2000]" in line and __file__ in line for line in lines)

@@ -16,6 +16,18 @@ from mxjax.profiler._statements import Statements
 from mxjax.profiler._wire import write
 
 
+class Nested(gluon.HybridBlock):
+    """Its blocks have the names that JAX gives to parts of loops."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.cond = nn.HybridSequential(), nn.Dense(8)
+        self.body.add(nn.Dense(8), nn.Dense(8))
+
+    def forward(self, x):
+        return self.cond(self.body(x))
+
+
 class Twice(gluon.HybridBlock):
     def __init__(self):
         super().__init__()
@@ -121,8 +133,9 @@ def _why():
 def test_reasons_for_compiling():
     def step(shape, dtype="float32", axis=0):
         x = mx.np.ones(shape, dtype=dtype)
-        x.wait_to_read()
-        return mx.np.concatenate([mx.np.sin(x), x], axis=axis).asnumpy()
+        for _ in range(2):  # what came back may be followed by another program
+            x.wait_to_read()
+            mx.np.concatenate([mx.np.sin(x), x], axis=axis).asnumpy()
 
     step((2, 3))
     watch = _why()
@@ -230,3 +243,24 @@ def test_without_bulks_each_operator_has_events_of_its_own(traced, training):
     assert sorted({e["name"] for e in device}) == ["cos", "exp", "sin"]
     assert len({e["args"]["run_id"] for e in device}) == 3
     assert {e["args"]["attribution"] for e in device} == {"exact"}
+
+
+def test_blocks_inside_a_hybridized_one_have_their_paths_once(traced):
+    net = Nested()
+    net.initialize()
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd")
+    x = mx.np.ones((2, 8))
+
+    def step():
+        with mx.autograd.record():
+            loss = net(x).sum()
+        loss.backward()
+        trainer.step(1)
+
+    traced(step)
+    rows = json.loads(profiler.dumps(format="json", group_by="block"))["Time"]["block"]
+    dense = {"nested/body/dense0", "nested/body/dense1", "nested/cond"}
+    assert dense <= set(rows)
+    assert set(rows) <= dense | {"(no block)", "nested"}
+    assert all(rows[name]["Count"] == 2 for name in dense)  # forward and backward
