@@ -6,10 +6,23 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
-from mxjax import errors
+from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
-from mxjax.core import TRACED, Dynamic, GraphCall, Node, Tree, Value, record, recording, rng
+from mxjax.core import (
+    TRACED,
+    Call,
+    Dynamic,
+    GraphCall,
+    Node,
+    Tree,
+    Value,
+    read,
+    record,
+    recording,
+    rng,
+)
 from mxjax.core.graph import Pair, wants_of
 from mxjax.core.state import local
 from mxjax.core.value import managers
@@ -50,7 +63,7 @@ class CachedGraph:
     """
 
     __slots__ = (
-        "call", "cls", "draws", "generation", "n_outs", "pairs", "parts", "shapes", "sources",
+        "call", "cls", "draws", "generation", "inside", "n_outs", "pairs", "parts", "shapes", "sources",
         "states", "tree",
     )
 
@@ -106,6 +119,7 @@ class CachedGraph:
         graph.captured = ()
         self.pairs: dict[Any, Pair] = {}
         self.generation = Tree.generation
+        self.inside: tuple[list[Value], Call] | None = None  # the weights in a program, and its call
 
     def __call__(self, arrays: Sequence[NDArray]) -> Any:
         values: list[Any] = [a._v or a._value() for a in arrays]
@@ -124,8 +138,10 @@ class CachedGraph:
         wants = wants_of(values) if st.taping else ()
         if any(wants):
             outs = self._taped(values, wants)
-        else:
+        elif self.draws or st.training or _external():
             outs = record(self.call, values)
+        else:
+            outs = self._with_weights_inside(values, len(arrays) + 1)
         n = self.n_outs
         for a, v in zip(self.states, outs[n:], strict=True):
             # A trace of the user's (jax.jit) must leave nothing behind.
@@ -134,6 +150,26 @@ class CachedGraph:
                 a._set(v)
         wrapped = [self.cls._wrap(v) for v in outs[:n]]
         return jax.tree_util.tree_unflatten(self.tree, wrapped)
+
+    def _with_weights_inside(self, values: list[Any], n: int) -> tuple[Value, ...]:
+        """In prediction: a program that holds the weights as constants, made anew when one of them changes.
+
+        ``n`` values come before the weights.
+        """
+        end = n + len(self.sources)
+        weights = values[n:end]
+        if any(v.seg is TRACED for v in weights):
+            return record(self.call, values)
+        known = self.inside
+        if known is None or any(a is not b for a, b in zip(known[0], weights, strict=True)):
+            arrays = [np.asarray(read(v)) for v in weights]  # XLA may compute with them while it compiles
+            run = self.call.fn
+
+            def inside(*args: Any) -> Any:
+                return run(*args[:n], *map(jax.numpy.asarray, arrays), *args[n:])
+
+            known = self.inside = weights, Call(self.call.name, inside, effect=self.call.effect)
+        return record(known[1], [*values[:n], *values[end:]])
 
     def _taped(self, values: list[Any], wants: tuple[bool, ...]) -> tuple[Value, ...]:
         if self.generation != Tree.generation:  # a setting may have changed what the forward keeps
@@ -163,6 +199,7 @@ class CachedGraph:
         return outs
 
 
+_external = settings.snapshot("memory.external_weights")
 _NO_DRAWS = Dynamic(0)
 _KEY: Any = object()
 

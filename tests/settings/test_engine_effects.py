@@ -310,3 +310,32 @@ def test_large_arrays_are_copied_by_several_threads(monkeypatch):
     assert a.asnumpy().tolist() == small.tolist()
     np.testing.assert_array_equal(b.asnumpy(), np.arange(400.0).reshape(100, 4))
     np.testing.assert_array_equal(c.asnumpy(), b.asnumpy())
+
+
+def test_weights_are_arguments_of_programs_or_constants_in_them(programs):
+    net = hybrid(nn.Dense(16, in_units=16, activation="relu"), nn.Dense(4, in_units=16))
+    x = mx.np.array(np.random.uniform(size=(2, 16)))
+    expected = net(x).asnumpy()
+
+    def bytes_given():
+        programs.clear()
+        out = net(x).asnumpy()
+        return out, [c.memory_analysis().argument_size_in_bytes for c, _ in programs]
+
+    with mx.config.scope(external_weight=0):
+        out, [given] = bytes_given()
+        assert given == x.nbytes + 8  # and a count of random calls
+        np.testing.assert_allclose(out, expected, rtol=1e-6)
+        assert bytes_given()[1] == []  # the same program again
+        net[1].bias.set_data(mx.np.ones(4))
+        mx.waitall()
+        out, [given] = bytes_given()
+        assert given == x.nbytes + 8
+        np.testing.assert_allclose(out, expected + 1, rtol=1e-6)
+        with mx.autograd.record():  # training takes weights as arguments
+            loss = net(x).sum()
+        loss.backward()
+        assert net[1].bias.grad().asnumpy().tolist() == [2] * 4
+    mx.core.drop_programs()
+    out, [given] = bytes_given()
+    assert given >= x.nbytes + 4 * (16 * 16 + 16 * 4)

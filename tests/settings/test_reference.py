@@ -27,7 +27,6 @@ MISSING = {
     "MGB_CONV_PROFILING_TIMEOUT",
     "MGB_PROFILE_ONLY_WAIT",
     "distribute",
-    "external_weight",
     "input_fusion_size",
     "ac_parallel_enable",
     "quant_dumpable",

@@ -175,4 +175,14 @@ OPTIONS: tuple[Option, ...] = (
         dynamic=True,
         mechanism="the size of the file that a worker writes a batch to",
     ),
+    Option(
+        "memory.external_weights",
+        Boolean(),
+        True,
+        doc="Keep weights outside of the programs of hybridized blocks.",
+        effect="1: weights are arguments, so all programs share them. 0: in prediction a program holds them as "
+        "constants, which XLA computes with while it compiles; where a weight changes it is compiled again.",
+        legacy=(Legacy("external_weight"),),
+        mechanism="arguments of the program, or constants in its text",
+    ),
 )
