@@ -18,6 +18,7 @@ SLACK = 0.04  # of the budget may be left over
 GAP = 0.05  # above the relaxed optimum is good enough
 AIM = 0.004  # of the budget is left free on purpose: the model is not exact to the byte
 MORE = 3  # compilations beyond the limit before a budget is said to be infeasible
+FLATTEST = 0.25  # bytes that XLA's count is taken to grow by, at least, for each of the model's
 TURNS = 40  # solutions looked at; most are known after a while
 STRANGE = 0.3  # of the budget beside the model: the other order of work is worth a trial
 
@@ -70,7 +71,7 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
         if len(session.trials) - count >= compilations + (MORE if best is None else 0):
             break
         fit.update(schedule, wanted)
-        target = wanted * (1 - slack) - fit.beside
+        target = wanted * (1 - slack) - fit.beside + fit.ahead(wanted * (1 - slack))
         found = solve(fit.options, target) or solve(fit.options, max(least(fit.options), target))
         assert found is not None
         chosen = fit.original(found)
@@ -132,10 +133,26 @@ class Fit:
         self.guess = self.prior
         self.beside = beside
         self.last: Trial | None = None
+        self.before: Trial | None = None
 
     def see(self, trial: Trial) -> None:
         """This trial is the one that must be explained exactly."""
-        self.last = trial
+        if trial is not self.last:
+            self.before, self.last = self.last, trial
+
+    def ahead(self, wanted: float) -> float:
+        """How much further the model must go, by the last two trials: XLA's bytes may follow it slower."""
+        a, b = self.before, self.last
+        if a is None or b is None or a.schedule != b.schedule:
+            return 0.0
+        step = self.peak(b) - self.peak(a)
+        if not step:
+            return 0.0
+        slope = min(1.0, max(FLATTEST, (b.bytes(self.of) - a.bytes(self.of)) / step))
+        return (wanted - b.bytes(self.of)) * (1 / slope - 1)
+
+    def peak(self, trial: Trial) -> int:
+        return peak([self.inflated(o) for o in trial.chosen])
 
     def repeats(self, trial: Trial) -> bool:
         return trial is self.last
@@ -183,8 +200,7 @@ class Fit:
 
 def relaxed(fit: Fit, trial: Trial, wanted: int, of: str) -> float:
     """The least cost that the whole budget could have, were the options divisible."""
-    own = peak([fit.inflated(o) for o in trial.chosen])
-    return bound(fit.options, wanted - (trial.bytes(of) - own)) or 0.0
+    return bound(fit.options, wanted - (trial.bytes(of) - fit.peak(trial))) or 0.0
 
 
 def _good(fit: Fit, trial: Trial, wanted: int, of: str) -> bool:
