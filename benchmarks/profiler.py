@@ -13,9 +13,10 @@ import tempfile
 import time
 from collections.abc import Callable
 
+from bench_ours import own_lenet
+
 import mxjax as mx
-from mxjax import autograd, gluon, profiler
-from mxjax.gluon import nn
+from mxjax import profiler
 
 
 def chain() -> Callable[[], None]:
@@ -27,35 +28,6 @@ def chain() -> Callable[[], None]:
         for _ in range(10):
             y = mx.np.tanh(y * 1.5 + x)
         y.wait_to_read()
-
-    return step
-
-
-def lenet(batch: int, hybridize: bool = False) -> Callable[[], None]:
-    """A training step of LeNet."""
-    net = nn.HybridSequential()
-    net.add(
-        nn.Conv2D(channels=20, kernel_size=5, activation="relu"),
-        nn.MaxPool2D(pool_size=2, strides=2),
-        nn.Conv2D(channels=50, kernel_size=5, activation="relu"),
-        nn.MaxPool2D(pool_size=2, strides=2),
-        nn.Flatten(),
-        nn.Dense(512, activation="relu"),
-        nn.Dense(10),
-    )
-    net.initialize(mx.init.Xavier())
-    if hybridize:
-        net.hybridize()
-    loss_fn = gluon.loss.SoftmaxCrossEntropyLoss()
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01})
-    x = mx.np.random.uniform(size=(batch, 1, 28, 28))
-    y = mx.np.zeros(batch, dtype="int32")
-
-    def step() -> None:
-        with autograd.record():
-            loss = loss_fn(net(x), y)
-        loss.backward()
-        trainer.step(batch)
 
     return step
 
@@ -93,9 +65,9 @@ def main() -> None:
     shares = {}
     for name, make, calls, goal in (
         ("chain of 30 operators", chain, 300, 1.3),
-        ("LeNet step, batch 4", lambda: lenet(4), 50, None),
-        ("LeNet step, batch 64", lambda: lenet(64), 5, 1.1),
-        ("... hybridized", lambda: lenet(64, True), 5, 1.1),
+        ("LeNet step, batch 4", lambda: own_lenet(4, False, "sgd"), 50, None),
+        ("LeNet step, batch 64", lambda: own_lenet(64, False, "sgd"), 5, 1.1),
+        ("... hybridized", lambda: own_lenet(64, True, "sgd"), 5, 1.1),
     ):
         step = make()
         for _ in range(5):

@@ -10,6 +10,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import core, errors
+from tests.kvstore.watching import Runs
 
 SHAPE = (2, 2)
 DEVICES = [mx.cpu(i) for i in range(4)]
@@ -198,20 +199,6 @@ def test_values_of_one_device_are_summed_there() -> None:
     assert all(_all(m, 7) for m in mixed)
 
 
-class _Runs:
-    """Names of the programs that ran."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def on_run(self, name: str, steps: Any, start: int, stop: int) -> None:
-        self.names.append(name)
-
-    def on_record(self, *_: Any) -> None: ...
-
-    on_compile = on_sync = on_python = on_record
-
-
 def test_all_keys_of_a_call_are_one_program() -> None:
     kv = mx.kv.create("device")
     keys = list(range(6))
@@ -222,7 +209,7 @@ def test_all_keys_of_a_call_are_one_program() -> None:
 
     kv.pushpull(keys, values())
     mx.waitall()
-    runs = _Runs()
+    runs = Runs()
     core.observe(runs)
     try:
         given = values()

@@ -9,6 +9,7 @@ import mxjax as mx
 from mxjax import autograd, core, gluon
 from mxjax.core import scheduler
 from mxjax.gluon import nn
+from tests.kvstore.watching import Runs
 
 BATCH = 16
 DATA = np.random.RandomState(7).randn(BATCH, 3, 8, 8).astype("float32")
@@ -51,7 +52,7 @@ def _trained(
         net.collect_params(), optimizer, arguments, kvstore="device", **kwargs
     )
     counts = []
-    runs = _Runs()
+    runs = Runs()
     core.observe(runs)
     try:
         for _ in range(steps):
@@ -65,20 +66,6 @@ def _trained(
         core.unobserve(runs)
     params = {k: [a.asnumpy() for a in p.list_data()] for k, p in net.collect_params().items()}
     return params, counts
-
-
-class _Runs:
-    """Names of the programs that ran."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def on_run(self, name: str, steps: object, start: int, stop: int) -> None:
-        self.names.append(name)
-
-    def on_record(self, *_: object) -> None: ...
-
-    on_compile = on_sync = on_python = on_record
 
 
 @pytest.mark.parametrize("hybrid", [False, True])

@@ -11,6 +11,7 @@ import pytest
 import mxjax as mx
 from mxjax import optimizer as opt
 from mxjax.kvstore import _zero
+from tests.kvstore.watching import Runs
 
 DEVICES = [mx.cpu(i) for i in range(4)]
 SHAPES = {"big": (6, 7), "small": (3,), "scalar": ()}
@@ -157,18 +158,6 @@ def test_a_learning_rate_counts_from_the_next_push_on() -> None:
     assert out.tolist() == [-11, -11]
 
 
-class _Runs:
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def on_run(self, name: str, steps: Any, start: int, stop: int) -> None:
-        self.names.append(name)
-
-    def on_record(self, *_: Any) -> None: ...
-
-    on_compile = on_sync = on_python = on_record
-
-
 def test_a_trainer_updates_by_one_program_per_step() -> None:
     mx.config.set(comm_bigarray_bound=20)
     nets, programs = {}, []
@@ -185,7 +174,7 @@ def test_a_trainer_updates_by_one_program_per_step() -> None:
         )
         data = rng.randn(8, 5).astype("float32")
         for _ in range(3):
-            runs = _Runs()
+            runs = Runs()
             mx.core.observe(runs)
             try:
                 with mx.autograd.record():
