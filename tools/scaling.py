@@ -65,8 +65,8 @@ TYPES = {
     "`update_on_kvstore=True`: reduce-scatter, all-gather": shared_optimizer,
     "`MXNET_KVSTORE_USETREE=1`, small arrays: root of one tree": one_tree,
     "the same, big arrays: mean over all trees": all_trees,
-    "`dist_async`: a worker": server,
-    "`dist_async`: the server, if there is one for all": server_link,
+    "for comparison, MXNet's parameter server: a worker": server,
+    "the server, if there is one for all": server_link,
 }
 
 
