@@ -21,6 +21,7 @@ NEAR = 0.02  # of the budget too much: one more step in the same order of work m
 MORE = 3  # compilations beyond the limit before a budget is said to be infeasible
 FLATTEST = 0.25  # bytes that XLA's count is taken to grow by, at least, for each of the model's
 TURNS = 40  # solutions looked at; most are known after a while
+HALF = 0.5  # of the temporaries of the step that keeps all: from there on its order of work comes first
 STRANGE = 0.3  # of the budget beside the model: the other order of work is worth a trial
 
 
@@ -63,6 +64,8 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
     best: Trial | None = None
     lowest = baseline
     others = list(session.schedules)
+    if wanted - constant >= HALF * baseline.bytes("temp"):
+        others.sort(key=lambda order: order != baseline.schedule)  # what is known already is near
     schedule = others.pop(0)
     fit = Fit(session, of, constant + 0.02 * floor)
     slack = AIM
@@ -102,6 +105,7 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
         if trial.bytes(of) <= wanted:
             if best is None or trial.cost < best.cost:
                 best = trial
+            fit.update(trial.schedule, wanted)  # judged by what this trial taught, as the report is
             if _good(fit, trial, wanted, of):
                 break
         elif target <= floor and best is None and trial.model <= floor:
@@ -175,8 +179,8 @@ class Fit:
         gap = high.bytes(self.of) - low.bytes(self.of)
         straight = max(0.0, (wanted * (1 - AIM) - low.bytes(self.of)) / gap)
         start, end = self.peak(low), self.peak(high)
-        for share in (straight, 0.5, 0.75, 0.25):
-            found = solve(self.options, start + share * (end - start))
+        for part in (1.0, 1.25, 0.75, 1.5, 0.5):
+            found = solve(self.options, start + min(1.0, part * straight) * (end - start))
             if found is None:
                 continue
             chosen = self.original(found)
