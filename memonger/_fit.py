@@ -109,7 +109,9 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
             if _good(fit, trial, wanted, of):
                 break
         elif target <= floor and best is None and trial.model <= floor:
-            break
+            if not others:
+                break
+            schedule = others.pop()  # the leanest may need less there
         elif not again:
             over += 1  # XLA's bytes do not follow the model's smoothly
             if best is None and over >= compilations:
