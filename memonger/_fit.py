@@ -17,9 +17,11 @@ from ._solve import bound, least, peak, solve
 SLACK = 0.04  # of the budget may be left over
 GAP = 0.05  # above the relaxed optimum is good enough
 AIM = 0.004  # of the budget is left free on purpose: the model is not exact to the byte
+NEAR = 0.02  # of the budget too much: one more step in the same order of work mends that
 MORE = 3  # compilations beyond the limit before a budget is said to be infeasible
 FLATTEST = 0.25  # bytes that XLA's count is taken to grow by, at least, for each of the model's
 TURNS = 40  # solutions looked at; most are known after a while
+HALF = 0.5  # of the temporaries of the step that keeps all: from there on its order of work comes first
 STRANGE = 0.3  # of the budget beside the model: the other order of work is worth a trial
 
 
@@ -62,10 +64,13 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
     best: Trial | None = None
     lowest = baseline
     others = list(session.schedules)
+    if wanted - constant >= HALF * baseline.bytes("temp"):
+        others.sort(key=lambda order: order != baseline.schedule)  # what is known already is near
     schedule = others.pop(0)
     fit = Fit(session, of, constant + 0.02 * floor)
     slack = AIM
     over = 0
+    turned: list[Trial] = []
     # Where nothing was within the budget yet, a few more may follow: the leanest ones.
     for _ in range(TURNS):
         if len(session.trials) - count >= compilations + (MORE if best is None else 0):
@@ -76,33 +81,43 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
         assert found is not None
         chosen = fit.original(found)
         trial = session.known(chosen, schedule)
-        if trial is not None:
+        again = trial is not None and any(trial is t for t in turned)
+        if again and best is not None and (between := fit.between(schedule, wanted, best.cost)) is not None:
+            chosen, trial, again = between, None, False
+        if again:
+            assert trial is not None
             # The same again: tighter where it was too much, looser where much is left, or enough.
-            if fit.repeats(trial):
-                slack += AIM if trial.bytes(of) > wanted else -AIM
-                if not -SLACK < slack < SLACK:
-                    break
-        else:
+            slack += AIM if trial.bytes(of) > wanted else -AIM
+            if not -SLACK < slack < SLACK:
+                break
+        if trial is None:
             trial = session.measure(chosen, schedule)
             strange = trial.offset("temp") - session.at_most(trial) > STRANGE * (wanted - constant)
-            if others and (strange or (over and trial.bytes(of) > wanted)):
+            if others and (strange or (over and trial.bytes(of) > (1 + NEAR) * wanted)):
                 other = others.pop()
                 if len(session.trials) - count < compilations:
-                    again = session.measure(chosen, other)
-                    if again.bytes(of) < trial.bytes(of):
-                        trial, schedule = again, other
+                    reordered = session.measure(chosen, other)
+                    if reordered.bytes(of) < trial.bytes(of):
+                        trial, schedule = reordered, other
         fit.see(trial)
+        turned.append(trial)
         lowest = min(lowest, trial, key=lambda t: t.bytes(of))
         if trial.bytes(of) <= wanted:
             if best is None or trial.cost < best.cost:
                 best = trial
+            fit.update(trial.schedule, wanted)  # judged by what this trial taught, as the report is
             if _good(fit, trial, wanted, of):
                 break
         elif target <= floor and best is None and trial.model <= floor:
-            break
-        else:
+            if not others:
+                break
+            schedule = others.pop()  # the leanest may need less there
+        elif not again:
             over += 1  # XLA's bytes do not follow the model's smoothly
-            slack += AIM if over < 2 else SLACK / 2 if over < compilations else 1.0
+            if best is None and over >= compilations:
+                slack += 1.0
+            else:
+                slack += AIM if over < 2 or trial.bytes(of) <= (1 + NEAR) * wanted else SLACK / 2
     if best is None:
         raise InfeasibleBudget(
             f"no arrangement needs {human(wanted)} or less of {of} bytes: the leanest that was compiled needs "
@@ -154,8 +169,26 @@ class Fit:
     def peak(self, trial: Trial) -> int:
         return peak([self.inflated(o) for o in trial.chosen])
 
-    def repeats(self, trial: Trial) -> bool:
-        return trial is self.last
+    def between(self, schedule: str, wanted: int, cost: float) -> list[Option] | None:
+        """Between the nearest trials on both sides of the budget: what costs less and was not compiled."""
+        seen = [t for t in self.session.trials.values() if t.schedule == schedule]
+        below = [t for t in seen if t.bytes(self.of) <= wanted]
+        above = [t for t in seen if t.bytes(self.of) > wanted]
+        if not below or not above:
+            return None
+        low = max(below, key=lambda t: t.bytes(self.of))
+        high = min(above, key=lambda t: t.bytes(self.of))
+        gap = high.bytes(self.of) - low.bytes(self.of)
+        straight = max(0.0, (wanted * (1 - AIM) - low.bytes(self.of)) / gap)
+        start, end = self.peak(low), self.peak(high)
+        for part in (1.0, 1.25, 0.75, 1.5, 0.5):
+            found = solve(self.options, start + min(1.0, part * straight) * (end - start))
+            if found is None:
+                continue
+            chosen = self.original(found)
+            if sum(o.cost for o in chosen) < cost and self.session.known(chosen, schedule) is None:
+                return chosen
+        return None
 
     def update(self, schedule: str, wanted: int) -> None:
         """Explain what was seen under this order of work."""
