@@ -107,8 +107,8 @@ def measure() -> dict[str, Any]:
             take(prefix, python, script, "3")
         ours("small")
         ours("python")
+        ours("lenet")
         if not turn:
-            ours("lenet")
             ours("shares")
         for kind in ("shapes", "lengths"):
             ours(f"churn-{kind}", "each", prefix="each_")
