@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kvstore_work import OUTPUT, least, resnet50, row
+from kvstore_work import OUTPUT, least, resnet50, row, sums
 
 HERE = Path(__file__).resolve().parent
 REPEATS = 10
@@ -32,27 +32,10 @@ def gradients(kind: str, per_key: bool) -> dict[str, float]:
 
     kv = mx.kv.create(kind)
     shapes = resnet50()
-    keys = list(range(len(shapes)))
     devices = [mx.cpu(d) for d in range(DEVICES)]
     grads = [[mx.np.ones(s, device=d) for d in devices] for s in shapes]
     outs = [[mx.np.zeros(s, device=d) for d in devices] for s in shapes]
-    kv.init(keys, [g[0] for g in grads])
-    mx.waitall()
-
-    def work() -> None:
-        if per_key:
-            for k in keys:
-                kv.push(k, grads[k], priority=-k)
-                kv.pull(k, out=outs[k], priority=-k)
-        else:
-            kv.push(keys, grads)
-            kv.pull(keys, out=outs)
-        mx.waitall()
-        for copies in outs:
-            for o in copies:
-                o.wait_to_read()
-
-    return least(work, REPEATS)
+    return least(sums(kv, grads, outs, mx.waitall, per_key), REPEATS)
 
 
 def states() -> dict[str, float]:

@@ -12,30 +12,16 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import mxnet as mx  # noqa: E402
-from kvstore_work import least, resnet50  # noqa: E402
+from kvstore_work import least, resnet50, sums  # noqa: E402
 
 
 def one_process(kind: str, per_key: bool, repeats: int, n: int = 4) -> dict[str, float]:
     """Gradients of `n` CPU devices summed by push and pull, and waited for."""
     kv = mx.kv.create(kind)
     shapes = resnet50()
-    keys = list(range(len(shapes)))
     grads = [[mx.nd.ones(s, ctx=mx.cpu(d)) for d in range(n)] for s in shapes]
     outs = [[mx.nd.zeros(s, ctx=mx.cpu(d)) for d in range(n)] for s in shapes]
-    kv.init(keys, [g[0] for g in grads])
-    mx.nd.waitall()
-
-    def work() -> None:
-        if per_key:
-            for k in keys:
-                kv.push(k, grads[k], priority=-k)
-                kv.pull(k, out=outs[k], priority=-k)
-        else:
-            kv.push(keys, grads)
-            kv.pull(keys, out=outs)
-        mx.nd.waitall()
-
-    return least(work, repeats)
+    return least(sums(kv, grads, outs, mx.nd.waitall, per_key), repeats)
 
 
 def main() -> None:

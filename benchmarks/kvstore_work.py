@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 OUTPUT = Path(__file__).resolve().parents[1] / "bench_output"
 
@@ -44,6 +45,28 @@ def least(work: Callable[[], None], repeats: int, warm: int = 2) -> dict[str, fl
         best["cpu"] = min(best["cpu"], 1e3 * (time.process_time() - cpu))
         best["wall"] = min(best["wall"], 1e3 * (time.perf_counter() - wall))
     return best
+
+
+def sums(kv: Any, grads: list[Any], outs: list[Any], wait: Callable[[], None], per_key: bool) -> Callable[[], None]:
+    """One step of a store whose keys are 0, 1, ...: all gradients pushed, all sums pulled and waited for."""
+    keys = list(range(len(grads)))
+    kv.init(keys, [copies[0] for copies in grads])
+    wait()
+
+    def work() -> None:
+        if per_key:
+            for k in keys:
+                kv.push(k, grads[k], priority=-k)
+                kv.pull(k, out=outs[k], priority=-k)
+        else:
+            kv.push(keys, grads)
+            kv.pull(keys, out=outs)
+        wait()
+        for copies in outs:
+            for o in copies:
+                o.wait_to_read()
+
+    return work
 
 
 def row(work: str, goal: float | None, ours: float, theirs: float | None, unit: str = "ms") -> str:

@@ -34,7 +34,7 @@ class DistKVStore(KVStore):
 
     Args:
       name: ``'dist_sync'``, ``'dist_device_sync'``, ``'dist_sync_device'``, ``'dist'`` (one and the same
-        here) or ``'p3'``: large arrays are sent in slices, those of higher priority first.
+        here) or ``'p3'``, in which priorities order what is sent together; all send in pieces of 4 MB.
 
     Raises:
       MXNetError: the process belongs to no job, or its JAX runs already without knowing of the others.
