@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from mxjax.core import Graph, Step
 
 
+# How many parts are a part of the next level.
+GROUP = 3
+
+
 def mirrored(graph: Graph, keeps: Callable[[Step], bool]) -> list[Part]:
     """The graph in parts that, each mirrored, need the least memory together.
 
@@ -20,7 +24,20 @@ def mirrored(graph: Graph, keeps: Callable[[Step], bool]) -> list[Part]:
     anyway. Residual blocks come out as units by themselves: inside them two arrays would cross.
     """
     steps = graph.steps
-    return [Part(stop, MIRROR) for stop in boundaries(steps, graph.outputs, [not keeps(s) for s in steps])]
+    ends = boundaries(steps, graph.outputs, [not keeps(s) for s in steps])
+    return _grouped([Part(stop, MIRROR) for stop in ends])
+
+
+def _grouped(parts: list[Part]) -> list[Part]:
+    """Parts in parts, so that of what crosses between them only as much is held as there are levels.
+
+    Groups of g hold about g arrays on each of log_g(n) levels, which is least for g = e. What is computed
+    once more for each level is cheap by definition: costly results are kept on all of them.
+    """
+    while len(parts) > GROUP:
+        groups = [parts[k : k + GROUP] for k in range(0, len(parts), GROUP)]
+        parts = [g[0] if len(g) == 1 else Part(g[-1].stop, MIRROR, tuple(g)) for g in groups]
+    return parts
 
 
 def boundaries(steps: Sequence[Step], outputs: Sequence[int], again: Sequence[bool]) -> list[int]:

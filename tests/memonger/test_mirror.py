@@ -70,9 +70,12 @@ def test_parts_end_where_blocks_end() -> None:
     net = networks.residual_network(12)
     with mx.autograd.train_mode():
         graph = net.graph(networks.batch(2, 16)[0])
-    found = mirrored(graph, Keeps(graph))
-    assert 2 <= len(found) <= 12
-    assert found[-1].stop == len(graph.steps)
+    groups = mirrored(graph, Keeps(graph))
+    assert 2 <= len(groups) <= 3
+    assert groups[-1].stop == len(graph.steps)
+    found = [inner for g in groups for inner in g.parts or (g,)]
+    assert len(groups) < len(found) <= 12
+    assert all(g.parts[-1].stop == g.stop for g in groups if g.parts)
     for part in found[:-1]:
         blocks = [s.scope.split("/")[0] for s in graph.steps[part.stop - 1 : part.stop + 1]]
         assert blocks[0] != blocks[1]
@@ -118,7 +121,8 @@ def test_a_compiled_step_keeps_less() -> None:
     mirrored, barriers, plain = (ours(32, name) for name in ("mirror", "barriers", "none"))
     assert mirrored.temp_bytes <= 0.5 * written_in_jax(32)
     assert mirrored.temp_bytes <= 0.6 * written_in_jax(32, lean=True)
-    assert mirrored.temp_bytes <= 0.8 * barriers.temp_bytes
+    assert mirrored.temp_bytes <= 0.72 * barriers.temp_bytes
+    assert mirrored.temp_bytes <= plain.temp_bytes
     assert mirrored.flops <= 1.03 * barriers.flops
     assert mirrored.flops < plain.flops  # XLA's own recomputation by fusion costs more
     # Every convolution's result is still kept for the backward pass: none is computed again.
