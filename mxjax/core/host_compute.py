@@ -82,6 +82,11 @@ def _slice(x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> A
     return x[tuple(map(slice, start_indices, limit_indices, steps))]
 
 
+def _dynamic_slice(x: Any, *starts: Any, slice_sizes: Any) -> Any:
+    first = [min(max(int(i), 0), n - size) for i, n, size in zip(starts, x.shape, slice_sizes, strict=True)]
+    return x[tuple(slice(i, i + size) for i, size in zip(first, slice_sizes, strict=True))]
+
+
 def _reduced(fn: Callable[..., Any]) -> Callable[..., Any]:
     def reduce(x: Any, *, axes: Any, **_: Any) -> Any:
         return fn(x, axis=tuple(axes), dtype=x.dtype) if fn in (np.sum, np.prod) else fn(x, axis=tuple(axes))
@@ -103,6 +108,7 @@ TABLE: dict[str, Callable[..., Any]] = {
     "neg": _plain(np.negative), "not": _plain(np.invert), "or": _plain(np.bitwise_or), "rem": _plain(_rem),
     "sign": _plain(np.sign), "square": _plain(np.square), "sub": _plain(np.subtract), "xor": _plain(np.bitwise_xor),
     "broadcast_in_dim": _broadcast, "convert_element_type": _convert, "integer_pow": _power,
+    "dynamic_slice": _dynamic_slice,
     "concatenate": lambda *xs, dimension: np.concatenate(xs, dimension),
     "iota": lambda *, dtype, shape, dimension, **_: _broadcast(
         np.arange(shape[dimension], dtype=dtype), shape=shape, broadcast_dimensions=(dimension,)),
@@ -111,6 +117,7 @@ TABLE: dict[str, Callable[..., Any]] = {
     "reshape": lambda x, *, new_sizes, **_: x.reshape(new_sizes),
     "select_n": _select, "slice": _slice,
     "squeeze": lambda x, *, dimensions: np.squeeze(x, tuple(dimensions)),
+    "stack": lambda *xs, axis: np.stack(xs, axis),
     "transpose": lambda x, *, permutation: np.transpose(x, permutation),
 }  # fmt: skip
 #: Primitives that only hold others.
@@ -194,7 +201,7 @@ def plan(step: Step, device: Any) -> HostPlan | None:
     path = step.path()
     outs = [a for s in path for a in s.avals]
     avals = [a for s in path for a in s.new_ins]
-    if not all(s.call.op is not None for s in path) or not all(map(_fits, (*outs, *avals))):  # type: ignore[union-attr]
+    if any(s.call.graph is not None for s in path) or not all(map(_fits, (*outs, *avals))):  # type: ignore[union-attr]
         return None
     structs = [a.struct for a in avals] + [SCALARS[kind] for kind in step.fmt]
 
