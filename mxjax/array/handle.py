@@ -27,6 +27,7 @@ from ..core import (
     spread,
 )  # fmt: skip
 from ..core.state import local
+from ..core.storage import fallback
 from ..core.value import TRACED, Value, traced
 from ..ops.elementwise import cast_like_c
 
@@ -140,7 +141,7 @@ def to_value(obj: Any, like: Any = None, dtype: Any = None) -> Value:
 def numbers(obj: Any, dtype: Any = None) -> np.ndarray:
     """A new NumPy array of numbers from anything array-like, arrays in nested lists included."""
     try:
-        made = np.array(_nested(obj), dtype)
+        made = np.array(_nested(dense(obj, "array")), dtype)
     except (ValueError, TypeError) as error:
         raise errors.MXNetTypeError(
             f"numbers in a rectangular shape are expected, got {type(obj).__name__}: {error}"
@@ -150,6 +151,14 @@ def numbers(obj: Any, dtype: Any = None) -> np.ndarray:
             f"an array of numbers is expected, got {type(obj).__name__} of dtype {made.dtype}"
         )
     return made
+
+
+def dense(obj: Any, what: str) -> Any:
+    """The numbers of a SciPy sparse matrix, zeros included; anything else as it is."""
+    if not hasattr(obj, "toarray") or not hasattr(obj, "nnz"):
+        return obj
+    fallback(what, obj.format)
+    return obj.toarray()
 
 
 def _nested(obj: Any) -> Any:

@@ -20,6 +20,10 @@ from .state import local, observers
 from .stats import stats
 
 
+# Each may give a step of a program that is about to be traced another function, with its operands.
+rewriters: list[Callable[[Sequence[Step]], dict[Step, tuple[Callable[..., Any], tuple[int, ...]]]]] = []
+
+
 def run_steps(
     steps: Iterable[Step],
     inputs: Sequence[Any],
@@ -32,10 +36,16 @@ def run_steps(
     """
     env: dict[int, Any] = {}
     again: dict[str, int] = {}
+    others: dict[Step, Any] = {}
+    if rewriters:
+        steps = list(steps)
+        for rewrite in rewriters:
+            others.update(rewrite(steps))
     for step in steps:
+        other = others.get(step)
         args = [
             env[i] if 0 <= i < SCALAR else inputs[-1 - i] if i < 0 else scalars[i - SCALAR]
-            for i in step.args
+            for i in (step.args if other is None else other[1])
         ]
         # The second call of an operator in one place is its `#1`: profiles tell its statement from the first's.
         label = step.label
@@ -43,7 +53,9 @@ def run_steps(
         with jax.named_scope(f"{label}#{nth}" if nth else label):
             if step in late:
                 args = jax.lax.optimization_barrier(args)
-            if dressers:
+            if other is not None:
+                out = other[0](*args)
+            elif dressers:
                 place_now.label = step.label
                 out = dressed(step.call)(*args)  # type: ignore[arg-type]
             else:
