@@ -22,7 +22,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "rewrites": ("compiler.scope_fusions",),
     "precision": (
         "precision.amp", "precision.lists", "precision.op_dtypes", "precision.matmul",
-        "precision.impl", "precision.impl_ops", "precision.op_impl", "compiler.small_channel_conv",
+        "precision.impl", "precision.impl_ops", "precision.op_impl",
+        "precision.accumulation", "precision.product_accumulation", "compiler.small_channel_conv",
         "compiler.conv_search", "compiler.autotune_timeout",
     ),
 }

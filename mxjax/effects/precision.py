@@ -17,6 +17,7 @@ from .. import core, settings
 from ..core.call import Call, dressers, place_now
 from ..errors import did_you_mean
 from ..settings import SettingError
+from .accumulation import accumulating
 from .convolution import quickest, small_channel
 
 Fn = Callable[..., Any]
@@ -55,6 +56,8 @@ class _Plan:
         self.impl = get("precision.impl")
         self.small = get("compiler.small_channel_conv")
         self.search = get("compiler.conv_search")
+        self.sums = get("precision.accumulation")
+        self.product_sums = get("precision.product_accumulation")
         self.impl_ops = frozenset(
             one for name in get("precision.impl_ops") for one in _known("precision.impl_ops", name))
         self.dtypes = _by_place("precision.op_dtypes", get("precision.op_dtypes"))
@@ -64,7 +67,7 @@ class _Plan:
     @property
     def idle(self) -> bool:
         return (self.mode == "origin" and self.matmul == "default" and self.impl is None and not self.small
-                and not self.search
+                and not self.search and self.sums is None and self.product_sums is None
                 and not self.dtypes and not self.op_impl)
 
 
@@ -167,6 +170,7 @@ def _dress(call: Call, fn: Fn) -> Fn:
         fn = _rounded(fn, rounded)
     if dtype is not None and dtype != "float32":
         fn = _in_dtype(fn, jnp.dtype(dtype))
+    fn = accumulating(call, fn, plan.product_sums if name in _PRODUCTS else plan.sums)
     impl = _at(plan.op_impl, name) or (plan.impl if not plan.impl_ops or name in plan.impl_ops else None)
     exact = impl == "high_precision" or (impl is None and plan.matmul == "highest")
     return _exact(fn) if exact else fn

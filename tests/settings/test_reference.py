@@ -20,24 +20,7 @@ SERVED = {old.name: old.fidelity for row in OPTIONS for old in row.legacy}
 GROUPS = {row.name.partition(".")[0] for row in OPTIONS}
 
 #: What no row is there for yet: this set can only shrink.
-MISSING = {
-    "MXNET_CPU_PRIORITY_NTHREADS",
-    "MXNET_STORAGE_FALLBACK_LOG_VERBOSE",
-    "MEGENGINE_HOST_COMPUTE",
-    "MGB_CONV_PROFILING_TIMEOUT",
-    "MGB_PROFILE_ONLY_WAIT",
-    "distribute",
-    "input_fusion_size",
-    "ac_parallel_enable",
-    "quant_dumpable",
-    "hcom_parallel",
-    "enable_scope_fusion_passes",
-    "is_tailing_optimization",
-    "profiling_config",
-    "local_rank_id",
-    "local_device_list",
-    "variable_format_optimize",
-}
+MISSING = {"variable_format_optimize"}
 
 
 def served(name):
