@@ -46,7 +46,7 @@ class PriorityPool:
             del future, fn, args
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _pool(size: int) -> PriorityPool:
     return PriorityPool(size)
 

@@ -113,7 +113,7 @@ def _parts(layout: Layout, device: Any) -> Any:
             size = math.prod(shape) * dtype.itemsize
             flat = jax.lax.slice(buffer, (at,), (at + size,))
             at += -(-size // _ALIGN) * _ALIGN
-            if dtype == bool:
+            if dtype.kind == "b":
                 out.append((flat != 0).reshape(shape))
                 continue
             if dtype.itemsize > 1:

@@ -15,7 +15,8 @@ Fn = Callable[..., Any]
 #: Operators that sum over axes, as MXNet's safe accumulation knows them.
 SUMS = frozenset({"sum", "mean", "prod", "norm", "var", "std", "nansum", "softmax", "log_softmax", "softmin"})
 PRODUCTS = frozenset({
-    "FullyConnected", "Convolution", "Deconvolution", "dot", "matmul", "batch_dot", "einsum", "tensordot", "inner", "vdot",
+    "FullyConnected", "Convolution", "Deconvolution", "dot", "matmul", "batch_dot", "einsum", "tensordot", "inner",
+    "vdot",
 })
 _WIDER = {"float16": "float32", "bfloat16": "float32", "float32": "float64"}
 

@@ -169,8 +169,8 @@ OPTIONS: tuple[Option, ...] = (
         Boolean(),
         False,
         doc="Sum the gradients that are ready last while the other weights are updated.",
-        effect="A Trainer with a kvstore sums in two parts, the last of 3.46 % of the bytes (Ascend's own division), and "
-        "updates the weights of the first part before it needs the second.",
+        effect="A Trainer with a kvstore sums in two parts, the last of 3.46 % of the bytes (Ascend's own division), "
+        "and updates the weights of the first part before it needs the second.",
         applies="compile",
         legacy=(Legacy("is_tailing_optimization", fidelity="approximate",
                        difference="it is for kvstores of several devices; on a mesh it only tells XLA:GPU to "
@@ -183,8 +183,9 @@ OPTIONS: tuple[Option, ...] = (
         Strategy(),
         None,
         doc="Share the optimizer's work out between the processes of a job, as servers of parameters do.",
-        effect="Each weight of a kvstore 'dist_sync' is updated by one process, which alone keeps the optimizer's states "
-        "of it, and sent to the others; saved states are those of the process. Unset: every process updates all.",
+        effect="Each weight of a kvstore 'dist_sync' is updated by one process, which alone keeps the optimizer's "
+        "states of it, and sent to the others; saved states are those of the process. Unset: every process updates "
+        "all.",
         applies="construct",
         legacy=(Legacy("distribute", fidelity="approximate",
                        difference="there are no processes that only serve: the workers share their part, and all "

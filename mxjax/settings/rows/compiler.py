@@ -320,14 +320,13 @@ OPTIONS: tuple[Option, ...] = (
         Words(("ScopeLayerNormPass", "ScopeClipBoxesPass", "ScopeAttentionPass")),
         (),
         doc="Operators that spell something out become the one operator that means it.",
-        effect="A normalised last axis, a minimum of a maximum, a softmax of products between products: each is found in "
-        "hybridized blocks and segments and computed as a whole (mx.engine.stats()['rewritten'] counts them). "
+        effect="A normalised last axis, a minimum of a maximum, a softmax of products between products: each is found "
+        "in hybridized blocks and segments and computed as a whole (mx.engine.stats()['rewritten'] counts them). "
         "Last bits may differ.",
         applies="compile",
         legacy=(Legacy("enable_scope_fusion_passes", fidelity="approximate",
                        difference="three rewritings of our own stand for Ascend's, which know scopes of TensorFlow; "
-                       "other names are refused. Where gradients are recorded operator by operator nothing is "
-                       "rewritten behind them"),),
+                       "other names are refused"),),
         mechanism="the steps of a program are matched before it is traced",
     ),
     Option(

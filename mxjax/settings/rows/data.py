@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..kinds import Boolean, Bytes, Integer, Path, Text
 from ..option import Legacy, Option
 
+
 class Numbers:
     """Different numbers from 0 on, with commas between them, or a list of them."""
 
@@ -106,8 +107,8 @@ OPTIONS: tuple[Option, ...] = (
         Integer(0),
         None,
         doc="This process's number where one process of a job loads for all; 0 is the one that loads.",
-        effect="Process 0 cuts each batch into as many parts as data.loader_devices names and keeps its own; the others "
-        "get theirs from it and never touch the dataset. For processes of one machine, started by mxjax.launch.",
+        effect="Process 0 cuts each batch into as many parts as data.loader_devices names and keeps its own; the "
+        "others get theirs from it and never touch the dataset. For processes of one machine, started by mxjax.launch.",
         applies="construct",
         legacy=(Legacy("local_rank_id", fidelity="approximate",
                        difference="batches are shared out as they are; numbers that occur twice in them are sent "

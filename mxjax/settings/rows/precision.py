@@ -196,9 +196,9 @@ OPTIONS: tuple[Option, ...] = (
         Choice(("wide", "narrow")),
         None,
         doc="What sums of many numbers are kept in while they grow; unset: as XLA does.",
-        effect="wide: sums, means, products of all elements, norms and softmax of float16 and bfloat16 in float32, those of "
-        "float32 in float64. narrow: sums and means one after the other in the dtype itself, so small numbers get lost. "
-        "XLA adds in several places at once, in a dtype that depends on the device.",
+        effect="wide: sums, means, products of all elements, norms and softmax of float16 and bfloat16 in float32, "
+        "those of float32 in float64. narrow: sums and means one after the other in the dtype itself, so small numbers "
+        "get lost. XLA adds in several places at once, in a dtype that depends on the device.",
         applies="compile",
         legacy=(Legacy("MXNET_SAFE_ACCUMULATION", Boolean(), {True: "wide", False: "narrow"}),),
         dynamic=True,
@@ -209,8 +209,8 @@ OPTIONS: tuple[Option, ...] = (
         Choice(("wide", "narrow")),
         None,
         doc="What the sums inside matrix products and convolutions of 16-bit floats are kept in; unset: as XLA does.",
-        effect="wide: operands are converted to float32 and the result is rounded once. narrow: FullyConnected and dot round "
-        "the sum to 16 bits at each step.",
+        effect="wide: operands are converted to float32 and the result is rounded once. narrow: FullyConnected and dot "
+        "round the sum to 16 bits at each step.",
         applies="compile",
         legacy=(
             Legacy("MXNET_FC_TRUE_FP16", Boolean(), {True: "narrow", False: None}),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..kinds import Boolean, Bytes, Choice, Fields, Integer, KindError, Path, Text
+from ..kinds import Boolean, Bytes, Choice, Fields, Integer, Kind, KindError, Path, Text
 from ..option import Legacy, Option
 
 
@@ -16,7 +16,9 @@ class _Switches:
 
     _on = Choice(("on", "off"))
     _levels = {"off": 0, "on": 1, "l0": 1, "l1": 2}
-    _kinds = {"output": Path(), "storage_limit": Bytes(), "fp_point": Text(), "bp_point": Text(), "aic_metrics": Text()}
+    _kinds: Mapping[str, Kind] = {
+        "output": Path(), "storage_limit": Bytes(), "fp_point": Text(), "bp_point": Text(), "aic_metrics": Text(),
+    }  # fmt: skip
     _switches = ("training_trace", "hccl", "aicpu", "runtime_api", "l2", "msproftx")
     _traces = Choice(tuple(_levels))
 
@@ -64,8 +66,8 @@ OPTIONS: tuple[Option, ...] = (
         Boolean(),
         False,
         doc="Let a profile hold only what the host waited for.",
-        effect="1: reading values, waitall, batches that were not ready, exchanges between devices; the device's events, "
-        "calls and counters are left out.",
+        effect="1: reading values, waitall, batches that were not ready, exchanges between devices; the device's "
+        "events, calls and counters are left out.",
         legacy=(Legacy("MGB_PROFILE_ONLY_WAIT"),),
         mechanism="a filter on the trace's events and the table's rows",
     ),
