@@ -41,10 +41,12 @@ def trained(steps, **options):
 
 
 @pytest.mark.observes
-def test_iterations_per_loop_is_so_many_steps_in_one_donated_program():
-    one, (_, programs, donated) = trained(8)
-    four, (_, programs4, donated4) = trained(8, iterations_per_loop=4)
-    assert (programs, programs4) == (8, 2)
+def test_iterations_per_loop_is_so_many_steps_in_one_donated_program(programs):
+    one, (_, ran, donated) = trained(8)
+    assert " while(" not in programs.text
+    four, (_, ran4, donated4) = trained(8, iterations_per_loop=4)
+    assert (ran, ran4) == (8, 2)
+    assert programs.text.count(" while(") == 1  # the steps are a loop of it
     assert donated == 4 * donated4 > 0
     np.testing.assert_allclose(four, one, rtol=1e-5)
 

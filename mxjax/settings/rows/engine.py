@@ -156,9 +156,10 @@ OPTIONS: tuple[Option, ...] = (
         1,
         doc="How many training steps make one program.",
         effect="Trainer.step hands its work to the device every so many steps: those steps are one program "
-        "with donated weights. Reading a loss or a weight in between ends it earlier.",
+        "with donated weights. Reading a loss or a weight in between ends it earlier, and so do "
+        "engine.bulk_nodes calls. Four and more steps of the same calls are compiled once, as a loop.",
         legacy=(Legacy("iterations_per_loop"),),
-        mechanism="Trainer.step ends the recorded segment at every n-th step",
+        mechanism="Trainer.step ends the recorded segment at every n-th step, and its program is a lax.scan",
     ),
     Option(
         "engine.parallel_executions",
