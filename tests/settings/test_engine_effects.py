@@ -373,6 +373,12 @@ def test_large_arrays_are_copied_by_several_threads(monkeypatch):
         assert len(jobs) == 3
         large[:] = 0  # it is a copy
         c = mx.np.array(np.asfortranarray(np.arange(400.0).reshape(100, 4)), dtype="float64")
+        jobs.clear()
+    with mx.config.scope(MXNET_GPU_COPY_NTHREADS=4):
+        mx.np.array(np.zeros(199_999), dtype="float64")
+        assert not jobs
+        mx.np.array(np.zeros(200_000), dtype="float64")
+        assert len(jobs) == 4
     assert a.asnumpy().tolist() == small.tolist()
     np.testing.assert_array_equal(b.asnumpy(), np.arange(400.0).reshape(100, 4))
     np.testing.assert_array_equal(c.asnumpy(), b.asnumpy())

@@ -27,6 +27,14 @@ SERVED = {old.name: old.fidelity for row in OPTIONS for old in row.legacy}
 ROWS = {name: row for row in OPTIONS
         for name in (row.name, row.keyword, row.variable, *(old.name for old in row.legacy))}
 
+#: Names that do more than the data holds for possible, and why: what that supposed was another way of doing it.
+BEYOND = {
+    "MXNET_KVSTORE_REDUCTION_NTHREADS": "so many threads of our own share the pieces of big arrays out, as MXNet's do; "
+    "XLA's programs, which have no number of threads each, take no part in it",
+    "MXNET_ENABLE_GPU_P2P": "it is for the stores alone in MXNet, too; 0 takes every move of theirs through the "
+    "host, so that nothing is left that XLA would decide",
+}
+
 #: What no row is there for yet: this set can only shrink.
 MISSING = {
     "MXNET_CPU_PRIORITY_NTHREADS",
@@ -136,7 +144,7 @@ def test_no_name_claims_more_than_xla_allows(table):
     wrong = [
         f"{name}: {kind}, and at most {NAMES[family][name]} is possible"
         for family, found in table.items() for name, kind in found.items()
-        if rank[kind] > rank[NAMES[family][name]]
+        if rank[kind] > rank[NAMES[family][name]] and name not in BEYOND
     ]
     assert not wrong, "\n".join(wrong)
 

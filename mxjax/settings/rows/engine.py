@@ -202,9 +202,11 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "engine.copy_threads",
         Integer(1),
-        2,
-        doc="How many threads copy a large NumPy array into an array of ours.",
-        effect="Arrays of at least data.copy_threshold elements are cut into so many parts.",
+        None,
+        doc="How many threads copy a large NumPy array into an array of ours; unset: two, where "
+        "data.copy_threshold asks for it.",
+        effect="Arrays of at least data.copy_threshold elements are cut into so many parts. Given "
+        "alone, that is MXNet's 200000.",
         legacy=(Legacy("MXNET_GPU_COPY_NTHREADS"),),
         mechanism="a pool of threads, made at the first such copy",
     ),
