@@ -24,6 +24,7 @@ from mxjax.core import (
     rng,
 )
 from mxjax.core.graph import Pair, wants_of
+from mxjax.core.layout import suit
 from mxjax.core.state import local
 from mxjax.core.value import managers
 
@@ -109,6 +110,8 @@ class CachedGraph:
                 for a, v in before.items():
                     a._v = v
             graph = rec.finish(results)
+            if settings.get("memory.param_layout"):
+                suit(graph, held, values[0].aval.device)
         self.n_outs = len(out_leaves)
         self.cls = type(out_leaves[0]) if out_leaves else NDArray
         self.draws = draws.used

@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mxjax import optimizer as opt
 from mxjax import settings
 from mxjax.core import flush_thread, local, span
@@ -301,7 +303,27 @@ class Trainer:
                 array._fresh_grad = False
             return
         grads = [param.list_grad() for _, param in trained]
-        self._push_pull([i for i, _ in trained], grads, grads)
+        keys = [i for i, _ in trained]
+        last = len(self._tail())
+        for part in (slice(last, None), slice(0, last)) if last else (slice(None),):
+            self._push_pull(keys[part], grads[part], grads[part])
+            if last:
+                self._kvstore._end()  # begins now
+
+    def _tail(self) -> frozenset[int]:
+        """The first parameters, whose gradients are ready last, where these are summed by themselves.
+
+        They hold 3.46 % of the bytes, as the last part of Ascend's division does.
+        """
+        if not hasattr(self._kvstore, "_end") or not settings.get("comm.tail_overlap"):
+            return frozenset()
+        sizes = {i: param.list_data()[0].size * np.dtype(param.dtype).itemsize for i, param in self._trained()}
+        chosen: list[int] = []
+        for i in list(sizes)[:-1]:
+            if sum(sizes[k] for k in chosen) >= 0.0346 * sum(sizes.values()):
+                break
+            chosen.append(i)
+        return frozenset(chosen)
 
     def _push_pull(self, keys: list[int], grads: list[Any], outs: list[Any]) -> None:
         if not self._takes_lists:
@@ -320,13 +342,16 @@ class Trainer:
         scaler = getattr(self, "_amp_loss_scaler", None)
         if scaler is not None and scaler.has_overflow(self._params):
             return
-        updates: list[tuple[list[Any], list[Any], list[Any]]] = [
-            ([], [], []) for _ in self._updaters
-        ]
+        tail = self._tail()
+        kinds = (False, True) if tail else (False,)
+        updates: dict[bool, list[tuple[list[Any], list[Any], list[Any]]]] = {
+            last: [([], [], []) for _ in self._updaters] for last in kinds
+        }
         for i, param in enumerate(self._params):
             if param.grad_req == "null":
                 continue
-            for (indices, grads, weights), array in zip(updates, param.list_data(), strict=True):
+            of_devices = updates[i in tail]
+            for (indices, grads, weights), array in zip(of_devices, param.list_data(), strict=True):
                 if not array._fresh_grad:
                     if ignore_stale_grad:
                         continue
@@ -334,11 +359,14 @@ class Trainer:
                 indices.append(i)
                 grads.append(array.grad)
                 weights.append(array)
-        for updater, (indices, grads, weights) in zip(self._updaters, updates, strict=True):
-            if indices:
-                updater(indices, grads, weights)
-                for array in weights:
-                    array._fresh_grad = False
+        for last in kinds:
+            for updater, (indices, grads, weights) in zip(self._updaters, updates[last], strict=True):
+                if indices:
+                    updater(indices, grads, weights)
+                    for array in weights:
+                        array._fresh_grad = False
+            if tail and not last:
+                flush_thread()  # what needs the second sum comes behind it
 
     def place(self, where: str) -> None:
         """Let the optimizer's states, present and future, live in ``device`` or ``pinned_host`` memory.

@@ -51,6 +51,7 @@ class Devices:
         self._kind = kind
         self._programs: dict[Any, _Reduction] = {}
         self._pool = _host.Pool()
+        self.priority = 0  #: how urgent the sums of the next call are, beside those of other stores
 
     def all_reduce(self, groups: Sequence[Sequence[Value]]) -> list[list[Value]]:
         """For each group (values of one shape and dtype) the sum, on each of its values' devices.
@@ -97,9 +98,9 @@ class Devices:
 
     def _on_host(self, devices: tuple[Any, ...], groups: list[list[Value]]) -> list[list[Value]]:
         arrays = [[np.asarray(core.memory.on_device(v)) for v in values] for values in groups]
+        start = time.time_ns()
+        totals = _host.sums(arrays, self._pool, self.priority)
         with in_flight.lock:
-            start = time.time_ns()
-            totals = _host.sums(arrays, self._pool)
             placed = _host.on_devices(totals, devices)
             for o in core.observers:
                 o.on_run(NAME, (), start, time.time_ns())

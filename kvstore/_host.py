@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -13,6 +13,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mxjax import settings
+
+from ._priority import workers
 
 PIECE = 1 << 15  # elements at a time: what is summed stays in a core's cache until all parts are added
 _ALIGNMENT = 64  # what XLA wants of a buffer that it takes over without a copy
@@ -25,6 +27,7 @@ class Pool:
 
     def __init__(self) -> None:
         self._blocks: list[np.ndarray] = []
+        self.lock = threading.Lock()  # from taking a block until a view of it says that it is in use
 
     def take(self, size: int) -> np.ndarray:
         """A block of at least so many bytes; free again when the last view of it is gone."""
@@ -50,13 +53,15 @@ def _calibrate() -> int:
 _UNUSED = _calibrate()
 
 
-def sums(groups: Sequence[Sequence[np.ndarray]], pool: Pool) -> list[np.ndarray]:
+def sums(groups: Sequence[Sequence[np.ndarray]], pool: Pool, priority: int = 0) -> list[np.ndarray]:
     """The sum of each group of arrays of one shape and dtype, added in the order given.
 
-    Arrays that together reach ``comm.bigarray_bound`` elements are shared out between
-    ``comm.reduce_threads`` threads; the numbers do not depend on it.
+    Arrays that together reach ``comm.bigarray_bound`` elements are shared out in ``comm.reduce_threads``
+    parts between the threads of ``engine.priority_threads``; the numbers do not depend on it. Sums of a
+    larger priority, which other threads of the program asked for, come first.
     """
-    results = _views(groups, pool)
+    with pool.lock:
+        results = _views(groups, pool)
     pieces: list[Piece] = []
     total = 0
     for out, parts in zip(results, groups, strict=True):
@@ -68,7 +73,8 @@ def sums(groups: Sequence[Sequence[np.ndarray]], pool: Pool) -> list[np.ndarray]
     threads = settings.get("comm.reduce_threads")
     if threads > 1 and total >= settings.get("comm.bigarray_bound"):
         shares = [pieces[k::threads] for k in range(threads)]
-        list(_workers(threads).map(add, shares))
+        for part in [workers().submit(priority, add, share) for share in shares]:
+            part.result()
     else:
         add(pieces)
     return results
@@ -83,11 +89,6 @@ def add(pieces: Sequence[Piece]) -> None:
         np.add(parts[0], parts[1], out=out)
         for part in parts[2:]:
             np.add(out, part, out=out)
-
-
-@functools.cache
-def _workers(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="mxjax-kvstore")
 
 
 def _views(groups: Sequence[Sequence[np.ndarray]], pool: Pool) -> list[np.ndarray]:

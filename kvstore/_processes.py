@@ -38,11 +38,12 @@ class Operation(NamedTuple):
     """One thing that all ranks do together.
 
     Attributes:
-      kind: ``"push"`` (a sum), ``"init"`` (what rank 0 has), or a word for an agreement without data.
+      kind: ``"push"`` (a sum), ``"init"`` (what `root` has), or a word for an agreement without data.
       store: the number of the store.
       key: the key.
       array: the array of this rank, or None.
       priority: what comes first among operations of one batch.
+      root: of an init: the rank whose numbers count.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class Operation(NamedTuple):
     key: Any
     array: Any = None
     priority: int = 0
+    root: int = 0
 
     def __str__(self) -> str:
         what = f"{self.kind} of key {self.key!r}"
@@ -165,10 +167,10 @@ class Processes:
     def _flat(self, operation: Operation) -> np.ndarray:
         flat = np.ascontiguousarray(operation.array).reshape(-1)
         if operation.kind == "init":
-            # The bits of rank 0, to which all others add nothing: every number arrives as it was.
+            # The bits of one rank, to which all others add nothing: every number arrives as it was.
             flat = flat.view(np.uint8)
             whole = np.zeros(-(-flat.size // 4) * 4, np.uint8)
-            if self.rank == 0:
+            if self.rank == operation.root:
                 whole[: flat.size] = flat
             return whole.view(np.uint32)
         return flat.view(np.uint8) if flat.dtype.kind == "b" else flat
@@ -225,7 +227,7 @@ class Processes:
         with jax.enable_x64(True):
             arrays = [jax.device_put(o.array, self._device) for o in batch]
             given = [
-                a * 0 if o.kind == "init" and self.rank else a
+                a * 0 if o.kind == "init" and self.rank != o.root else a
                 for o, a in zip(batch, arrays, strict=True)
             ]
             sums = self._reduce([a.reshape(-1) for a in given])

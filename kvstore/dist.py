@@ -2,7 +2,8 @@
 
 It is the store of one process with four hooks: whose first values count (rank 0's), what is summed
 (everything), how (`_processes`), and when it must begin.  There are no servers: every rank holds the
-sums, and runs the optimizer where the store has one, with the same result.
+sums, and runs the optimizer where the store has one, with the same result; with `comm.distribute` each
+key's optimizer runs on one rank alone, which sends the others the new value.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from mxjax import core
+from mxjax import core, settings
 from mxjax.array.ndarray import NDArray
 from mxjax.core import Value
 
 from ._gather import Request
 from ._processes import Operation, Processes, on_host, processes
+from ._zero import ShardedUpdater
 from .store import KVStore
 
 __all__ = ["DistKVStore"]
@@ -44,6 +46,10 @@ class DistKVStore(KVStore):
         super().__init__(name)
         self._processes: Processes = processes()
         self._updates: list[tuple[Any, dict[Any, Value]]] = []
+        # Whether ranks share the updates out, as servers of parameters do; then who updates each key.
+        self._serving = settings.get("comm.distribute") is not None
+        self._servers: dict[Any, int] = {}
+        self._elements = [0] * self._processes.size
         self._number = self._processes.stores
         self._processes.stores += 1
         # What a script pushed and never looked at takes place all the same: other ranks may wait for it.
@@ -91,6 +97,8 @@ class DistKVStore(KVStore):
             for k, a in zip(keys, arrays, strict=True)
         ]
         found = self._processes.all(operations)
+        for k, a in zip(keys, arrays, strict=True):
+            self._servers[k] = self._least(int(a.size))
         return [
             type(a)._wrap(_value(result, a._value().aval.device))
             for a, result in zip(arrays, found, strict=True)
@@ -100,8 +108,30 @@ class DistKVStore(KVStore):
         super()._push(groups, priority)
         # An optimizer needs the first sum at once: only now are all keys of the call gathered.
         updates, self._updates = self._updates, []
+        shared = self._serving and isinstance(self._updater, ShardedUpdater)
+        if shared and updates:
+            self._end()  # ranks with nothing to update sum with the others all the same
         for key, sums in updates:
-            super()._store(key, sums)
+            if not shared or self._servers[key] == self.rank:
+                super()._store(key, sums)
+        if shared:
+            self._serve([key for key, _ in updates])
+
+    def _least(self, size: int) -> int:
+        """The rank with the fewest elements to update; it gets these too. The same on all ranks."""
+        rank = self._elements.index(min(self._elements))
+        self._elements[rank] += size
+        return rank
+
+    def _serve(self, keys: list[Any]) -> None:
+        """Give every rank the new values of these keys, from the ranks that updated them."""
+        arrays = [self._entries[k].array for k in keys]
+        operations = [
+            Operation("init", self._number, k, on_host(a._value()), root=self._servers[k])
+            for k, a in zip(keys, arrays, strict=True)
+        ]
+        for a, result in zip(arrays, self._processes.all(operations), strict=True):
+            a._assign(_value(result, a._value().aval.device))
 
     def _store(self, key: Any, sums: dict[Any, Value]) -> None:
         if self._updater is None:

@@ -209,6 +209,7 @@ class KVStore(KVStoreBase):
         Called once for everything gathered, in an order that depends on the calls alone.
         """
         groups = [self._compressed(r) for r in requests]
+        self._devices.priority = max((r.priority for r in requests), default=0)
         sums = self._devices.all_reduce(groups)
         return [
             {v.aval.device: s for v, s in zip(group, total, strict=True)}

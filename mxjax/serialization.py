@@ -22,6 +22,7 @@ import numpy as np
 from . import errors
 from .array import creation
 from .array.ndarray import NDArray
+from .core.storage import fallback
 
 __all__ = [
     *("from_raw_bytes", "load", "load_frombuffer", "load_parameters", "nd_load", "nd_save"),
@@ -162,6 +163,7 @@ def _array_v2(data: _Bytes, scalars: bool) -> np.ndarray | None:
         aux.append((aux_shape, aux_code))
     values = _contents(data, stored, code)
     parts = [_contents(data, s, c) for s, c in aux]
+    fallback("load", "row_sparse" if kind == 1 else "csr")
     if kind == 1:
         return _dense_rows(values, parts[0], shape)
     return _dense_csr(values, parts[0], parts[1], shape)
@@ -388,6 +390,7 @@ def _dense_parts(key: str, parts: dict[str, Any]) -> np.ndarray:
         raise _bad(f"the sparse array {key!r} has no shape")
     shape = tuple(int(n) for n in parts["shape"])
     _sane(shape)
+    fallback("load", kind.decode())
     if kind == b"csr":
         return _dense_csr(parts["data"], parts["indptr"], parts["indices"], shape)
     return _dense_rows(parts["data"], parts["indices"], shape)

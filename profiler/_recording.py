@@ -27,17 +27,35 @@ GROUPINGS = ("operator", "block", "source", "shape")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which kinds of events the user asked for."""
+    """Which kinds of events the user asked for.
+
+    `only_waits`: of them those alone for which the host waited (`profiler.only_wait`). `without`: categories
+    that are left out (`profiler.config`).
+    """
 
     symbolic: bool = True
     imperative: bool = True
     memory: bool = True
     api: bool = True
+    only_waits: bool = False
+    without: frozenset[str] = frozenset()
 
     @property
     def operators(self) -> bool:
         """Whether any operators are wanted: those of hybridized blocks, the others, or both."""
-        return self.symbolic or self.imperative
+        return (self.symbolic or self.imperative) and not self.only_waits
+
+    def takes(self, span: Span) -> bool:
+        """Whether a stretch of the host's time is among them."""
+        if self.only_waits and not _waited(span):
+            return False
+        return span.category not in self.without
+
+
+def _waited(span: Span) -> bool:
+    """Whether the host could do nothing else: it waited for a value, a batch, or other devices."""
+    return span.category in ("MXNET_C_API", "collective") or (
+        span.category == "input" and span.name.endswith("wait"))
 
 
 @dataclass
@@ -88,6 +106,9 @@ class Recording:
 
     def spans(self) -> Iterator[Span]:
         """Every stretch of time that belongs into the trace."""
+        return filter(self.wanted.takes, self._all_spans())
+
+    def _all_spans(self) -> Iterator[Span]:
         recorder, wanted = self.recorder, self.wanted
         yield from recorder.spans
         if wanted.operators:
@@ -141,6 +162,8 @@ class Recording:
 
     def marks(self) -> Iterator[Mark]:
         """Counters and instants."""
+        if self.wanted.only_waits:
+            return
         for mark in self.recorder.marks:
             if self.wanted.memory or mark.category != "Device Storage":
                 yield mark
@@ -159,7 +182,7 @@ class Recording:
         """Count everything into the tables, one per grouping."""
         recorder, wanted = self.recorder, self.wanted
         aggregate = aggregates["operator"]
-        for span in recorder.spans:
+        for span in filter(wanted.takes, recorder.spans):
             aggregate.duration(span.category, span.name, _us(span.start, span.stop))
         for mark in self.marks():
             if mark.scope:
@@ -174,6 +197,7 @@ class Recording:
         if wanted.api:
             for name, start, stop, _ in recorder.syncs:
                 aggregate.duration("MXNET_C_API", SYNC_NAMES.get(name, name), _us(start, stop))
+        if wanted.api and not wanted.only_waits:
             for _, start, stop, _ in recorder.records:
                 aggregate.duration("MXNET_C_API", "MXImperativeInvoke", _us(start, stop))
             for run in recorder.runs:

@@ -57,11 +57,15 @@ _COLLECTIVES = (
 
 
 class XlaSession:
-    """One run of XLA's profiler; its files lie in a new folder under `log_dir`."""
+    """One run of XLA's profiler; its files lie in a new folder under `log_dir`.
+
+    `level` 1 carries every event of the devices, 0 none, 2 also those of XLA's own work on the host.
+    """
 
     _count = 0
 
-    def __init__(self, log_dir: str):
+    def __init__(self, log_dir: str, level: int = 1):
+        self._level = level
         XlaSession._count += 1
         stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
         self.folder = os.path.join(log_dir, f"{stamp}_{os.getpid()}_{XlaSession._count}")
@@ -70,8 +74,9 @@ class XlaSession:
     def start(self) -> bool:
         """Start XLA's profiler; False, and a warning, where one is running already."""
         options = jax.profiler.ProfileOptions()
-        # Level 1 carries every device event; level 2 and the Python tracer cost time per call.
-        options.host_tracer_level = 1
+        # Level 2 and the Python tracer cost time per call.
+        options.host_tracer_level = self._level
+        options.device_tracer_level = min(self._level, 1)
         options.python_tracer_level = 0
         try:
             jax.profiler.start_trace(self.folder, profiler_options=options)

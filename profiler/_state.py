@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -42,6 +42,8 @@ OPTIONS: dict[str, tuple[type, Any]] = {
     "rotate_events": (int, 2_000_000),
     "rotate_files": (int, 8),
 }
+# What ProfilingConfig's switches leave out when they are off.
+_LEFT_OUT = {"training_trace": "step", "hccl": "collective", "aicpu": "Custom Operator"}
 TIMINGS = ("device", "dispatch", "sync")
 # The bits of the setting profiler.events.
 _KINDS = ("profile_symbolic", "profile_imperative", "profile_api", "profile_memory")
@@ -92,6 +94,9 @@ class Profiler:
         self._lock = threading.RLock()
         self.options = parse_options({})
         self.kvstore: Any = None
+        # What the settings said when the recording began.
+        self._ascend: Mapping[str, Any] = {}
+        self._only_waits = False
         self.recorder: Recorder | None = None  # while running and not paused: where to record
         self._current: Recorder | None = None  # while running
         self._session: XlaSession | None = None
@@ -223,13 +228,16 @@ class Profiler:
 
     def _begin(self, defer: bool = False) -> None:
         self._pauses = []
+        config = settings.get("profiler.config")
+        self._ascend = config.get("profiling_options", {}) if config.get("enable_profiling") else {}
+        self._only_waits = settings.get("profiler.only_wait")
         if self._paused:
             self._pause_began = time.time_ns()
         timing = self.options["timing"]
         recorder = Recorder(sample_memory=self._wanted().memory, synchronised=timing == "sync")
         self._current = recorder
         # Where the host's times are asked for, XLA's profiler would only add to them.
-        self._session = XlaSession(self._log_dir()) if timing == "device" else None
+        self._session = XlaSession(self._log_dir(), self._ascend.get("task_trace", 1)) if timing == "device" else None
         self._deferred = defer
         if not defer:
             self._start_session()
@@ -292,6 +300,8 @@ class Profiler:
             imperative=every or o["profile_imperative"],
             memory=every or o["profile_memory"],
             api=every or o["profile_api"],
+            only_waits=self._only_waits,
+            without=frozenset(_LEFT_OUT[name] for name, on in self._ascend.items() if name in _LEFT_OUT and not on),
         )
 
     def _count(self) -> None:

@@ -6,6 +6,7 @@ Nothing here imports JAX when it is imported: worker processes load this module 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,19 @@ def is_array(data: object) -> bool:
 def to_array(data: np.ndarray) -> Any:
     """The mxjax array with the values and the dtype of `data`, on the current device."""
     from mxjax import np as mxnp
+    from mxjax.array import packing
 
-    return mxnp.array(np.asarray(data), dtype=data.dtype)
+    packed = packing.offered(np.asarray(data))
+    return mxnp.ndarray._wrap(packed) if packed is not None else mxnp.array(np.asarray(data), dtype=data.dtype)
+
+
+def packed(below: int | None) -> AbstractContextManager[None]:
+    """Around the making of a batch: its arrays of fewer bytes go to the device as one copy."""
+    if not below:
+        return nullcontext()
+    from mxjax.array import packing
+
+    return packing.packed(below)
 
 
 def is_legacy(data: object) -> bool:

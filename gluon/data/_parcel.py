@@ -44,8 +44,13 @@ class Parcel(NamedTuple):
 
 def scratch_folder() -> str:
     """A new folder for the files of parcels, in shared memory where the system has it."""
+    return tempfile.mkdtemp(prefix="mxjax-", dir=scratch_root())
+
+
+def scratch_root() -> str | None:
+    """The system's shared memory as a folder; None where it has none."""
     shared = os.path.isdir(_SHARED_MEMORY) and os.access(_SHARED_MEMORY, os.W_OK)
-    return tempfile.mkdtemp(prefix="mxjax-", dir=_SHARED_MEMORY if shared else None)
+    return _SHARED_MEMORY if shared else None
 
 
 def pack_for_worker(obj: Any, folder: str) -> Parcel:

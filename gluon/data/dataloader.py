@@ -14,7 +14,7 @@ import numpy as np
 from mxjax.errors import MXNetError, MXNetImportError, MXNetTypeError, MXNetValueError
 from mxjax.settings import get as setting
 
-from ._host import is_array, map_tree
+from ._host import is_array, map_tree, packed
 from ._pools import ProcessPool, ThreadPool
 from ._samples import sample_by_sample
 from ._whole import whole_batches
@@ -99,6 +99,7 @@ class DataLoader:
         self._num_workers = max(0, int(num_workers))
         ahead = 2 * self._num_workers if setting("data.prefetch") else 0
         self._prefetch = max(0, ahead if prefetch is None else int(prefetch))
+        self._pack = setting("data.pack_below")
         self._pin_memory = pin_memory
         self._pin_device_id = pin_device_id
         self._thread_pool = thread_pool
@@ -113,11 +114,42 @@ class DataLoader:
         self._epoch = 0
         self._last_state = b""
         self._repeats = 0
+        self._feed, self._mesh = self._shared_out()
 
     def __len__(self) -> int:
         return len(self._batch_sampler)
 
     def __iter__(self) -> Iterator[Any]:
+        if self._feed is not None:
+            return self._feed.epoch(self._own() if self._feed.loads else None)
+        if self._mesh is not None:
+            return map(self._cut, self._own())
+        return self._own()
+
+    def _shared_out(self) -> tuple[Any, Any]:
+        """The processes that one loads for, or the devices that batches are cut between, if any."""
+        rank, devices = setting("data.loader_rank"), setting("data.loader_devices")
+        if rank is not None:
+            from ._feed import Feed
+
+            return Feed(rank, devices, self._timeout), None
+        if not devices:
+            return None, None
+        import jax
+
+        from mxjax import mesh
+
+        here = jax.local_devices()
+        if max(devices) >= len(here):
+            raise MXNetValueError(
+                f"data.loader_devices={devices}: this process has the devices 0 to {len(here) - 1}")
+        return None, mesh(devices=[here[k] for k in devices])
+
+    def _cut(self, batch: Any) -> Any:
+        return map_tree(lambda leaf: self._mesh.split(leaf) if is_array(leaf) else leaf, batch)
+
+    def _own(self) -> Iterator[Any]:
+        """The batches that this process makes."""
         if self._load is None:
             self._choose()
         if self._num_workers == 0:
@@ -138,7 +170,8 @@ class DataLoader:
                 "try_nopython out to run the dataset's Python"
             )
         self._whole = whole is not None
-        self._load = whole or sample_by_sample(self._dataset, self._batchify_fn)
+        load = whole or sample_by_sample(self._dataset, self._batchify_fn)
+        self._load = _packing(load, self._pack) if self._pack else load
 
     def _batches_made_here(self) -> Iterator[Any]:
         assert self._load is not None
@@ -187,6 +220,14 @@ class DataLoader:
         return ThreadPool(self._load, self._num_workers)
 
 
+def _packing(load: Callable[[list[Any]], Any], below: int) -> Callable[[list[Any]], Any]:
+    def packing(indices: list[Any]) -> Any:
+        with packed(below):
+            return load(indices)
+
+    return packing
+
+
 class _BatchesOfWorkers(Iterator[Any]):
     """One epoch: batches in order, at most `prefetch + 1` of them asked for and not yet given."""
 
@@ -220,7 +261,7 @@ class _BatchesOfWorkers(Iterator[Any]):
         if not self._pending:
             raise StopIteration
         try:
-            with span("input", "DataLoader: wait"):
+            with span("input", "DataLoader: wait"), packed(self._loader._pack):
                 batch = self._pool.result(self._pending.popleft(), self._loader._timeout)
         except BaseException:
             self._end()

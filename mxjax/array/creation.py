@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import errors, settings
 from ..core import bind, default_device, record_on
+from ..core.storage import fallback
 from . import interop
 from .classes import ndarray
 from .handle import Handle, numbers, on_device, to_value
@@ -115,6 +116,7 @@ def nd_empty(
     shape: int | tuple[int, ...], ctx: Any = None, dtype: Any = None, stype: str | None = None
 ) -> NDArray:
     """A new nd array without given contents (they are zeros); float32 unless ``dtype`` is given."""
+    fallback("empty", stype)
     return _empty(NDArray, shape, dtype, "C", ctx)
 
 

@@ -26,7 +26,9 @@ from ..core import (
     record2,
     spread,
 )  # fmt: skip
+from ..core.layout import in_order
 from ..core.state import local
+from ..core.storage import fallback
 from ..core.value import TRACED, Value, traced
 from ..ops.elementwise import cast_like_c
 
@@ -140,7 +142,7 @@ def to_value(obj: Any, like: Any = None, dtype: Any = None) -> Value:
 def numbers(obj: Any, dtype: Any = None) -> np.ndarray:
     """A new NumPy array of numbers from anything array-like, arrays in nested lists included."""
     try:
-        made = np.array(_nested(obj), dtype)
+        made = np.array(_nested(dense(obj, "array")), dtype)
     except (ValueError, TypeError) as error:
         raise errors.MXNetTypeError(
             f"numbers in a rectangular shape are expected, got {type(obj).__name__}: {error}"
@@ -150,6 +152,14 @@ def numbers(obj: Any, dtype: Any = None) -> np.ndarray:
             f"an array of numbers is expected, got {type(obj).__name__} of dtype {made.dtype}"
         )
     return made
+
+
+def dense(obj: Any, what: str) -> Any:
+    """The numbers of a SciPy sparse matrix, zeros included; anything else as it is."""
+    if not hasattr(obj, "toarray") or not hasattr(obj, "nnz"):
+        return obj
+    fallback(what, obj.format)
+    return obj.toarray()
 
 
 def _nested(obj: Any) -> Any:
@@ -188,7 +198,8 @@ class Handle:
     def _set(self, v: Value) -> None:
         """Swap the value for a freshly computed one of the same shape and dtype.
 
-        The array stays in its memory, wherever the new value was computed, and on a mesh as it lies.
+        The array stays in its memory, wherever the new value was computed, with its axes in their order there, and
+        on a mesh as it lies.
         """
         mine = self._v
         if mine is None:
@@ -200,6 +211,8 @@ class Handle:
             v = record1(COPY, v)
         if v.aval.memory is not mine.aval.memory:
             v = memory.move(v, mine.aval.memory)
+        if mine.aval.layout is not None and v.seg is None and v.aval.layout is None and v.aval.memory is None:
+            v = in_order(v, mine.aval.layout)
         if mine.aval.spread is not None and v.aval.spread is None and v.seg is not TRACED:
             (v,) = spread((v,), (mine.aval,))
         if live:
@@ -218,6 +231,8 @@ class Handle:
             v.tape is not None and (type(v.tape) is Leaf or not local.st.taping)
         ):
             v = record1(COPY, v)  # another array's history, or its variable, stays with that array
+        if mine.layout is not None and v.aval.layout is None and v.seg is not TRACED:
+            v = in_order(v, mine.layout)
         self._set(v)
 
     def _place(self, where: str | None) -> None:

@@ -12,10 +12,11 @@ import numpy as np
 from .. import errors
 from ..core import record, record1, record2, record_on, record_scalar, rng
 from ..core.state import local
+from ..core.storage import fallback
 from ..core.value import TRACED, Dynamic, Value
 from ..device import Device
 from ..ops.table import Op, hashable
-from .handle import numbers
+from .handle import dense, numbers
 from .indexing import check_write
 from .ndarray import NDArray, to_value
 from .protocol import default_dtype
@@ -24,6 +25,7 @@ _new = object.__new__
 _NUMBERS = (bool, int, float)
 # Attributes that say where a result goes; they are no part of the operator.
 _PLACES = ("device", "ctx")
+_STORAGE = ("stype", "forward_stype")
 _NOT_ATTRIBUTES = ("out", "name", *_PLACES)
 
 
@@ -56,6 +58,9 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         device = next(a for a in args if isinstance(a, Device))
         args = tuple(a for a in args if not isinstance(a, Device))
     arrays, attrs = _split(op, args, kwargs)
+    for name, value in attrs:
+        if name in _STORAGE:
+            fallback(op.display, value)
     if op.wide and default_dtype[0].itemsize == 8 and all(k != "dtype" or v is None for k, v in attrs):
         attrs = (*[pair for pair in attrs if pair[0] != "dtype"], ("dtype", op.wide))
     if op.modal:
@@ -74,7 +79,7 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         elif isinstance(a, np.generic):
             holes.append((at, a.item()))
         else:
-            values.append(to_value(_listed(a, like), like))
+            values.append(to_value(_listed(dense(a, op.display), like), like))
             inputs.append(None)
     if not values and op.array_params and not op.keyed and any(a is not None for _, a in holes):
         return _of_numbers(op, cls, arrays, attrs, out)

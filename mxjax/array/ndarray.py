@@ -11,6 +11,7 @@ import numpy as np
 from .. import errors
 from ..core import Leaf, backward, concrete, memory, read, record1
 from ..core.state import local
+from ..core.storage import fallback
 from ..core.sync import to_host, transfer, wait
 from ..core.value import TRACED, Value, managers
 from ..device import Device
@@ -138,6 +139,7 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
             raise errors.MXNetKeyError(
                 f"grad_req={grad_req!r}: one of 'write', 'add', 'null' is expected"
             )
+        fallback("attach_grad", stype)
         self._mark(self._wrap(record1(ZEROS, self._value())), grad_req)
 
     def _mark(self, grad: NDArray | None, grad_req: str) -> None:

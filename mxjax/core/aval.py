@@ -43,11 +43,13 @@ class Aval:
     whose ``spread`` says how they lie there (``None``: as the program that makes them decides). It is a
     ``jax.sharding.Sharding`` for values from outside that are spread over several devices without a
     mesh. ``memory`` is ``None`` in the device's own memory, else
-    the kind of the other memory the value waits in (:data:`PINNED`); see ``memory.py``.
+    the kind of the other memory the value waits in (:data:`PINNED`); see ``memory.py``. ``layout`` is ``None``
+    for rows one after the other, else the order of the axes in memory, the slowest first; see ``layout.py``.
     """
 
     __slots__ = (
-        "_elsewhere", "_laid", "device", "differentiable", "dtype", "memory", "nbytes", "shape", "size", "spread",
+        "_elsewhere", "_laid", "_layouts", "device", "differentiable", "dtype", "layout", "memory", "nbytes",
+        "shape", "size", "spread",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +62,8 @@ class Aval:
         self.device = device
         self.memory = memory
         self._elsewhere: dict[str | None, Aval] = {memory: self}
+        self.layout: tuple[int, ...] | None = None
+        self._layouts: dict[tuple[int, ...] | None, Aval] = {None: self}
         size = 1
         for n in shape:
             size *= n
@@ -79,6 +83,24 @@ class Aval:
             made._elsewhere = self._elsewhere
             found = self._elsewhere.setdefault(memory, made)
         return found
+
+    def in_layout(self, layout: tuple[int, ...] | None) -> Aval:
+        """The one Aval of the same array with its axes in this order in memory."""
+        found = self._layouts.get(layout)
+        if found is None:
+            made = Aval(self.shape, self.dtype, self.device, self.memory, self.spread)
+            made.layout, made._layouts = layout, self._layouts
+            found = self._layouts.setdefault(layout, made)
+        return found
+
+    @property
+    def format(self) -> Any:
+        """The placement, with the order of the axes where that is not the usual one."""
+        if self.layout is None:
+            return self.sharding
+        from jax.experimental.layout import Format, Layout
+
+        return Format(Layout(self.layout), self.sharding)
 
     def laid(self, sharding: Any) -> Aval:
         """The one Aval of the same array on its mesh, spread in this way."""
@@ -112,8 +134,11 @@ class Aval:
     @property
     def placed_struct(self) -> jax.ShapeDtypeStruct:
         """The form ``jit(...).lower`` reads: with the placement the program is compiled for."""
-        return jax.ShapeDtypeStruct(self.shape, self.dtype, sharding=self.sharding)
+        return jax.ShapeDtypeStruct(self.shape, self.dtype, sharding=self.format)
 
+
+#: Whether any array was given an order of axes of its own: until then nobody need ask for it.
+layouts_in_use = [False]
 
 _interned: dict[tuple[tuple[int, ...], Any, Any], Aval] = {}
 
@@ -154,4 +179,8 @@ def aval_of(array: jax.Array) -> Aval:
     else:
         where = sharding.with_memory_kind(_default_memory(next(iter(devices))))
     found = aval(array.shape, array.dtype, where)
+    if layouts_in_use[0] and memory is None and len(devices) == 1:
+        order = tuple(array.format.layout.major_to_minor)
+        if order != tuple(range(array.ndim)):
+            found = found.in_layout(order)
     return found if memory is None else found.on(memory)

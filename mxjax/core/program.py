@@ -20,6 +20,9 @@ from .segment import SCALAR, Step
 from .state import local, observers
 from .stats import stats
 
+# Each may give a step of a program that is about to be traced another function, with its operands.
+rewriters: list[Callable[[Sequence[Step]], dict[Step, tuple[Callable[..., Any], tuple[int, ...]]]]] = []
+
 
 def run_steps(
     steps: Iterable[Step],
@@ -34,10 +37,16 @@ def run_steps(
     """
     env = dict(env or ())
     again: dict[str, int] = {}
+    others: dict[Step, Any] = {}
+    if rewriters:
+        steps = list(steps)
+        for rewrite in rewriters:
+            others.update(rewrite(steps))
     for step in steps:
+        other = others.get(step)
         args = [
             env[i] if 0 <= i < SCALAR else inputs[-1 - i] if i < 0 else scalars[i - SCALAR]
-            for i in step.args
+            for i in (step.args if other is None else other[1])
         ]
         # The second call of an operator in one place is its `#1`: profiles tell its statement from the first's.
         label = step.label
@@ -45,7 +54,9 @@ def run_steps(
         with jax.named_scope(f"{label}#{nth}" if nth else label):
             if step in late:
                 args = jax.lax.optimization_barrier(args)
-            if dressers:
+            if other is not None:
+                out = other[0](*args)
+            elif dressers:
                 place_now.label = step.label
                 out = dressed(step.call)(*args)  # type: ignore[arg-type]
             else:
@@ -124,7 +135,7 @@ def successors(steps: Sequence[Step], avals: Sequence[Aval], live: Sequence[int]
                 results.setdefault(kind(a), []).append(k)
         for i in dict.fromkeys(step.args):
             if i < 0 and last[-1 - i] is step:
-                same = results.get(kind(avals[-1 - i]))
+                same = results.get(kind(avals[-1 - i].in_layout(None)))
                 if same:
                     found[-1 - i] = same.pop(0)
     return found
@@ -161,20 +172,27 @@ def overwriting(
 
 def kind(a: Aval) -> tuple[Any, ...]:
     """Equal for arrays of which one can take the other's place."""
-    return a.shape, a.dtype, a.memory
+    return a.shape, a.dtype, a.memory, a.layout
 
 
 def plan_donations(
     steps: Sequence[Step], avals: Sequence[Aval], live: Sequence[int], dying: Sequence[int]
-) -> tuple[tuple[int, ...], tuple[int, ...], frozenset[Step]]:
-    """Which inputs are donated, the order of results that gives each the place meant for it, and the steps
-    that must come after all readers of what they overwrite.
+) -> tuple[tuple[int, ...], tuple[int, ...], frozenset[Step], dict[int, tuple[int, ...]]]:
+    """Which inputs are donated, the order of results that gives each the place meant for it, the steps
+    that must come after all readers of what they overwrite, and the results with an order of axes of their own:
+    those that replace an input which has one.
 
     JAX lets the first result of an input's shape and dtype have its place. With gradients before new
     weights every weight would be overwritten while it is still read, that is, copied first.
     """
     outs = {k: a for s in steps for k, a in enumerate(s.avals, s.first)}
     after = successors(steps, avals, live)
+    layouts: dict[int, tuple[int, ...]] = {}
+    for j, k in after.items():
+        layout = avals[j].layout
+        if layout is not None:
+            layouts[k] = layout
+            outs[k] = outs[k].in_layout(layout)
     # Those with a successor first: there may be fewer places than dying inputs.
     given = match_donations(
         [(j, avals[j]) for j in sorted(dying, key=lambda j: j not in after)], [outs[k] for k in live]
@@ -186,7 +204,8 @@ def plan_donations(
         if j not in place:
             place[j] = next(k for k in rest if kind(outs[k]) == kind(avals[j]))
             rest.remove(place[j])
-    return donate, tuple([place[j] for j in donate] + rest), overwriting(steps, avals, live, donate, after)
+    order = tuple([place[j] for j in donate] + rest)
+    return donate, order, overwriting(steps, avals, live, donate, after), layouts
 
 
 def fetched(steps: Iterable[Step], avals: Sequence[Aval]) -> list[int]:
@@ -219,6 +238,7 @@ class Program:
         "cost",
         "donate",
         "fmt",
+        "layouts",
         "live",
         "mesh",
         "name",
@@ -247,7 +267,7 @@ class Program:
         self.steps = kept
         by_number = {s.first + k: a for s in kept for k, a in enumerate(s.avals)}
         self.outs = [by_number[k] for k in live]
-        self.donate, order, late = plan_donations(kept, avals, live, dying)
+        self.donate, order, late, self.layouts = plan_donations(kept, avals, live, dying)
         # Where in the compiled function's results each of ours is.
         self.places = None if order == live else [order.index(k) for k in live]
         away = fetched(kept, avals)
@@ -282,7 +302,8 @@ class Program:
         self.mesh = device if type(device) is MeshDevice else None
         # On a mesh the compiler chooses how results lie, unless something said so.
         out_shardings = [
-            None if self.mesh is not None and by_number[k].spread is None else by_number[k].sharding
+            None if self.mesh is not None and by_number[k].spread is None
+            else by_number[k].in_layout(self.layouts.get(k, by_number[k].layout)).format
             for k in order
         ]
         self.compiled, self.cost = compile_function(

@@ -18,6 +18,7 @@ from .aval import MeshDevice
 from .call import Call
 from .deadline import within
 from .failures import fail
+from .host_compute import plan
 from .interfaces import MemoryManager
 from .program import Program
 from .rehearsal import Abstract
@@ -204,6 +205,9 @@ def _run(
     ins.clear()
     if len(live) != len(outs):
         outs = [outs[k] for k in live]
+    if program is None and step.host is not False and not observers and _host_compute():
+        if _run_on_host(step, outs, arrays, scalars, live, seg.device):
+            return
     rehearsing = local.st.rehearsing
     if rehearsing is not None and not rehearsing.compiles:
         for v in outs:
@@ -214,10 +218,10 @@ def _run(
     try:
         program = _program(seg, step, program, live, dying)
         if program is not None:
-            results = _results(program, arrays, scalars, live)
+            results, layouts = _results(program, arrays, scalars, live), program.layouts
         else:
             _fell_back(seg)
-            results = _run_by_operator(step, live, arrays, scalars, seg.device)
+            results, layouts = _run_by_operator(step, live, arrays, scalars, seg.device)
     except BaseException as error:
         fail(seg, step, outs, error)
         if not isinstance(error, Exception):
@@ -228,6 +232,8 @@ def _run(
     if type(seg.device) is MeshDevice:
         for v, r in zip(outs, results, strict=True):
             v.aval = v.aval.laid(r.sharding)
+    if layouts:
+        _in_layouts(layouts, outs, live)
     for v, r in zip(outs, results, strict=True):
         v.arr = r
         v.step = step
@@ -236,6 +242,34 @@ def _run(
         _running.append(_weak(results[-1]))
         if len(_running) > rules.queue:
             _wait_for_oldest()
+
+
+_host_compute = settings.snapshot("engine.host_compute")
+
+
+def _run_on_host(
+    step: Step, outs: Sequence[Value], arrays: Sequence[Any], scalars: Sequence[Any], live: Sequence[int], device: Any
+) -> bool:
+    """Compute a few small numbers by NumPy; False where a program must."""
+    if step.host is None:
+        step.host = plan(step, device) or False
+    results = step.host.run(arrays, scalars, live) if step.host else None
+    if results is None:
+        return False
+    stats.on_host += 1
+    for v, r in zip(outs, results, strict=True):
+        v.arr = r
+        v.shared = True  # NumPy's memory: no program may write over it
+        v.step = step
+        v.seg = None
+    return True
+
+
+def _in_layouts(layouts: Mapping[int, tuple[int, ...]], outs: Sequence[Value], live: Sequence[int]) -> None:
+    """What took the place of an input has its axes in that one's order."""
+    for k, v in zip(live, outs, strict=True):
+        if k in layouts:
+            v.aval = v.aval.in_layout(layouts[k])
 
 
 def _wait_for_oldest() -> None:
@@ -337,6 +371,8 @@ class Work:
 
     def results(self, program: Program, arrays: list[Any]) -> Sequence[Any]:
         """What the program gives for ``outs``; the list is used up."""
+        if program.layouts:
+            _in_layouts(program.layouts, self.outs, self.live)
         return _results(program, arrays, self.scalars, self.live)
 
     def fell_back(self) -> None:
@@ -433,8 +469,11 @@ def build(
 
 def _run_by_operator(
     step: Step, live: Sequence[int], arrays: list[Any], scalars: Sequence[Any], device: Any
-) -> list[Any]:
-    """Run each step as a program of its own; those programs are shared by everybody."""
+) -> tuple[list[Any], dict[int, tuple[int, ...]]]:
+    """Run each step as a program of its own; those programs are shared by everybody.
+
+    Also gives the orders of axes of results that have one of their own.
+    """
     path = step.path()
     ends: dict[int, int] = {}
     for at, s in enumerate(path):
@@ -445,6 +484,7 @@ def _run_by_operator(
     env: dict[int, Any] = {}
     avals_of: dict[int, Any] = {}
     inputs: list[Any] = []
+    layouts: dict[int, tuple[int, ...]] = {}
     root = Tree.root(device)
     for at, s in enumerate(path):
         inputs.extend(s.new_ins)
@@ -468,10 +508,13 @@ def _run_by_operator(
         for k, r in enumerate(results):
             env[s.first + k] = r
             avals_of[s.first + k] = s.avals[k]
+            if k in program.layouts:
+                layouts[s.first + k] = program.layouts[k]
+                avals_of[s.first + k] = s.avals[k].in_layout(program.layouts[k])
         for i in s.args:
             if 0 <= i < SCALAR and ends[i] == at and i not in keep:
                 env.pop(i, None)
-    return [env[k] for k in live]
+    return [env[k] for k in live], layouts
 
 
 def read(v: Value) -> Any:

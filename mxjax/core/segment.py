@@ -50,6 +50,7 @@ class Step:
         "effects",
         "first",
         "fmt",
+        "host",
         "many",
         "n_ins",
         "n_outs",
@@ -85,6 +86,7 @@ class Step:
         self.next: dict[Any, Step] = {}
         self.programs: dict[Any, Any] = {}
         self.solo: Any = None  # the compiled function, where this step alone is a segment
+        self.host: Any = None  # how NumPy computes the segment (host_compute.py); False: it does not
         self.seen = 0
         self.varying: dict[Any, set[Any]] | None = None
         self.scope = ""

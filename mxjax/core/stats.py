@@ -18,6 +18,8 @@ class Stats:
     fallbacks: int = 0  # segments run operator by operator
     traced: int = 0  # operator calls run on tracers of a surrounding transformation
     inferred: int = 0  # shape inferences that were not cached
+    on_host: int = 0  # segments that NumPy computed, because they are a few small numbers
+    rewritten: int = 0  # operators that stand for several (compiler.scope_fusions), each time a program is traced
     waits: int = 0  # how often the host waited because too many programs ran ahead of it
     solo: int = 0  # segments of one small operator, counted here alone and added when asked
 

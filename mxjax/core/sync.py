@@ -49,6 +49,8 @@ def wait(v: Value) -> None:
 def to_host(v: Value) -> np.ndarray:
     """A NumPy copy of a value."""
     start = time.time_ns() if observers else 0
+    if v.seg is None and type(v.arr) is np.ndarray:  # it never left the host's memory
+        return v.arr.copy()
     array = read(v) if rules.patience is None else _limited(v, rules.patience)
     if v.seg is TRACED:
         raise errors.MXNetTypeError(

@@ -14,13 +14,17 @@ from .. import settings
 #: module -> the options it serves.
 MODULES: dict[str, tuple[str, ...]] = {
     "cache": ("cache.mode", "cache.dir", "cache.size", "cache.max_executables"),
-    "dump": ("debug.dump", "debug.dump_inputs", "debug.watch_var", "debug.nan"),
+    "dump": ("debug.dump", "debug.dump_inputs", "debug.dump_quantized", "debug.watch_var", "debug.nan"),
     "files": ("debug.level", "debug.keep_compiler_files", "debug.compiler_folder"),
     "history": ("engine.record_path",),
+    "profiling": ("profiler.config",),
     "logs": ("debug.log_memory", "debug.log_collectives", "debug.log_kernels"),
+    "rewrites": ("compiler.scope_fusions",),
     "precision": (
         "precision.amp", "precision.lists", "precision.op_dtypes", "precision.matmul",
-        "precision.impl", "precision.impl_ops", "precision.op_impl", "compiler.small_channel_conv",
+        "precision.impl", "precision.impl_ops", "precision.op_impl",
+        "precision.accumulation", "precision.product_accumulation", "compiler.small_channel_conv",
+        "compiler.conv_search", "compiler.autotune_timeout",
     ),
 }
 

@@ -24,6 +24,7 @@ from ..core.call import differentiable, watchers
 from ..core.state import stepped
 from ..errors import MXNetFloatingPointError
 from ..settings import SettingError
+from .precision import narrows
 
 _logger = logging.getLogger("mxjax")
 _lock = threading.Lock()
@@ -97,8 +98,14 @@ def _dump(step: Any, args: Any, out: Any) -> None:
         arrays.update({f"in{k}": a for k, a in enumerate(args)})
     if mode in ("output", "all"):
         arrays.update({f"out{k}": a for k, a in enumerate(_arrays(out))})
+    _save(config, step.label, arrays)
+    if settings.get("debug.dump_quantized") and narrows(step.call.name):
+        _save(config, f"{step.label}_prequant", {f"in{k}": a for k, a in enumerate(args)})
+
+
+def _save(config: Mapping[str, Any], label: str, arrays: Mapping[str, Any]) -> None:
     known = {name: a for name, a in arrays.items() if _is_plain(a)}
-    write = functools.partial(_write, dict(config), step.label, next(_order), tuple(known))
+    write = functools.partial(_write, dict(config), label, next(_order), tuple(known))
     jax.debug.callback(write, *known.values())
 
 

@@ -17,7 +17,8 @@ from .. import core, settings
 from ..core.call import Call, dressers, place_now
 from ..errors import did_you_mean
 from ..settings import SettingError
-from .convolution import small_channel
+from .accumulation import accumulating
+from .convolution import quickest, small_channel
 
 Fn = Callable[..., Any]
 
@@ -54,6 +55,9 @@ class _Plan:
         self.matmul = get("precision.matmul")
         self.impl = get("precision.impl")
         self.small = get("compiler.small_channel_conv")
+        self.search = get("compiler.conv_search")
+        self.sums = get("precision.accumulation")
+        self.product_sums = get("precision.product_accumulation")
         self.impl_ops = frozenset(
             one for name in get("precision.impl_ops") for one in _known("precision.impl_ops", name))
         self.dtypes = _by_place("precision.op_dtypes", get("precision.op_dtypes"))
@@ -63,6 +67,7 @@ class _Plan:
     @property
     def idle(self) -> bool:
         return (self.mode == "origin" and self.matmul == "default" and self.impl is None and not self.small
+                and not self.search and self.sums is None and self.product_sums is None
                 and not self.dtypes and not self.op_impl)
 
 
@@ -156,24 +161,40 @@ def _dress(call: Call, fn: Fn) -> Fn:
     plan = _plan
     assert plan is not None
     name = call.name
-    product = name in _PRODUCTS
     if plan.small and name == "Convolution":
         fn = small_channel(call, fn)
+    elif plan.search and name == "Convolution":
+        fn = quickest(call, fn)
+    rounded, dtype = _fewer_bits(plan, name)
+    if rounded is not None:
+        fn = _rounded(fn, rounded)
+    if dtype is not None and dtype != "float32":
+        fn = _in_dtype(fn, jnp.dtype(dtype))
+    fn = accumulating(call, fn, plan.product_sums if name in _PRODUCTS else plan.sums)
+    impl = _at(plan.op_impl, name) or (plan.impl if not plan.impl_ops or name in plan.impl_ops else None)
+    exact = impl == "high_precision" or (impl is None and plan.matmul == "highest")
+    return _exact(fn) if exact else fn
+
+
+def _fewer_bits(plan: _Plan, name: str) -> tuple[str | None, str | None]:
+    """What the operator at hand rounds its operands to, and the dtype it computes in, where it is told so."""
     rounded = plan.matmul if plan.matmul in _BITS else None
     if plan.mode == "matmul_float16":
         rounded = "float16"
-    if product and rounded:
-        fn = _rounded(fn, rounded)
     dtype = _at(plan.dtypes, name)
     if dtype is None and plan.mode in ("float16", "bfloat16"):
         dtype = plan.mode
     if dtype is None and plan.mode.startswith("mixed_") and name in plan.white:
         dtype = plan.mode.removeprefix("mixed_")
-    if dtype is not None and dtype != "float32":
-        fn = _in_dtype(fn, jnp.dtype(dtype))
-    impl = _at(plan.op_impl, name) or (plan.impl if not plan.impl_ops or name in plan.impl_ops else None)
-    exact = impl == "high_precision" or (impl is None and plan.matmul == "highest")
-    return _exact(fn) if exact else fn
+    return (rounded if name in _PRODUCTS else None), dtype
+
+
+def narrows(name: str) -> bool:
+    """Whether the operator at hand, of this name, computes in fewer bits than float32 has."""
+    if _plan is None:
+        return False
+    rounded, dtype = _fewer_bits(_plan, name)
+    return rounded is not None or dtype in _BITS
 
 
 def _in_dtype(fn: Fn, dtype: Any) -> Fn:

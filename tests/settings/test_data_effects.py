@@ -135,3 +135,109 @@ def test_without_preprocessing_ahead_batches_are_made_when_they_are_asked_for():
     assert made_for_the_first_batch() == 4
     assert made_for_the_first_batch(enable_data_pre_proc=False) == 0
     assert DataLoader(ArrayDataset(np.ones(3)), 1, num_workers=2, prefetch=3)._prefetch == 3
+
+
+def batch_of_many():
+    return ArrayDataset(np.arange(24, dtype=np.float32).reshape(4, 6), np.arange(4, dtype=np.int32),
+                        np.array([True, False, True, True]), np.arange(4) * 0.5,
+                        np.arange(4 * 5000, dtype=np.float32).reshape(4, 5000))
+
+
+@pytest.mark.observes
+@pytest.mark.parametrize("given", [{}, {"num_workers": 1, "thread_pool": True}])
+def test_small_arrays_of_a_batch_are_one_copy(monkeypatch, given):
+    from mxjax.array import handle
+
+    copies = []
+    put = handle._put()
+    monkeypatch.setattr(handle, "_put", lambda: lambda array, device: copies.append(array.nbytes) or put(array, device))
+
+    def batch(threshold):
+        with mx.config.scope(input_fusion_size=threshold):
+            loader = DataLoader(batch_of_many(), 4, **given)
+        list(loader)  # the first time it looks at the dataset
+        copies.clear()
+        [found] = loader
+        for a in found:
+            a.wait_to_read()
+        return found, list(copies)
+
+    plain, each = batch(0)
+    together, few = batch(16384)
+    assert len(each) == 5 and sorted(few) == [320, 80000]  # one copy, and that of the large array
+    for a, b in zip(plain, together, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_array_equal(a.asnumpy(), b.asnumpy())
+    with pytest.raises(mx.config.SettingError, match="input_fusion_size=.*from 0 to 33554432"):
+        mx.config.set(input_fusion_size=1 << 30)
+
+
+class Guarded(Dataset):
+    """A dataset that only one thread may read."""
+
+    def __init__(self, reader):
+        self.reader = reader
+
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, idx):
+        import threading
+
+        assert threading.current_thread().name == self.reader
+        return np.float32(idx), np.full(2, idx, np.int32)
+
+
+@pytest.mark.observes
+def test_one_process_loads_for_all(monkeypatch, tmp_path):
+    """Threads stand for the processes of a job: a scope's settings are those of its thread."""
+    import threading
+
+    from mxjax.errors import MXNetError, MXNetValueError
+    from mxjax.gluon.data import _feed
+
+    monkeypatch.setattr(_feed, "scratch_root", lambda: str(tmp_path))
+    found, errors = {}, []
+
+    def process(rank):
+        try:
+            with mx.config.scope(local_rank_id=rank, local_device_list="0,1,2"):
+                loader = DataLoader(Guarded("rank0"), 3, last_batch="discard", timeout=60)
+                found[rank] = [[a.asnumpy().tolist() for a in batch] for _ in range(2) for batch in loader]
+        except Exception as error:
+            errors.append(error)
+
+    with pytest.raises(MXNetError, match="mxjax.launch"), mx.config.scope(local_rank_id=0, local_device_list="0,1"):
+        DataLoader(Guarded("rank0"), 3)
+    monkeypatch.setenv("DMLC_JOB_TOKEN", "a job")
+    with pytest.raises(MXNetValueError, match="must name this process"):
+        with mx.config.scope(local_rank_id=5, local_device_list="0,1"):
+            DataLoader(Guarded("rank0"), 3)
+    threads = [threading.Thread(target=process, args=(rank,), name=f"rank{rank}") for rank in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    for rank in range(3):
+        once = [[[i + rank], [[i + rank] * 2]] for i in (0, 3, 6)]
+        assert found[rank] == once * 2
+    [folder] = os.listdir(tmp_path)
+    assert not os.listdir(tmp_path / folder)  # everything was taken
+
+
+@pytest.mark.observes
+def test_batches_are_cut_between_the_devices_listed():
+    import jax
+
+    with mx.config.scope(local_device_list="2,0"):
+        loader = DataLoader(ArrayDataset(np.arange(8.0, dtype=np.float32).reshape(4, 2)), 4)
+    [batch] = loader
+    here = jax.local_devices()
+    shards = {s.device: np.asarray(s.data) for s in batch.jax.addressable_shards}
+    assert set(shards) == {here[2], here[0]}
+    np.testing.assert_array_equal(shards[here[2]], [[0, 1], [2, 3]])
+    with mx.config.scope(local_device_list="99"), pytest.raises(ValueError, match="has the devices 0 to"):
+        DataLoader(ArrayDataset(np.ones((4, 2))), 4)
+    with pytest.raises(mx.config.SettingError, match="local_device_list='0,0': expected different numbers"):
+        mx.config.set(local_device_list="0,0")

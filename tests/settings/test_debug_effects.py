@@ -205,3 +205,47 @@ def test_kernels_are_printed_as_onednn_prints_them(capsys):
         mx.np.dot(x, y).asnumpy()
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(",")[1] for line in lines] == ["create", "exec"]
+
+
+@pytest.mark.observes
+def test_what_was_rounded_is_dumped_as_it_came(tmp_path):
+    def names(folder, **given):
+        x = mx.np.array([[1 + 2.0**-12, 0.5]])
+        with mx.config.scope(dump_config={"enable_dump": 1, "dump_path": str(folder)}, precision_amp="mixed_float16",
+                             **given):
+            (mx.np.dot(x, x.T) + mx.np.exp(x)).asnumpy()
+        return sorted(p.name.split("_", 1)[1] for p in folder.rglob("*.npz"))
+
+    plain = names(tmp_path / "a", quant_dumpable=0)
+    more = names(tmp_path / "b", quant_dumpable="1")
+    assert "dot.npz" in plain and not any("prequant" in name for name in plain)
+    assert set(more) - set(plain) == {"dot_prequant.npz"}  # the others computed in float32
+    [file] = (tmp_path / "b").rglob("*dot_prequant.npz")
+    with np.load(file) as found:
+        assert found["in0"].dtype == np.float32 and found["in0"][0, 0] == np.float32(1 + 2.0**-12)
+
+
+@pytest.mark.observes
+def test_dense_arrays_in_sparse_ones_places_are_told_once(monkeypatch, caplog):
+    from scipy import sparse
+
+    from mxjax.core import storage
+
+    def told():
+        found = [r.getMessage().split(" works")[0] for r in caplog.records if "storage fallback" in r.getMessage()]
+        caplog.clear()
+        return found
+
+    monkeypatch.setattr(storage, "_told", set())
+    matrix = sparse.csr_matrix(np.diag([1.0, 2.0]).astype("float32"))
+    with mx.config.scope(MXNET_STORAGE_FALLBACK_LOG_VERBOSE=0):
+        mx.nd.dot(matrix, mx.nd.ones((2, 1)))
+    assert not told()
+    for _ in range(2):
+        out = mx.nd.dot(matrix, mx.nd.ones((2, 1)))
+        assert out.asnumpy().tolist() == [[1], [2]]
+        assert mx.np.array(matrix).asnumpy().tolist() == [[1, 0], [0, 2]]
+        mx.nd.zeros((2, 2), stype="row_sparse")
+        mx.nd.zeros((2, 2), stype="default")
+    assert told() == [f"storage fallback: {what} was given the storage type {kind} and" for what, kind in
+                      (("dot", "csr"), ("array", "csr"), ("zeros", "row_sparse"))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..kinds import Boolean, Integer
 from ..option import Legacy, Option
 
@@ -18,6 +20,35 @@ class Share:
         if not 0 < share <= 1:
             raise ValueError
         return share
+
+
+class Strategy:
+    """How training is distributed: TensorFlow's strategy of parameter servers, as an object or by name."""
+
+    expected = "'ParameterServer' (also 'PS-Worker'), or a ParameterServerStrategy object"
+
+    def convert(self, raw: object) -> str:
+        word = raw if isinstance(raw, str) else type(raw).__name__
+        plain = word.lower().replace("_", "").replace("-", "").replace("strategy", "")
+        if plain.startswith("parameterserver") or plain in ("ps", "psworker"):
+            return "ParameterServer"
+        raise ValueError
+
+
+#: What lets XLA:GPU run collectives beside other work.
+_HIDE = "xla_gpu_enable_latency_hiding_scheduler"
+
+
+def _overlap(on: bool | None, platform: str) -> dict[str, Any]:
+    if on is None or platform == "tpu":
+        return {}
+    if platform == "cpu":
+        return {"xla_disable_hlo_passes": "cpu-all-reduce-combiner"} if on else {}
+    return {_HIDE: True} if on else {_HIDE: False, "xla_gpu_all_reduce_combine_threshold_bytes": 1 << 40}
+
+
+def _tail(on: bool, platform: str) -> dict[str, Any]:
+    return {_HIDE: True, "xla_gpu_enable_pipelined_all_reduce": True} if on and platform == "gpu" else {}
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -114,5 +145,46 @@ OPTIONS: tuple[Option, ...] = (
         "optimizer's states of that part only. 0: every device updates everything.",
         legacy=(Legacy("MXNET_UPDATE_ON_KVSTORE"),),
         dynamic=True,
+    ),
+    Option(
+        "comm.overlap",
+        Boolean(),
+        None,
+        doc="Sum gradients over a mesh's devices while the backward pass goes on; unset: as XLA likes.",
+        effect="1: each gradient is summed where it is ready. 0: one sum of all of them, behind the backward pass. "
+        "A CPU sums them there unless told otherwise; collectives run beside other work on a GPU alone.",
+        applies="compile",
+        legacy=(Legacy("hcom_parallel"),),
+        platforms=("cpu", "gpu"),
+        compiler=_overlap,
+    ),
+    Option(
+        "comm.tail_overlap",
+        Boolean(),
+        False,
+        doc="Sum the gradients that are ready last while the other weights are updated.",
+        effect="A Trainer with a kvstore sums in two parts, the last of 3.46 % of the bytes (Ascend's own division), "
+        "and updates the weights of the first part before it needs the second.",
+        applies="compile",
+        legacy=(Legacy("is_tailing_optimization", fidelity="approximate",
+                       difference="it is for kvstores of several devices; on a mesh it only tells XLA:GPU to "
+                       "reorder, and there is no optimizer's argument that must agree with it"),),
+        compiler=_tail,
+        mechanism="two collectives and two updates, in the order: sum, sum, update, update",
+    ),
+    Option(
+        "comm.distribute",
+        Strategy(),
+        None,
+        doc="Share the optimizer's work out between the processes of a job, as servers of parameters do.",
+        effect="Each weight of a kvstore 'dist_sync' is updated by one process, which alone keeps the optimizer's "
+        "states of it, and sent to the others; saved states are those of the process. Unset: every process updates "
+        "all.",
+        applies="construct",
+        legacy=(Legacy("distribute", fidelity="approximate",
+                       difference="there are no processes that only serve: the workers share their part, and all "
+                       "steps are synchronous"),),
+        implies=lambda strategy: {} if strategy is None else {"comm.update_on_kvstore": True},
+        mechanism="kvstore: the sum of the gradients to all, the new weight from its server to all",
     ),
 )

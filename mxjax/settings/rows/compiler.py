@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..kinds import Boolean, Choice, Either, File, Flags, Integer, Words, read_text
+from ..kinds import Boolean, Choice, Either, File, Flags, Float, Integer, Words, read_text
 from ..option import Legacy, Option
 
 #: The passes of XLA:CPU that put operators together into one loop.
@@ -314,5 +314,40 @@ OPTIONS: tuple[Option, ...] = (
         legacy=(Legacy("MXNET_LIBRARY_PATH", fidelity="approximate",
                        difference="there is no libmxnet to load: it is the library of JAX's device"),),
         environment=_plugin,
+    ),
+    Option(
+        "compiler.scope_fusions",
+        Words(("ScopeLayerNormPass", "ScopeClipBoxesPass", "ScopeAttentionPass")),
+        (),
+        doc="Operators that spell something out become the one operator that means it.",
+        effect="A normalised last axis, a minimum of a maximum, a softmax of products between products: each is found "
+        "in hybridized blocks and segments and computed as a whole (mx.engine.stats()['rewritten'] counts them). "
+        "Last bits may differ.",
+        applies="compile",
+        legacy=(Legacy("enable_scope_fusion_passes", fidelity="approximate",
+                       difference="three rewritings of our own stand for Ascend's, which know scopes of TensorFlow; "
+                       "other names are refused"),),
+        mechanism="the steps of a program are matched before it is traced",
+    ),
+    Option(
+        "compiler.conv_search",
+        Boolean(),
+        False,
+        doc="Measure a convolution as one and as a matrix product, and take what is faster.",
+        effect="Once for each shape, while its program is traced; without it a rule of thumb decides.",
+        applies="compile",
+        mechanism="both lowerings are compiled and timed on the device",
+    ),
+    Option(
+        "compiler.autotune_timeout",
+        Float(),
+        0.0,
+        doc="The seconds that measuring one way to compute an operator may take; 0: no limit.",
+        effect="With compiler.conv_search: a way that has taken longer is left out, and said so.",
+        applies="compile",
+        legacy=(Legacy("MGB_CONV_PROFILING_TIMEOUT", fidelity="approximate",
+                       difference="XLA's own search among a GPU's kernels has no limit: it is for mxjax's choice "
+                       "between lowerings, and what was given up goes on in its thread"),),
+        mechanism="a thread measures, and is not waited for any longer",
     ),
 )

@@ -178,4 +178,26 @@ OPTIONS: tuple[Option, ...] = (
         dynamic=True,
         mechanism="xla_dump_to",
     ),
+    Option(
+        "debug.dump_quantized",
+        Boolean(),
+        False,
+        doc="Let debug.dump also write what low-precision operators were given, before it was rounded.",
+        effect="A second file for each operator that precision.* lets compute in fewer bits, '..._prequant', with its "
+        "operands as they came.",
+        applies="compile",
+        legacy=(Legacy("quant_dumpable", fidelity="approximate",
+                       difference="there are no integer kernels: operators in float16 or bfloat16 count as "
+                       "quantized"),),
+        mechanism="see debug.dump",
+    ),
+    Option(
+        "debug.log_storage_fallback",
+        Boolean(),
+        True,
+        doc="Log where a sparse array was asked for or given, and a dense one does the work.",
+        effect="A line for each operator and storage type, once: all arrays are dense here.",
+        legacy=(Legacy("MXNET_STORAGE_FALLBACK_LOG_VERBOSE"),),
+        mechanism="a warning of the logger 'mxjax'",
+    ),
 )

@@ -210,4 +210,35 @@ OPTIONS: tuple[Option, ...] = (
         legacy=(Legacy("MXNET_GPU_COPY_NTHREADS"),),
         mechanism="a pool of threads, made at the first such copy",
     ),
+    Option(
+        "engine.priority_threads",
+        Integer(1),
+        4,
+        doc="How many threads sum what a kvstore was given on CPU devices.",
+        effect="Sums of larger priority are taken first. A push is shared out between comm.reduce_threads parts, of "
+        "which so many are added at a time.",
+        legacy=(Legacy("MXNET_CPU_PRIORITY_NTHREADS"),),
+        mechanism="threads that take the work of the largest priority, made at the first such sum",
+    ),
+    Option(
+        "engine.host_compute",
+        Boolean(),
+        True,
+        doc="Let NumPy compute a few small whole numbers, or single numbers, that are in the host's memory.",
+        effect="1: segments of such calls (up to 7 elements, exact operators) need no program. 0: they are programs "
+        "as all others (mx.engine.stats()['on_host'] counts).",
+        legacy=(Legacy("MEGENGINE_HOST_COMPUTE"),),
+        mechanism="the traced segment is interpreted with NumPy; nothing is compiled or sent to a device",
+    ),
+    Option(
+        "engine.host_ops_parallel",
+        Boolean(),
+        False,
+        doc="Run custom operators' Python in threads, next to each other and to programs.",
+        effect="1: nd.Custom returns at once, and reading its results waits; an error in it is raised there.",
+        legacy=(Legacy("ac_parallel_enable", fidelity="approximate",
+                       difference="it is for custom operators called one by one; inside a hybridized block a program "
+                       "waits for each callback, and those with auxiliary states run one after the other"),),
+        mechanism="a pool of threads; results stand for work that is under way",
+    ),
 )

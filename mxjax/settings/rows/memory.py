@@ -136,4 +136,16 @@ OPTIONS: tuple[Option, ...] = (
         "without mix_compile_mode; here host and device always work together, so nothing else need be set.",
         legacy=(Legacy("variable_placement"),),
     ),
+    Option(
+        "memory.param_layout",
+        Boolean(),
+        False,
+        doc="Keep the weights of hybridized blocks with their axes in the order in which XLA computes with them.",
+        effect="1: at a block's first call XLA is asked about each operator that takes a weight, and the weight is "
+        "laid out anew, once, instead of in every program; updates keep the order. Of use for convolutions. For one "
+        "device, and weights in its own memory.",
+        applies="construct",
+        legacy=(Legacy("variable_format_optimize"),),
+        mechanism="jax.experimental.layout: arrays and programs with a Format of their own",
+    ),
 )

@@ -191,4 +191,33 @@ OPTIONS: tuple[Option, ...] = (
         legacy=(Legacy("op_precision_mode"),),
         mechanism="jax.default_matmul_precision round the operator",
     ),
+    Option(
+        "precision.accumulation",
+        Choice(("wide", "narrow")),
+        None,
+        doc="What sums of many numbers are kept in while they grow; unset: as XLA does.",
+        effect="wide: sums, means, products of all elements, norms and softmax of float16 and bfloat16 in float32, "
+        "those of float32 in float64. narrow: sums and means one after the other in the dtype itself, so small numbers "
+        "get lost. XLA adds in several places at once, in a dtype that depends on the device.",
+        applies="compile",
+        legacy=(Legacy("MXNET_SAFE_ACCUMULATION", Boolean(), {True: "wide", False: "narrow"}),),
+        dynamic=True,
+        mechanism="operands are converted before, results after; narrow: a loop over the elements",
+    ),
+    Option(
+        "precision.product_accumulation",
+        Choice(("wide", "narrow")),
+        None,
+        doc="What the sums inside matrix products and convolutions of 16-bit floats are kept in; unset: as XLA does.",
+        effect="wide: operands are converted to float32 and the result is rounded once. narrow: FullyConnected and dot "
+        "round the sum to 16 bits at each step.",
+        applies="compile",
+        legacy=(
+            Legacy("MXNET_FC_TRUE_FP16", Boolean(), {True: "narrow", False: None}),
+            Legacy("MXNET_CUDNN_ALLOW_REDUCED_PRECISION_REDUCTION", Boolean(), {True: None, False: "wide"}),
+        ),
+        combine=lambda values: next((v for v in ("wide", "narrow") if v in set(values)), None),
+        dynamic=True,
+        mechanism="converted operands, or a loop over the axis that is summed",
+    ),
 )

@@ -117,6 +117,23 @@ def the_optimizer_runs_in_the_store():
     assert outs[0].tolist() == [-0.5 - 0.25 * 3] * 4
 
 
+def one_process_updates_each_weight():
+    with mx.config.scope(distribute="ParameterServer"):
+        store = mx.kv.create("dist_sync")
+    shapes = {"a": (6,), "b": (4, 1), "c": (2,), "d": ()}
+    store.init(list(shapes), [mx.np.ones(s) for s in shapes.values()])
+    store.set_optimizer(mx.optimizer.SGD(learning_rate=0.5, momentum=0.5))
+    outs = [zeros(s) for s in shapes.values()]
+    for expected in (1 - 0.5 * 3, 1 - 0.5 * 3 - 0.5 * (3 + 0.5 * 3)):
+        store.pushpull(list(shapes), [mx.np.full(s, rank + 1.0) for s in shapes.values()], out=outs)
+        assert all((o.asnumpy() == expected).all() for o in outs)
+    mine = {"a": 0, "b": 1, "c": 1, "d": 0}  # the one with less to do takes the next: 6 | 4, 2 | 1
+    assert set(store._updater.states) == {k for k, r in mine.items() if r == rank}
+    store.push("c", mx.np.ones(2))  # one process alone has it to update
+    store.pull("c", out=outs[2])
+    assert outs[2].tolist() == [-2.75 - 0.5 * (2 + 0.5 * 4.5)] * 2
+
+
 def what_compression_loses_comes_later():
     """2bit: each rank sends +0.5, -0.5 or 0, and keeps the rest for its next push."""
     store = mx.kv.create("dist_sync")
@@ -174,7 +191,8 @@ CHECKS = (
     ranks_and_names, dtypes_and_first_values, shapes, many_calls_are_one_exchange,
     a_rank_may_look_earlier_than_the_others, several_devices_of_each_process,
     pushes_of_one_key_come_one_after_the_other, the_optimizer_runs_in_the_store,
-    what_compression_loses_comes_later, training_is_as_in_one_process, barriers_and_one_way_pushes,
+    one_process_updates_each_weight, what_compression_loses_comes_later, training_is_as_in_one_process,
+    barriers_and_one_way_pushes,
 )  # fmt: skip
 
 

@@ -1,0 +1,122 @@
+"""The order of a weight's axes in memory: as XLA wants it, so that no program need turn it round.
+
+An :class:`~.aval.Aval` knows the order of its array. Programs are compiled for it, and what they write over a
+donated input stays in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from . import compiler
+from .aval import Aval, layouts_in_use
+from .call import SCALARS, Call
+from .graph import Graph
+from .record import record1
+from .scheduler import read
+from .segment import SCALAR
+from .state import local
+from .value import TRACED, Value, concrete, managers
+
+Order = tuple[int, ...]
+
+
+def suit(graph: Graph, arrays: Mapping[Value, Any], device: Any) -> None:
+    """Lay those of these arrays that a graph captured out as its operators want them.
+
+    ``arrays`` are handles by the values that they hold. Where two operators disagree the first is obeyed.
+    """
+    if not isinstance(device, jax.Device) or managers:
+        return
+    first = len(graph.avals) - len(graph.captured)
+    avals: dict[int, Any] = {-1 - k: a for k, a in enumerate(graph.avals)}
+    avals.update({SCALAR + k: kind for k, kind in enumerate(graph.fmt)})
+    for step in graph.steps:
+        avals.update({step.first + k: a for k, a in enumerate(step.avals)})
+        for position, i in enumerate(step.args):
+            if i >= 0 or -1 - i < first:
+                continue
+            v = graph.captured[-1 - i - first]
+            handle = arrays.get(v)
+            if handle is None or handle._v is not v or v.seg is TRACED or v.aval.memory is not None:
+                continue
+            if len(v.aval.shape) < 2 or v.aval.layout is not None or step.call is None:
+                continue
+            order = preferred(step.call, tuple(avals[k] for k in step.args), position)
+            if order is not None:
+                handle._set(laid_out(v, order))
+
+
+def laid_out(v: Value, order: Order) -> Value:
+    """The same numbers with their axes in another order in memory."""
+    layouts_in_use[0] = True
+    of = v.aval.in_layout(order)
+    with jax.enable_x64(True):
+        return concrete(jax.device_put(read(v), of.format), shared=False, of=of)
+
+
+class _Turn(Call):
+    """The value as it is, with its axes in an order of their own in memory."""
+
+    __slots__ = ("order",)
+
+    def __init__(self, order: Order):
+        super().__init__("to_layout", jax.numpy.asarray)
+        self.order = order
+
+    def infer(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[Aval, ...], bool]:
+        return (avals[0].in_layout(self.order),), False
+
+
+@functools.cache
+def _turn(order: Order) -> _Turn:
+    return _Turn(order)
+
+
+def in_order(v: Value, order: Order) -> Value:
+    """`laid_out` at once where the value exists, else with its program."""
+    if v.seg is None and isinstance(v.arr, jax.Array | np.ndarray) and not local.st.seg.graph:
+        return laid_out(v, order)
+    return record1(_turn(order), v)
+
+
+@functools.lru_cache(4096)
+def preferred(call: Call, avals: tuple[Any, ...], position: int) -> Order | None:
+    """The order in which XLA wants one operand of an operator; None where it is the usual one.
+
+    A program of the operator alone tells: by the layout it chooses, or by turning the operand round first
+    (XLA:CPU does that, and chooses nothing).
+    """
+    from jax.experimental.layout import Format, Layout
+
+    own: Aval = avals[position]
+    usual = tuple(range(len(own.shape)))
+    structs = [SCALARS[a] if isinstance(a, str) else a.in_layout(None).placed_struct for a in avals]
+    structs[position] = jax.ShapeDtypeStruct(own.shape, own.dtype)
+    formats = [None] * len(structs)
+    formats[position] = Format(Layout.AUTO)  # type: ignore[call-overload]
+    with jax.enable_x64(True), compiler.for_platform(compiler.platform_of(own.device)):
+        with jax.default_device(own.device):
+            lowered = jax.jit(call.fn, in_shardings=tuple(formats)).lower(*structs)
+            compiled = lowered.compile(compiler_options=compiler.options_for(own.device, (call,)))
+    chosen = tuple(compiled.input_formats[0][position].layout.major_to_minor)
+    if chosen != usual:
+        return chosen
+    return turned(compiled.as_text(), own.shape)
+
+
+def turned(text: str, shape: tuple[int, ...]) -> Order | None:
+    """How a compiled program turns an operand of this shape round before it computes with it."""
+    lengths = re.escape(",".join(map(str, shape)))
+    for name in re.findall(rf"(%\S+) = \w+\[{lengths}\]\S* parameter\(", text):
+        found = re.search(rf"transpose\({re.escape(name)}\), dimensions={{([\d,]+)}}", text)
+        if found is not None:
+            order = tuple(map(int, found[1].split(",")))
+            return order if order != tuple(np.arange(len(shape))) else None
+    return None

@@ -1,0 +1,94 @@
+"""The Python of custom operators in threads: work that is under way stands in for its results."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from .. import core
+from ..core import Failure, Value
+
+_lock = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
+_here = threading.local()
+
+
+def inside() -> bool:
+    """Whether this thread runs such work: what it starts runs in it, for the pool may be full."""
+    return getattr(_here, "inside", False)
+
+
+class UnderWay:
+    """Work of another thread, in `Value.seg` of its results (``core.interfaces.Deferred``)."""
+
+    graph = False
+    closed = False
+    step = core.Step()
+
+    def __init__(self, work: Callable[[], Sequence[Value]], avals: Sequence[Any]):
+        self.lock = threading.RLock()
+        self.results = [self._pending(a) for a in avals]
+        self._outs = list(self.results)
+        self._future: Future[list[Any]] = _threads().submit(contextvars.copy_context().run, _arrays, work)
+        core.deferred.add(self)
+
+    def _pending(self, aval: Any) -> Value:
+        v = Value.__new__(Value)
+        v.seg = self
+        v.idx = 0
+        v.arr = None
+        v.aval = aval
+        v.tape = None
+        v.shared = True  # the operator may have kept its arrays
+        v.step = None
+        return v
+
+    def run(self) -> None:
+        """Wait for the results; an error goes to whoever reads one."""
+        with self.lock:
+            if self.closed:
+                return
+            self.closed = True
+            core.deferred.discard(self)
+            outs, self._outs = self._outs, []
+            try:
+                for v, array in zip(outs, self._future.result(), strict=True):
+                    v.arr, v.seg = array, None
+            except BaseException as error:
+                for v in outs:
+                    v.arr, v.seg = Failure(error), None
+                if not isinstance(error, Exception):
+                    raise
+                core.pending_errors.append(error)
+
+
+def _arrays(work: Callable[[], Sequence[Value]]) -> list[Any]:
+    _here.inside = True
+    try:
+        return [core.memory.on_device(v) for v in work()]
+    finally:
+        core.flush_thread()  # arrays of the caller's may have been written
+        _here.inside = False
+
+
+def _threads() -> ThreadPoolExecutor:
+    """Two at least: one core may wait for what another device, a file or a server does."""
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2), thread_name_prefix="mxjax-custom")
+        return _pool
+
+
+def start(work: Callable[[], Sequence[Value]], shapes: Sequence[tuple[int, ...]], dtypes: Sequence[Any],
+          device: Any) -> list[Value]:
+    """Begin `work` in a thread; values of these shapes and dtypes that stand for what it gives."""
+    core.flush_thread()  # what its operands are computed from runs meanwhile
+    avals = [core.aval(tuple(s), np.dtype(t), device) for s, t in zip(shapes, dtypes, strict=True)]
+    return UnderWay(work, avals).results
