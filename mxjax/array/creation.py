@@ -84,16 +84,21 @@ def _make(cls: type[NDArray], obj: Any, dtype: Any, device: Any) -> Any:
 
 
 _threshold = settings.snapshot("data.copy_threshold")
+_threads = settings.snapshot("engine.copy_threads")
+#: From so many elements on several threads copy, where only their number is given: MXNet's default.
+_LARGE = 200_000
 
 
 def copied(array: np.ndarray) -> np.ndarray:
     """A copy in C order; of a large array several threads copy a part each."""
-    threshold = _threshold()
+    threshold, threads = _threshold(), _threads()
+    if threshold is None and threads is not None:
+        threshold = _LARGE
     if threshold is None or array.size < threshold:
         return array.copy(order="C")
     from .copying import in_parts
 
-    return in_parts(array, settings.get("engine.copy_threads"))
+    return in_parts(array, threads or 2)
 
 
 def empty(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import compiler
+from .. import settings
+from . import compiler, rolling
 from .aval import Aval, MeshDevice
 from .call import dressed, dressers, place_now, watchers
 from .compiler_options import keep_barriers
@@ -28,12 +29,13 @@ def run_steps(
     inputs: Sequence[Any],
     scalars: Sequence[Any],
     late: frozenset[Step] = frozenset(),
+    env: Mapping[int, Any] | None = None,
 ) -> dict[int, Any]:
-    """Run steps on arrays or tracers; all results by their numbers.
+    """Run steps on arrays or tracers; all results by their numbers, and those of ``env``, from before.
 
     ``late`` ones come after everything that their operands are computed from, which the compiler then sees.
     """
-    env: dict[int, Any] = {}
+    env = dict(env or ())
     again: dict[str, int] = {}
     others: dict[Step, Any] = {}
     if rewriters:
@@ -269,6 +271,11 @@ class Program:
         # Where in the compiled function's results each of ours is.
         self.places = None if order == live else [order.index(k) for k in live]
         away = fetched(kept, avals)
+        # Steps of training that were recorded together; who watches each step sees it in its own place.
+        turns = settings.current()["engine.steps_per_call"]
+        rolls = turns >= rolling.TURNS and type(device) is not MeshDevice and not watchers
+        loop = rolling.find(steps, live, turns, needed) if rolls else None
+        before = needed(loop.before, [*loop.inputs(), *live]) if loop else []
 
         def run(*args: Any) -> tuple[Any, ...]:
             if away:
@@ -277,7 +284,11 @@ class Program:
                     given[j] = to_device(given[j])
                 args = tuple(given)
             scalars = unpack(args[-1], fmt) if fmt else []
-            env = run_steps(kept, args, scalars, late)
+            if loop is None:
+                env = run_steps(kept, args, scalars, late)
+            else:
+                env = run_steps(before, args, scalars)
+                env.update(rolling.run(loop, run_steps, env, args, scalars))
             return tuple(env[k] for k in order)
 
         run.__name__ = run.__qualname__ = name
@@ -304,7 +315,7 @@ class Program:
             name=name,
             reason=reason,
             calls=[s.call for s in kept],
-            barriers=bool(late),
+            barriers=bool(late) and loop is None,
         )
 
         # The function behind the compiled object, one Python call nearer; it appears with the first call.

@@ -138,6 +138,10 @@ class Registry:
         try:
             return self._names[name]
         except KeyError:
+            inside = [option for option in self.options if option.startswith(f"{name}.")]
+            if inside:
+                raise MXNetKeyError(
+                    f"{name!r} is no option but a group of them: {', '.join(inside)}") from None
             raise MXNetKeyError(
                 f"there is no option {name!r}{did_you_mean(name, self._names)} "
                 "(mx.config.describe() lists them)"
@@ -314,7 +318,7 @@ class Registry:
         words = " and ".join(f"{other.source}={other.raw!r}" for other in found)
         problems.append(
             f"{words} contradict each other (option {option.name}): unset one of them, or decide "
-            f"with {option.variable}"
+            f"with {option.variable if found[0].source in option.variables else option.keyword}"
         )
         return None
 

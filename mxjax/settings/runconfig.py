@@ -44,8 +44,10 @@ class RunConfig(Mapping[str, Any]):
     __slots__ = ("_given", "_scopes", "_values")
 
     def __init__(self, given: Mapping[str, Any] | None = None, /, **options: Any) -> None:
-        raw = {**(given or {}), **options}
-        found = _registry().convert_all(raw, "RunConfig")
+        self._fill({**(given or {}), **options}, "RunConfig")
+
+    def _fill(self, raw: Mapping[str, Any], source: str) -> None:
+        found = _registry().convert_all(raw, source)
         set_ = object.__setattr__
         set_(self, "_given", MappingProxyType(raw))
         set_(self, "_values", MappingProxyType({name: one.value for name, one in found.items()}))
@@ -80,7 +82,9 @@ class RunConfig(Mapping[str, Any]):
             raise SettingError(f"{path}: {error}") from None
         if not isinstance(tables, dict):
             raise SettingError(f"{path}: expected a table of options, got {type(tables).__name__}")
-        return cls(_flat(tables)).replace(**options)
+        config = cls.__new__(cls)
+        config._fill(_flat(tables), path)  # what is wrong is said of the file
+        return config.replace(**options)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> RunConfig:

@@ -44,17 +44,21 @@ def call(store):
     return out
 
 
-@pytest.mark.parametrize("name", ["op_wait_timeout", "op_execute_timeout", "timeout.read"])
-def test_reading_ends_after_the_time(held, name):
+@pytest.mark.observes
+@pytest.mark.parametrize(("name", "time"), [
+    ("op_wait_timeout", 0.05), ("op_execute_timeout", 0.05), ("event_sync_timeout", 50), ("timeout.read", 0.05),
+])  # fmt: skip
+def test_reading_ends_after_the_time(held, name, time):
     value = call(held)
-    with settings.scope(name, 0.05), pytest.raises(TimeoutError, match=r"after 0\.05 s \(option timeout.read"):
+    with settings.scope(name, time), pytest.raises(TimeoutError, match=r"after 0\.05 s \(option timeout.read"):
         value.asnumpy()
     held.go.set()
-    with settings.scope(name, LONG):
+    with settings.scope("timeout.read", LONG):
         assert value.asnumpy().tolist() == [2, 2]
         value.wait_to_read()
 
 
+@pytest.mark.observes
 def test_waiting_for_all_ends_after_the_time(held):
     value = call(held)
     with settings.scope("stream_sync_timeout", 50), pytest.raises(TimeoutError, match="everything was not"):

@@ -111,6 +111,7 @@ def test_an_endless_loop_runs_in_phase():
     assert stats("fallbacks") == 0
 
 
+@pytest.mark.observes
 def test_naive_engine_runs_call_by_call():
     x = mx.np.array([1.0, 2.0])
     with mx.config.scope("engine.type", "NaiveEngine"):
@@ -121,6 +122,7 @@ def test_naive_engine_runs_call_by_call():
     onp.testing.assert_array_equal(y.asnumpy(), [4.0, 6.0])
 
 
+@pytest.mark.observes
 def test_limits_follow_the_settings():
     x = mx.np.array([1.0, 2.0])
     with mx.config.scope("engine.bulk_nodes", 5):

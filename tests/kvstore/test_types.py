@@ -15,7 +15,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import errors
-from mxjax.kvstore import _compression, _host, _tree
+from mxjax.kvstore import _collective, _compression, _host, _tree
 
 DEVICES = [mx.cpu(i) for i in range(4)]
 
@@ -226,6 +226,7 @@ def test_nccl_always_sums_by_a_program() -> None:
     assert "all-reduce" in _compiled_text(kv)
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize("threads", [1, 3])
 def test_big_sums_are_shared_out_between_threads(
     threads: int, monkeypatch: pytest.MonkeyPatch
@@ -264,6 +265,7 @@ def test_memory_of_results_is_used_again_only_when_nobody_holds_it() -> None:
     assert _host.sums(parts, pool)[0].ctypes.data == place or len(pool._blocks) <= 3
 
 
+@pytest.mark.observes
 def test_without_direct_links_everything_goes_through_the_host() -> None:
     kv = mx.kv.create("device")
     kv.init("w", mx.np.ones(3))
@@ -334,6 +336,7 @@ def test_a_penalty_spreads_trees() -> None:
     assert len(links_used(0.1)) > len(links_used(1.0))
 
 
+@pytest.mark.observes
 def test_sums_along_trees(caplog: pytest.LogCaptureFixture) -> None:
     mx.config.set(comm_tree=True, comm_tree_log=True, comm_tree_array_bound=1000)
     kv = mx.kv.create("device")
@@ -352,9 +355,45 @@ def test_sums_along_trees(caplog: pytest.LogCaptureFixture) -> None:
     assert " all-reduce(" not in text
 
 
+@pytest.mark.observes
+@pytest.mark.parametrize(
+    "given", [{"MXNET_KVSTORE_TREE_BACKTRACK": 1}, {"MXNET_KVSTORE_TREE_LINK_USAGE_PENALTY": 0.1}])
+def test_trees_are_found_as_the_settings_say(
+    given: dict[str, Any], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links = np.array([[0, 3, 2, 1], [3, 0, 3, 2], [2, 3, 0, 2], [1, 2, 2, 0]], float)
+    monkeypatch.setattr(_tree, "links_of", lambda devices: links)
+    _collective._trees_of.cache_clear()
+
+    def logged() -> list[str]:
+        caplog.clear()
+        kv = mx.kv.create("device")
+        kv.init(0, mx.np.zeros((5, 3)))
+        given, expected = _on_each((5, 3))
+        with caplog.at_level(logging.INFO, "mxjax.kvstore"):
+            kv.pushpull(0, given)
+            np.testing.assert_allclose(given[0].asnumpy(), expected, rtol=1e-5, atol=1e-5)
+        return [r.message for r in caplog.records if "tree rooted at" in r.message]
+
+    def expected_trees(**options: Any) -> list[str]:
+        with caplog.at_level(logging.INFO, "mxjax.kvstore"):
+            caplog.clear()
+            _tree.log(_tree.trees(links, **options), links)
+        return [r.message for r in caplog.records]
+
+    mx.config.set(MXNET_KVSTORE_USETREE=1, MXNET_KVSTORE_LOGTREE=1)
+    plain = logged()
+    mx.config.set(given)
+    changed = logged()
+    backtrack, penalty = mx.config.get("comm.tree_backtrack"), mx.config.get("comm.tree_link_penalty")
+    assert plain == expected_trees() != changed == expected_trees(backtrack=backtrack, penalty=penalty)
+    _collective._trees_of.cache_clear()
+
+
 # ---- who updates -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize(("variable", "argument", "expected"), [
     (None, None, False), ("1", None, True), ("0", None, False), ("1", False, False), ("0", True, True),
 ])  # fmt: skip

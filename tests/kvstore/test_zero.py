@@ -84,6 +84,7 @@ def test_what_looks_at_whole_arrays() -> None:
     assert whole == {"lamb", "lans", "lars", "groupadagrad"}
 
 
+@pytest.mark.observes
 def test_a_quarter_of_the_states() -> None:
     mx.config.set(comm_bigarray_bound=BOUND)
     kv = _store(opt.Adam(), 4)
@@ -99,6 +100,7 @@ def test_a_quarter_of_the_states() -> None:
     assert text.count(" reduce-scatter(") == 1 and text.count(" all-gather(") == 1
 
 
+@pytest.mark.observes
 def test_the_bound_decides() -> None:
     for bound, cut in ((0, True), (43, False)):
         mx.config.set(comm_bigarray_bound=bound)

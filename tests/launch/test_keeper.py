@@ -163,6 +163,7 @@ def test_a_member_that_fails_says_why(job):
     assert "the job is over" in late.receive()["why"]
 
 
+@pytest.mark.observes("timeout.heartbeat")
 def test_a_silent_member_is_missing(job):
     keeper = job.keeper(1, heartbeat=0.5)
     silent = job.channel(keeper)
@@ -196,6 +197,7 @@ def test_a_silent_keeper_is_missing():
     server.close()
 
 
+@pytest.mark.observes("timeout.collective")
 def test_who_waits_longer_than_the_option_allows_names_who_is_late(job):
     keeper = job.keeper(2, heartbeat=5.0)
     a, _ = job.members(keeper)
@@ -203,6 +205,7 @@ def test_who_waits_longer_than_the_option_allows_names_who_is_late(job):
         a.agree(0, marks("x"), str, 0.01)
 
 
+@pytest.mark.observes("timeout.join")
 def test_who_does_not_join_is_missing(job):
     keeper = job.keeper(2, joining=0.01, heartbeat=1.0)
     assert keeper.over.wait(LONG)

@@ -103,6 +103,7 @@ def limit_of(net: Blocks, peak: int, share: float) -> int:
     return int(resident + share * (peak - resident))
 
 
+@pytest.mark.observes("MEGENGINE_DTR_EVICTION_THRESHOLD")
 @pytest.mark.parametrize(("share", "most"), [(0.5, 1.10), (0.3, 1.25), (0.2, 1.35)])
 def test_operator_by_operator_within_a_share_of_the_peak(whole, share, most):
     net, want, peak, seconds = whole
@@ -209,6 +210,7 @@ def test_arrays_from_outside_count():
         (big + 1).wait_to_read()
 
 
+@pytest.mark.observes("MEGENGINE_DTR_EVICTEE_MINIMUM_SIZE")
 def test_small_arrays_stay():
     mx.dtr.evictee_minimum_size = 8 * KIB
     x = mx.np.ones((32, 32))  # 4 KiB
@@ -248,6 +250,7 @@ def test_drop_by_hand():
     assert stats["drops"] == 2
 
 
+@pytest.mark.observes
 def test_without_dtr_drop_does_nothing_and_by_its_setting_it_works():
     mx.dtr.disable()
     x = mx.np.ones((8, 8))
@@ -509,6 +512,7 @@ def test_without_a_limit_a_full_device_has_arrays_given_up(monkeypatch):
     np.testing.assert_allclose(b.asnumpy(), np.exp(np.e / 2), rtol=1e-6)
 
 
+@pytest.mark.observes
 def test_swapping_is_refused_where_it_would_free_nothing():
     with pytest.warns(UserWarning, match="no effect on CPU"):
         mx.config.set(memory_dtr_swap=True)
@@ -525,6 +529,7 @@ def test_swapping_is_refused_where_it_would_free_nothing():
         mx.dtr.swap(y)
 
 
+@pytest.mark.observes
 def test_swapped_arrays_come_back(monkeypatch):
     """The moves themselves, on CPU, where they free nothing: what nobody can compute waits on the host."""
     from mxjax.memonger import dtr as module
@@ -558,6 +563,7 @@ def test_thresholds_are_settings():
     assert not mx.dtr.enabled() and not core.managers
 
 
+@pytest.mark.observes
 def test_megengine_variables_switch_it_on():
     code = "import mxjax as mx; print(mx.dtr.enabled(), mx.dtr.eviction_threshold)"
     env = {**os.environ, "MEGENGINE_DTR_AUTO_DROP": "1", "MEGENGINE_DTR_EVICTION_THRESHOLD": "1.5G"}

@@ -51,6 +51,7 @@ def _kept_bytes(graph: Any, policy: Any) -> int:
     return sum(a.nbytes for a in outs[pair.n_outs :])
 
 
+@pytest.mark.observes("memory.remat")
 def test_what_is_kept_for_the_backward_pass() -> None:
     net = networks.residual_network(6)
     x, _ = networks.batch(8, 32)
@@ -92,6 +93,7 @@ def test_the_policy_reaches_the_compiler() -> None:
     assert "cse_barrier_expander" not in plain.get("xla_disable_hlo_passes", "")
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize("variable", ["MXNET_BACKWARD_DO_MIRROR", "MXNET_MEMORY_OPT"])
 def test_the_variables_of_mxnet(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, "1")

@@ -111,6 +111,7 @@ def test_an_optax_transformation_keeps_its_states_there_too() -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.observes
 def test_parameters_are_there_before_the_first_step_and_gradients_never() -> None:
     with settings.scope(variable_placement="Host"):  # Ascend's name
         net = network()

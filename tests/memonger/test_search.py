@@ -33,6 +33,7 @@ def live() -> Liveness:
 # ---- options -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.observes("MGB_SUBLINEAR_MEMORY_THRESH_NR_TRY")
 def test_more_trials_judge_more_plans(live: Liveness) -> None:
     counts = []
     for trials in (0, 1, 4, 30):
@@ -47,6 +48,7 @@ def test_thresholds_alone_come_near_the_least_possible(live: Liveness) -> None:
     assert best.peak <= 1.03 * int(_peaks(live, live.inside)[0, -1])
 
 
+@pytest.mark.observes("MGB_SUBLINEAR_MEMORY_GENETIC_NR_ITER", "MGB_SUBLINEAR_MEMORY_GENETIC_POOL_SIZE")
 def test_generations_are_those_asked_for_and_never_make_it_worse(live: Liveness) -> None:
     before, _ = search(live, options(trials=1))
     for rounds in (1, 8, 60):
@@ -81,6 +83,7 @@ def test_a_lower_bound_is_memory_to_use(live: Liveness) -> None:
     assert shares == sorted(shares, reverse=True) and shares[0] < free.flops / float(live.flops[0, -1])
 
 
+@pytest.mark.observes("MGB_SUBLINEAR_MEMORY_LOWER_BOUND_MB")
 def test_a_lower_bound_above_the_peak_leaves_the_plan_empty() -> None:
     net = networks.perceptrons(8, 64)
     x = mx.np.zeros((512, 64))
@@ -90,6 +93,7 @@ def test_a_lower_bound_above_the_peak_leaves_the_plan_empty() -> None:
     assert memonger.sublinear(net, x).segments
 
 
+@pytest.mark.observes("MGB_SUBLINEAR_MEMORY_WORKERS")
 @pytest.mark.parametrize("workers", [1, 3])
 def test_workers_judge_at_the_same_time(workers: int, live: Liveness, monkeypatch: pytest.MonkeyPatch) -> None:
     meet = threading.Barrier(workers)

@@ -78,6 +78,7 @@ def test_dumps_before_run():
     assert profiler.dumps() == HEAD
 
 
+@pytest.mark.observes("aggregate_stats")
 def test_dumps_is_empty_without_aggregate_stats(config, work):
     config()
     profiler.set_state("run")
@@ -156,6 +157,7 @@ def test_run_twice_and_stop_twice(config, work):
     assert json.loads(profiler.dumps(format="json"))["Time"]["operator"]["dot"]["Count"] == 1
 
 
+@pytest.mark.observes
 def test_the_file_name_may_change_during_a_run(config, work, tmp_path):
     config()
     profiler.set_state("run")
@@ -167,6 +169,7 @@ def test_the_file_name_may_change_during_a_run(config, work, tmp_path):
     assert verify.check(other) == []
 
 
+@pytest.mark.observes
 def test_continuous_dump_writes_while_it_runs(config, work):
     path = config(continuous_dump=True, dump_period=0.01)
     profiler.set_state("run")
@@ -232,6 +235,7 @@ core.read(core.record(exp, (x,))[0]).block_until_ready()
 """
 
 
+@pytest.mark.observes
 def test_autostart_profiles_a_whole_process(tmp_path, monkeypatch):
     monkeypatch.setenv("MXNET_PROFILER_AUTOSTART", "1")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(p for p in sys.path if p))

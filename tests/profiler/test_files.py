@@ -237,6 +237,7 @@ def test_times_of_the_host(config, work, timing, tmp_path):
         profiler.set_config(rotate_files=0)
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize(
     ("kind", "expected"), [("profile_symbolic", "tanh"), ("profile_imperative", "exp")]
 )

@@ -97,6 +97,7 @@ def profiled(tmp_path):
     return run
 
 
+@pytest.mark.observes
 def test_live_bytes_by_block_and_operator(profiled):
     net = nn.HybridSequential()
     net.add(nn.Dense(64, in_units=8), nn.Dense(2, in_units=64))

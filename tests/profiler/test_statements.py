@@ -227,6 +227,7 @@ def test_operations_of_convolutions(stride, pad, dilation, base):
     assert found.flops == 2 * n * f * c * pairs
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize("training", [False, True])
 def test_without_bulks_each_operator_has_events_of_its_own(traced, training):
     """MXNET_EXEC_BULK_EXEC_INFERENCE=0 and _TRAIN=0, as the tutorial promises."""

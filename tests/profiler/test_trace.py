@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import mxjax as mx
 from mxjax import core, profiler
 from mxjax.errors import MXNetError
 from mxjax.profiler import _chrome, verify
@@ -140,6 +141,37 @@ def test_kinds_can_be_left_out(config, work):
     )
     assert not of(trace, "operator") and not of(trace, "dispatch")
     assert not of(trace, "Device Storage")
+
+
+@pytest.mark.observes
+@pytest.mark.parametrize(
+    ("mode", "category"), [(2, "operator"), (4, "MXNET_C_API"), (8, "Device Storage"), (0, None)])
+def test_the_mode_says_which_kinds_are_recorded(work, tmp_path, mode, category):
+    """MXNet's mask: 1 symbolic, 2 imperative, 4 API, 8 memory."""
+    path = str(tmp_path / "trace.json")
+    with mx.config.scope(MXNET_PROFILER_MODE=mode):
+        profiler.set_config(filename=path, continuous_dump=False)
+    profiler.set_state("run")
+    work()
+    mx.waitall()
+    profiler.set_state("stop")
+    profiler.dump()
+    kinds = {e.get("cat") for e in load(path)["traceEvents"]}
+    assert kinds & {"operator", "MXNET_C_API", "Device Storage"} == ({category} if category else set())
+
+
+@pytest.mark.observes
+@pytest.mark.parametrize(
+    ("given", "kinds"),
+    [({"profile_all": True}, {"operator", "MXNET_C_API", "Device Storage"}),
+     ({"profile_all": False, "profile_api": True}, {"MXNET_C_API"})],
+)
+def test_all_kinds_are_recorded_or_the_chosen_ones(config, work, given, kinds):
+    none = dict.fromkeys(("profile_symbolic", "profile_imperative", "profile_memory", "profile_api"), False)
+    trace = profiled(config, lambda: (work(), mx.waitall()), **{**none, **given})
+    found = {e.get("cat") for e in trace["traceEvents"]}
+    assert found & {"operator", "MXNET_C_API", "Device Storage"} == kinds
+    assert "MXNDArrayWaitAll" in {e["name"] for e in of(trace, "MXNET_C_API")}
 
 
 def test_memory_is_a_counter(config, work):

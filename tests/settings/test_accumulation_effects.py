@@ -13,6 +13,7 @@ def total(dtype="float16", **given):
         return float(x.sum())
 
 
+@pytest.mark.observes
 def test_a_sum_of_float16_stands_still_where_it_is_kept_in_float16():
     # Adding 0.1 to 256 in float16 gives 256: the next number is 256.25.
     assert total(MXNET_SAFE_ACCUMULATION=0) == 256
@@ -46,6 +47,7 @@ def test_the_loop_sums_over_the_axes_that_are_meant_and_has_a_gradient(axis, kee
     np.testing.assert_allclose(x.grad.asnumpy(), np.full((2, 3, 4), expected.size / 24), rtol=1e-3)
 
 
+@pytest.mark.observes
 def test_products_of_float16_may_round_at_each_step_or_once(programs):
     dense = nn.Dense(1, in_units=7000, use_bias=False, dtype="float16")
     dense.initialize(mx.init.Constant(0.1))

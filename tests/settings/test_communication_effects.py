@@ -31,6 +31,7 @@ def order(text):
     return re.findall(r"= \S.*? (all-reduce|dot)\(", body)
 
 
+@pytest.mark.observes
 def test_gradients_are_summed_where_they_are_ready_or_all_at_the_end(programs):
     mesh = mx.mesh(data=4)
     net = network(mx.cpu(0))
@@ -91,6 +92,7 @@ class Order:
     def on_python(self, name, start, stop): ...
 
 
+@pytest.mark.observes
 def test_the_last_gradients_are_summed_while_others_are_used():
     devices = [mx.cpu(0), mx.cpu(1)]
     batch = np.random.uniform(size=(4, 8))
@@ -121,6 +123,7 @@ class ParameterServerStrategy:
     """As TensorFlow's is called."""
 
 
+@pytest.mark.observes
 def test_a_strategy_of_servers_lets_the_store_update():
     for given in (ParameterServerStrategy(), "PS-Worker", "parameter_server"):
         with mx.config.scope():

@@ -33,6 +33,7 @@ def together(text):
     return max((len(re.findall(names, part)) for part in found if part.startswith("%")), default=0)
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize(
     "given",
     [
@@ -51,6 +52,7 @@ def test_without_fusion_no_two_operators_share_a_loop(programs, given):
     np.testing.assert_allclose(after, before, rtol=1e-6)
 
 
+@pytest.mark.observes
 def test_without_the_library_products_are_xlas_own(programs):
     before = product()
     assert "ynn" in programs.text
@@ -61,6 +63,7 @@ def test_without_the_library_products_are_xlas_own(programs):
     np.testing.assert_allclose(after, before, rtol=1e-6)
 
 
+@pytest.mark.observes
 def test_cse_off_computes_equal_operators_twice(programs, tmp_path):
     def twice():
         x = mx.np.array(np.arange(8.0))
@@ -81,6 +84,7 @@ def test_cse_off_computes_equal_operators_twice(programs, tmp_path):
             assert "cse" in programs.options["xla_disable_hlo_passes"].split(",")
 
 
+@pytest.mark.observes
 def test_temp_workspaces_choose_the_order_of_work(programs):
     def branches():
         x = mx.np.array(np.ones((128, 128)) / 128)
@@ -96,6 +100,7 @@ def test_temp_workspaces_choose_the_order_of_work(programs):
     assert temporaries(2) - temporaries(1) >= 3 * 128 * 128 * 4  # so many products at a time
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize(
     ("given", "platform", "told"),
     [
@@ -166,17 +171,20 @@ def test_an_option_that_this_xla_lacks_is_left_out_and_said_once(monkeypatch, ca
         "nothing"]
 
 
+@pytest.mark.observes
 def test_a_cuda_folder_that_is_not_there_is_an_error_everywhere():
     with pytest.raises(SettingError, match="CUDA_BIN_PATH='/nowhere/bin': expected a path to something"):
         mx.config.set(CUDA_BIN_PATH="/nowhere/bin")
 
 
+@pytest.mark.observes
 def test_xla_refuses_options_it_does_not_know():
     with mx.config.scope(experimental_config={"xla_no_such_option": 1}):
         with pytest.raises(Exception, match="xla_no_such_option"):
             chain()
 
 
+@pytest.mark.observes
 def test_debug_levels_keep_more_and_more_files(tmp_path):
     def kinds(level):
         folder = tmp_path / str(level)
@@ -190,6 +198,7 @@ def test_debug_levels_keep_more_and_more_files(tmp_path):
     assert len(three) > len(one) + 5
 
 
+@pytest.mark.observes
 def test_compiler_files_stay_where_they_are_wanted(tmp_path, caplog):
     from mxjax.effects import files
 

@@ -18,6 +18,7 @@ def host(array):
     return as_host(array)
 
 
+@pytest.mark.observes
 def test_a_batch_stays_within_the_budget_of_shared_memory(capfd):
     folder = scratch_folder()
     batch = [host(np.ones((200, 200), np.float32))]  # 160,000 bytes
@@ -36,6 +37,7 @@ def test_a_batch_stays_within_the_budget_of_shared_memory(capfd):
         os.rmdir(folder)
 
 
+@pytest.mark.observes
 def test_the_loader_says_which_way_a_batch_goes(capfd):
     folder = scratch_folder()
     batch = [host(np.ones((200, 200), np.float32))]
@@ -54,6 +56,7 @@ def test_the_loader_says_which_way_a_batch_goes(capfd):
         os.rmdir(folder)
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize(
     ("given", "needed", "taken"),
     [
@@ -92,12 +95,14 @@ class Environment(Dataset):
                                                         "MXJAX_DATA_SHM_BYTES")}
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize(("given", "threads"), [(0, "1"), (-1, "1"), (3, "3")])
 def test_opencv_has_so_many_threads_in_a_worker(given, threads):
     with mx.config.scope(MXNET_MP_OPENCV_NUM_THREADS=given):
         assert _worker_environment()["OPENCV_FOR_THREADS_NUM"] == threads
 
 
+@pytest.mark.observes
 def test_workers_get_what_the_settings_say():
     pytest.importorskip("loky", reason="worker processes need loky, of the extra 'data'")
     with mx.config.scope(MXNET_MP_OPENCV_NUM_THREADS=3, MXNET_MP_WORKER_NTHREADS=2, MGE_PLASMA_MEMORY=5000):
@@ -105,6 +110,7 @@ def test_workers_get_what_the_settings_say():
     assert batch[0] == {"OPENCV_FOR_THREADS_NUM": "3", "OMP_NUM_THREADS": "2", "MXJAX_DATA_SHM_BYTES": "5000"}
 
 
+@pytest.mark.observes
 def test_without_preprocessing_ahead_batches_are_made_when_they_are_asked_for():
     made = []
 
@@ -137,6 +143,7 @@ def batch_of_many():
                         np.arange(4 * 5000, dtype=np.float32).reshape(4, 5000))
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize("given", [{}, {"num_workers": 1, "thread_pool": True}])
 def test_small_arrays_of_a_batch_are_one_copy(monkeypatch, given):
     from mxjax.array import handle
@@ -181,6 +188,7 @@ class Guarded(Dataset):
         return np.float32(idx), np.full(2, idx, np.int32)
 
 
+@pytest.mark.observes
 def test_one_process_loads_for_all(monkeypatch, tmp_path):
     """Threads stand for the processes of a job: a scope's settings are those of its thread."""
     import threading
@@ -218,6 +226,7 @@ def test_one_process_loads_for_all(monkeypatch, tmp_path):
     assert not os.listdir(tmp_path / folder)  # everything was taken
 
 
+@pytest.mark.observes
 def test_batches_are_cut_between_the_devices_listed():
     import jax
 

@@ -34,6 +34,7 @@ def train(folder, hybridize=False, steps=1, scale=1.0, **config):
         mx.waitall()
 
 
+@pytest.mark.observes("dump_config")
 def test_a_dump_holds_the_chosen_steps_layers_and_arrays(tmp_path):
     train(tmp_path / "a", steps=4, dump_step="0|2-3", dump_mode="all", dump_layer="dense1")
     assert sorted(os.listdir(tmp_path / "a")) == ["step000000", "step000002", "step000003"]
@@ -44,6 +45,7 @@ def test_a_dump_holds_the_chosen_steps_layers_and_arrays(tmp_path):
     np.testing.assert_allclose(first["in0"] @ first["in1"].T + first["in2"], first["out0"], rtol=1e-5)
 
 
+@pytest.mark.observes
 def test_dump_inputs_adds_operands(tmp_path):
     train(tmp_path / "a", dump_layer="FullyConnected")
     assert {e.array for e in load(tmp_path / "a")} == {"out0"}
@@ -113,6 +115,7 @@ def overflow():
     return mx.np.log(mx.np.exp(x) - mx.np.exp(x)) * 2
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_the_first_operator_that_makes_nan_is_an_error(hybridize):
     class Net(mx.gluon.HybridBlock):
@@ -136,6 +139,7 @@ def test_overflows_are_logged_where_they_begin(caplog):
     assert places == ["exp", "exp"] or places == ["exp"]
 
 
+@pytest.mark.observes
 def test_a_watched_operator_is_logged_and_no_other(caplog):
     with mx.config.scope(MGB_DEBUG_VAR_SANITY_CHECK_LOG="exp"):
         x = mx.np.array([0.0, 1.0])
@@ -145,6 +149,7 @@ def test_a_watched_operator_is_logged_and_no_other(caplog):
     assert caplog.records[0].getMessage().startswith("exp[0] shape=[2] dtype=float32 nan=0 inf=0 min=1.0 max=2.718")
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize("name", ["MGB_LOG_TRT_MEM_ALLOC", "MXNET_MEM_PLAN_VERBOSE_LOGGING"])
 def test_programs_tell_their_memory(caplog, name):
     x = mx.np.ones((32, 32))
@@ -155,6 +160,7 @@ def test_programs_tell_their_memory(caplog, name):
     assert "4096 bytes of arguments, 4096 of results" in text and "of temporaries" in text
 
 
+@pytest.mark.observes
 def test_collectives_tell_kind_bytes_and_devices():
     import jax
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -184,6 +190,7 @@ def test_collectives_tell_kind_bytes_and_devices():
     assert re.match(r"program reduction: all-reduce of 32 bytes among \[?\{?", heard[0])
 
 
+@pytest.mark.observes
 def test_kernels_are_printed_as_onednn_prints_them(capsys):
     with mx.config.scope(DNNL_VERBOSE=1):
         net = nn.Dense(2, in_units=3)
@@ -200,6 +207,7 @@ def test_kernels_are_printed_as_onednn_prints_them(capsys):
     assert [line.split(",")[1] for line in lines] == ["create", "exec"]
 
 
+@pytest.mark.observes
 def test_what_was_rounded_is_dumped_as_it_came(tmp_path):
     def names(folder, **given):
         x = mx.np.array([[1 + 2.0**-12, 0.5]])
@@ -217,6 +225,7 @@ def test_what_was_rounded_is_dumped_as_it_came(tmp_path):
         assert found["in0"].dtype == np.float32 and found["in0"][0, 0] == np.float32(1 + 2.0**-12)
 
 
+@pytest.mark.observes
 def test_dense_arrays_in_sparse_ones_places_are_told_once(monkeypatch, caplog):
     from scipy import sparse
 

@@ -40,14 +40,18 @@ def trained(steps, **options):
     return net.weight.data().asnumpy(), counts
 
 
-def test_iterations_per_loop_is_so_many_steps_in_one_donated_program():
-    one, (_, programs, donated) = trained(8)
-    four, (_, programs4, donated4) = trained(8, iterations_per_loop=4)
-    assert (programs, programs4) == (8, 2)
+@pytest.mark.observes
+def test_iterations_per_loop_is_so_many_steps_in_one_donated_program(programs):
+    one, (_, ran, donated) = trained(8)
+    assert " while(" not in programs.text
+    four, (_, ran4, donated4) = trained(8, iterations_per_loop=4)
+    assert (ran, ran4) == (8, 2)
+    assert programs.text.count(" while(") == 1  # the steps are a loop of it
     assert donated == 4 * donated4 > 0
     np.testing.assert_allclose(four, one, rtol=1e-5)
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize("name", ["MXNET_EXEC_ENABLE_INPLACE", "MEGENGINE_INPLACE_UPDATE"])
 def test_without_inplace_nothing_is_donated(name):
     weights, (_, _, donated) = trained(2)
@@ -56,6 +60,7 @@ def test_without_inplace_nothing_is_donated(name):
     np.testing.assert_array_equal(kept, weights)
 
 
+@pytest.mark.observes
 def test_match_range_0_gives_every_call_a_buffer_of_its_own():
     x = mx.np.ones(5)
 
@@ -70,6 +75,7 @@ def test_match_range_0_gives_every_call_a_buffer_of_its_own():
         assert compiled(run)[1:] == (3, 0)
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_jit_false_runs_every_operator_by_itself(hybridize):
     net = nn.HybridSequential()
@@ -100,6 +106,7 @@ class SlowProp(mx.operator.CustomOpProp):
         return Slow()
 
 
+@pytest.mark.observes
 def test_without_host_fallback_a_custom_operator_is_an_error_that_names_it():
     x = mx.nd.ones(2)
     assert mx.nd.Custom(x, op_type="settings_slow").asnumpy().tolist() == [1, 1]
@@ -123,6 +130,7 @@ def failing(x):
     return type(x)._wrap(record(bind("failing", fail, effect=True), (x._value(),))[0])
 
 
+@pytest.mark.observes
 def test_caught_errors_wait_for_the_reader_others_do_not():
     y = failing(mx.np.ones(2))
     mx.core.flush_thread()  # nothing is raised
@@ -134,6 +142,55 @@ def test_caught_errors_wait_for_the_reader_others_do_not():
             mx.core.flush_thread()
 
 
+@pytest.mark.observes
+@pytest.mark.parametrize(
+    ("given", "at_once"),
+    [({"MXNET_ENGINE_TYPE": "NaiveEngine"}, True), ({"MEGENGINE_INTERP_ASYNC_LEVEL": 0}, True),
+     ({"MXNET_ENGINE_TYPE": "ThreadedEngine"}, False), ({"MEGENGINE_INTERP_ASYNC_LEVEL": 1}, False),
+     ({"MEGENGINE_INTERP_ASYNC_LEVEL": 2}, False)],
+)
+def test_errors_and_results_come_at_the_call_or_when_they_are_asked_for(given, at_once):
+    def shown():
+        y = mx.np.exp(x)
+        return y._value().seg is None and y.jax.is_ready() if at_once else y._value().seg is not None
+
+    x = mx.np.ones(2)
+    mx.waitall()
+    with mx.config.scope(given):
+        assert shown()
+        if at_once:
+            with pytest.raises(ValueError, match="the host says no"):
+                failing(x)
+        else:
+            y = failing(x)
+            with pytest.raises(ValueError, match="the host says no"):
+                y.asnumpy()
+
+
+@pytest.mark.observes
+def test_the_same_training_twice_gives_the_same_bits():
+    def weights():
+        mx.random.seed(7)
+        net = nn.HybridSequential()
+        net.add(nn.Dense(4, in_units=3), nn.Dropout(0.5))
+        net.initialize(device=devices)
+        net.hybridize()
+        trainer = mx.gluon.Trainer(net.collect_params(), "sgd", kvstore="device")
+        xs = [mx.np.array(np.linspace(k, 1, 6).reshape(2, 3), device=device) for k, device in enumerate(devices)]
+        with mx.autograd.record():
+            losses = [(net(x) ** 2).sum() for x in xs]
+        mx.autograd.backward(losses)
+        trainer.step(4)
+        return net[0].weight.data(devices[0]).asnumpy().tobytes()
+
+    devices = [mx.cpu(0), mx.cpu(1)]
+    with mx.config.scope(MXNET_ENFORCE_DETERMINISM=1):
+        first = weights()
+    with mx.config.scope(deterministic=True):
+        assert weights() == first
+
+
+@pytest.mark.observes
 def test_a_full_queue_makes_the_host_wait():
     def waits(size):
         with mx.config.scope(MEGENGINE_ASYNC_QUEUE_SIZE=size):
@@ -149,6 +206,7 @@ def test_a_full_queue_makes_the_host_wait():
     assert waits(2) == 4
 
 
+@pytest.mark.observes
 def test_history_lists_the_calls_that_led_to_an_array():
     x = mx.np.ones(3)
     with mx.config.scope(MEGENGINE_RECORD_COMPUTING_PATH=1):
@@ -161,6 +219,7 @@ def test_history_lists_the_calls_that_led_to_an_array():
     assert mx.engine.history(mx.np.exp(x)) == []  # off again
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize(
     ("given", "device"),
     [
@@ -178,6 +237,7 @@ def test_the_default_device_is_the_one_that_is_named(given, device):
     assert mx.current_device() == mx.cpu(0)
 
 
+@pytest.mark.observes
 def test_the_session_is_stronger_than_the_environment_and_a_missing_device_says_so():
     both = mx.config.RunConfig(session_device_id=1, ASCEND_DEVICE_ID=0)
     assert both.engine_device == "xpu1"
@@ -185,6 +245,7 @@ def test_the_session_is_stronger_than_the_environment_and_a_missing_device_says_
         mx.np.ones(2).asnumpy()
 
 
+@pytest.mark.observes
 def test_a_process_that_infers_records_nothing():
     with mx.config.scope(graph_run_mode=0), pytest.raises(MXNetError, match="engine.run_mode is 'infer'"):
         mx.autograd.record()
@@ -192,6 +253,7 @@ def test_a_process_that_infers_records_nothing():
         pass
 
 
+@pytest.mark.observes
 def test_so_many_threads_run_blocks_at_a_time(monkeypatch):
     from mxjax.gluon import shapes
 
@@ -242,6 +304,7 @@ def hybrid(*layers):
     return net
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize("given", [{"MEGENGINE_INPUT_NODE_USE_STATIC_SHAPE": 1}, {"dynamic_input": 0}])
 def test_static_shapes_refuse_another_shape(given):
     net = hybrid(nn.Dense(2))
@@ -253,6 +316,7 @@ def test_static_shapes_refuse_another_shape(given):
     net(mx.np.ones((5, 3)))
 
 
+@pytest.mark.observes
 def test_shape_ranges_name_the_range():
     net = hybrid(nn.Dense(2))
     with mx.config.scope(dynamic_inputs_shape_range="getnext:[3~5,-1]"):
@@ -263,6 +327,7 @@ def test_shape_ranges_name_the_range():
         mx.config.set(dynamic_inputs_shape_range="3~5")
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize(
     "given", [{"compile_dynamic_mode": 1}, {"dynamic_graph_execute_mode": "dynamic_execute"}])
 def test_buckets_serve_many_lengths_by_few_programs(given):
@@ -293,6 +358,7 @@ def test_blocks_whose_rows_depend_on_each_other_run_exactly():
     assert net._buckets.mixes
 
 
+@pytest.mark.observes
 def test_large_arrays_are_copied_by_several_threads(monkeypatch):
     from mxjax.array import copying
 
@@ -307,11 +373,18 @@ def test_large_arrays_are_copied_by_several_threads(monkeypatch):
         assert len(jobs) == 3
         large[:] = 0  # it is a copy
         c = mx.np.array(np.asfortranarray(np.arange(400.0).reshape(100, 4)), dtype="float64")
+        jobs.clear()
+    with mx.config.scope(MXNET_GPU_COPY_NTHREADS=4):
+        mx.np.array(np.zeros(199_999), dtype="float64")
+        assert not jobs
+        mx.np.array(np.zeros(200_000), dtype="float64")
+        assert len(jobs) == 4
     assert a.asnumpy().tolist() == small.tolist()
     np.testing.assert_array_equal(b.asnumpy(), np.arange(400.0).reshape(100, 4))
     np.testing.assert_array_equal(c.asnumpy(), b.asnumpy())
 
 
+@pytest.mark.observes
 def test_weights_are_arguments_of_programs_or_constants_in_them(programs):
     net = hybrid(nn.Dense(16, in_units=16, activation="relu"), nn.Dense(4, in_units=16))
     x = mx.np.array(np.random.uniform(size=(2, 16)))

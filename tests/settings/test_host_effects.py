@@ -9,6 +9,7 @@ import mxjax as mx
 from mxjax.kvstore import _host, _priority
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize("threads", [1, 3])
 def test_so_many_sums_run_at_a_time_and_the_most_urgent_begin_first(threads):
     with mx.config.scope(MXNET_CPU_PRIORITY_NTHREADS=threads):
@@ -35,6 +36,7 @@ def test_so_many_sums_run_at_a_time_and_the_most_urgent_begin_first(threads):
         pool.submit(0, lambda: 1 // 0).result(30)
 
 
+@pytest.mark.observes
 def test_a_kvstores_sums_run_in_these_threads_with_its_priority(monkeypatch):
     seen = []
     submit = _priority.PriorityPool.submit
@@ -70,6 +72,7 @@ def lengths():
         mx.np.stack([a, b]).transpose(), half > 2)]
 
 
+@pytest.mark.observes
 def test_small_whole_numbers_need_no_program():
     def counted(on):
         mx.core.drop_programs()
@@ -142,6 +145,7 @@ class MeetingProp(mx.operator.CustomOpProp):
         return Meeting()
 
 
+@pytest.mark.observes
 def test_custom_operators_meet_only_where_they_run_side_by_side():
     x = mx.np.ones(3)
     x.attach_grad()

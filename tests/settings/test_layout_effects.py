@@ -59,6 +59,7 @@ def trained(on, programs, tmp_path):
     return out, numbers, inputs, (first, after), counts[-1]
 
 
+@pytest.mark.observes("variable_format_optimize")
 def test_weights_of_convolutions_are_turned_round_once(programs, tmp_path):
     usual = trained(0, programs, tmp_path)
     friendly = trained(1, programs, tmp_path)

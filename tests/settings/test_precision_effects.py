@@ -27,6 +27,7 @@ def lost(value):
     return value == 0
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize(
     ("given", "loses"),
     [
@@ -48,6 +49,7 @@ def test_products_lose_what_the_precision_does_not_hold(given, loses):
         assert lost(square()) is loses
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_mixed_precision_trains_with_gradients_of_float32(programs, hybridize):
     net = dense()
@@ -73,6 +75,7 @@ def test_mixed_precision_trains_with_gradients_of_float32(programs, hybridize):
     np.testing.assert_array_equal(gradient(), exact)  # back again
 
 
+@pytest.mark.observes
 def test_only_what_is_on_the_white_list_is_rounded():
     x = mx.np.array([1 + TINY])
     with mx.config.scope(precision_amp="mixed_float16"):
@@ -85,6 +88,7 @@ def test_only_what_is_on_the_white_list_is_rounded():
         assert float(x * x) == 1
 
 
+@pytest.mark.observes
 def test_dtypes_of_single_operators_by_type_and_by_place(tmp_path):
     file = tmp_path / "dtypes.cfg"
     net = nn.HybridSequential()
@@ -114,6 +118,7 @@ def precisions(programs):
     return set(re.findall(r"operand_precision=\{(\w+),", programs.text))
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize(
     ("given", "dots", "others"),
     [
@@ -137,6 +142,7 @@ def test_exact_products_ask_for_the_highest_precision(programs, given, dots, oth
     assert (dot, batch) == (dots, others)
 
 
+@pytest.mark.observes
 def test_a_file_of_precisions_has_sections(tmp_path):
     file = tmp_path / "op_precision.ini"
     file.write_text("[ByOpType]\ndot=high_precision\n[ByNodeName]\nnet/dense0/FullyConnected=high_performance\n")
@@ -172,6 +178,7 @@ def settings_are_default():
     return not [name for name in mx.config.changed() if name.startswith("precision.")]
 
 
+@pytest.mark.observes
 def test_few_channels_make_a_product_of_a_convolution(programs, monkeypatch):
     # As where the windows are too many for the lowering's own choice of a product.
     monkeypatch.setattr("mxjax.ops.lowering.convolution.VALUE_BYTES", 0)

@@ -66,6 +66,7 @@ def run(**variables):
     return json.loads(result.stdout.splitlines()[-1]), result.stderr
 
 
+@pytest.mark.observes
 def test_a_second_process_compiles_nothing_and_hears_what_is_set_before_jax(tmp_path):
     first, quiet = run(
         MGE_FASTRUN_CACHE_DIR=str(tmp_path), MGE_FASTRUN_CACHE_TYPE="FILE",
@@ -93,6 +94,7 @@ def test_a_second_process_compiles_nothing_and_hears_what_is_set_before_jax(tmp_
     assert len(loud.splitlines()) > len(quiet.splitlines()) + 50  # the libraries tell everything
 
 
+@pytest.mark.observes
 def test_a_library_that_is_no_device_is_an_error_that_names_it(tmp_path):
     library = tmp_path / "libmine.so"
     with pytest.raises(settings.SettingError, match="MXNET_LIBRARY_PATH=.*libmine.so': expected a path to"):
@@ -122,6 +124,7 @@ def fresh(number):
     return (mx.np.ones(7) * number + 0.125).asnumpy()
 
 
+@pytest.mark.observes
 def test_modes_and_folders_of_the_cache_count_at_once(tmp_path, cache_off_again):
     import jax
 
@@ -133,18 +136,26 @@ def test_modes_and_folders_of_the_cache_count_at_once(tmp_path, cache_off_again)
     mx.config.set(op_compiler_cache_dir=str(tmp_path / "b"))
     fresh(1002)
     assert files(tmp_path / "a") == one and files(tmp_path / "b")
-    mx.config.set(op_compiler_cache_mode="disable")
-    fresh(1003)
-    count = len(files(tmp_path / "b"))
+    settings.reset()
+    mx.config.set(ASCEND_CACHE_PATH=str(tmp_path / "c"))
+    fresh(1005)
+    mx.config.set(op_compiler_cache_dir=str(tmp_path / "b"))
+    count, others = len(files(tmp_path / "b")), files(tmp_path / "c")
+    assert others
+    for off in ({"op_compiler_cache_mode": "disable"}, {"MGE_FASTRUN_CACHE_TYPE": "MEMORY"}):
+        mx.config.set(off)
+        fresh(1003 + 3 * len(off))
+        assert len(files(tmp_path / "b")) == count
     (tmp_path / "b" / "mine.txt").write_text("x")
     mx.config.set(op_compiler_cache_mode="force")
     assert files(tmp_path / "b") == {"mine.txt"}  # emptied, but for what is not the cache's
     fresh(1004)
-    assert len(files(tmp_path / "b")) >= 2 and count
+    assert len(files(tmp_path / "b")) >= 2 and files(tmp_path / "c") == others
     settings.reset()
     assert jax.config.jax_compilation_cache_dir == before
 
 
+@pytest.mark.observes
 def test_the_cache_is_bounded_in_bytes(tmp_path, cache_off_again):
     mx.config.set(cache_dir=str(tmp_path), cache_size="12KB")
     for number in range(8):
@@ -153,6 +164,7 @@ def test_the_cache_is_bounded_in_bytes(tmp_path, cache_off_again):
     assert 0 < sum(sizes) <= 12 * 1024 and len(sizes) < 8
 
 
+@pytest.mark.observes
 def test_programs_in_memory_are_bounded_in_number(cache_off_again):
     def compiled():
         mx.engine.reset()
@@ -176,6 +188,7 @@ def test_programs_in_memory_are_bounded_in_number(cache_off_again):
     assert compiled() == 0
 
 
+@pytest.mark.observes
 def test_dead_options_are_taken_and_say_once_that_they_do_nothing():
     for name in ("enable_reduce_precision", "graph_memory_max_size", "variable_memory_max_size"):
         with pytest.warns(UserWarning, match=f"{name} does nothing here"):
@@ -184,6 +197,7 @@ def test_dead_options_are_taken_and_say_once_that_they_do_nothing():
         assert "works on: nothing" in str(mx.config.explain(name))
 
 
+@pytest.mark.observes
 def test_a_memory_policy_that_recomputes_is_a_mirror_unless_told_otherwise():
     with mx.config.scope():
         pass

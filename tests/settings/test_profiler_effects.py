@@ -28,6 +28,7 @@ def events(path):
     return {(e.get("cat"), e["name"]) for e in trace if e.get("ph") in ("X", "C", "i")}, trace
 
 
+@pytest.mark.observes
 def test_only_what_the_host_waited_for_is_in_the_profile(tmp_path):
     def profile(only):
         path = tmp_path / f"{only}.json"
@@ -50,6 +51,7 @@ def test_only_what_the_host_waited_for_is_in_the_profile(tmp_path):
     assert "MXNDArrayWaitAll" in part and "dot" not in part and "MXImperativeInvoke" not in part
 
 
+@pytest.mark.observes
 def test_ascends_profiling_config_starts_and_stops_the_profiler(tmp_path, caplog):
     def profile(name, **options):
         folder = tmp_path / name

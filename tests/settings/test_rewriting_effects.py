@@ -37,6 +37,7 @@ def attended(x):
 SPELLINGS = {"ScopeLayerNormPass": normalised, "ScopeClipBoxesPass": clipped, "ScopeAttentionPass": attended}
 
 
+@pytest.mark.observes
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_what_is_spelled_out_becomes_one_operator(name, programs, caplog):
     block = Spelled(SPELLINGS[name])
@@ -82,6 +83,7 @@ def test_what_only_looks_like_it_stays():
         mx.config.set(enable_scope_fusion_passes="ScopeRoiAlignPass")
 
 
+@pytest.mark.observes
 def test_the_faster_way_of_a_convolution_is_taken_and_slow_ones_are_given_up(monkeypatch, caplog, programs):
     monkeypatch.setattr(convolution, "_quickest", {})
     conv = nn.Conv2D(6, 3, in_channels=5, padding=1)

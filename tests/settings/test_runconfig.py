@@ -71,6 +71,19 @@ def test_files_have_a_table_per_group_or_old_names(tmp_path, kind):
         RunConfig.from_file(tmp_path / "none.toml")
 
 
+def test_what_is_wrong_in_a_file_is_said_of_the_file(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text('iteration_per_loop = 4\ncomm = 3\nprecision_mode = "force_fp16"\nprecision_mode_v2 = "origin"\n'
+                    '[engine]\nqueue_size = -3\n')
+    with pytest.raises(SettingError) as caught:
+        RunConfig.from_file(file)
+    text = str(caught.value)
+    assert f"{file}: engine.queue_size=-3: expected an integer >= 1" in text
+    assert "precision_mode_v2='origin' contradict each other" in text and "decide with precision_amp" in text
+    assert "did you mean 'iterations_per_loop'" in text
+    assert "'comm' is no option but a group of them: comm.bigarray_bound, " in text
+
+
 def test_the_environment_is_read_as_at_the_import():
     run = RunConfig.from_environment({"MXNET_ENGINE_TYPE": "NaiveEngine", "OTHER": "1",
                                       "MXJAX_ENGINE_BULK_NODES": "9"})

@@ -109,16 +109,19 @@ def test_a_late_change_of_a_set_once_option_is_refused_by_a_running_backend():
     assert "MXJAX_ENGINE_CPU_THREADS" in result.stdout
 
 
+@pytest.mark.observes
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads through /proc")
 def test_cpu_threads_size_the_pools_of_the_backend():
     code = (
-        "from mxjax import settings; settings.set('engine.cpu_threads', {}); import jax, os;"
-        "jax.numpy.zeros(1).block_until_ready(); print(len(os.listdir('/proc/self/task')))"
+        "import mxjax, jax, os; jax.numpy.zeros(1).block_until_ready();"
+        "print(len(os.listdir('/proc/self/task')))"
     )
-    one, six = (run(code.format(count), XLA_FLAGS=None) for count in (1, 6))
+    one = run(code, XLA_FLAGS=None, MXNET_CPU_WORKER_NTHREADS="1")
+    six = run(code, XLA_FLAGS=None, MXNET_CPU_NNPACK_NTHREADS="6")
     assert int(six.stdout) - int(one.stdout) >= 5, (one.stderr, six.stderr)
 
 
+@pytest.mark.observes
 def test_set_log_level_reaches_the_logger():
     logger = logging.getLogger("mxjax")
     settings.set(debug_log_level="WARNING")

@@ -69,11 +69,8 @@ OPTIONS: tuple[Option, ...] = (
         4,
         doc="The number of threads that sum big arrays in the host's memory.",
         effect="Where the devices are CPUs, arrays that together reach comm.bigarray_bound elements are "
-        "shared out between so many threads.",
-        legacy=(
-            Legacy("MXNET_KVSTORE_REDUCTION_NTHREADS", fidelity="approximate",
-                   difference="the threads share out whole arrays of a push, not parts of one"),
-        ),
+        "cut into pieces, which so many threads share out.",
+        legacy=(Legacy("MXNET_KVSTORE_REDUCTION_NTHREADS"),),
         dynamic=True,
     ),
     Option(
@@ -83,10 +80,7 @@ OPTIONS: tuple[Option, ...] = (
         doc="Let devices send to each other directly.",
         effect="0: what moves between devices, sums included, goes through the host's memory "
         "(the kvstore 'nccl' always sums directly).",
-        legacy=(
-            Legacy("MXNET_ENABLE_GPU_P2P", fidelity="approximate",
-                   difference="it is for the stores; XLA's own collectives choose their way themselves"),
-        ),
+        legacy=(Legacy("MXNET_ENABLE_GPU_P2P"),),
         dynamic=True,
     ),
     Option(

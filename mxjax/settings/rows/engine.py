@@ -156,9 +156,10 @@ OPTIONS: tuple[Option, ...] = (
         1,
         doc="How many training steps make one program.",
         effect="Trainer.step hands its work to the device every so many steps: those steps are one program "
-        "with donated weights. Reading a loss or a weight in between ends it earlier.",
+        "with donated weights. Reading a loss or a weight in between ends it earlier, and so do "
+        "engine.bulk_nodes calls. Four and more steps of the same calls are compiled once, as a loop.",
         legacy=(Legacy("iterations_per_loop"),),
-        mechanism="Trainer.step ends the recorded segment at every n-th step",
+        mechanism="Trainer.step ends the recorded segment at every n-th step, and its program is a lax.scan",
     ),
     Option(
         "engine.parallel_executions",
@@ -201,9 +202,11 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "engine.copy_threads",
         Integer(1),
-        2,
-        doc="How many threads copy a large NumPy array into an array of ours.",
-        effect="Arrays of at least data.copy_threshold elements are cut into so many parts.",
+        None,
+        doc="How many threads copy a large NumPy array into an array of ours; unset: two, where "
+        "data.copy_threshold asks for it.",
+        effect="Arrays of at least data.copy_threshold elements are cut into so many parts. Given "
+        "alone, that is MXNet's 200000.",
         legacy=(Legacy("MXNET_GPU_COPY_NTHREADS"),),
         mechanism="a pool of threads, made at the first such copy",
     ),

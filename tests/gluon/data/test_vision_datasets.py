@@ -56,6 +56,7 @@ def test_mnist_reads_packed_and_unpacked_files(tmp_path, start, train, pack, suf
     check(MNIST(root=str(tmp_path), train=train))
 
 
+@pytest.mark.observes
 def test_mnist_is_found_under_the_data_home(tmp_path):
     write(tmp_path / "datasets" / "mnist")
     write(tmp_path / "datasets" / "fashion-mnist")
@@ -89,6 +90,7 @@ def test_absent_files_are_named_with_the_ways_to_get_them(tmp_path):
     assert list(tmp_path.iterdir()) == []  # nothing half done
 
 
+@pytest.mark.observes
 def test_files_come_from_a_repository_that_can_be_reached(tmp_path, monkeypatch):
     import hashlib
 

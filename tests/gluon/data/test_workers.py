@@ -233,6 +233,7 @@ def test_the_same_seed_again_gives_the_same_epoch_again():
     assert epochs[0] == epochs[1]
 
 
+@pytest.mark.observes
 def test_workers_have_the_threads_that_the_setting_says():
     def threads(idx):
         return os.environ["OMP_NUM_THREADS"], os.environ["PJRT_NPROC"]

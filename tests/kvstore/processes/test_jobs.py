@@ -80,6 +80,7 @@ def test_ranks_that_do_different_things_all_hear_of_it(jobs, fault):
         assert "rank 0: push of key 'weight' (shape (1000,), float32)" in text, output
 
 
+@pytest.mark.observes("timeout.heartbeat")
 @pytest.mark.slow
 @pytest.mark.parametrize("where", [0, 1])
 def test_a_stopped_process_is_named_within_the_heartbeat(jobs, where):
@@ -92,6 +93,7 @@ def test_a_stopped_process_is_named_within_the_heartbeat(jobs, where):
         assert f"rank {where} of 3" in found[rank] and "no sign of life" in found[rank], output
 
 
+@pytest.mark.observes
 @pytest.mark.slow
 def test_a_rank_that_does_not_come_is_named_after_the_option_s_time(jobs):
     got, output = jobs.run(
