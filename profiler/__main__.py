@@ -19,6 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
     view = commands.add_parser("view", help="show a trace in the browser, without a network")
     view.add_argument("file")
     view.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    view.add_argument("--plain", action="store_true", help="the profiler's own page, not Perfetto's")
     view.add_argument("--no-browser", action="store_true", help="only print the address")
     board = commands.add_parser("tensorboard", help="show XLA's traces in TensorBoard")
     board.add_argument("folder")
@@ -36,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         if given.command == "view":
             from ._view import serve
 
-            serve(given.file, given.port, browser=not given.no_browser)
+            serve(given.file, given.port, browser=not given.no_browser, plain=given.plain)
         elif given.command == "tensorboard":
             return _tensorboard(given.folder, given.port)
         elif given.command == "merge":
