@@ -158,7 +158,7 @@ def test_viewer_is_served_on_loopback(tmp_path):
             status, page = get("/")
             assert status == 200 and b"<canvas" in page and b"PERFETTO" not in page
             assert b"http://" not in page and b"https://" not in page  # needs no network
-            status, trace = get("/trace.json")
+            status, trace = get("/trace/trace.json")
             assert status == 200 and len(json.loads(trace)["traceEvents"]) > 4
             assert get("/etc/passwd")[0] == 404 and get("/../x")[0] == 404
             connection.close()
