@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ._holdings import GROUPS
 from ._recorder import RAW, Mark, Span
 
 _SCOPES = {"global": "g", "thread": "t"}
@@ -178,6 +179,6 @@ def _place(process: str) -> tuple[int, list[str | int]]:
 
 def _order(process: str) -> int:
     """Devices first, each with XLA's own names after it, then the host, the user's domains, memory."""
-    return {"host": 20, "Custom Operator": 25, "Device Storage": 40}.get(
+    return {"host": 20, "Custom Operator": 25, "Device Storage": 40, **dict.fromkeys(GROUPS, 41)}.get(
         process, 10 if process.removesuffix(RAW).partition("/")[2].isdigit() else 30
     )

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ._holdings import GROUPS
 from ._recorder import Mark, Span
 from ._steps import StepTimes
 from ._wire import read, write
@@ -89,8 +90,9 @@ def enrich(path: str, spans: Sequence[Span], marks: Iterable[Mark], steps: Itera
             line = span.thread if span.process == "host" else f"{span.process} ({span.thread})"
             plane(_OWN + "host").add_span(line, span.name, span, {})
     for mark in marks:
-        if not mark.scope:
-            name = f"{mark.process}: {mark.name}"
+        # A row for each block and operator would leave no room for anything else.
+        if not mark.scope and mark.process not in GROUPS:
+            name = mark.name if mark.process == "Device Storage" else f"{mark.process}: {mark.name}"
             stats = {mark.unit: mark.value}
             plane(_OWN + "host").add("_counters_", name, mark.time, mark.time, stats)
     out = bytearray()
