@@ -236,7 +236,7 @@ class _Arguments:
         known = self._known.get((e.program, e.name))
         if known is None:
             known = self._known[e.program, e.name] = dict(self._read(e))
-        return {"hlo_op": e.name, "program": e.program, "run_id": e.run, **known}
+        return {**known, "hlo_op": e.name, "program": e.program, "run_id": e.run}
 
     def _read(self, e: DeviceEvent) -> Iterator[tuple[str, object]]:
         owner = e.owner

@@ -195,8 +195,10 @@ def test_perfetto(chromium, profiled, name):
                 where args.key in ('args.{key}', 'debug.{key}')""",
             )
             assert read == written > 0, key
+        chromium.set_window_size(1600, 1400)
         _select_in_perfetto(chromium)
         chromium.save_screenshot(str(SCREENSHOTS / f"perfetto-{name.partition('.')[2]}.png"))
+        chromium.set_window_size(1600, 1000)
     assert outside(chromium) == set()
 
 
@@ -210,6 +212,7 @@ def _select_in_perfetto(driver):
     driver.execute_async_script(
         """const [number, done] = arguments;
         app.commands.runCommand('dev.perfetto.ExpandAllGroups');
+        if (app.sidebar.visible) app.sidebar.toggleVisibility();
         app.trace.selection.selectSqlEvent('slice', number, {switchToCurrentSelectionTab: true});
         setTimeout(done, 3000);""",
         number,
@@ -276,11 +279,15 @@ def board(profiled):
 
 def asked(driver, path):
     """What TensorBoard's server says, asked from its page."""
-    return driver.execute_async_script(
+    text = driver.execute_async_script(
         """const [path, done] = arguments;
-        fetch('/data/plugin/profile/' + path).then(r => r.json()).then(done, e => done('' + e));""",
+        fetch('/data/plugin/profile/' + path).then(r => r.text()).then(done, e => done('' + e));""",
         path,
     )
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise AssertionError(f"{path}: {text[:500]}") from None
 
 
 def shown(driver, root, tool, wanted):
@@ -296,7 +303,7 @@ def shown(driver, root, tool, wanted):
         assert time.monotonic() < seconds, driver.find_element("tag name", "body").text
         time.sleep(0.5)
     (host,) = [h["hostname"] for h in asked(driver, f"hosts?run={run}&tag={tool}")]
-    return f"run={run}&host={host}&tag="
+    return f"data?run={run}&host={host}&tag="
 
 
 def test_tensorboard_shows_the_operators(chromium, board, profiled):
