@@ -86,7 +86,7 @@ def events_of(spans: Iterable[Span], marks: Iterable[Mark], base: int) -> Iterat
     named = {(s.process, s.thread) for s in spans} | {(m.process, m.thread) for m in marks if m.scope}
     for process in sorted({p for p, _ in named} | {m.process for m in marks}, key=_place):
         rows.process(process)
-    for process, thread in sorted(named, key=lambda row: (_place(row[0]), _natural(row[1]))):
+    for process, thread in sorted(named, key=lambda row: (_place(row[0]), natural(row[1]))):
         rows.row(process, thread)
     for span in sorted(spans, key=lambda s: (s.start, -s.stop)):
         pid, tid = rows.lane(span)
@@ -168,13 +168,13 @@ class _Rows:
             yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
 
 
-def _natural(name: str) -> list[str | int]:
+def natural(name: str) -> list[str | int]:
     """Orders `thread 10` after `thread 9`."""
     return [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", name)]
 
 
 def _place(process: str) -> tuple[int, list[str | int]]:
-    return _order(process), _natural(process)
+    return _order(process), natural(process)
 
 
 def _order(process: str) -> int:

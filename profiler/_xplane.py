@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ._chrome import natural
 from ._holdings import GROUPS
 from ._recorder import Mark, Span
 from ._steps import StepTimes
@@ -41,6 +42,9 @@ _FLOW_IN, _FLOW_OUT = 1, 2
 _STEP = 100  # a kind of context of our own: what a step produced, its events consume
 # The name under which TensorBoard's step times know a wait for the next batch.
 _INPUT = "IteratorGetNext"
+_STEPS = "steps"
+# A name of XLA's own would make an event one of XLA's, or is not shown.
+_RENAMED = {"hlo_op": "instruction", "flops": "floating_point_operations"}
 # What differs from event to event of a kind.
 _OF_ONE = ("run_id", "collected")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_./>-]")
@@ -69,7 +73,7 @@ def enrich(path: str, spans: Sequence[Span], marks: Iterable[Mark], steps: Itera
         stats = {"_r": 1, "step_num": step.number, "_pt": _STEP, "_p": step.number}
         stats |= {f"{kind}_ms": round(ms, 3) for kind, ms in step.parts.items()}
         stop = step.start + int(step.total * 1e6)
-        plane(_HOST).add("steps", "train", step.start, stop, stats)
+        plane(_HOST).add(_STEPS, "train", step.start, stop, stats)
 
     def in_step(span: Span) -> dict[str, int]:
         return {"_ct": _STEP, "_c": bisect.bisect(starts, span.start)}
@@ -156,9 +160,7 @@ class _Plane:
 
     def add_span(self, line: str, name: str, span: Span, own: dict[str, Any]) -> None:
         """An event with everything that the span knows, under `name` and shown as the span's own."""
-        args = dict(span.args or {})
-        if "hlo_op" in args:
-            args["instruction"] = args.pop("hlo_op")
+        args = {_RENAMED.get(key, key): value for key, value in (span.args or {}).items()}
         own |= {key: args.pop(key) for key in _OF_ONE if key in args}
         flows = [(_FLOW_OUT, n) for n in span.leaves or ()] + [(_FLOW_IN, n) for n in span.arrives or ()]
         for direction, number in flows[:1]:
@@ -210,7 +212,8 @@ class _Plane:
     def bytes(self) -> bytes:
         """The plane with everything added."""
         out = bytearray(self._head)
-        for number, (name, events) in enumerate(sorted(self._lines.items()), 1):
+        ordered = sorted(self._lines.items(), key=lambda item: (item[0] != _STEPS, natural(item[0])))
+        for number, (name, events) in enumerate(ordered, 1):
             # Small numbers come first in the viewer; threads of the system have large ones.
             out += write((3, write((1, number), (2, name)) + events))
         return bytes(out + self._described)

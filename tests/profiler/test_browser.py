@@ -357,6 +357,13 @@ def test_tensorboards_trace_viewer(chromium, board, profiled):
     assert {"Trainer.step", "Convolution", "MXNDArrayWaitToRead"} <= host
     assert sum("flow_in" in e for e in operators) > 0
     assert {e["name"] for e in seen if e["ph"] == "C"} >= {"Memory: cpu/0", "training: epochs"}
+    # A click on an event asks for what it knows about itself.
+    one = next(e for e in operators if e["name"] == "_backward_Convolution")
+    times = f"start_time_ms={one['ts'] / 1000:.9f}&duration_ms={one['dur'] / 1000:.9f}"
+    details = asked(chromium, f"{where}trace_viewer@&event_name={one['name']}&{times}&unique_id=0")
+    (args,) = [e["args"] for e in details["traceEvents"] if e["name"] == one["name"]]
+    assert args["block"].startswith("hybridsequential/conv2d") and __file__ in args["source"]
+    assert args["shapes"] and args["instruction"] and "floating_point_operations" in args
     time.sleep(8)  # it draws when it likes
     chromium.switch_to.default_content()
     chromium.save_screenshot(str(SCREENSHOTS / "tensorboard-trace.png"))
