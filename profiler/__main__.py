@@ -22,9 +22,13 @@ def main(arguments: list[str] | None = None) -> int:
     view = commands.add_parser("view", help="show a trace in the browser, without a network")
     view.add_argument("file")
     view.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    view.add_argument("--plain", action="store_true", help="the profiler's own page, not Perfetto's")
+    view.add_argument(
+        "--plain", action="store_true", help="the profiler's own page, not Perfetto's"
+    )
     view.add_argument("--no-browser", action="store_true", help="only print the address")
-    board = commands.add_parser("tensorboard", help="show XLA's traces, with the operators in them, in TensorBoard")
+    board = commands.add_parser(
+        "tensorboard", help="show XLA's traces, with the operators in them, in TensorBoard"
+    )
     board.add_argument("folder", help="of the option log_dir, or the trace that lies beside it")
     board.add_argument("--port", type=int, default=6006)
     merge = commands.add_parser("merge", help="the traces of several ranks as one")

