@@ -72,7 +72,10 @@ def enrich(
             planes[_HOST] = _Plane(_HOST, base, raw)
 
     def plane(name: str) -> _Plane:
-        return planes.setdefault(name, _Plane(name, base))
+        found = planes.get(name)
+        if found is None:
+            found = planes[name] = _Plane(name, base)
+        return found
 
     starts: list[int] = []
     for step in steps:
@@ -165,7 +168,7 @@ class _Plane:
         known = read(existing, _PLANE)
         self._first_event = 1 + max((e.get("id", 0) for e in known["events"]), default=0)
         self._first_stat = 1 + max((s.get("id", 0) for s in known["stats"]), default=0)
-        self._events: dict[tuple[str, str, str], int] = {}
+        self._events: dict[tuple[Any, ...], int] = {}
         self._stats: dict[str, int] = {}
         self._described = bytearray()
         self._lines: dict[str, bytearray] = {}
@@ -199,7 +202,7 @@ class _Plane:
         self._lines.setdefault(line, bytearray()).extend(write((4, fields)))
 
     def _event(self, name: str, shown: str, common: dict[str, Any]) -> int:
-        key = name, shown, json.dumps(common)
+        key = name, shown, *(repr(v) if isinstance(v, dict) else v for v in common.values())
         number = self._events.get(key)
         if number is None:
             number = self._events[key] = self._first_event + len(self._events)

@@ -167,7 +167,7 @@ def test_perfetto(chromium, profiled, name):
     with command("view", profiled / name, "--no-browser") as address:
         chromium.get(address)
         until(chromium, "return !!(window.app && app.trace && app.trace.engine)")
-        assert name in chromium.title
+        until(chromium, "return document.title.includes(arguments[0])", name)
         errors = (
             "select name || '=' || value as value from stats where severity = 'error' and value > 0"
         )
@@ -188,6 +188,9 @@ def test_perfetto(chromium, profiled, name):
         assert {"Convolution", "_backward_Convolution", "sgd_update"} <= set(on_device)
         (raw,) = query(chromium, "select count(*) as value from slice where category = 'hlo_op'")
         assert raw == len(on_device)
+        if name.endswith(".pftrace"):  # the time of the day
+            clocks = "select clock_value as value from clock_snapshot where clock_name = 'REALTIME'"
+            assert query(chromium, clocks) == [int(trace["otherData"]["base_time_ns"])]
         # What an event knows about itself came along.
         for key in ("block", "source", "shapes", "flops", "attribution"):
             written = sum(key in e.get("args", {}) for e in events if e["ph"] == "X")
@@ -216,7 +219,11 @@ def _select_in_perfetto(driver):
         app.commands.runCommand('dev.perfetto.ExpandAllGroups');
         if (app.sidebar.visible) app.sidebar.toggleVisibility();
         app.trace.selection.selectSqlEvent('slice', number, {switchToCurrentSelectionTab: true});
-        setTimeout(done, 3000);""",
+        setTimeout(() => {
+            const heads = [...document.querySelectorAll('*')].filter(e => e.textContent === 'Arguments');
+            if (heads.length) heads[heads.length - 1].scrollIntoView();
+            setTimeout(done, 1000);
+        }, 3000);""",
         number,
     )
 
