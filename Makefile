@@ -30,7 +30,7 @@ demo: $(VENV)/.ready
 test: $(VENV)/.ready
 	$(PYTEST) -m "not slow"
 
-test-all: $(VENV)/.ready
+test-all: $(VENV)/.browser
 	$(PYTEST)
 
 test-matrix:
@@ -67,6 +67,11 @@ wheel: $(VENV)/.ready
 # The environment is made again when the requirements change.
 $(VENV)/.ready: pyproject.toml setup.py
 	tools/make_env $(VENV) "$$(tools/find_python)" -e '.[test,lint]'
+
+# What the traces are opened with in a browser is large, and only the slow tests need it.
+$(VENV)/.browser: $(VENV)/.ready
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[browser]' && touch $@ || \
+		echo "without the extra 'browser': the tests that need it will say so"
 
 clean:
 	rm -rf .venv* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .stamps

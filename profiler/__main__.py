@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import importlib.util
+import os
 import subprocess
 import sys
 
-from mxjax.errors import MXNetError
+from mxjax.errors import MXNetError, MXNetValueError
 
-from . import _diff, _merge, verify
+from . import _chrome, _diff, _merge, verify
+from ._session import session_folder
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -19,9 +22,14 @@ def main(arguments: list[str] | None = None) -> int:
     view = commands.add_parser("view", help="show a trace in the browser, without a network")
     view.add_argument("file")
     view.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    view.add_argument(
+        "--plain", action="store_true", help="the profiler's own page, not Perfetto's"
+    )
     view.add_argument("--no-browser", action="store_true", help="only print the address")
-    board = commands.add_parser("tensorboard", help="show XLA's traces in TensorBoard")
-    board.add_argument("folder")
+    board = commands.add_parser(
+        "tensorboard", help="show XLA's traces, with the operators in them, in TensorBoard"
+    )
+    board.add_argument("folder", help="of the option log_dir, or the trace that lies beside it")
     board.add_argument("--port", type=int, default=6006)
     merge = commands.add_parser("merge", help="the traces of several ranks as one")
     merge.add_argument("out")
@@ -36,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         if given.command == "view":
             from ._view import serve
 
-            serve(given.file, given.port, browser=not given.no_browser)
+            serve(given.file, given.port, browser=not given.no_browser, plain=given.plain)
         elif given.command == "tensorboard":
             return _tensorboard(given.folder, given.port)
         elif given.command == "merge":
@@ -53,16 +61,37 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _tensorboard(folder: str, port: int) -> int:
-    if importlib.util.find_spec("tensorboard") is None:
+def _tensorboard(path: str, port: int) -> int:
+    """TensorBoard on the loopback interface; `path` is a folder of XLA's traces or a trace file."""
+    missing = [m for m in ("tensorboard", "tensorboard_plugin_profile") if not _installed(m)]
+    if missing:
         print(
-            "TensorBoard is not installed: pip install 'mxjax[profiler]'. The traces themselves lie in "
-            f"{folder}; `view` shows the profiler's own without it.",
+            f"There is no {' and no '.join(missing)}: pip install 'mxjax[profiler]'. XLA's traces lie in "
+            f"{path}; `view` shows the profiler's own without it.",
             file=sys.stderr,
         )
         return 1
+    folder = path
+    if os.path.isfile(path):
+        xplanes = _chrome.read(path).get("otherData", {}).get("xplane", [])
+        if not xplanes:
+            raise MXNetValueError(
+                f"{path!r} names no trace of XLA's; give the folder that set_config(log_dir=...) named"
+            )
+        folder = os.path.dirname(session_folder(xplanes[0]))
+    found = glob.iglob(os.path.join(glob.escape(folder), "**", "*.xplane.pb"), recursive=True)
+    if next(found, None) is None:
+        raise FileNotFoundError(f"there is no trace of XLA's (*.xplane.pb) in {folder!r}")
+    print(f"http://127.0.0.1:{port}/#profile", flush=True)
     command = [sys.executable, "-m", "tensorboard.main", "--logdir", folder, "--port", str(port)]
-    return subprocess.call([*command, "--host", "127.0.0.1"])
+    try:
+        return subprocess.call([*command, "--host", "127.0.0.1"])
+    except KeyboardInterrupt:
+        return 0
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
 
 
 if __name__ == "__main__":

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ._recorder import Mark, Span
+from ._holdings import GROUPS
+from ._recorder import RAW, Mark, Span
 
 _SCOPES = {"global": "g", "thread": "t"}
 
@@ -79,6 +81,13 @@ def _write_json(file: Any, events: Iterable[dict[str, Any]], about: dict[str, An
 def events_of(spans: Iterable[Span], marks: Iterable[Mark], base: int) -> Iterator[dict[str, Any]]:
     """The events of a Chrome trace, whose times count from `base`."""
     rows = _Rows()
+    spans, marks = list(spans), list(marks)
+    # Viewers order rows by their numbers.
+    named = {(s.process, s.thread) for s in spans} | {(m.process, m.thread) for m in marks if m.scope}
+    for process in sorted({p for p, _ in named} | {m.process for m in marks}, key=_place):
+        rows.process(process)
+    for process, thread in sorted(named, key=lambda row: (_place(row[0]), natural(row[1]))):
+        rows.row(process, thread)
     for span in sorted(spans, key=lambda s: (s.start, -s.stop)):
         pid, tid = rows.lane(span)
         event: dict[str, Any] = {
@@ -159,10 +168,17 @@ class _Rows:
             yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
 
 
+def natural(name: str) -> list[str | int]:
+    """Orders `thread 10` after `thread 9`."""
+    return [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", name)]
+
+
+def _place(process: str) -> tuple[int, list[str | int]]:
+    return _order(process), natural(process)
+
+
 def _order(process: str) -> int:
-    """Devices first, then the host, the user's domains, memory, and XLA's own names last."""
-    if process.startswith("XLA "):
-        return 50
-    return {"host": 20, "Custom Operator": 25, "Device Storage": 40}.get(
-        process, 10 if process.partition("/")[2].isdigit() else 30
+    """Devices first, each with XLA's own names after it, then the host, the user's domains, memory."""
+    return {"host": 20, "Custom Operator": 25, "Device Storage": 40, **dict.fromkeys(GROUPS, 41)}.get(
+        process, 10 if process.removesuffix(RAW).partition("/")[2].isdigit() else 30
     )

@@ -9,6 +9,9 @@ from typing import Any
 
 from mxjax.core import Step
 
+# The groups of tracks: who holds the memory.
+GROUPS = ("Memory by block", "Memory by operator")
+
 
 class _Held(weakref.ref[Any]):
     """A reference that knows who made the array; arrays cannot be hashed, and nor can their refs."""
@@ -76,7 +79,7 @@ def tracks(
 
     The `most` largest of each group have a track, the others are one together.
     """
-    for group, key in (("Memory by block", _block), ("Memory by operator", _operator)):
+    for group, key in zip(GROUPS, (_block, _operator), strict=True):
         now: dict[str, int] = {}
         peak: dict[str, int] = {}
         for _, step, size in changes:

@@ -13,6 +13,7 @@ from ._wire import fixed64, write
 
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _SEQUENCE = 1
+_REALTIME, _BOOTTIME = 1, 6
 _CLEARED = 1  # SEQ_INCREMENTAL_STATE_CLEARED
 
 
@@ -65,6 +66,9 @@ def encode(events: Iterable[dict[str, Any]], base: int) -> Iterator[bytes]:
         while ends:
             at = ends.pop()
             body.append((at, -len(ends) - 1, _end(at, track)))
+    # The epoch is told as the time of the day too, else viewers count days from the start of the clock.
+    clocks = (write((1, clock), (2, base)) for clock in (_BOOTTIME, _REALTIME))
+    yield write((1, write((6, write(*((1, clock) for clock in clocks))), (10, _SEQUENCE))))
     yield from tracks.packets()
     # At one time ends come before beginnings, the inner ends first and the outer beginnings first.
     body.sort(key=lambda item: (item[0], item[1]))

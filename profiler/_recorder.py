@@ -23,6 +23,9 @@ SYNC_NAMES = {
     "asnumpy": "MXNDArraySyncCopyToCPU",
 }
 
+# What the rows with XLA's own names of a device's events are called after its name.
+RAW = " (XLA)"
+
 
 @dataclass(slots=True)
 class Span:

@@ -16,7 +16,7 @@ from ._aggregate import Aggregate
 from ._attribution import HOW, Site
 from ._holdings import tracks
 from ._links import Dispatches, Group, Programs, executions, statement
-from ._recorder import SYNC_NAMES, Mark, Recorder, Span
+from ._recorder import RAW, SYNC_NAMES, Mark, Recorder, Span
 from ._session import DeviceEvent, read_trace
 from ._statements import Statement
 
@@ -70,6 +70,7 @@ class Recording:
     wanted: Wanted
     xplane: str | None = None
     paused: list[tuple[int, int]] = field(default_factory=list)
+    enriched: bool = False  # whether XLA's trace holds all this too
 
     @cached_property
     def device_events(self) -> list[DeviceEvent]:
@@ -158,7 +159,7 @@ class Recording:
                             _connect(dispatches[source], span)
                 yield span
                 raw = {"hlo_module": e.program, "run_id": e.run}
-                yield Span(f"XLA {e.device}", e.line, "hlo_op", e.name, e.start, e.stop, raw)
+                yield Span(e.device + RAW, e.line, "hlo_op", e.name, e.start, e.stop, raw)
 
     def marks(self) -> Iterator[Mark]:
         """Counters and instants."""
@@ -259,7 +260,7 @@ class _Arguments:
         known = self._known.get((e.program, e.name))
         if known is None:
             known = self._known[e.program, e.name] = dict(self._read(e))
-        return {"hlo_op": e.name, "program": e.program, "run_id": e.run, **known}
+        return {**known, "hlo_op": e.name, "program": e.program, "run_id": e.run}
 
     def _read(self, e: DeviceEvent) -> Iterator[tuple[str, object]]:
         owner = e.owner

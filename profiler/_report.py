@@ -7,6 +7,7 @@ from html import escape
 
 from . import _steps, _svg
 from ._aggregate import Aggregate
+from ._holdings import GROUPS
 from ._recorder import Mark, Span
 from ._recording import GROUPINGS, Recording
 
@@ -58,11 +59,7 @@ def body(recordings: Sequence[Recording], shares: dict[str, float], short: bool 
         start, stop = last.start, last.start + int(last.total * 1e6)
         title = "Timeline of the last step" if len(steps) > 1 else "Timeline"
         parts += [f"<h2>{title}</h2>", _svg.timeline(spans, start, stop)]
-    for group in (
-        ("Device Storage",)
-        if short
-        else ("Device Storage", "Memory by block", "Memory by operator")
-    ):
+    for group in ("Device Storage", *(() if short else GROUPS)):
         picture = _svg.memory_lines(marks, group)
         if picture:
             parts += [f"<h2>{'Memory' if group == 'Device Storage' else group}</h2>", picture]

@@ -21,6 +21,8 @@ from ._aggregate import Aggregate
 from ._recorder import Mark, Recorder, Span
 from ._recording import GROUPINGS, Recording, Wanted
 from ._session import XlaSession, session_folder
+from ._steps import steps
+from ._xplane import enrich
 
 _PROCESSES = ("worker", "server")
 
@@ -376,8 +378,12 @@ class Profiler:
         spans: list[Span] = []
         marks: list[Mark] = []
         for recording in recordings:
-            spans += recording.spans()
-            marks += recording.marks()
+            its_spans, its_marks = list(recording.spans()), list(recording.marks())
+            if recording.xplane and not recording.enriched:
+                recording.enriched = True
+                enrich(recording.xplane, its_spans, its_marks, steps([recording]))
+            spans += its_spans
+            marks += its_marks
         about = {
             "jax": jax.__version__,
             "pid": os.getpid(),

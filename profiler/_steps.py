@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -99,7 +100,8 @@ def _length(intervals: Sequence[Interval]) -> int:
 def _without(free: Sequence[Interval], taken: Sequence[Interval]) -> list[Interval]:
     """Both in order and without overlaps; what of the first the second leaves."""
     out: list[Interval] = []
-    at = 0
+    # A step is short, the recording long: begin where the step begins.
+    at = bisect.bisect_right(taken, free[0][0], key=lambda interval: interval[1]) if free else 0
     for a, b in free:
         while at < len(taken) and taken[at][1] <= a:
             at += 1

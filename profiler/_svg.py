@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from ._recorder import Mark, Span
+from ._recorder import RAW, Mark, Span
 from ._steps import KINDS, StepTimes
 
 WIDTH = 960
@@ -108,9 +108,7 @@ def operator_bars(rows: Sequence[tuple[str, int, float]], most: int = 20) -> str
 
 def timeline(spans: Sequence[Span], start: int, stop: int, most: int = 4000) -> str:
     """What ran between two times (epoch nanoseconds): a row per device, thread and domain."""
-    inside = [
-        s for s in spans if s.stop > start and s.start < stop and not s.process.startswith("XLA ")
-    ]
+    inside = [s for s in spans if s.stop > start and s.start < stop and not s.process.endswith(RAW)]
     inside = sorted(inside, key=lambda s: s.start - s.stop)[:most]  # the longest are worth seeing
     rows: dict[tuple[str, str, int], list[Span]] = {}
     open_: dict[tuple[str, str, int], int] = {}

@@ -97,8 +97,13 @@ def _payload(data: bytes, low: int, high: int, kind: Any) -> Any:
     return read(data, kind, low, high)
 
 
+_SMALL = [bytes([n]) for n in range(0x80)]
+
+
 def varint(value: int) -> bytes:
     """A number as the wire holds it; a negative one as its 64-bit complement."""
+    if 0 <= value < 0x80:
+        return _SMALL[value]
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 0x7F:

