@@ -10,49 +10,40 @@ from typing import Any
 from mxjax.core import Step
 
 
-class _Held(weakref.ref[Any]):
-    """A reference that knows who made the array; arrays cannot be hashed, and nor can their refs."""
-
-    __slots__ = ("size", "step")
-    step: Step
-    size: int
-
-
 class Holdings:
     """Follows the results of programs by weak references, from the run that makes them to their end."""
 
     def __init__(self) -> None:
         # The items one after the other: as many tuples would keep the garbage collector busy.
         self._flat: list[Any] = []
-        self._alive: dict[int, _Held] = {}
-        self._makers: dict[int, tuple[Any, list[tuple[Step, int]]]] = {}
-        self._ended = False
+        # Arrays cannot be hashed, and nor can references to them.
+        self._alive: dict[int, tuple[Any, _Maker]] = {}
+        self._makers: dict[int, tuple[Any, list[_Maker]]] = {}
 
     def add(self, program: Any, results: Sequence[Any], when: int) -> None:
         """A program gave these results, in the order of `program.live`."""
         known = self._makers.get(id(program))
         if known is None:
             known = self._makers[id(program)] = program, list(_makers(program))
-        alive, flat = self._alive, self._flat
-        for array, (step, size) in zip(results, known[1], strict=True):
-            held = _Held(array, self._gone)
-            held.step, held.size = step, size
-            alive[id(held)] = held
-            flat.extend((when, step, size))
+        alive, note, gone = self._alive, self._flat.extend, self._gone
+        for array, maker in zip(results, known[1], strict=True):
+            held = weakref.ref(array, gone)
+            alive[id(held)] = held, maker
+            note((when, maker))  # at once: others may be noted at any moment
 
     def _gone(self, held: Any) -> None:
-        if self._alive.pop(id(held), None) is not None and not self._ended:
-            self._flat.extend((time.time_ns(), held.step, -held.size))
+        found = self._alive.pop(id(held), None)
+        if found is not None:
+            self._flat.extend((time.time_ns(), found[1].end))
 
     @property
     def changes(self) -> list[tuple[int, Step, int]]:
         """(time, step, bytes) of what came and, with negative bytes, of what went."""
         items = iter(list(self._flat))
-        return list(zip(items, items, items, strict=True))
+        return [(when, m.step, m.size) for when, m in zip(items, items, strict=True)]
 
     def end(self) -> None:
         """Follow them no longer."""
-        self._ended = True
         self._alive.clear()
 
     def copy(self) -> Holdings:
@@ -62,11 +53,22 @@ class Holdings:
         return made
 
 
-def _makers(program: Any) -> Iterator[tuple[Step, int]]:
-    """For each result of a program the step that makes it, and its bytes."""
+class _Maker:
+    """The step that makes a result, and the bytes that come with it; `end` stands for those that go."""
+
+    __slots__ = ("end", "size", "step")
+
+    def __init__(self, step: Step, size: int, end: _Maker | None = None):
+        self.step = step
+        self.size = size
+        self.end = _Maker(step, -size, self) if end is None else end
+
+
+def _makers(program: Any) -> Iterator[_Maker]:
+    """For each result of a program what makes it."""
     by_number = {s.first + k: s for s in program.steps for k in range(len(s.avals))}
     for number, aval in zip(program.live, program.outs, strict=True):
-        yield by_number[number], aval.nbytes
+        yield _Maker(by_number[number], aval.nbytes)
 
 
 def tracks(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import threading
 import time
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -63,6 +65,9 @@ def this_thread() -> str:
 
 # A recorded call: when it was begun and done, and by which thread.
 Record = tuple[Step, int, int, str]
+_new = tuple.__new__
+# Looking at the memory oftener than this (nanoseconds) shows nothing that a trace could.
+_SAMPLE = 1_000_000
 
 
 class Run(NamedTuple):
@@ -89,7 +94,8 @@ class Recorder:
 
     sample_memory: bool = True
     synchronised: bool = False
-    flat: list[Any] = field(default_factory=list)
+    # The calls of each segment: the step they lead to, when each began and ended, the thread.
+    calls: list[tuple[Step, array[int], str]] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     compiles: list[tuple[str, str, int, int, str]] = field(default_factory=list)
     syncs: list[tuple[str, int, int, str]] = field(default_factory=list)
@@ -102,29 +108,30 @@ class Recorder:
     _collecting: int = 0
 
     def __post_init__(self) -> None:
-        # The items one after the other: as many tuples would keep the garbage collector busy.
-        self.on_record = self._waited if self.synchronised else self.flat.extend
         self._records: list[Record] = []
+        self._known = 0
 
     @property
     def records(self) -> list[Record]:
-        """The recorded calls."""
-        known = self._records
-        if len(self.flat) != 4 * len(known):
-            items = iter(list(self.flat))
-            known = self._records = list(zip(items, items, items, items, strict=True))
-        return known
+        """The recorded calls in the order in which they began."""
+        if len(self.calls) != self._known:
+            calls = list(self.calls)
+            self._known = len(calls)
+            path = functools.cache(Step.path)
+            self._records = [r for step, *about in calls for r in _read(path(step), *about)]
+            self._records.sort(key=_begin)
+        return self._records
 
     @property
     def size(self) -> int:
         """About how many events of the trace this will be."""
-        host = len(self.flat) // 4 + len(self.spans) + len(self.marks) + len(self.syncs)
+        host = sum(len(times) for _, times, _ in list(self.calls)) // 2 + len(self.spans) + len(self.marks) + len(self.syncs)
         return host + sum(len(run.steps) for run in list(self.runs))
 
     def copy(self) -> Recorder:
         """What was collected so far; this one goes on."""
         made = Recorder()
-        for name in ("flat", "runs", "compiles", "syncs", "spans", "marks", "customs"):
+        for name in ("calls", "runs", "compiles", "syncs", "spans", "marks", "customs"):
             setattr(made, name, list(getattr(self, name)))
         made.holdings = self.holdings.copy()
         return made
@@ -132,23 +139,30 @@ class Recorder:
     def begin(self) -> None:
         """Look at what has no observer's call: the garbage collector."""
         gc.callbacks.append(self._on_gc)
+        if self.synchronised:
+            core.note_calls(self._wait)
 
     def end(self) -> None:
         """Stop looking."""
         if self._on_gc in gc.callbacks:
             gc.callbacks.remove(self._on_gc)
+            core.end_note(self._wait)
         self.holdings.end()
 
-    def _waited(self, record: Record) -> None:
-        step, start, stop, thread = record
+    def on_calls(self, step: Step, times: list[int], thread: str) -> None:
+        self.calls.append((step, array("q", times), thread))
+
+    def _wait(self, *_: Any) -> None:
+        """The call is over when its result is there."""
         if not core.is_recording():
             core.flush_thread()
             core.wait_all()
-            stop = time.time_ns()
-        self.flat.extend((step, start, stop, thread))
+            if self.calls:
+                self.calls[-1][1][-1] = time.time_ns()
 
     def on_program(self, program: Any, results: Sequence[Any], start: int, stop: int) -> None:
-        self.runs.append(Run(program.name, program.steps, program, start, stop, this_thread()))
+        run = program.name, program.steps, program, start, stop, core.local.st.thread
+        self.runs.append(_new(Run, run))
         if self.sample_memory:
             self.holdings.add(program, results, stop)
             if stop >= self._next_sample:
@@ -161,7 +175,7 @@ class Recorder:
         self.compiles.append((name, reason, start, stop, this_thread()))
 
     def on_sync(self, name: str, start: int, stop: int) -> None:
-        self.syncs.append((name, start, stop, this_thread()))
+        self.syncs.append((name, start, stop, core.local.st.thread))
 
     def on_python(self, name: str, start: int, stop: int) -> None:
         """The Python code of a custom operator ran."""
@@ -188,7 +202,7 @@ class Recorder:
         """Note the bytes in use on each device.
 
         Looking costs more the more arrays there are, so the next look waits a hundred times as long as
-        this one took.
+        this one took, and a millisecond at least.
         """
         start = time.time_ns()
         for device, used in bytes_in_use().items():
@@ -198,7 +212,19 @@ class Recorder:
                 self.marks.append(
                     Mark("Device Storage", "Device Storage", name, start, float(used), "bytes")
                 )
-        self._next_sample = start + 100 * (time.time_ns() - start)
+        self._next_sample = start + max(_SAMPLE, 100 * (time.time_ns() - start))
+
+
+def _read(path: list[Step], times: array[int], thread: str) -> Iterator[Record]:
+    """The calls at the end of a path whose times are known."""
+    count = len(times) // 2
+    for at, step in enumerate(path[len(path) - count :]):
+        if times[2 * at]:
+            yield step, times[2 * at], times[2 * at + 1], thread
+
+
+def _begin(record: Record) -> int:
+    return record[1]
 
 
 def device_name(device: jax.Device) -> str:
