@@ -2,45 +2,73 @@
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Iterator, Sequence
+from time import time_ns
 from typing import Any
 
 from mxjax.core import Step
+
+_ref = weakref.ref
+
+
+class _Result:
+    """A result of a program: the step that makes it, its bytes, and what is called when it is gone."""
+
+    __slots__ = ("gone", "size", "step")
+
+    def __init__(self, step: Step, size: int, alive: dict[int, Any], flat: list[Any]):
+        self.step = step
+        self.size = size
+        forget, note = alive.pop, flat.extend
+
+        def gone(held: Any) -> None:
+            if forget(id(held), None) is not None:
+                note((time_ns(), self))
+
+        self.gone = gone
 
 
 class Holdings:
     """Follows the results of programs by weak references, from the run that makes them to their end."""
 
     def __init__(self) -> None:
-        # The items one after the other: as many tuples would keep the garbage collector busy.
+        # When, and the list of results that came or the one that went.  The items one after the
+        # other, at once: others may be noted at any moment.
         self._flat: list[Any] = []
         # Arrays cannot be hashed, and nor can references to them.
-        self._alive: dict[int, tuple[Any, _Maker]] = {}
-        self._makers: dict[int, tuple[Any, list[_Maker]]] = {}
+        self._alive: dict[int, weakref.ref[Any]] = {}
+        self._known: dict[int, tuple[list[_Result], Any]] = {}
 
     def add(self, program: Any, results: Sequence[Any], when: int) -> None:
         """A program gave these results, in the order of `program.live`."""
-        known = self._makers.get(id(program))
+        known = self._known.get(id(program))
         if known is None:
-            known = self._makers[id(program)] = program, list(_makers(program))
-        alive, note, gone = self._alive, self._flat.extend, self._gone
-        for array, maker in zip(results, known[1], strict=True):
-            held = weakref.ref(array, gone)
-            alive[id(held)] = held, maker
-            note((when, maker))  # at once: others may be noted at any moment
+            known = self._known[id(program)] = self._results(program), program
+        self._flat.extend((when, known[0]))
+        alive = self._alive
+        for array, result in zip(results, known[0], strict=True):
+            held = _ref(array, result.gone)
+            alive[id(held)] = held
 
-    def _gone(self, held: Any) -> None:
-        found = self._alive.pop(id(held), None)
-        if found is not None:
-            self._flat.extend((time.time_ns(), found[1].end))
+    def _results(self, program: Any) -> list[_Result]:
+        by_number = {s.first + k: s for s in program.steps for k in range(len(s.avals))}
+        return [
+            _Result(by_number[number], aval.nbytes, self._alive, self._flat)
+            for number, aval in zip(program.live, program.outs, strict=True)
+        ]
 
     @property
     def changes(self) -> list[tuple[int, Step, int]]:
         """(time, step, bytes) of what came and, with negative bytes, of what went."""
         items = iter(list(self._flat))
-        return [(when, m.step, m.size) for when, m in zip(items, items, strict=True)]
+        out: list[tuple[int, Step, int]] = []
+        for when, what in zip(items, items, strict=True):
+            if type(what) is _Result:
+                out.append((when, what.step, -what.size))
+            else:
+                out += [(when, result.step, result.size) for result in what]
+        return out
 
     def end(self) -> None:
         """Follow them no longer."""
@@ -51,24 +79,6 @@ class Holdings:
         made = Holdings()
         made._flat = list(self._flat)
         return made
-
-
-class _Maker:
-    """The step that makes a result, and the bytes that come with it; `end` stands for those that go."""
-
-    __slots__ = ("end", "size", "step")
-
-    def __init__(self, step: Step, size: int, end: _Maker | None = None):
-        self.step = step
-        self.size = size
-        self.end = _Maker(step, -size, self) if end is None else end
-
-
-def _makers(program: Any) -> Iterator[_Maker]:
-    """For each result of a program what makes it."""
-    by_number = {s.first + k: s for s in program.steps for k in range(len(s.avals))}
-    for number, aval in zip(program.live, program.outs, strict=True):
-        yield _Maker(by_number[number], aval.nbytes)
 
 
 def tracks(

@@ -6,7 +6,6 @@ import functools
 import gc
 import threading
 import time
-from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -66,8 +65,10 @@ def this_thread() -> str:
 # A recorded call: when it was begun and done, and by which thread.
 Record = tuple[Step, int, int, str]
 _new = tuple.__new__
-# Looking at the memory oftener than this (nanoseconds) shows nothing that a trace could.
-_SAMPLE = 1_000_000
+# A call began when the one before was done, at most so long ago (nanoseconds): a longer gap is the user's.
+_LONGEST = 10_000
+# Between two looks at the memory of the devices (nanoseconds); whose results are alive is known at any time.
+_SAMPLE = 5_000_000
 
 
 class Run(NamedTuple):
@@ -94,8 +95,8 @@ class Recorder:
 
     sample_memory: bool = True
     synchronised: bool = False
-    # The calls of each segment: the step they lead to, when each began and ended, the thread.
-    calls: list[tuple[Step, array[int], str]] = field(default_factory=list)
+    # The calls of each segment: the step they lead to, their times, the thread.
+    calls: list[tuple[Step, list[int], str]] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     compiles: list[tuple[str, str, int, int, str]] = field(default_factory=list)
     syncs: list[tuple[str, int, int, str]] = field(default_factory=list)
@@ -125,7 +126,7 @@ class Recorder:
     @property
     def size(self) -> int:
         """About how many events of the trace this will be."""
-        host = sum(len(times) for _, times, _ in list(self.calls)) // 2 + len(self.spans) + len(self.marks) + len(self.syncs)
+        host = sum(len(times) for _, times, _ in list(self.calls)) + len(self.spans) + len(self.marks) + len(self.syncs)
         return host + sum(len(run.steps) for run in list(self.runs))
 
     def copy(self) -> Recorder:
@@ -150,7 +151,7 @@ class Recorder:
         self.holdings.end()
 
     def on_calls(self, step: Step, times: list[int], thread: str) -> None:
-        self.calls.append((step, array("q", times), thread))
+        self.calls.append((step, times, thread))
 
     def _wait(self, *_: Any) -> None:
         """The call is over when its result is there."""
@@ -201,8 +202,8 @@ class Recorder:
     def memory(self) -> None:
         """Note the bytes in use on each device.
 
-        Looking costs more the more arrays there are, so the next look waits a hundred times as long as
-        this one took, and a millisecond at least.
+        Looking costs more the more arrays there are, so the next look waits three hundred times as
+        long as this one took.
         """
         start = time.time_ns()
         for device, used in bytes_in_use().items():
@@ -212,15 +213,24 @@ class Recorder:
                 self.marks.append(
                     Mark("Device Storage", "Device Storage", name, start, float(used), "bytes")
                 )
-        self._next_sample = start + max(_SAMPLE, 100 * (time.time_ns() - start))
+        self._next_sample = start + max(_SAMPLE, 300 * (time.time_ns() - start))
 
 
-def _read(path: list[Step], times: array[int], thread: str) -> Iterator[Record]:
-    """The calls at the end of a path whose times are known."""
-    count = len(times) // 2
-    for at, step in enumerate(path[len(path) - count :]):
-        if times[2 * at]:
-            yield step, times[2 * at], times[2 * at + 1], thread
+def _read(path: list[Step], times: list[int], thread: str) -> Iterator[Record]:
+    """The calls of a segment whose times are known."""
+    known = sum(time >= 0 for time in times)
+    begin = end = 0
+    steps = iter(path[max(len(path) - known, 0) :])
+    for time in times:
+        if time < 0:
+            begin = -time
+            continue
+        step = next(steps, None)
+        if step is None:  # recorded too late for this run
+            return
+        if time:
+            yield step, begin or max(end, time - _LONGEST), time, thread
+        begin, end = 0, time
 
 
 def _begin(record: Record) -> int:

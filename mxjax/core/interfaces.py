@@ -20,9 +20,10 @@ class SegmentObserver(Protocol):
     ``on_run`` where the engine ran a `Program` (a wing's own programs are no such),
     ``on_span(category, name, start, stop, args)``: a stretch of the host's time that a wing named
     (`state.span`), and ``on_calls(step, times, thread)``: the calls that lead to this step were recorded
-    by the thread of this name. ``times`` are the begin and the end of each, for the last ones where it
-    is shorter, 0 where nobody looked. It comes when a segment runs: for an operator nothing is called,
-    so that observing it costs two looks at the clock.
+    by the thread of this name. ``times`` has the end of each in turn (0 where nobody looked), and before it,
+    as a negative number, the begin of the first and of those that took long: the others began when the one
+    before was done. It comes when a segment runs: for an operator nothing is called, so that observing it
+    costs one look at the clock.
     """
 
     def on_run(self, name: str, steps: Sequence[Step], start: int, stop: int) -> None:

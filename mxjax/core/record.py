@@ -31,8 +31,8 @@ def record(call: Call, inputs: Sequence[Any]) -> tuple[Value, ...]:
     st = local.st
     seg = st.seg
     times = seg.times
-    if times is not None:
-        times.append(time_ns())
+    if times is not None and not times:
+        times.append(-time_ns())
     key: Any = [call]
     try:
         for v in inputs:
@@ -66,12 +66,10 @@ def record1(call: Call, a: Value) -> Value:
     st = local.st
     seg = st.seg
     times = seg.times
-    if times is not None:
-        times.append(time_ns())
+    if times is not None and not times:
+        times.append(-time_ns())
     step = seg.step.next.get((call, a.idx)) if a.seg is seg else None
     if step is None or step.one is None:
-        if times is not None:
-            times.pop()
         return record(call, (a,))[0]
     v = _new(Value)
     v.seg = seg
@@ -93,8 +91,8 @@ def record2(call: Call, a: Value, b: Value) -> Value:
     st = local.st
     seg = st.seg
     times = seg.times
-    if times is not None:
-        times.append(time_ns())
+    if times is not None and not times:
+        times.append(-time_ns())
     try:
         key = (
             call,
@@ -132,8 +130,8 @@ def record_scalar(family: ScalarFamily, a: Value, s: float | int) -> Value:
     st = local.st
     seg = st.seg
     times = seg.times
-    if times is not None:
-        times.append(time_ns())
+    if times is not None and not times:
+        times.append(-time_ns())
     try:
         # The type tells 1 from 1.0 and True, which are equal keys but give different dtypes.
         key = (family, a.idx if a.seg is seg else seg.enter(a), s, type(s))
@@ -256,6 +254,8 @@ def _finish(
 
 def _grow(st: ThreadState, seg: Segment, key: tuple[Any, ...], inputs: Sequence[Any]) -> Step:
     """The first record of this call in this place: infer the results' shapes, or explain why not."""
+    if seg.times and seg.times[-1] >= 0:
+        seg.times.append(-time_ns())  # this takes longer than others
     avals = tuple(v.kind if type(v) is Dynamic else v.aval for v in inputs)
     if Tree.nodes > Tree.limit and not seg.step.depth and not seg.graph:
         seg.step = Tree.root(seg.device)  # a new tree: the old one has grown too large

@@ -212,7 +212,8 @@ class Segment:
         self.closed = False
         self.closing: Call | None = None  # the call after which a loop begins again, once that is known
         self.lock = state.lock
-        # While an observer wants them: when each call was begun and when it was done; 0 where nobody looked.
+        # While an observer wants them: when each call was recorded (0: nobody looked), and as a negative number
+        # when one was begun: the first, and those that took long.
         self.times: list[int] | None = [] if state.timed else None
 
     def enter(self, v: Any) -> Any:
@@ -243,8 +244,8 @@ class Segment:
         while len(self.slots) > self.step.n_ins:
             self.slots.popitem()
         del self.scalars[len(self.step.fmt) :]
-        if self.times:
-            del self.times[2 * self.step.depth :]
+        while self.times and self.times[-1] < 0:
+            self.times.pop()
 
 
 # A dynamic scalar is told from values by this attribute alone, so that the hot path asks one question.

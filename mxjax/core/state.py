@@ -58,9 +58,9 @@ class Churn:
 
 def tell_calls(seg: Segment, step: Step) -> None:
     """Tell the observers when the calls of a segment, up to this step, were recorded."""
-    times = (seg.times or [])[: 2 * step.depth]
+    times = seg.times
     seg.times = [] if seg.state.timed else None
-    if any(times):
+    if times and any(times):
         for o in observers:
             on_calls = getattr(o, "on_calls", None)
             if on_calls is not None:
@@ -137,7 +137,7 @@ class ThreadState:
         """Heed who observes calls now; those who did have been told of those so far (`tell_calls`)."""
         self.timed = any(hasattr(o, "on_calls") for o in observers)
         for seg in self._open():
-            seg.times = [0] * (2 * seg.step.depth) if self.timed else None
+            seg.times = [0] * seg.step.depth if self.timed else None
         self.refresh()
 
     def tell_calls(self) -> None:
