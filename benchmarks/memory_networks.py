@@ -239,6 +239,38 @@ def resnet(
     return _ready(net, init), (_normal(batch, 3, side, side),)
 
 
+class Basic(nn.HybridBlock):
+    """Two 3x3 convolutions with BatchNorm, and a way around them."""
+
+    def __init__(self, width: int, stride: int, channels: int):
+        super().__init__()
+        self.body, self.around = nn.HybridSequential(), nn.HybridSequential()
+        self.body.add(*_conv(width, 3, stride, channels), nn.Activation("relu"))
+        self.body.add(*_conv(width, 3, 1, width))
+        if stride > 1 or channels != width:
+            self.around.add(*_conv(width, 1, stride, channels))
+
+    def forward(self, x: Any) -> Any:
+        y = self.body(x)
+        return mx.npx.relu(y + (self.around(x) if len(self.around) else x))
+
+
+def resnet18(
+    side: int = 32, batch: int = 4, width: int = 64, init: Any = None
+) -> tuple[Any, tuple[Any, ...]]:
+    """ResNet-18 with ten classes."""
+    net = nn.HybridSequential()
+    net.add(*_conv(width, 7, 2, 3), nn.Activation("relu"), nn.MaxPool2D(3, 2, 1))
+    channels = width
+    for stage in range(4):
+        for k in range(2):
+            wide = width * 2**stage
+            net.add(Basic(wide, 2 if stage and not k else 1, channels))
+            channels = wide
+    net.add(nn.GlobalAvgPool2D(), nn.Dense(10, in_units=channels))
+    return _ready(net, init), (_normal(batch, 3, side, side),)
+
+
 class UNet(nn.HybridBlock):
     """Convolutions down and up again; each level's result crosses over to the way up."""
 

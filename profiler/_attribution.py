@@ -169,6 +169,9 @@ class Attributor:
         own = self._by_name(instruction)
         if own is not None:
             return own
+        writer = self._makes_way(instruction)
+        if writer is not None:
+            return Attribution(writer, "sole", ((writer, 1.0),))
         # What a nameless instruction prepares belongs to who uses it; only what nobody named uses
         # is charged to who made it.  The other order charges work to operators that never asked.
         for neighbours in (_users, _operands):
@@ -177,6 +180,20 @@ class Attributor:
                 how = "sole" if alone else "inherited"
                 return Attribution(near.site, how, ((near.site, 1.0),))
         return _nobody(instruction.opcode or instruction.name)
+
+    def _makes_way(self, instruction: Instruction) -> Site | None:
+        """The operator for which an input is saved: it writes its result over what others read.
+
+        Such a copy has the input's own layout: one in another layout serves those that read it.
+        """
+        if instruction.opcode != "copy" or not instruction.operands:
+            return None
+        (source,) = instruction.operands
+        writer = self.program.overwritten.get(source.name)
+        if writer is None or source.layout != instruction.layout:
+            return None
+        found = self._by_name(writer)
+        return found.site if found is not None and found.how in ("exact", "sole") else None
 
     def _nearest(
         self, start: Instruction, neighbours: Callable[[Instruction], list[Instruction]]

@@ -20,6 +20,7 @@ _SPACE = {1: ("planes", ["bytes"])}
 
 _SHAPE: dict[int, tuple[str, Any]] = {2: ("type", "int"), 3: ("dimensions", ["int"])}
 _SHAPE[4] = ("tuple", [_SHAPE])
+_SHAPE[5] = ("layout", {1: ("minor_to_major", ["int"])})
 _METADATA = {2: ("op_name", "str")}
 _WINDOW = {
     1: (
@@ -48,6 +49,7 @@ _INSTRUCTION = {
     2: ("opcode", "str"),
     3: ("shape", _SHAPE),
     7: ("metadata", _METADATA),
+    9: ("parameter", "int"),
     15: ("window", _WINDOW),
     16: ("convolution", _CONVOLUTION),
     30: ("dot", _DOT),
@@ -61,7 +63,13 @@ _COMPUTATION = {
     5: ("id", "int"),
     6: ("root", "int"),
 }
-_MODULE = {1: ("name", "str"), 3: ("computations", [_COMPUTATION])}
+_ALIAS = {1: ("output", ["int"]), 2: ("parameter", "int")}
+_MODULE = {
+    1: ("name", "str"),
+    3: ("computations", [_COMPUTATION]),
+    6: ("entry", "int"),
+    8: ("aliases", {1: ("entries", [_ALIAS])}),
+}
 _HLO = {1: ("module", _MODULE)}
 
 
@@ -94,6 +102,7 @@ class Instruction:
     shape: str = ""
     dims: tuple[int, ...] = ()
     nbytes: int = 0
+    layout: tuple[int, ...] = ()
     details: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -120,11 +129,15 @@ class Computation:
 
 @dataclass(slots=True)
 class Program:
-    """A compiled program: its computations, and every instruction by name."""
+    """A compiled program: its computations, and every instruction by name.
+
+    `overwritten` holds the inputs whose memory a result takes, by name, with what makes that result.
+    """
 
     name: str
     computations: list[Computation]
     instructions: dict[str, Instruction]
+    overwritten: dict[str, Instruction] = field(default_factory=dict)
 
 
 def programs(space: bytes) -> dict[str, bytes]:
@@ -167,6 +180,7 @@ def parse(data: bytes) -> Program:
                 shape=_text(shape),
                 dims=tuple(shape.get("dimensions", ())),
                 nbytes=_nbytes(shape),
+                layout=tuple(shape.get("layout", {}).get("minor_to_major", ())),
                 details={k: raw[k] for k in ("window", "convolution", "dot") if k in raw},
             )
             by_id[raw.get("id", 0)] = instruction
@@ -181,7 +195,31 @@ def parse(data: bytes) -> Program:
             for operand in instruction.operands:
                 operand.users.append(instruction)
     every = {i.name: i for c in computations.values() for i in c.instructions}
-    return Program(module.get("name", ""), list(computations.values()), every)
+    overwritten = _overwritten(module, by_id)
+    return Program(module.get("name", ""), list(computations.values()), every, overwritten)
+
+
+def _overwritten(
+    module: dict[str, Any], by_id: dict[int, Instruction]
+) -> dict[str, Instruction]:
+    """The inputs whose memory a result takes, with the instruction that makes it."""
+    entry = next((c for c in module.get("computations", []) if c.get("id") == module.get("entry")), {})
+    root = by_id.get(entry.get("root", 0))
+    inputs = {
+        raw.get("parameter", 0): raw["name"]
+        for raw in entry.get("instructions", [])
+        if raw.get("opcode") == "parameter"
+    }
+    found: dict[str, Instruction] = {}
+    for alias in module.get("aliases", {}).get("entries", []):
+        name = inputs.get(alias.get("parameter", 0))
+        if root is None or name is None:
+            continue
+        made, at = root, alias["output"]
+        if root.opcode == "tuple" and len(at) == 1 and at[0] < len(root.operands):
+            made = root.operands[at[0]]
+        found[name] = made
+    return found
 
 
 def _elements(shape: dict[str, Any]) -> int:

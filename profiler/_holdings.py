@@ -2,60 +2,80 @@
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Iterator, Sequence
+from time import time_ns
 from typing import Any
 
 from mxjax.core import Step
+
+_ref = weakref.ref
 
 # The groups of tracks: who holds the memory.
 GROUPS = ("Memory by block", "Memory by operator")
 
 
-class _Held(weakref.ref[Any]):
-    """A reference that knows who made the array; arrays cannot be hashed, and nor can their refs."""
 
-    __slots__ = ("size", "step")
-    step: Step
-    size: int
+class _Result:
+    """A result of a program: the step that makes it, its bytes, and what is called when it is gone."""
+
+    __slots__ = ("gone", "size", "step")
+
+    def __init__(self, step: Step, size: int, alive: dict[int, Any], flat: list[Any]):
+        self.step = step
+        self.size = size
+        forget, note = alive.pop, flat.extend
+
+        def gone(held: Any) -> None:
+            if forget(id(held), None) is not None:
+                note((time_ns(), self))
+
+        self.gone = gone
 
 
 class Holdings:
     """Follows the results of programs by weak references, from the run that makes them to their end."""
 
     def __init__(self) -> None:
-        # The items one after the other: as many tuples would keep the garbage collector busy.
+        # When, and the list of results that came or the one that went.  The items one after the
+        # other, at once: others may be noted at any moment.
         self._flat: list[Any] = []
-        self._alive: dict[int, _Held] = {}
-        self._makers: dict[int, tuple[Any, list[tuple[Step, int]]]] = {}
-        self._ended = False
+        # Arrays cannot be hashed, and nor can references to them.
+        self._alive: dict[int, weakref.ref[Any]] = {}
+        self._known: dict[int, tuple[list[_Result], Any]] = {}
 
     def add(self, program: Any, results: Sequence[Any], when: int) -> None:
         """A program gave these results, in the order of `program.live`."""
-        known = self._makers.get(id(program))
+        known = self._known.get(id(program))
         if known is None:
-            known = self._makers[id(program)] = program, list(_makers(program))
-        alive, flat = self._alive, self._flat
-        for array, (step, size) in zip(results, known[1], strict=True):
-            held = _Held(array, self._gone)
-            held.step, held.size = step, size
+            known = self._known[id(program)] = self._results(program), program
+        self._flat.extend((when, known[0]))
+        alive = self._alive
+        for array, result in zip(results, known[0], strict=True):
+            held = _ref(array, result.gone)
             alive[id(held)] = held
-            flat.extend((when, step, size))
 
-    def _gone(self, held: Any) -> None:
-        if self._alive.pop(id(held), None) is not None and not self._ended:
-            self._flat.extend((time.time_ns(), held.step, -held.size))
+    def _results(self, program: Any) -> list[_Result]:
+        by_number = {s.first + k: s for s in program.steps for k in range(len(s.avals))}
+        return [
+            _Result(by_number[number], aval.nbytes, self._alive, self._flat)
+            for number, aval in zip(program.live, program.outs, strict=True)
+        ]
 
     @property
     def changes(self) -> list[tuple[int, Step, int]]:
         """(time, step, bytes) of what came and, with negative bytes, of what went."""
         items = iter(list(self._flat))
-        return list(zip(items, items, items, strict=True))
+        out: list[tuple[int, Step, int]] = []
+        for when, what in zip(items, items, strict=True):
+            if type(what) is _Result:
+                out.append((when, what.step, -what.size))
+            else:
+                out += [(when, result.step, result.size) for result in what]
+        return out
 
     def end(self) -> None:
         """Follow them no longer."""
-        self._ended = True
         self._alive.clear()
 
     def copy(self) -> Holdings:
@@ -63,13 +83,6 @@ class Holdings:
         made = Holdings()
         made._flat = list(self._flat)
         return made
-
-
-def _makers(program: Any) -> Iterator[tuple[Step, int]]:
-    """For each result of a program the step that makes it, and its bytes."""
-    by_number = {s.first + k: s for s in program.steps for k in range(len(s.avals))}
-    for number, aval in zip(program.live, program.outs, strict=True):
-        yield by_number[number], aval.nbytes
 
 
 def tracks(

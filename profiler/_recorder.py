@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -66,6 +67,11 @@ def this_thread() -> str:
 
 # A recorded call: when it was begun and done, and by which thread.
 Record = tuple[Step, int, int, str]
+_new = tuple.__new__
+# A call began when the one before was done, at most so long ago (nanoseconds): a longer gap is the user's.
+_LONGEST = 10_000
+# Between two looks at the memory of the devices (nanoseconds); whose results are alive is known at any time.
+_SAMPLE = 5_000_000
 
 
 class Run(NamedTuple):
@@ -92,7 +98,8 @@ class Recorder:
 
     sample_memory: bool = True
     synchronised: bool = False
-    flat: list[Any] = field(default_factory=list)
+    # The calls of each segment: the step they lead to, their times, the thread.
+    calls: list[tuple[Step, list[int], str]] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     compiles: list[tuple[str, str, int, int, str]] = field(default_factory=list)
     syncs: list[tuple[str, int, int, str]] = field(default_factory=list)
@@ -105,29 +112,30 @@ class Recorder:
     _collecting: int = 0
 
     def __post_init__(self) -> None:
-        # The items one after the other: as many tuples would keep the garbage collector busy.
-        self.on_record = self._waited if self.synchronised else self.flat.extend
         self._records: list[Record] = []
+        self._known = 0
 
     @property
     def records(self) -> list[Record]:
-        """The recorded calls."""
-        known = self._records
-        if len(self.flat) != 4 * len(known):
-            items = iter(list(self.flat))
-            known = self._records = list(zip(items, items, items, items, strict=True))
-        return known
+        """The recorded calls in the order in which they began."""
+        if len(self.calls) != self._known:
+            calls = list(self.calls)
+            self._known = len(calls)
+            path = functools.cache(Step.path)
+            self._records = [r for step, *about in calls for r in _read(path(step), *about)]
+            self._records.sort(key=_begin)
+        return self._records
 
     @property
     def size(self) -> int:
         """About how many events of the trace this will be."""
-        host = len(self.flat) // 4 + len(self.spans) + len(self.marks) + len(self.syncs)
+        host = sum(len(times) for _, times, _ in list(self.calls)) + len(self.spans) + len(self.marks) + len(self.syncs)
         return host + sum(len(run.steps) for run in list(self.runs))
 
     def copy(self) -> Recorder:
         """What was collected so far; this one goes on."""
         made = Recorder()
-        for name in ("flat", "runs", "compiles", "syncs", "spans", "marks", "customs"):
+        for name in ("calls", "runs", "compiles", "syncs", "spans", "marks", "customs"):
             setattr(made, name, list(getattr(self, name)))
         made.holdings = self.holdings.copy()
         return made
@@ -135,23 +143,30 @@ class Recorder:
     def begin(self) -> None:
         """Look at what has no observer's call: the garbage collector."""
         gc.callbacks.append(self._on_gc)
+        if self.synchronised:
+            core.note_calls(self._wait)
 
     def end(self) -> None:
         """Stop looking."""
         if self._on_gc in gc.callbacks:
             gc.callbacks.remove(self._on_gc)
+            core.end_note(self._wait)
         self.holdings.end()
 
-    def _waited(self, record: Record) -> None:
-        step, start, stop, thread = record
+    def on_calls(self, step: Step, times: list[int], thread: str) -> None:
+        self.calls.append((step, times, thread))
+
+    def _wait(self, *_: Any) -> None:
+        """The call is over when its result is there."""
         if not core.is_recording():
             core.flush_thread()
             core.wait_all()
-            stop = time.time_ns()
-        self.flat.extend((step, start, stop, thread))
+            if self.calls:
+                self.calls[-1][1][-1] = time.time_ns()
 
     def on_program(self, program: Any, results: Sequence[Any], start: int, stop: int) -> None:
-        self.runs.append(Run(program.name, program.steps, program, start, stop, this_thread()))
+        run = program.name, program.steps, program, start, stop, core.local.st.thread
+        self.runs.append(_new(Run, run))
         if self.sample_memory:
             self.holdings.add(program, results, stop)
             if stop >= self._next_sample:
@@ -164,7 +179,7 @@ class Recorder:
         self.compiles.append((name, reason, start, stop, this_thread()))
 
     def on_sync(self, name: str, start: int, stop: int) -> None:
-        self.syncs.append((name, start, stop, this_thread()))
+        self.syncs.append((name, start, stop, core.local.st.thread))
 
     def on_python(self, name: str, start: int, stop: int) -> None:
         """The Python code of a custom operator ran."""
@@ -190,8 +205,8 @@ class Recorder:
     def memory(self) -> None:
         """Note the bytes in use on each device.
 
-        Looking costs more the more arrays there are, so the next look waits a hundred times as long as
-        this one took.
+        Looking costs more the more arrays there are, so the next look waits three hundred times as
+        long as this one took.
         """
         start = time.time_ns()
         for device, used in bytes_in_use().items():
@@ -201,7 +216,28 @@ class Recorder:
                 self.marks.append(
                     Mark("Device Storage", "Device Storage", name, start, float(used), "bytes")
                 )
-        self._next_sample = start + 100 * (time.time_ns() - start)
+        self._next_sample = start + max(_SAMPLE, 300 * (time.time_ns() - start))
+
+
+def _read(path: list[Step], times: list[int], thread: str) -> Iterator[Record]:
+    """The calls of a segment whose times are known."""
+    known = sum(time >= 0 for time in times)
+    begin = end = 0
+    steps = iter(path[max(len(path) - known, 0) :])
+    for time in times:
+        if time < 0:
+            begin = -time
+            continue
+        step = next(steps, None)
+        if step is None:  # recorded too late for this run
+            return
+        if time:
+            yield step, begin or max(end, time - _LONGEST), time, thread
+        begin, end = 0, time
+
+
+def _begin(record: Record) -> int:
+    return record[1]
 
 
 def device_name(device: jax.Device) -> str:

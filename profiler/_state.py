@@ -246,7 +246,7 @@ class Profiler:
         if not self._paused:
             self._attach(recorder)
         if defer:
-            core.observe(_FirstUse(self))
+            _FirstUse(self).watch()
 
     def _start_session(self) -> None:
         with self._lock:
@@ -429,12 +429,17 @@ class _FirstUse:
     def __init__(self, profiler: Profiler):
         self._profiler = profiler
 
+    def watch(self) -> None:
+        core.observe(self)
+        core.note_calls(self._now)
+
     def _now(self, *_: Any) -> None:
         core.unobserve(self)
+        core.end_note(self._now)
         if self._profiler._deferred:
             self._profiler._start_session()
 
-    on_record = on_run = on_compile = on_sync = _now
+    on_run = on_compile = on_sync = on_python = _now
 
 
 class _Writer(threading.Thread):

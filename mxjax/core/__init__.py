@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from . import callback, compiler, holders, memory, rng
 from .aval import Aval, MeshDevice, aval, aval_of
 from .call import SCALARS, Call, bind, differentiable, held, pullback
@@ -14,7 +16,7 @@ from .record import ScalarFamily, default_device, record, record1, record2, reco
 from .rehearsal import Abstract, Rehearsal, rehearsal
 from .scheduler import Work, deferred, drop_programs, flush, flush_all, flush_thread, read, wait_all
 from .segment import SCALAR, Step, Tree, user_site
-from .state import ThreadState, local, observers, span, states, told
+from .state import ThreadState, local, noting, observers, span, states
 from .stats import stats
 from .tape import Leaf, Node, attach_python, backward, gradients
 from .value import (
@@ -66,6 +68,7 @@ __all__ = [
     "deferred",
     "differentiable",
     "drop_programs",
+    "end_note",
     "flush",
     "flush_all",
     "flush_thread",
@@ -82,6 +85,7 @@ __all__ = [
     "managers",
     "mesh_device",
     "needed",
+    "note_calls",
     "memory",
     "observe",
     "observers",
@@ -114,18 +118,43 @@ __all__ = [
 
 def observe(observer: object) -> None:
     """Let an observer (``core.interfaces.SegmentObserver``) see what the engine does, in all threads."""
+    _tell()
     observers.append(observer)
     _refresh()
 
 
 def unobserve(observer: object) -> None:
     """End :func:`observe`."""
+    _tell()
     if observer in observers:
         observers.remove(observer)
     _refresh()
 
 
+def note_calls(note: Callable[..., None]) -> None:
+    """Tell a function of every call that is recorded: ``note(call, inputs, results)``, in all threads."""
+    if note not in noting:
+        noting.append(note)
+    _modes()
+
+
+def end_note(note: Callable[..., None]) -> None:
+    """End :func:`note_calls`."""
+    if note in noting:
+        noting.remove(note)
+    _modes()
+
+
+def _tell() -> None:
+    for st in list(states):
+        st.tell_calls()
+
+
 def _refresh() -> None:
     for st in list(states):
-        st.observed = told()
+        st.watch()
+
+
+def _modes() -> None:
+    for st in list(states):
         st.refresh()

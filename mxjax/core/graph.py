@@ -13,7 +13,7 @@ from .call import SCALARS, Call, cotangent, held, pullback, wanting
 from .interfaces import RematPolicy
 from .program import needed, run_steps
 from .segment import SCALAR, Segment, Step
-from .state import local
+from .state import local, tell_calls
 from .value import Value
 
 
@@ -126,6 +126,7 @@ def recording(name: str, device: Any) -> Iterator[Recording]:
     try:
         yield Recording(st.seg, name)
     finally:
+        tell_calls(st.seg, st.seg.step)
         st.seg, st.taping = before
         st.refresh()
 

@@ -17,16 +17,14 @@ class SegmentObserver(Protocol):
     """Sees what the engine does; the profiler is one. Times are ``time.time_ns()``.
 
     An observer may also have ``on_program(program, results, start, stop)``, which it is then told instead of
-    ``on_run`` where the engine ran a `Program` (a wing's own programs are no such), and
+    ``on_run`` where the engine ran a `Program` (a wing's own programs are no such),
     ``on_span(category, name, start, stop, args)``: a stretch of the host's time that a wing named
-    (`state.span`).
+    (`state.span`), and ``on_calls(step, times, thread)``: the calls that lead to this step were recorded
+    by the thread of this name. ``times`` has the end of each in turn (0 where nobody looked), and before it,
+    as a negative number, the begin of the first and of those that took long: the others began when the one
+    before was done. It comes when a segment runs: for an operator nothing is called, so that observing it
+    costs one look at the clock.
     """
-
-    def on_record(self, record: tuple[Step, int, int, str]) -> None:
-        """One operator call was recorded: start and stop of the dispatch, and the thread's name.
-
-        One argument, so that the ``append`` of a list will do: this is asked for every call.
-        """
 
     def on_run(self, name: str, steps: Sequence[Step], start: int, stop: int) -> None:
         """One program was handed to the device."""

@@ -29,9 +29,10 @@ taping: list[Callable[..., None]] = [lambda *_: None]
 def record(call: Call, inputs: Sequence[Any]) -> tuple[Value, ...]:
     """Append a call to the current segment; its results are pending values."""
     st = local.st
-    if st.observed:
-        st.began = time_ns()
     seg = st.seg
+    times = seg.times
+    if times is not None and not times:
+        times.append(-time_ns())
     key: Any = [call]
     try:
         for v in inputs:
@@ -52,8 +53,10 @@ def record(call: Call, inputs: Sequence[Any]) -> tuple[Value, ...]:
         v.shared = False
         seg.step = step
         seg.outs.append(v)
-        if st.slow or seg.closed or step.depth >= st.soft or step.effects:
+        if st.slow or seg.closed or step.reach >= st.soft:
             return _finish(st, seg, step, call, inputs, (v,))
+        if times is not None:
+            times.append(time_ns())
         return (v,)
     return _record_many(st, seg, step, call, inputs)
 
@@ -61,9 +64,10 @@ def record(call: Call, inputs: Sequence[Any]) -> tuple[Value, ...]:
 def record1(call: Call, a: Value) -> Value:
     """:func:`record` for one input and one output, the commonest call."""
     st = local.st
-    if st.observed:
-        st.began = time_ns()
     seg = st.seg
+    times = seg.times
+    if times is not None and not times:
+        times.append(-time_ns())
     step = seg.step.next.get((call, a.idx)) if a.seg is seg else None
     if step is None or step.one is None:
         return record(call, (a,))[0]
@@ -75,17 +79,20 @@ def record1(call: Call, a: Value) -> Value:
     v.shared = False
     seg.step = step
     seg.outs.append(v)
-    if st.slow or seg.closed or step.depth >= st.soft or step.effects:
+    if st.slow or seg.closed or step.reach >= st.soft:
         return _finish(st, seg, step, call, (a,), (v,))[0]
+    if times is not None:
+        times.append(time_ns())
     return v
 
 
 def record2(call: Call, a: Value, b: Value) -> Value:
     """:func:`record` for two inputs and one output."""
     st = local.st
-    if st.observed:
-        st.began = time_ns()
     seg = st.seg
+    times = seg.times
+    if times is not None and not times:
+        times.append(-time_ns())
     try:
         key = (
             call,
@@ -105,8 +112,10 @@ def record2(call: Call, a: Value, b: Value) -> Value:
     v.shared = False
     seg.step = step
     seg.outs.append(v)
-    if st.slow or seg.closed or step.depth >= st.soft or step.effects:
+    if st.slow or seg.closed or step.reach >= st.soft:
         return _finish(st, seg, step, call, (a, b), (v,))[0]
+    if times is not None:
+        times.append(time_ns())
     return v
 
 
@@ -119,9 +128,10 @@ def record_scalar(family: ScalarFamily, a: Value, s: float | int) -> Value:
     if not s and type(s) is float and math.copysign(1.0, s) < 0:
         return record(family.dynamic, (a, Dynamic(s)))[0]  # -0.0 would be found under 0.0
     st = local.st
-    if st.observed:
-        st.began = time_ns()
     seg = st.seg
+    times = seg.times
+    if times is not None and not times:
+        times.append(-time_ns())
     try:
         # The type tells 1 from 1.0 and True, which are equal keys but give different dtypes.
         key = (family, a.idx if a.seg is seg else seg.enter(a), s, type(s))
@@ -139,8 +149,10 @@ def record_scalar(family: ScalarFamily, a: Value, s: float | int) -> Value:
     v.shared = False
     seg.step = step
     seg.outs.append(v)
-    if st.slow or seg.closed or step.depth >= st.soft:
+    if st.slow or seg.closed or step.reach >= st.soft:
         return _finish(st, seg, step, step.call, (a,), (v,))[0]  # type: ignore[arg-type]
+    if times is not None:
+        times.append(time_ns())
     return v
 
 
@@ -230,10 +242,10 @@ def _finish(
         seg.sites[step.depth] = user_site(2)
     if st.taping:
         taping[0](call, inputs, outs, step.many)
-    tell = st.observed
-    if tell is not None:
-        tell((step, st.began, time_ns(), st.thread))
-        for note in noting:
+    if seg.times is not None:
+        seg.times.append(time_ns())
+    if noting:
+        for note in tuple(noting):
             note(call, inputs, outs)
     if step.depth >= st.soft:
         scheduler.at_limit(st, seg, call)
@@ -242,6 +254,8 @@ def _finish(
 
 def _grow(st: ThreadState, seg: Segment, key: tuple[Any, ...], inputs: Sequence[Any]) -> Step:
     """The first record of this call in this place: infer the results' shapes, or explain why not."""
+    if seg.times and seg.times[-1] >= 0:
+        seg.times.append(-time_ns())  # this takes longer than others
     avals = tuple(v.kind if type(v) is Dynamic else v.aval for v in inputs)
     if Tree.nodes > Tree.limit and not seg.step.depth and not seg.graph:
         seg.step = Tree.root(seg.device)  # a new tree: the old one has grown too large

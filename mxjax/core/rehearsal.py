@@ -36,7 +36,7 @@ class Rehearsal:
     def ignore(self, *_: Any) -> None:
         """What observers are told is of no interest here."""
 
-    on_record = on_run = on_compile = on_sync = on_python = ignore
+    on_run = on_compile = on_sync = on_python = ignore
 
     def run(self, program: Any) -> Sequence[Abstract]:
         """Stand in for a run of this program."""

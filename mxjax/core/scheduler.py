@@ -23,7 +23,7 @@ from .interfaces import MemoryManager
 from .program import Program
 from .rehearsal import Abstract
 from .segment import SCALAR, Segment, Step, Tree
-from .state import Churn, ThreadState, local, observers, rules, states
+from .state import Churn, ThreadState, local, observers, rules, states, tell_calls
 from .stats import stats
 from .value import TRACED, Evicted, Failure, Value, managers, pending_errors, place
 
@@ -96,6 +96,8 @@ def flush(seg: Segment) -> None:
             seg.closing = None
             if scalars:
                 seg.scalars = []
+            if seg.times is not None:
+                tell_calls(seg, step)
             seg.step = Tree.root(seg.device)
             _run(seg, step, ins, outs, scalars, _UNHELD)
             return
@@ -107,6 +109,8 @@ def flush(seg: Segment) -> None:
         while step.n_outs > count and step.parent is not None:
             step = step.parent
         ins = list(seg.slots)[: step.n_ins]
+        if seg.times is not None:
+            tell_calls(seg, step)
         seg.state.renew(seg)
         if step.depth:
             # The segment's own dictionary holds each input once more.

@@ -8,6 +8,7 @@ segment, with the programs compiled for it.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,7 @@ class Step:
         "opening",
         "parent",
         "programs",
+        "reach",
         "scope",
         "seen",
         "site",
@@ -83,6 +85,7 @@ class Step:
         self.new_ins: tuple[Aval, ...] = ()
         self.fmt = ""  # kinds of the dynamic scalars so far
         self.effects = False
+        self.reach: float = 0  # the depth, or endless after an effect: what the hot path compares
         self.next: dict[Any, Step] = {}
         self.programs: dict[Any, Any] = {}
         self.solo: Any = None  # the compiled function, where this step alone is a segment
@@ -123,6 +126,7 @@ class Step:
         child.new_ins = tuple(new)
         child.fmt = fmt
         child.effects = self.effects or call.effect
+        child.reach = math.inf if child.effects else child.depth
         child.scope = scope
         child.site = user_site()
         Tree.nodes += 1
@@ -193,7 +197,10 @@ class Segment:
     call that came too late again in a new segment. So recording takes no lock.
     """
 
-    __slots__ = ("closed", "closing", "device", "graph", "lock", "outs", "scalars", "sites", "slots", "state", "step")
+    __slots__ = (
+        "closed", "closing", "device", "graph", "lock", "outs", "scalars", "sites", "slots", "state", "step",
+        "times",
+    )  # fmt: skip
 
     def __init__(self, state: Any, device: Any, *, graph: bool = False):
         self.state = state
@@ -207,6 +214,9 @@ class Segment:
         self.closed = False
         self.closing: Call | None = None  # the call after which a loop begins again, once that is known
         self.lock = state.lock
+        # While an observer wants them: when each call was recorded (0: nobody looked), and as a negative number
+        # when one was begun: the first, and those that took long.
+        self.times: list[int] | None = [] if state.timed else None
 
     def enter(self, v: Any) -> Any:
         """The operand under which a value from outside takes part."""
@@ -236,6 +246,8 @@ class Segment:
         while len(self.slots) > self.step.n_ins:
             self.slots.popitem()
         del self.scalars[len(self.step.fmt) :]
+        while self.times and self.times[-1] < 0:
+            self.times.pop()
 
 
 # A dynamic scalar is told from values by this attribute alone, so that the hot path asks one question.

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .segment import Segment
+from .segment import Segment, Step
 
 
 class Limits(NamedTuple):
@@ -56,35 +56,32 @@ class Churn:
         self.period = max(256, self.period // 2)
 
 
-def told() -> Callable[[tuple[Any, ...]], None] | None:
-    """What each record is told to: the observer's own function, or one that tells several."""
-    if len(observers) < 2:
-        return observers[0].on_record if observers else None
-
-    def tell(record: tuple[Any, ...]) -> None:
+def tell_calls(seg: Segment, step: Step) -> None:
+    """Tell the observers when the calls of a segment, up to this step, were recorded."""
+    times = seg.times
+    seg.times = [] if seg.state.timed else None
+    if times and any(times):
         for o in observers:
-            o.on_record(record)
-
-    return tell
+            on_calls = getattr(o, "on_calls", None)
+            if on_calls is not None:
+                on_calls(step, times, seg.state.thread)
 
 
 class ThreadState:
     """The recording state of one thread.
 
-    ``slow`` is true while a call needs more than recording (the tape or an observer is on), so that
-    the hot path tests one flag.
+    ``slow`` is true while a call needs more than recording (the tape, or somebody notes the operands), so
+    that the hot path tests one flag.
     """
 
     __slots__ = (
         "__weakref__",
-        "began",
         "churn",
         "device",
         "differentiating",
         "limit",
         "lock",
         "modes",
-        "observed",
         "own_limit",
         "rehearsing",
         "scope",
@@ -95,6 +92,7 @@ class ThreadState:
         "steady",
         "taping",
         "thread",
+        "timed",
         "training",
     )
 
@@ -104,13 +102,13 @@ class ThreadState:
         self.training = False
         self.differentiating = False
         self.steady = False  # what runs now is a training step: it will come back
-        self.observed = told()
         self.rehearsing: Any = None  # a Rehearsal: programs are compiled and do not run
         self.thread = threading.current_thread().name
-        self.began = 0  # when the call being recorded began, for observers
+        self.timed = False  # an observer wants to know when calls were recorded
         self.own_limit: int | None = None  # engine.bulk
         self.churn = Churn()
         self.modes: Modes = modes_of_thread[0]()
+        self.timed = any(hasattr(o, "on_calls") for o in observers)
         self.refresh()
         self.scope = ""
         self.device: Any = None  # the device scope; None is the default device
@@ -135,9 +133,24 @@ class ThreadState:
         if self.seg is seg:
             self.seg = fresh
 
+    def watch(self) -> None:
+        """Heed who observes calls now; those who did have been told of those so far (`tell_calls`)."""
+        self.timed = any(hasattr(o, "on_calls") for o in observers)
+        for seg in self._open():
+            seg.times = [0] * seg.step.depth if self.timed else None
+        self.refresh()
+
+    def tell_calls(self) -> None:
+        """Tell the observers of the calls that wait to be run."""
+        for seg in self._open():
+            tell_calls(seg, seg.step)
+
+    def _open(self) -> list[Segment]:
+        return list({id(seg): seg for seg in (self.seg, *list(self.segs.values()))}.values())
+
     def refresh(self) -> None:
         """Bring the flags of the hot path up to date after a change of modes."""
-        self.slow = self.taping or self.observed is not None
+        self.slow = self.taping or bool(noting)
         if self.churn.direct:
             self.limit = self.soft = 1
         elif self.own_limit is not None:
@@ -203,7 +216,7 @@ class _Local(threading.local):
 
 
 observers: list[Any] = []
-# While the engine is observed: each is told of every call with its operands and results.
+# Each is told of every call with its operands and results (`core.note_calls`).
 noting: list[Callable[..., None]] = []
 stepped: list[Callable[[], None]] = []  # each hears when a trainer's step is done
 states: weakref.WeakSet[ThreadState] = weakref.WeakSet()

@@ -8,7 +8,6 @@ from typing import Any
 
 from .. import core, settings
 from ..core.call import Call
-from ..core.state import noting
 from ..core.value import Dynamic, Value
 
 #: A chain of calls longer than this loses its beginning: in training every weight has a long one.
@@ -31,32 +30,12 @@ class _Made:
 _made: weakref.WeakKeyDictionary[Value, _Made] = weakref.WeakKeyDictionary()
 
 
-class _Watcher:
-    """The engine tells results only where somebody watches it."""
-
-    def on_record(self, record: tuple[Any, ...]) -> None: ...
-
-    def on_run(self, *args: Any) -> None: ...
-
-    def on_compile(self, *args: Any, **named: Any) -> None: ...
-
-    def on_sync(self, name: str, start: int, stop: int) -> None: ...
-
-    def on_python(self, name: str, start: int, stop: int) -> None: ...
-
-
-_watcher = _Watcher()
-
-
 def apply() -> None:
     """Note calls from now on, or no more; what was noted stays."""
-    on = settings.get("engine.record_path")
-    if on and _note not in noting:
-        noting.append(_note)
-        core.observe(_watcher)
-    elif not on and _note in noting:
-        noting.remove(_note)
-        core.unobserve(_watcher)
+    if settings.get("engine.record_path"):
+        core.note_calls(_note)
+    else:
+        core.end_note(_note)
 
 
 def _note(call: Call, inputs: Sequence[Any], outs: Sequence[Value]) -> None:

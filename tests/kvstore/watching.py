@@ -12,6 +12,6 @@ class Runs:
     def on_run(self, name: str, steps: object, start: int, stop: int) -> None:
         self.names.append(name)
 
-    def on_record(self, *_: object) -> None: ...
+    def on_compile(self, *_: object) -> None: ...
 
-    on_compile = on_sync = on_python = on_record
+    on_sync = on_python = on_compile

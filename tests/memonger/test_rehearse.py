@@ -103,7 +103,7 @@ def test_nothing_is_allocated_and_nothing_runs() -> None:
         def on_run(self, name: str, *_: Any) -> None:
             ran.append(name)
 
-        on_record = on_compile = on_sync = on_python = lambda *_: None
+        on_compile = on_sync = on_python = lambda *_: None
 
     watch = Watch()
     mx.core.observe(watch)

@@ -108,6 +108,44 @@ def test_the_gradient_of_an_input_belongs_to_its_convolution():
     assert of("t").site.path == "conv0/_backward_Convolution"
 
 
+def test_what_is_saved_from_being_written_over_belongs_to_who_writes():
+    weight = instruction("w", opcode="parameter")
+    saved = instruction("c", operands=[weight])
+    turned = instruction("t", operands=[weight])
+    turned.layout = (0, 1)
+    instruction("f", "jit(f)/dense0/FullyConnected/dot", [saved, turned], "dot", 80)
+    new = instruction("u", "jit(f)/sgd_update/add", [saved, turned], "add")
+    every = program(weight, saved, turned, new)
+    assert Attributor(every)("c").how == "inherited"
+    every.overwritten["w"] = new
+    of = Attributor(every)
+    assert (of("c").site.path, of("c").how) == ("sgd_update", "sole")
+    # One in another layout serves who reads it.
+    assert (of("t").site.path, of("t").how) == ("dense0/FullyConnected", "inherited")
+
+
+def test_the_inputs_that_results_are_written_over():
+    """XLA tells where a donated input's memory goes."""
+
+    def step(w, x):
+        with jax.named_scope("read"):
+            y = (x @ w).sum()
+        with jax.named_scope("update"):
+            return w - 0.5, y
+
+    w = jnp.ones((8, 8))
+    compiled = jax.jit(step, donate_argnums=0).lower(w, w).compile()
+    (module, *_) = compiled.runtime_executable().hlo_modules()
+    data = module.as_serialized_hlo_module_proto()
+    size = len(data)
+    header = b"\x0a" + bytes([size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14])
+    found = parse_program(header + data)
+    ((name, made),) = found.overwritten.items()
+    assert found.instructions[name].opcode == "parameter"
+    assert parse(made.op_name) == Site("", "update")
+    assert found.instructions[name].layout == (1, 0)
+
+
 def test_nobody():
     lonely = instruction("a")
     of = Attributor(program(lonely))

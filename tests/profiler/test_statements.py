@@ -125,7 +125,7 @@ def _why():
         def on_compile(self, name, reason, start, stop):
             self.reasons.append(reason)
 
-        on_record = on_run = on_sync = on_python = lambda *_: None
+        on_run = on_sync = on_python = lambda *_: None
 
     return Watch()
 
