@@ -173,7 +173,7 @@ def _attempt(job: Job, attempt: int) -> int:
                     "DMLC_PS_ROOT_URI": address[0],
                     "DMLC_PS_ROOT_PORT": str(address[1]),
                     "DMLC_NUM_WORKER": str(job.size),
-                    "DMLC_NUM_SERVER": "0",
+                    "DMLC_NUM_SERVER": job.environment.get("DMLC_NUM_SERVER", "0"),
                     "DMLC_WORKER_ID": str(rank),
                     "DMLC_NODE_HOST": job.host,
                     "DMLC_NUM_ATTEMPT": str(attempt),
