@@ -46,6 +46,9 @@ class Servers(Protocol):
     def wait(self, server: int, ticket: Any) -> list[Any]:
         """The answers to all requests."""
 
+    def check(self) -> None:
+        """Raise if a server or a worker is missing."""
+
     def close(self) -> None:
         """Nobody asks any more."""
 
@@ -70,6 +73,8 @@ class LocalServers:
 
     def wait(self, server: int, ticket: Any) -> list[Any]:
         return ticket
+
+    def check(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -157,10 +162,11 @@ class Outbox:
         return answer
 
     def check(self) -> None:
-        """Raise what has failed without anybody waiting for it."""
+        """Raise what has failed without anybody waiting for it, or that somebody is missing."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+        self.servers.check()
 
     def flush(self) -> None:
         """Send what was asked for."""

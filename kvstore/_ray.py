@@ -13,8 +13,10 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -96,6 +98,8 @@ class RayServers:
         self.count = count
         self._member = group.join()
         self._own: str | None = None  # the folder of a cluster that this process has started
+        self._lost: errors.MXNetError | None = None
+        self._closed = threading.Event()
         token = hmac.digest((settings.env("DMLC_JOB_TOKEN") or "").encode(), b"ray", "sha256").hex()
         there = settings.env("RAY_ADDRESS")
         if not there:
@@ -119,6 +123,8 @@ class RayServers:
                 "machines start a cluster over all of them (`ray start`) and set RAY_ADDRESS"
             ) from error
 
+        threading.Thread(target=self._watch, name="mxjax servers", daemon=True).start()
+
     # ---- starting --------------------------------------------------------------------------------------
 
     def _start(self, there: str | None, space: str) -> str:
@@ -128,7 +134,7 @@ class RayServers:
             where: dict[str, Any] = {"address": there}
             if not there:
                 # Only this user may reach the sockets in there.
-                self._own = tempfile.mkdtemp(prefix="mxjax-")
+                self._own = tempfile.mkdtemp(prefix="ray-", dir=settings.env("DMLC_SCRATCH"))
                 where = {"num_cpus": 1, "include_dashboard": False, "_temp_dir": self._own}
             self._init(space, **where)
         make = ray.remote(num_cpus=0, max_restarts=0, concurrency_groups={"life": 1})(Actor)
@@ -147,12 +153,16 @@ class RayServers:
         ]
 
     def _init(self, space: str, **where: Any) -> None:
+        ending = signal.getsignal(signal.SIGTERM)
         self._ray.init(
             namespace=space, logging_level="ERROR", log_to_driver=False, configure_logging=False, **where
         )
+        if threading.current_thread() is threading.main_thread() and ending is not None:
+            signal.signal(signal.SIGTERM, ending)  # Ray's prints stacks when a launcher ends the process
 
     def close(self) -> None:
         """End the cluster if this process has started it."""
+        self._closed.set()
         if self._own is not None:
             self._ray.shutdown()
             shutil.rmtree(self._own, ignore_errors=True)
@@ -176,23 +186,43 @@ class RayServers:
         Raises:
           MXNetError: the server, or a rank, is missing: within the job's heartbeat.
         """
-        ray, heartbeat = self._ray, self._member.heartbeat
-        asked, since = None, 0.0
         try:
-            while not ray.wait([ticket], timeout=heartbeat * PAUSE)[0]:
-                self._member.check()
-                now = time.monotonic()
-                if asked is None:
-                    ask = self._actors[server].alive.options(concurrency_group="life")
-                    asked, since = ask.remote(), now
-                elif ray.wait([asked], timeout=0)[0]:
-                    asked = None  # it works
-                elif now - since > heartbeat * (SILENCE - PAUSE):
-                    raise self._gone(server, f"no sign of life for {heartbeat * SILENCE:.2g} s")
-            return ray.get(ticket)
-        except ray.exceptions.RayError as error:
+            while not self._ray.wait([ticket], timeout=self._member.heartbeat * PAUSE)[0]:
+                self.check()
+            return self._ray.get(ticket)
+        except self._ray.exceptions.RayError as error:
             self._member.check()  # its cluster may have gone with a rank
             raise self._gone(server, error) from None
+
+    def check(self) -> None:
+        """Raise if a server or a rank is missing."""
+        self._member.check()
+        if self._lost is not None:
+            raise errors.MXNetError(str(self._lost))
+
+    def _watch(self) -> None:
+        """In a thread: whether all servers answer."""
+        ray, heartbeat = self._ray, self._member.heartbeat
+        calls: list[Any] = [None] * self.count
+        heard = [time.monotonic()] * self.count
+        before = heard[0]
+        while self._lost is None and not self._closed.wait(heartbeat * PAUSE):
+            now = time.monotonic()
+            if now - before > heartbeat / 2:
+                heard = [now] * self.count  # it was this process that stood still
+            before = now
+            for k, actor in enumerate(self._actors):
+                try:
+                    if calls[k] is None:
+                        calls[k] = actor.alive.options(concurrency_group="life").remote()
+                    elif ray.wait([calls[k]], timeout=0)[0]:
+                        ray.get(calls[k])
+                        calls[k], heard[k] = None, now
+                    elif now - heard[k] > heartbeat * SILENCE:
+                        self._lost = self._gone(k, f"no sign of life for {now - heard[k]:.2g} s")
+                except Exception as error:  # whatever Ray has to say
+                    if not self._closed.is_set():
+                        self._lost = self._gone(k, error)
 
     def _gone(self, server: int, why: object) -> errors.MXNetError:
         line = str(why).strip().splitlines()[0] if str(why).strip() else type(why).__name__
