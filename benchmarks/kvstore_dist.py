@@ -70,10 +70,12 @@ def launched(*arguments: object, **variables: str) -> subprocess.CompletedProces
 
 def ours(kind: str, count: int) -> dict[str, float]:
     done = launched("-n", count, "--no-prefix", __file__, "--worker", kind)
-    return _json(done.stdout, done.stderr)
+    return result_of(done.stdout, done.stderr)
 
 
-def theirs(python: str, kind: str, count: int) -> dict[str, float]:
+def theirs(
+    python: str, kind: str, count: int, script: str = "kvstore_dist_mxnet.py"
+) -> dict[str, float]:
     """MXNet's, with one server."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -83,7 +85,7 @@ def theirs(python: str, kind: str, count: int) -> dict[str, float]:
     }  # fmt: skip
     processes = [
         subprocess.Popen(
-            [python, str(HERE / "kvstore_dist_mxnet.py"), kind, str(REPEATS)],
+            [python, str(HERE / script), kind, str(REPEATS)],
             env=environment(**job, DMLC_ROLE=role), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
@@ -94,10 +96,11 @@ def theirs(python: str, kind: str, count: int) -> dict[str, float]:
     finally:
         for p in processes:
             p.kill()
-    return _json("\n".join(out for out, _ in texts), "\n".join(err for _, err in texts))
+    return result_of("\n".join(out for out, _ in texts), "\n".join(err for _, err in texts))
 
 
-def _json(text: str, errors: str) -> Any:
+def result_of(text: str, errors: str) -> Any:
+    """The last line of JSON that a job has printed."""
     lines = [line for line in text.splitlines() if line.startswith("{")]
     if not lines:
         raise SystemExit(f"a process ended with an error:\n{text[-2000:]}\n{errors[-3000:]}")

@@ -17,6 +17,7 @@ ELSEWHERE = {
     "dist_device_sync": _SYNC,
     "dist_sync_device": _SYNC,
     "p3": _SYNC,
+    "dist_async": ("dist_async", "AsyncKVStore"),
     "horovod": ("adapters", "Horovod"),
     "byteps": ("adapters", "BytePS"),
     "teststore": ("adapters", "TestStore"),
@@ -104,7 +105,7 @@ def create(name: str = "local") -> Any:
 
     Args:
       name: ``'local'``, ``'device'`` or ``'nccl'`` for the devices of this process; ``'dist_sync'``,
-        ``'p3'``, ... for several processes; ``'horovod'`` or ``'byteps'`` where those
+        ``'dist_async'``, ``'p3'``, ... for several processes; ``'horovod'`` or ``'byteps'`` where those
         are installed; or the name of a registered class.
 
     Raises:

@@ -174,6 +174,15 @@ class KVStore(KVStoreBase):
         >>> kv.row_sparse_pull("w", out=out, row_ids=mx.np.array([2, 0, 2])); out[:, 0].tolist()
         [1.0, 0.0, 1.0]
         """
+        for k, o, i in self._rows_asked(key, out, row_ids):
+            device = o._value().aval.device
+            rows = core.record2(_ROWS, self._entries[k].on(device), moved(i._value(), device))
+            o._assign(rows)
+
+    def _rows_asked(
+        self, key: Any, out: Any, row_ids: Any
+    ) -> Iterator[tuple[Any, NDArray, NDArray]]:
+        """Each key, array to write to, and numbers of rows of a `row_sparse_pull`."""
         if out is None or row_ids is None:
             raise errors.MXNetAssertionError("row_sparse_pull needs out= and row_ids=")
         pairs = self._checked(_pairs(key, out, "out"))
@@ -187,11 +196,8 @@ class KVStore(KVStoreBase):
                     f"the number of row_ids ({len(ids)}) of key {k!r} doesn't match the number of "
                     f"values ({len(outs)})"
                 )
-            entry = self._entries[k]
             for o, i in zip(outs, ids * len(outs) if len(ids) == 1 else ids, strict=True):
-                device = o._value().aval.device
-                rows = core.record2(_ROWS, entry.on(device), moved(i._value(), device))
-                o._assign(rows)
+                yield k, o, i
 
     # ---- hooks of stores of several processes -----------------------------------------------------------
 

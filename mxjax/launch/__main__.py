@@ -55,8 +55,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE ...",
                    help="a module to run instead of a script, with its arguments")
     p.add_argument("command", nargs=argparse.REMAINDER, metavar="script.py ...")
-    # As in MXNet's tools/launch.py: servers are not needed, the processes keep everything together.
-    p.add_argument("-s", "--num-servers", type=int, default=0, help=argparse.SUPPRESS)
+    p.add_argument("-s", "--num-servers", type=int, default=0, metavar="N",
+                   help="how many servers a 'dist_async' kvstore has (default 1); others need none")
     return p
 
 
@@ -88,6 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         heartbeat = settings.resolve("timeout.heartbeat", args.heartbeat)
         environment = {"MXJAX_TIMEOUT_HEARTBEAT": repr(heartbeat)}
+        if args.num_servers < 0:
+            raise ValueError(f"-s {args.num_servers}: expected a number of servers")
+        environment["DMLC_NUM_SERVER"] = str(args.num_servers)
         if args.checkpoints:
             environment["DMLC_CHECKPOINTS"] = str(Path(args.checkpoints).absolute())
         for pair in args.env:

@@ -7,6 +7,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -157,6 +158,8 @@ def _attempt(job: Job, attempt: int) -> int:
     keeper = coordinator = None
     address = job.keeper
     processes: list[_Process] = []
+    # What processes leave here goes with the job, however they end.
+    scratch = tempfile.TemporaryDirectory(prefix="mxjax-", ignore_cleanup_errors=True)
     try:
         if address is None:
             coordinator = Coordinator(job.host, job.size, job.heartbeat)
@@ -173,9 +176,10 @@ def _attempt(job: Job, attempt: int) -> int:
                     "DMLC_PS_ROOT_URI": address[0],
                     "DMLC_PS_ROOT_PORT": str(address[1]),
                     "DMLC_NUM_WORKER": str(job.size),
-                    "DMLC_NUM_SERVER": "0",
+                    "DMLC_NUM_SERVER": job.environment.get("DMLC_NUM_SERVER", "0"),
                     "DMLC_WORKER_ID": str(rank),
                     "DMLC_NODE_HOST": job.host,
+                    "DMLC_SCRATCH": scratch.name,
                     "DMLC_NUM_ATTEMPT": str(attempt),
                     "DMLC_JOB_TOKEN": token,
                     "PYTHONUNBUFFERED": "1",
@@ -189,6 +193,7 @@ def _attempt(job: Job, attempt: int) -> int:
             keeper.close()
         if coordinator is not None:
             coordinator.close()
+        scratch.cleanup()
 
 
 def site(command: Sequence[str], environment: dict[str, str], restarts: int) -> int:

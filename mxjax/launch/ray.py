@@ -63,7 +63,7 @@ def _attempt(
                     **environment,
                     "DMLC_ROLE": "worker", "DMLC_PS_ROOT_URI": host,
                     "DMLC_PS_ROOT_PORT": str(keeper.port), "DMLC_NUM_WORKER": str(args.workers),
-                    "DMLC_NUM_SERVER": "0", "DMLC_WORKER_ID": str(rank),
+                    "DMLC_WORKER_ID": str(rank),
                     "DMLC_NUM_ATTEMPT": str(attempt),
                     "DMLC_JOB_TOKEN": token, "PYTHONUNBUFFERED": "1",
                 },

@@ -50,7 +50,7 @@ def dumps(states: dict[Any, Any], optimizer: Optimizer | None = None) -> bytes:
         "version": 1,
         "states": [[index, structure(state)] for index, state in states.items()],
         "dtypes": dtypes,
-        "optimizer": None if optimizer is None else _describe(optimizer),
+        "optimizer": None if optimizer is None else describe(optimizer),
     }
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     out = io.BytesIO()
@@ -95,7 +95,7 @@ def _from_archive(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Op
         for index, structure in header["states"]
     }
     described = header["optimizer"]
-    return states, optimizer if described is None else _revive(described, optimizer)
+    return states, optimizer if described is None else revive(described, optimizer)
 
 
 def _as_dtype(array: np.ndarray, dtype: str) -> np.ndarray:
@@ -113,7 +113,7 @@ def _array(value: np.ndarray) -> NDArray:
     return ndarray._wrap(to_value(value))
 
 
-def _describe(optimizer: Optimizer) -> dict[str, Any]:
+def describe(optimizer: Optimizer) -> dict[str, Any]:
     """What of an optimizer is plain data."""
     attrs = {k: v for k, v in vars(optimizer).items() if isinstance(v, _PLAIN)}
     schedule = optimizer.lr_scheduler
@@ -135,7 +135,7 @@ def _describe(optimizer: Optimizer) -> dict[str, Any]:
     }
 
 
-def _revive(described: dict[str, Any], current: Optimizer) -> Optimizer:
+def revive(described: dict[str, Any], current: Optimizer) -> Optimizer:
     """The described optimizer, or the current one with its counts where the class is unknown."""
     klass = Optimizer.opt_registry.get(described["class"].lower())
     if klass is None or klass.__name__ != described["class"] or klass is Optax:
@@ -239,7 +239,7 @@ def _from_mxnet(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Opti
         raise MXNetValueError(f"states by index are expected, got {type(loaded).__name__}")
     states = {index: _convert(state) for index, state in loaded.items()}
     if isinstance(foreign, _ForeignOptimizer):
-        optimizer = _revive(_describe_foreign(foreign), optimizer)
+        optimizer = revive(_describe_foreign(foreign), optimizer)
         if optimizer.multi_precision and foreign.from_1x:
             if type(foreign).__name__ in ("SGD", "NAG", "LARS", "LBSGD"):
                 # There the float32 copy came second.

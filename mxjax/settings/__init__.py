@@ -30,7 +30,7 @@ from .runconfig import RunConfig
 
 __all__ = [
     "Explanation", "RunConfig", "Scope", "SettingError", "as_json", "backend_is_up", "changed",
-    "child_environment", "current", "describe", "env", "explain", "get", "is_given", "on_change",
+    "child_environment", "current", "describe", "env", "explain", "export", "get", "is_given", "on_change",
     "options", "reset", "resolve", "rows", "scope", "set", "snapshot", "state",
 ]
 
@@ -158,6 +158,14 @@ def child_environment(**changes: str | None) -> dict[str, str]:
     """A copy of the environment for a child process, with changes; None removes a variable."""
     merged = {**os.environ, **changes}
     return {name: value for name, value in merged.items() if value is not None}
+
+
+def export(**variables: str) -> None:
+    """Set environment variables that are no options of mxjax, for a library that reads them when it is imported."""
+    for name in variables:
+        if name in _registry._names:
+            raise ValueError(f"{name} is an option: settings.set({_registry.canonical(name)!r}, ...)")
+    os.environ.update(variables)
 
 
 def _export(option: Option) -> Callable[[Any], None]:
