@@ -162,7 +162,7 @@ class Processes:
         return results
 
     def _flat(self, operation: Operation) -> np.ndarray:
-        flat = np.ascontiguousarray(operation.array).reshape(-1)
+        flat = operation.array.reshape(-1)  # a copy where it is not contiguous
         if operation.kind == "init":
             # The bits of rank 0, to which all others add nothing: every number arrives as it was.
             flat = flat.view(np.uint8)
@@ -263,4 +263,5 @@ def processes() -> Processes:
 
 def on_host(value: core.Value) -> np.ndarray:
     """The numbers of a value that is computed, without a copy where it lies in the host's memory."""
-    return np.asarray(core.memory.on_device(value))
+    array = value.arr if value.seg is None else None
+    return array if type(array) is np.ndarray else np.asarray(core.memory.on_device(value))
