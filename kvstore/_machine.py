@@ -13,7 +13,7 @@ import mmap
 import os
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -153,6 +153,7 @@ class Machine:
 
     def _wait(self, k: int) -> None:
         """Until all others have rung for the round before."""
+        assert self._own is not None
         self._rung[self._place] = self._rounds + k + 1
         while min(self._rung) <= self._rounds + k:
             for place in np.frombuffer(os.read(self._own.bell, 4096), "<u2").tolist():

@@ -476,7 +476,7 @@ def hand(array: NDArray, v: Value) -> None:
     if simple and var is None:
         array._v = v
         return
-    if not simple or core.local.st.taping or not (v.seg is None or is_gathered(v)):
+    if var is None or not simple or core.local.st.taping or not (v.seg is None or is_gathered(v)):
         array._assign(v)
         return
     twin = alias(v)

@@ -66,12 +66,11 @@ def _listen_at(host: str | None) -> None:
     By itself it takes what the machine's name stands for, which may be nothing, another machine's
     loopback or the whole network.
     """
-    import jax
-    from jax._src import distributed, xla_bridge  # JAX passes gloo no address
+    from jax._src import config, distributed, xla_bridge  # JAX passes gloo no address
     from jax._src.lib import _jax
 
     chosen = host is not None and host not in ("", "0.0.0.0", "::")
-    if not chosen or jax.config.jax_cpu_collectives_implementation != "gloo":
+    if not chosen or config.cpu_collectives_implementation.value != "gloo":
         return
 
     def client() -> Any:
