@@ -61,6 +61,9 @@ class Devices:
         results: list[list[Value]] = [[] for _ in groups]
         by_devices: dict[tuple[Any, ...], list[tuple[int, list[Value]]]] = {}
         for k, group in enumerate(groups):
+            if len(group) == 1:
+                results[k] = [group[0]]
+                continue
             partial: dict[Any, Value] = {}
             for v in group:
                 device = v.aval.device

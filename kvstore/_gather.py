@@ -55,27 +55,29 @@ class Gathered:
 
     def add(self, request: Request, shapes: dict[Any, Any]) -> dict[Any, Value]:
         """Take a request in; its pending results by device, which have these avals."""
-        for device, aval in shapes.items():
-            request.results[device] = [self._pending(aval)]
         request.index = len(self.requests)
         self.requests.append(request)
         self.keys.add(request.key)
-        self.bytes += sum(v.aval.nbytes for v in request.values)
-        return {device: values[0] for device, values in request.results.items()}
+        pending = {device: self._pending(aval, request) for device, aval in shapes.items()}
+        for device, value in pending.items():
+            request.results[device] = [value]
+        for v in request.values:
+            self.bytes += v.aval.nbytes
+        return pending
 
     def twin(self, value: Value) -> Value:
         """Another value for the same result."""
-        for request in self.requests:
-            for values in request.results.values():
-                if value in values:
-                    values.append(self._pending(value.aval))
-                    return values[-1]
+        request = self.requests[value.idx]
+        for values in request.results.values():
+            if value in values:
+                values.append(self._pending(value.aval, request))
+                return values[-1]
         raise AssertionError("no result of this gathering")
 
-    def _pending(self, aval: Any) -> Value:
+    def _pending(self, aval: Any, request: Request) -> Value:
         v = Value.__new__(Value)
         v.seg = self
-        v.idx = 0
+        v.idx = request.index
         v.arr = None
         v.aval = aval
         v.tape = None

@@ -17,7 +17,7 @@ from mxjax import settings
 from ._priority import workers
 
 PIECE = 1 << 15  # elements at a time: what is summed stays in a core's cache until all parts are added
-_ALIGNMENT = 64  # what XLA wants of a buffer that it takes over without a copy
+ALIGNMENT = 64  # what XLA wants of a buffer that it takes over without a copy
 
 Piece = tuple[np.ndarray, list[np.ndarray]]
 
@@ -30,19 +30,31 @@ class Pool:
         self.lock = threading.Lock()  # from taking a block until a view of it says that it is in use
 
     def take(self, size: int) -> np.ndarray:
-        """A block of at least so many bytes; free again when the last view of it is gone."""
+        """So many bytes, which begin where XLA takes memory as it is; free again when no view is left."""
+        whole = size + ALIGNMENT
         free = [b for b in range(len(self._blocks)) if self._unused(b)]
         for b in free:
-            if size <= self._blocks[b].nbytes <= 2 * size + _ALIGNMENT:
-                return self._blocks[b]
+            if whole <= self._blocks[b].nbytes <= 2 * whole:
+                return _aligned(self._blocks[b], size)
         for b in reversed(free):
             del self._blocks[b]
-        block = np.empty(size + _ALIGNMENT, np.uint8)
+        block = np.empty(whole, np.uint8)
         self._blocks.append(block)
-        return block
+        return _aligned(block, size)
 
     def _unused(self, b: int) -> bool:
         return sys.getrefcount(self._blocks[b]) <= _UNUSED
+
+
+def aligned(size: int, dtype: np.dtype) -> np.ndarray:
+    """A new array of so many elements that begins where XLA takes memory as it is."""
+    width = size * dtype.itemsize
+    return _aligned(np.empty(width + ALIGNMENT, np.uint8), width).view(dtype)
+
+
+def _aligned(block: np.ndarray, size: int) -> np.ndarray:
+    first = -block.ctypes.data % ALIGNMENT
+    return block[first : first + size]
 
 
 def _calibrate() -> int:
@@ -96,11 +108,10 @@ def _views(groups: Sequence[Sequence[np.ndarray]], pool: Pool) -> list[np.ndarra
     places, size = [], 0
     for group in groups:
         places.append(size)
-        size += -(-group[0].nbytes // _ALIGNMENT) * _ALIGNMENT
+        size += -(-group[0].nbytes // ALIGNMENT) * ALIGNMENT
     block = pool.take(size)
-    first = -block.ctypes.data % _ALIGNMENT
     return [
-        block[first + at : first + at + g[0].nbytes].view(g[0].dtype).reshape(g[0].shape)
+        block[at : at + g[0].nbytes].view(g[0].dtype).reshape(g[0].shape)
         for at, g in zip(places, groups, strict=True)
     ]
 

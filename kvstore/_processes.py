@@ -6,9 +6,10 @@ are the same everywhere run, together; where the next ones differ, every rank ge
 both.  So a rank may ask for results earlier than the others (it waits for them), and sums of different
 keys are never mixed.
 
-On CPUs the arrays of one batch are laid end to end in the host's memory and summed in pieces, one
-program at a time: gloo takes as long for a list of small arrays as for very large ones, and two
-programs under way at once block each other.  Elsewhere a batch is one compiled program over a list.
+On CPUs the arrays of one batch are laid end to end and summed in pieces: over the processes of one
+machine in memory that they share (`_machine`), between machines by gloo, one program at a time: gloo takes
+as long for a list of small arrays as for very large ones, and two programs under way at once block each
+other.  Elsewhere a batch is one compiled program over a list.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from mxjax import core, settings
 from mxjax.launch import group
 from mxjax.launch.keeper import MARK
 
+from ._host import Pool, aligned
+from ._machine import LONGEST, Machine
+from ._pieces import Pieces
+
 _AXIS = "processes"
-#: Arrays from this many bytes on are sent by themselves, in pieces of as many; smaller ones together.
-PIECE = 4 << 20
-#: Where a piece begins, so that XLA takes the host's memory as it is.
-_ALIGNMENT = 64
 
 
 class Operation(NamedTuple):
@@ -82,9 +83,12 @@ class Processes:
         self._programs: dict[Any, Any] = {}
         self._device: Any = None
         self._mesh: Any = None
+        self._machine: Any = None
+        self._pool = Pool()
+        self._scratch = aligned(LONGEST, np.dtype(np.uint8))
         self.stores = 0
         self.batches = 0  #: how many times operations ran together
-        self.programs = 0  #: how many collective programs that took
+        self.programs = 0  #: how many sums of one piece (on CPUs) or program that took
 
     def all(self, operations: Sequence[Operation]) -> list[Any]:
         """Do these operations, in this order, together with the same ones on all other ranks.
@@ -131,14 +135,18 @@ class Processes:
         return found
 
     def _find_devices(self) -> None:
-        """One device of each process; the first."""
+        """One device of each process, the first; on CPUs of each machine's first process."""
         first: dict[int, Any] = {}
         for device in jax.devices():
             if device.process_index not in first or device.id < first[device.process_index].id:
                 first[device.process_index] = device
         self._device = first[jax.process_index()]
+        taking_part: Sequence[int] = range(self.size)
+        if self._device.platform == "cpu":
+            self._machine = Machine(self._member, settings.get("comm.shared_memory"))
+            taking_part = self._machine.leaders
         # JAX numbers processes as the job does: both were told the rank.
-        devices = np.array([first[r] for r in range(self.size)])
+        devices = np.array([first[r] for r in taking_part])
         self._mesh = Mesh(devices, (_AXIS,), axis_types=(jax.sharding.AxisType.Auto,))
 
     # ---- through the host's memory -------------------------------------------------------------------
@@ -149,23 +157,14 @@ class Processes:
         together: dict[np.dtype, list[int]] = {}
         flats = [self._flat(o) for o in batch]
         for k, flat in enumerate(flats):
-            if flat.nbytes >= PIECE:
-                results[k] = self._sum_large(flat)
-            else:
-                together.setdefault(flat.dtype, []).append(k)
-        for dtype, members in together.items():
-            at = 0
-            while at < len(members):
-                size, end = 0, at
-                while end < len(members) and (size + flats[members[end]].size) * dtype.itemsize <= PIECE:
-                    size += flats[members[end]].size
-                    end += 1
-                self._sum_small(flats, members[at:end], size, dtype, results)
-                at = end
-        return [self._shaped(o, r) for o, r in zip(batch, results, strict=True)]
+            together.setdefault(flat.dtype, []).append(k)
+        for members in together.values():
+            for k, total in zip(members, self._sums([flats[k] for k in members]), strict=True):
+                results[k] = self._shaped(batch[k], total)
+        return results
 
     def _flat(self, operation: Operation) -> np.ndarray:
-        flat = np.ascontiguousarray(operation.array).reshape(-1)
+        flat = operation.array.reshape(-1)  # a copy where it is not contiguous
         if operation.kind == "init":
             # The bits of one rank, to which all others add nothing: every number arrives as it was.
             flat = flat.view(np.uint8)
@@ -181,44 +180,29 @@ class Processes:
             return flat.view(np.uint8)[: operation.array.nbytes].view(dtype).reshape(shape)
         return (flat != 0 if dtype.kind == "b" else flat).reshape(shape)
 
-    def _sum_small(
-        self, flats: Sequence[np.ndarray], members: Sequence[int], size: int, dtype: np.dtype,
-        results: list[Any],
-    ) -> None:  # fmt: skip
-        piece = _aligned(_rounded(size), dtype)
-        at = 0
-        for k in members:
-            piece[at : at + flats[k].size] = flats[k]
-            at += flats[k].size
-        piece[at:] = 0
-        total = self._sum(piece)
-        at = 0
-        for k in members:
-            results[k] = total[at : at + flats[k].size]
-            at += flats[k].size
+    def _sums(self, flats: list[np.ndarray]) -> list[np.ndarray]:
+        """The sums of arrays of one dtype, in the same bits on all processes."""
+        machine = self._machine
+        between = self._between if len(machine.leaders) > 1 else None
+        pieces = Pieces(flats, machine.piece, self._pool)
+        self.programs += pieces.count
+        if len(machine.ranks) > 1:
+            machine.sum(pieces.count, pieces.fill, pieces.take, between)
+        else:
+            for k in range(pieces.count):
+                piece = pieces.given(k, self._scratch)
+                pieces.take(k, piece if between is None else between(piece))
+        return pieces.sums()
 
-    def _sum_large(self, flat: np.ndarray) -> np.ndarray:
-        step = PIECE // flat.dtype.itemsize
-        if flat.size == step:
-            return self._sum(flat)
-        total = np.empty_like(flat)
-        for at in range(0, flat.size, step):
-            part = flat[at : at + step]
-            rest = part.size
-            if rest < step:
-                padded = _aligned(_rounded(rest), flat.dtype)
-                padded[:rest], padded[rest:] = part, 0
-                part = padded
-            total[at : at + rest] = self._sum(part)[:rest]
-        return total
-
-    def _sum(self, piece: np.ndarray) -> np.ndarray:
-        """The sum of one array per process, in the same bits on all of them."""
-        self.programs += 1
-        if self.size == 1:
-            return piece
+    def _between(self, piece: np.ndarray) -> np.ndarray:
+        """The sum of a piece over the machines; only their leaders have a part in it."""
+        rest = piece.size
+        if _rounded(rest) != rest:
+            padded = aligned(_rounded(rest), piece.dtype)
+            padded[:rest], padded[rest:] = piece, 0
+            piece = padded
         with jax.enable_x64(True):
-            return np.asarray(self._reduce([jax.device_put(piece, self._device)])[0])
+            return np.asarray(self._reduce([jax.device_put(piece, self._device)])[0])[:rest]
 
     # ---- on the devices ------------------------------------------------------------------------------
 
@@ -241,7 +225,7 @@ class Processes:
         if program is None:
             program = self._programs[shapes] = self._compiled(len(arrays))
         whole = [
-            jax.make_array_from_single_device_arrays((self.size * a.size,), sharding, [a])
+            jax.make_array_from_single_device_arrays((self._mesh.size * a.size,), sharding, [a])
             for a in arrays
         ]
         sums = program(*whole)
@@ -266,13 +250,6 @@ def _rounded(size: int) -> int:
     return -(-size // unit) * unit
 
 
-def _aligned(size: int, dtype: np.dtype) -> np.ndarray:
-    """A new array that begins where XLA wants arrays to begin."""
-    raw = np.empty(size * dtype.itemsize + _ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
-    return raw[start : start + size * dtype.itemsize].view(dtype)
-
-
 _only: Processes | None = None
 _only_lock = threading.Lock()
 
@@ -288,4 +265,5 @@ def processes() -> Processes:
 
 def on_host(value: core.Value) -> np.ndarray:
     """The numbers of a value that is computed, without a copy where it lies in the host's memory."""
-    return np.asarray(core.memory.on_device(value))
+    array = value.arr if value.seg is None else None
+    return array if type(array) is np.ndarray else np.asarray(core.memory.on_device(value))

@@ -147,13 +147,12 @@ class DistKVStore(KVStore):
         # The order of the calls is the same on all ranks; the order of priorities within what one of
         # them has gathered need not be.
         order = sorted(range(len(requests)), key=lambda k: requests[k].index)
-        operations = [
-            Operation(
-                "push", self._number, requests[k].key,
-                on_host(next(iter(own[k].values()))), requests[k].priority,
-            )
-            for k in order
-        ]  # fmt: skip
+        number = self._number
+        operations = []
+        for k in order:
+            key, priority = requests[k].key, requests[k].priority
+            value = next(iter(own[k].values()))
+            operations.append(Operation("push", number, key, on_host(value), priority))
         results: list[dict[Any, Value]] = [{} for _ in requests]
         for k, total in zip(order, self._processes.all(operations), strict=True):
             results[k] = {device: _value(total, device) for device in own[k]}

@@ -46,10 +46,11 @@ _ADD = core.bind("kvstore_add", jnp.add)
 class _Entry:
     """A key's array, and the same value on the devices where it is already."""
 
-    __slots__ = ("array", "copies")
+    __slots__ = ("array", "copies", "shape")
 
     def __init__(self, array: NDArray):
         self.array = array
+        self.shape = array.shape
         self.copies: dict[Any, Value] = {}
 
     def on(self, device: Any) -> Value:
@@ -66,8 +67,8 @@ class _Entry:
     def put(self, sums: dict[Any, Value]) -> None:
         """Replace the value by one that is known on several devices."""
         home = self.array._value().aval.device
-        value = sums[home] if home in sums else moved(next(iter(sums.values())), home)
-        self.array._assign(value)
+        value = sums.get(home) or moved(next(iter(sums.values())), home)
+        hand(self.array, value)
         self.copies = {**sums, home: self.array._value()}
 
 
@@ -239,19 +240,23 @@ class KVStore(KVStoreBase):
         """The arrays of each key; a key given twice in one call counts as one."""
         merged: dict[Any, list[NDArray]] = {}
         for k, arrays in self._checked(pairs):
-            merged.setdefault(k, []).extend(arrays)
+            if k in merged:
+                merged[k].extend(arrays)
+            else:
+                merged[k] = arrays
         return merged
 
     def _checked(
         self, pairs: Iterable[tuple[Any, list[NDArray]]]
-    ) -> list[tuple[Any, list[NDArray]]]:
-        found = list(pairs)
+    ) -> Sequence[tuple[Any, list[NDArray]]]:
+        found = pairs if isinstance(pairs, tuple) else list(pairs)
         for k, arrays in found:
             self._check(k, arrays)
         return found
 
     def _push(self, groups: dict[Any, list[NDArray]], priority: int) -> None:
-        under = self._hyperparameters()
+        shares = self._shares()
+        under = self._hyperparameters() if shares else None
         if self._gathered is not None and self._gathered.under != under:
             self._end()
         for key, arrays in groups.items():
@@ -263,10 +268,9 @@ class KVStore(KVStoreBase):
             if self._gathered is None:
                 self._gathered = Gathered(self._work, under)
             request = Request(key, values, priority)
-            devices = dict.fromkeys(v.aval.device for v in values)
-            if self._shares():
+            if shares:
                 entry = self._entries[key]
-                request.old = {d: entry.on(d) for d in devices}
+                request.old = {v.aval.device: entry.on(v.aval.device) for v in values}
                 shapes = {d: v.aval for d, v in request.old.items()}
                 entry.put(self._gathered.add(request, shapes))
             else:
@@ -291,10 +295,8 @@ class KVStore(KVStoreBase):
         """All devices that take part in an update with these of this process."""
         return devices
 
-    def _hyperparameters(self) -> tuple[Any, ...] | None:
+    def _hyperparameters(self) -> tuple[Any, ...]:
         """What an update gathered now must be done with, whatever changes until then."""
-        if not self._shares():
-            return None
         optimizer = self._updater.optimizer
         return tuple(getattr(optimizer, name) for name in _HYPERPARAMETERS)
 
@@ -437,14 +439,21 @@ class KVStore(KVStoreBase):
                 f"key {key} has not been inited: call init({key!r}, value) first"
             )
         for a in arrays:
-            if a.shape != entry.array.shape:
+            if a.shape != entry.shape:
                 raise errors.MXNetValueError(
-                    f"key {key} holds an array of shape {entry.array.shape}, got one of shape {a.shape}"
+                    f"key {key} holds an array of shape {entry.shape}, got one of shape {a.shape}"
                 )
 
 
-def _pairs(key: Any, value: Any, name: str) -> Iterator[tuple[Any, list[NDArray]]]:
+def _pairs(key: Any, value: Any, name: str) -> Iterable[tuple[Any, list[NDArray]]]:
     """Each key with its list of arrays."""
+    # Scripts have loops over keys: what each turn costs counts hundreds of times in a step.
+    if isinstance(value, NDArray) and isinstance(key, (int, str)):
+        return ((key, [value]),)
+    return _all_pairs(key, value, name)
+
+
+def _all_pairs(key: Any, value: Any, name: str) -> Iterator[tuple[Any, list[NDArray]]]:
     if isinstance(key, (list, tuple)):
         if not isinstance(value, (list, tuple)) or len(value) != len(key):
             raise errors.MXNetAssertionError(
@@ -471,7 +480,10 @@ def hand(array: NDArray, v: Value) -> None:
     """Store a value in an array of the user; a parameter takes it without a copy or a wait."""
     mine, var = array._v, array._var
     simple = mine is not None and v.aval is mine.aval and v.tape is None
-    if not simple or var is None or core.local.st.taping or not (v.seg is None or is_gathered(v)):
+    if simple and var is None:
+        array._v = v
+        return
+    if var is None or not simple or core.local.st.taping or not (v.seg is None or is_gathered(v)):
         array._assign(v)
         return
     twin = alias(v)

@@ -56,7 +56,30 @@ def join() -> member.Member:
         coordinator_bind_address=f"127.0.0.1:{free_port('127.0.0.1')}" if here.rank == 0 else None,
         cluster_detection_method="deactivate",
     )  # fmt: skip
+    _listen_at(settings.env("DMLC_NODE_HOST"))
     return here
+
+
+def _listen_at(host: str | None) -> None:
+    """Let gloo, which sums between CPUs, listen at this address.
+
+    By itself it takes what the machine's name stands for, which may be nothing, another machine's
+    loopback or the whole network.
+    """
+    from jax._src import config, distributed, xla_bridge  # JAX passes gloo no address
+    from jax._src.lib import _jax
+
+    chosen = host is not None and host not in ("", "0.0.0.0", "::")
+    if not chosen or config.cpu_collectives_implementation.value != "gloo":
+        return
+
+    def client() -> Any:
+        gloo = _jax.make_gloo_tcp_collectives(
+            distributed_client=distributed.global_state.client, hostname=host
+        )
+        return xla_bridge.make_cpu_client(gloo)
+
+    xla_bridge.register_backend_factory("cpu", client, priority=0, fail_quietly=False)
 
 
 def _connect(**where: Any) -> None:

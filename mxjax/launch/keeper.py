@@ -11,6 +11,7 @@ What a member sends, and what comes back:
     agree    (first, marks, patience): from operation `first` on I would do those with these marks
              -> "agreed" (count) when all have asked: so many of them are the same everywhere;
              -> "explain" (index) where one differs, and after the answers "differ" with all of them
+    tell     (text) -> "told" with the texts of all ranks when all have told one
     leave    the script has ended well    -> "parted" when all have left
     failed   the script has ended with an error
     lost     (from the keeper) a member is missing, and why: the job is over
@@ -33,6 +34,8 @@ log = logging.getLogger("mxjax.launch")
 
 #: The characters of one operation's mark in "agree".
 MARK = 16
+#: The most characters of one text in "tell" and "explained".
+TEXT = 2000
 #: Parts of the heartbeat: between two signs of life, and the silence after which a member is missing.
 PAUSE = 0.1
 SILENCE = 0.8
@@ -52,6 +55,7 @@ class _Seat:
         self.asked_at = 0.0
         self.patience: float | None = None
         self.explanation: str | None = None
+        self.told: str | None = None
 
 
 class Keeper:
@@ -229,6 +233,13 @@ class Keeper:
                 seat.asked, seat.asked_at = (first, marks), seat.heard
                 seat.patience = None if patience is None else float(patience)
                 self._agree()
+            elif what == "tell":
+                seat.told = str(message["text"])[:TEXT]
+                texts = [self._seats[r].told for r in sorted(self._seats)]
+                if len(texts) == self.size and None not in texts:
+                    for s in self._seats.values():
+                        s.told = None
+                    self._tell_all({"op": "told", "texts": texts})
             elif what == "leave":
                 seat.left = True
                 if all(s.left for s in self._seats.values()) and len(self._seats) == self.size:
@@ -240,7 +251,7 @@ class Keeper:
                 seat.left = True
                 self.missing(seat.rank, f"has failed: {str(message['why'])[:2000]}")
             elif what == "explained":
-                seat.explanation = str(message["text"])[:2000]
+                seat.explanation = str(message["text"])[:TEXT]
                 self._differ()
 
     def _agree(self) -> None:

@@ -57,6 +57,7 @@ class Member:
         self._failure: GroupBroken | None = None
         self._delivered = False
         self._agreed: int | None = None
+        self._told: list[str] | None = None
         self._parted = False
         self._status = 1  # of this process, when the group has broken
         self._describe: Callable[[int], str] = str
@@ -154,6 +155,22 @@ class Member:
         assert self._agreed is not None
         return self._agreed
 
+    def tell(self, text: str) -> list[str]:
+        """What all ranks tell each other, in the order of the ranks; waits for all.
+
+        Args:
+          text: at most `keeper.TEXT` characters.
+
+        Raises:
+          GroupBroken: somebody is missing.
+        """
+        with self._changed:
+            self._told = None
+        self._send({"op": "tell", "text": text})
+        self._wait(lambda: self._told is not None, None, "")
+        assert self._told is not None
+        return self._told
+
     def run(self, work: Callable[[], T], what: str, patience: float | None) -> T:
         """Do work that can hang when a member is missing, in a thread of its own.
 
@@ -239,6 +256,8 @@ class Member:
                     self.address = str(message["address"])
                 elif what == "agreed":
                     self._agreed = int(message["count"])
+                elif what == "told":
+                    self._told = [str(text) for text in message["texts"]]
                 elif what == "parted":
                     self._parted = True
                 self._changed.notify_all()

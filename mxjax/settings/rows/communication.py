@@ -74,6 +74,14 @@ OPTIONS: tuple[Option, ...] = (
         dynamic=True,
     ),
     Option(
+        "comm.shared_memory",
+        Boolean(),
+        True,
+        doc="Let the processes of one machine sum in memory that they share.",
+        effect="Where the devices are CPUs, dist_sync sends only the sum of each machine through the "
+        "network; off: every process sends its own. Read at the first sum.",
+    ),
+    Option(
         "comm.p2p",
         Boolean(),
         True,

@@ -54,8 +54,12 @@ class Jobs:
 
     def start_python(self, *arguments: object, **variables: str) -> subprocess.Popen[str]:
         """A Python with these arguments; its stdin is closed."""
+        return self.start_program(sys.executable, *arguments, **variables)
+
+    def start_program(self, *arguments: object, **variables: str) -> subprocess.Popen[str]:
+        """A program with its arguments; its stdin is closed."""
         process = subprocess.Popen(
-            [sys.executable, *map(str, arguments)], cwd=ROOT, env=environment(**variables),
+            [*map(str, arguments)], cwd=ROOT, env=environment(**variables),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             start_new_session=True,
         )  # fmt: skip

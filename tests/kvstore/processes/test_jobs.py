@@ -155,6 +155,16 @@ def test_mixed_sums_with_random_delays_are_exact(jobs):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("share", [1, 0])
+def test_sums_are_exact_in_shared_memory_and_without(jobs, share):
+    status, output = jobs.run("-n", 3, *PATIENT, HERE / "mixed.py", MXJAX_COMM_SHARED_MEMORY=str(share))
+    assert status == 0, output
+    machines = re.findall(r"^\[\d\] exact, machines (.*)$", output, re.M)
+    alone = [f"[{rank}] of [0, 1, 2]" for rank in range(3)]
+    assert sorted(machines) == (["[0, 1, 2] of [0]"] * 3 if share else alone), output
+
+
+@pytest.mark.slow
 def test_variables_of_mxnet_s_own_launcher_are_understood(jobs):
     """Scheduler, server and workers run the same script, as tools/launch.py starts them."""
     with socket.create_server(("127.0.0.1", 0)) as server:

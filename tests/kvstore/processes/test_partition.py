@@ -1,0 +1,125 @@
+"""Two machines with a cable between them, and what happens when it is cut.
+
+The machines are network namespaces of this one, each with a name and an address of its own: Linux, as root.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+HERE = Path(__file__).parent
+ADDRESSES = ("10.77.0.1", "10.77.0.2")
+PORT = 9000
+
+
+def do(*command: str) -> None:
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+
+
+class Machines:
+    """Two machines, `names`, and the cable."""
+
+    def __init__(self) -> None:
+        self.names = [f"mx{os.getpid()}{side}" for side in "ab"]
+
+    def build(self) -> None:
+        a, b = self.names
+        do("ip", "netns", "add", a)
+        do("ip", "netns", "add", b)
+        do("ip", "link", "add", "cable", "netns", a, "type", "veth", "peer", "name", "cable", "netns", b)
+        for name, address in zip(self.names, ADDRESSES, strict=True):
+            do("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "cable")
+            for link in ("lo", "cable"):
+                do("ip", "-n", name, "link", "set", link, "up")
+        do(*self.on(0), "true")
+
+    def on(self, k: int) -> list[str]:
+        """What comes before a command that is to run on machine k."""
+        name = self.names[k]
+        return ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c",
+                f'hostname {name}; exec "$@"', "sh"]  # fmt: skip
+
+    def cut(self, how: str) -> None:
+        """Nothing passes from now on: the link is down, or everything is lost on its way, which nobody is told."""
+        if how == "down":
+            do("ip", "-n", self.names[0], "link", "set", "cable", "down")
+        else:
+            for name in self.names:
+                do("ip", "netns", "exec", name, "tc", "qdisc", "add", "dev", "cable", "root", "pfifo", "limit", "0")
+
+    def remove(self) -> None:
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+@pytest.fixture
+def machines() -> Iterator[Machines]:
+    for program in ("ip", "unshare", "tc"):
+        if shutil.which(program) is None:
+            pytest.skip(f"no program {program!r}: two machines are made of Linux's network namespaces")
+    made = Machines()
+    try:
+        made.build()
+    except subprocess.CalledProcessError as error:
+        made.remove()
+        pytest.skip(f"no network namespaces can be made here: {error.stderr.decode().strip()}")
+    yield made
+    made.remove()
+
+
+def launched(jobs, machines: Machines, *arguments: object):
+    """A job of four processes, two on each machine."""
+    found = []
+    options = (("--port", PORT), ("--first", 2, "--join", f"{ADDRESSES[0]}:{PORT}"))
+    for k, (address, more) in enumerate(zip(ADDRESSES, options, strict=True)):
+        found.append(
+            jobs.start_program(
+                *machines.on(k), sys.executable, "-m", "mxjax.launch", "-n", 2, "--of", 4, "--host", address,
+                *more, *arguments, DMLC_JOB_TOKEN="of this test",
+            )  # fmt: skip
+        )
+    return found
+
+
+def test_sums_over_two_machines(jobs, machines):
+    """Within a machine in its memory, between machines by their first processes."""
+    script = HERE / "mixed.py"
+    for started in launched(jobs, machines, "--heartbeat", 120, script):
+        output, _ = started.communicate(timeout=300)
+        assert started.returncode == 0, output
+        assert len(re.findall(r"^\[\d\] exact", output, re.M)) == 2, output
+        assert re.findall(r"machines (.*)$", output, re.M)[0] in ("[0, 1] of [0, 2]", "[2, 3] of [0, 2]")
+
+
+@pytest.mark.parametrize("how", ["down", "lost"])
+def test_when_the_cable_is_cut_everybody_hears_of_it(jobs, machines, how):
+    both = launched(jobs, machines, "--heartbeat", 8, HERE / "faults.py", "none", 0)
+    for started in both:
+        lines = 0
+        while lines < 2:
+            line = started.stdout.readline()
+            assert line, "a launcher has ended"
+            lines += "summing" in line
+    machines.cut(how)
+    outputs = []
+    for started in both:
+        output, _ = started.communicate(timeout=300)  # nobody hangs
+        assert started.returncode != 0, output
+        outputs.append(output)
+    # The keeper is on the first machine: there the ranks of the other one are missing, here the keeper is.
+    for output, ranks, told in zip(
+        outputs, ((0, 1), (2, 3)),
+        (r"rank [23] of 4 .*no sign of life", r"keeper of the job at 10\.77\.0\.1:9000 .*no sign of life"),
+        strict=True,
+    ):  # fmt: skip
+        for rank in ranks:
+            assert re.search(rf"^\[{rank}\] (heard|mxjax): .*{told}", output, re.M), output

@@ -1,0 +1,176 @@
+"""Sums in memory that processes share, with threads of this process in their place."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from mxjax.kvstore import _machine
+from mxjax.kvstore._host import ALIGNMENT, Pool
+from mxjax.kvstore._machine import LONGEST, Machine
+from mxjax.kvstore._pieces import Pieces
+from mxjax.launch import wire
+from mxjax.launch.keeper import Keeper
+from mxjax.launch.member import Member
+
+LONG = 600.0
+linux = pytest.mark.skipif(sys.platform != "linux", reason="memory without a name is Linux's")
+
+
+class Ranks:
+    """So many members of a job, each with a thread."""
+
+    def __init__(self, size: int) -> None:
+        self.keeper = Keeper(size, "secret", heartbeat=LONG, address="nowhere:1")
+        channels = [wire.connect("127.0.0.1", self.keeper.port, b"secret") for _ in range(size)]
+        self.members = [Member(c, "here", r, LONG) for r, c in enumerate(channels)]
+        self.threads = ThreadPoolExecutor(size, thread_name_prefix="rank")
+        for member in self.members:
+            member._delivered = True  # the test's process does not end with the group
+
+    def do(self, work, *arguments):
+        """``work(member, ...)`` on all at once."""
+        waiting = [
+            self.threads.submit(work, m, *(a[m.rank] for a in arguments)) for m in self.members
+        ]
+        return [w.result(LONG) for w in waiting]
+
+    def end(self) -> None:
+        self.threads.shutdown()
+        for member in self.members:
+            member.close()
+        self.keeper.close()
+
+
+@pytest.fixture
+def ranks():
+    made: list[Ranks] = []
+
+    def make(size: int) -> Ranks:
+        made.append(Ranks(size))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.end()
+
+
+def test_what_all_tell_each_other_arrives_in_order(ranks):
+    job = ranks(3)
+    for turn in range(3):
+        assert job.do(lambda m: m.tell(f"{turn} of {m.rank}")) == [[f"{turn} of {r}" for r in range(3)]] * 3  # noqa: B023
+
+
+@pytest.mark.parametrize("sizes", [[0, 1, 3], [700, 0, 5, 1024], [10_000, 20_000, 1]])
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "complex128"])
+def test_pieces_are_all_of_the_arrays_in_order(sizes, dtype):
+    arrays = [np.random.RandomState(k).randint(0, 99, n).astype(dtype) for k, n in enumerate(sizes)]
+    pieces = Pieces(arrays, 1 << 12, Pool())
+    memory = np.empty(1 << 12, np.uint8)
+    for k in range(pieces.count):
+        filled = pieces.fill(k, memory)
+        assert filled.nbytes <= 1 << 12 and filled.dtype == dtype
+        assert (pieces.given(k, memory) == filled).all()
+        pieces.take(k, filled)
+    for found, array in zip(pieces.sums(), arrays, strict=True):
+        assert (found == array).all() and found.dtype == array.dtype
+        assert found.ctypes.data % ALIGNMENT == 0 or not found.size
+    padded = sum(-(-a.nbytes // ALIGNMENT) * ALIGNMENT for a in arrays)
+    assert pieces.count <= -(-padded // (1 << 12))
+
+
+def test_memory_of_the_pool_suffices_wherever_it_begins():
+    pool = Pool()
+    for size in (64, 128, 192, 4096, 4160):
+        block = pool.take(size)
+        assert block.size == size and block.ctypes.data % ALIGNMENT == 0
+
+
+def sums(machine: Machine, arrays: list[np.ndarray], between=None) -> list[np.ndarray]:
+    pieces = Pieces(arrays, 1 << 12, Pool())
+    machine.sum(pieces.count, pieces.fill, pieces.take, between)
+    return pieces.sums()
+
+
+def arrays_of(rank: int, turn: int) -> list[np.ndarray]:
+    """Numbers that depend on the order of adding; many pieces, then few."""
+    draw = np.random.RandomState(10 * turn + rank)
+    return [draw.randn(n).astype("float32") for n in ((9000, 3, 50_000), (1,), (2000, 70))[turn % 3]]
+
+
+def in_order(parts: list[np.ndarray]) -> np.ndarray:
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+@linux
+@pytest.mark.parametrize("size", [2, 3])
+def test_one_machine_sums_in_the_order_of_the_ranks(ranks, size):
+    job = ranks(size)
+    machines = job.do(lambda m: Machine(m, True))
+    for m in machines:
+        assert (m.ranks, m.leaders) == (list(range(size)), [0])
+    for turn in range(6):
+        given = [arrays_of(r, turn) for r in range(size)]
+        found = job.do(lambda m, machine, mine: sums(machine, mine), machines, given)
+        expected = [in_order(list(parts)) for parts in zip(*given, strict=True)]
+        for mine in found:
+            assert all((a == b).all() for a, b in zip(mine, expected, strict=True))
+
+
+@linux
+def test_machines_send_one_sum_each(ranks, monkeypatch):
+    """Ranks 0 and 2 on one machine, 1, 3 and 4 on another; what leaders send is put together by this test."""
+    job = ranks(5)
+    where = threading.local()
+    monkeypatch.setattr(_machine.socket, "gethostname", lambda: where.name)
+
+    def meet(member: Member) -> Machine:
+        where.name = "ab"[member.rank in (1, 3, 4)]
+        return Machine(member, True)
+
+    machines = job.do(meet)
+    assert [m.ranks for m in machines] == [[0, 2], [1, 3, 4], [0, 2], [1, 3, 4], [1, 3, 4]]
+    assert all(m.leaders == [0, 1] and m.piece == LONGEST for m in machines)
+    sent: dict[str, np.ndarray] = {}
+    both = threading.Barrier(2)
+
+    def between(piece: np.ndarray) -> np.ndarray:
+        sent[where.name] = piece.copy()
+        both.wait(LONG)
+        total = sent["a"] + sent["b"]
+        both.wait(LONG)
+        return total
+
+    def work(member: Member, machine: Machine, mine: list[np.ndarray]) -> list[np.ndarray]:
+        where.name = "ab"[member.rank in (1, 3, 4)]  # a thread is now this rank's, now that one's
+        return sums(machine, mine, between)
+
+    for turn in range(4):
+        given = [arrays_of(r, turn) for r in range(5)]
+        found = job.do(work, machines, given)
+        for k in range(len(given[0])):
+            expected = in_order([given[0][k], given[2][k]]) + in_order([given[r][k] for r in (1, 3, 4)])
+            assert all((mine[k] == expected).all() for mine in found)
+
+
+@linux
+def test_where_memory_is_not_to_be_shared_or_not_reached_each_is_alone(ranks, monkeypatch):
+    for m in ranks(2).do(lambda m: Machine(m, m.rank == 0)):
+        assert m.leaders == [0, 1] and len(m.ranks) == 1
+    real = Machine._reach
+
+    def reach(self, note, mine):
+        """As where process numbers are another container's: what is found there is not what was told."""
+        real(self, {**note, "bell": [note["bell"][0], "pipe:[1]"]}, mine)
+
+    job = ranks(3)
+    monkeypatch.setattr(Machine, "_reach", reach)
+    for m in job.do(lambda m: Machine(m, True)):
+        assert m.leaders == [0, 1, 2] and m.ranks == [m.leaders[m.ranks[0]]]
