@@ -12,8 +12,8 @@ from mxjax.kvstore import _host, _priority
 @pytest.mark.parametrize("threads", [1, 3])
 def test_so_many_sums_run_at_a_time_and_the_most_urgent_begin_first(threads):
     with mx.config.scope(MXNET_CPU_PRIORITY_NTHREADS=threads):
-        pool = _priority.workers()
-    assert pool.size == threads
+        pool = _priority.workers(2)
+    assert pool.size == threads and _priority.workers(6).size == 6
     gate, lock, began = threading.Event(), threading.Lock(), []
     arrived = threading.Barrier(threads + 1)
     first = [pool.submit(0, lambda: (arrived.wait(30), gate.wait(30))) for _ in range(threads)]
