@@ -21,12 +21,22 @@ from .call import SCALARS, dressers, watchers
 from .program import run_steps
 from .segment import Step
 from .stats import stats
-from .value import Value
+from .value import Value, place
 
 #: Elements of an array that may be computed so, as in MegEngine: it has room for the lengths of a shape.
 SMALL = 7
 #: Longer segments are compiled without a look.
 LONGEST = 32
+
+
+#: Where arrays are in the host's memory anyway.
+AT_HOME: tuple[str, ...] = ("cpu",)
+
+
+def stays(array: np.ndarray, device: Any) -> bool:
+    """Whether an array from the host waits there for its first program, because NumPy may compute with it."""
+    small = array.size <= SMALL and array.dtype.kind in "iub" and array.itemsize < 8
+    return small and compiler.platform_of(device) not in AT_HOME and _on()
 
 
 class NotHere(Exception):
@@ -233,7 +243,8 @@ def computed_here(
         return False
     stats.on_host += 1
     for v, r in zip(outs, results, strict=True):
-        v.arr = r
+        # Programs take NumPy's 64-bit numbers in JAX's 64-bit mode only: these travel now.
+        v.arr = r if r.itemsize < 8 else place(r, device)
         v.shared = True  # NumPy's memory: no program may write over it
         v.step = step
         v.seg = None

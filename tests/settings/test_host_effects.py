@@ -100,6 +100,33 @@ def test_what_numpy_computed_takes_part_in_programs_and_on_the_tape():
     assert n.asnumpy().tolist() == [5, 7] and n.jax.devices() == x.jax.devices()
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+def test_what_nobody_read_goes_into_the_next_program(dtype):
+    a = mx.np.array(3, dtype=dtype)
+    doubled = a * 2
+    mx.waitall()
+    many = mx.np.ones((5, 2), dtype=dtype) * doubled
+    assert many.sum().item() == 60 and many.dtype == dtype
+
+
+def test_on_another_device_small_numbers_stay_where_they_came_from(monkeypatch):
+    from mxjax.array import handle
+    from mxjax.core import host_compute
+
+    copies = []
+    put = handle._put()
+    monkeypatch.setattr(handle, "_put", lambda: lambda array, device: copies.append(array.shape) or put(array, device))
+    monkeypatch.setattr(host_compute, "AT_HOME", ())  # as if this were no CPU
+    a, b = (mx.np.array([k, 2], dtype="int32") for k in (5, 7))
+    mx.engine.reset()
+    assert (a * b - 1).asnumpy().tolist() == [34, 3] and not copies
+    assert mx.engine.stats()["on_host"] == 1 and mx.engine.stats()["programs"] == 0
+    assert (mx.np.ones((3, 2)) * a).sum().item() == 21 and not copies  # with the program, which takes it in
+    with mx.config.scope(MEGENGINE_HOST_COMPUTE=0):
+        mx.np.array([5, 2], dtype="int32")
+    assert copies == [(2,)]
+
+
 @pytest.mark.parametrize(
     "compute",
     [
