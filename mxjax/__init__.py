@@ -132,5 +132,11 @@ for _name in ("memory.dtr_auto_drop", "memory.dtr_drop", "memory.dtr_swap"):
     config.on_change(_name, _switch_dtr)
     _switch_dtr(config.get(_name))
 
-if config.get("profiler.autostart"):
+
+def _import_profiler(_: object = None) -> None:
     from . import profiler as profiler
+
+
+config.on_change("profiler.config", _import_profiler)
+if config.get("profiler.autostart") or config.get("profiler.config"):
+    _import_profiler()

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from mxjax import core, settings
 from mxjax.errors import MXNetAssertionError, MXNetError
 
+from . import _configured
 from ._aggregate import SORT_KEYS
 from ._objects import Counter, Domain, Event, Frame, Marker, Task, custom_op, scope
 from ._recording import GROUPINGS, Recording
@@ -354,6 +355,9 @@ def _deprecated(old: str, new: str) -> None:
     )
 
 
+settings.on_change("profiler.config", _configured.apply)
+if settings.is_given("profiler.config"):
+    _configured.apply()
 if settings.get("profiler.autostart"):
     # XLA's side starts with the first program: importing must not start a backend.
     _profiler.run(defer=True)

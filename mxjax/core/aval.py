@@ -180,7 +180,7 @@ def aval_of(array: jax.Array) -> Aval:
         where = sharding.with_memory_kind(_default_memory(next(iter(devices))))
     found = aval(array.shape, array.dtype, where)
     if layouts_in_use[0] and memory is None and len(devices) == 1:
-        order = tuple(array.format.layout.major_to_minor)
+        order = tuple(array.format.layout.major_to_minor)  # type: ignore[attr-defined]
         if order != tuple(range(array.ndim)):
             found = found.in_layout(order)
     return found if memory is None else found.on(memory)

@@ -14,16 +14,29 @@ from typing import Any
 import jax
 import numpy as np
 
+from .. import settings
 from . import compiler
 from .aval import Aval
 from .call import SCALARS, dressers, watchers
 from .program import run_steps
 from .segment import Step
+from .stats import stats
+from .value import Value, place
 
 #: Elements of an array that may be computed so, as in MegEngine: it has room for the lengths of a shape.
 SMALL = 7
 #: Longer segments are compiled without a look.
 LONGEST = 32
+
+
+#: Where arrays are in the host's memory anyway.
+AT_HOME: tuple[str, ...] = ("cpu",)
+
+
+def stays(array: np.ndarray, device: Any) -> bool:
+    """Whether an array from the host waits there for its first program, because NumPy may compute with it."""
+    small = array.size <= SMALL and array.dtype.kind in "iub" and array.itemsize < 8
+    return small and compiler.platform_of(device) not in AT_HOME and _on()
 
 
 class NotHere(Exception):
@@ -212,3 +225,27 @@ def plan(step: Step, device: Any) -> HostPlan | None:
     with jax.enable_x64(True), compiler.for_platform(compiler.platform_of(device)):
         jaxpr = jax.make_jaxpr(run)(*structs)
     return HostPlan(jaxpr, outs, step.fmt) if _known(jaxpr.jaxpr) else None
+
+
+_on = settings.snapshot("engine.host_compute")
+
+
+def computed_here(
+    step: Step, outs: Sequence[Value], arrays: Sequence[Any], scalars: Sequence[Any], live: Sequence[int], device: Any
+) -> bool:
+    """Compute what is live of a segment by NumPy; False where a program must (`engine.host_compute`)."""
+    if not _on():
+        return False
+    if step.host is None:
+        step.host = plan(step, device) or False
+    results = step.host.run(arrays, scalars, live) if step.host else None
+    if results is None:
+        return False
+    stats.on_host += 1
+    for v, r in zip(outs, results, strict=True):
+        # Programs take NumPy's 64-bit numbers in JAX's 64-bit mode only: these travel now.
+        v.arr = r if r.itemsize < 8 else place(r, device)
+        v.shared = True  # NumPy's memory: no program may write over it
+        v.step = step
+        v.seg = None
+    return True

@@ -18,7 +18,7 @@ from .aval import MeshDevice
 from .call import Call
 from .deadline import within
 from .failures import fail
-from .host_compute import plan
+from .host_compute import computed_here
 from .interfaces import MemoryManager
 from .program import Program
 from .rehearsal import Abstract
@@ -205,8 +205,8 @@ def _run(
     ins.clear()
     if len(live) != len(outs):
         outs = [outs[k] for k in live]
-    if program is None and step.host is not False and not observers and _host_compute():
-        if _run_on_host(step, outs, arrays, scalars, live, seg.device):
+    if program is None and step.host is not False and not observers:
+        if computed_here(step, outs, arrays, scalars, live, seg.device):
             return
     rehearsing = local.st.rehearsing
     if rehearsing is not None and not rehearsing.compiles:
@@ -242,27 +242,6 @@ def _run(
         _running.append(_weak(results[-1]))
         if len(_running) > rules.queue:
             _wait_for_oldest()
-
-
-_host_compute = settings.snapshot("engine.host_compute")
-
-
-def _run_on_host(
-    step: Step, outs: Sequence[Value], arrays: Sequence[Any], scalars: Sequence[Any], live: Sequence[int], device: Any
-) -> bool:
-    """Compute a few small numbers by NumPy; False where a program must."""
-    if step.host is None:
-        step.host = plan(step, device) or False
-    results = step.host.run(arrays, scalars, live) if step.host else None
-    if results is None:
-        return False
-    stats.on_host += 1
-    for v, r in zip(outs, results, strict=True):
-        v.arr = r
-        v.shared = True  # NumPy's memory: no program may write over it
-        v.step = step
-        v.seg = None
-    return True
 
 
 def _in_layouts(layouts: Mapping[int, tuple[int, ...]], outs: Sequence[Value], live: Sequence[int]) -> None:
@@ -517,19 +496,24 @@ def _run_by_operator(
     return [env[k] for k in live], layouts
 
 
+def settle(v: Value) -> None:
+    """Run the segment of a pending value."""
+    seg = v.seg
+    solo = seg.step.solo
+    if solo is not None and seg.state is local.st and not observers and not managers:
+        with seg.lock:
+            if v.seg is seg:
+                _run_solo(seg, solo)
+    else:
+        flush(seg)
+
+
 def read(v: Value) -> Any:
     """The array of a value; runs its segment if it is pending, raises what its program raised."""
-    seg = v.seg
-    if seg is not None:
-        if seg is TRACED:
+    if v.seg is not None:
+        if v.seg is TRACED:
             return v.arr
-        solo = seg.step.solo
-        if solo is not None and seg.state is local.st and not observers and not managers:
-            with seg.lock:
-                if v.seg is seg:
-                    _run_solo(seg, solo)
-        else:
-            flush(seg)
+        settle(v)
     arr = v.arr
     return _unusual(v, arr) if type(arr) in _UNUSUAL else arr
 

@@ -17,7 +17,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "dump": ("debug.dump", "debug.dump_inputs", "debug.dump_quantized", "debug.watch_var", "debug.nan"),
     "files": ("debug.level", "debug.keep_compiler_files", "debug.compiler_folder"),
     "history": ("engine.record_path",),
-    "profiling": ("profiler.config",),
     "logs": ("debug.log_memory", "debug.log_collectives", "debug.log_kernels"),
     "rewrites": ("compiler.scope_fusions",),
     "precision": (

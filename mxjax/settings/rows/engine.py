@@ -215,8 +215,8 @@ OPTIONS: tuple[Option, ...] = (
         Integer(1),
         4,
         doc="How many threads sum what a kvstore was given on CPU devices.",
-        effect="Sums of larger priority are taken first. A push is shared out between comm.reduce_threads parts, of "
-        "which so many are added at a time.",
+        effect="Sums of larger priority are taken first. A push is shared out in comm.reduce_threads parts, of which "
+        "so many are added at a time; unless this is given, all of them.",
         legacy=(Legacy("MXNET_CPU_PRIORITY_NTHREADS"),),
         mechanism="threads that take the work of the largest priority, made at the first such sum",
     ),

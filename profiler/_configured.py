@@ -8,7 +8,9 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-from .. import settings
+from mxjax import settings
+
+from ._state import profiler
 
 #: Of Ascend's hardware and tools: nothing of XLA's can be told so.
 _NOWHERE = ("aic_metrics", "l2", "msproftx", "fp_point", "bp_point")
@@ -16,16 +18,13 @@ _told: set[str] = set()
 _began = False
 
 
-def apply() -> None:
+def apply(_: object = None) -> None:
     """Start the profiler, or stop it and write its trace, as the setting says."""
     global _began
-    from mxjax import profiler
-    from mxjax.profiler import _profiler
-
     config = settings.get("profiler.config")
     on = bool(config.get("enable_profiling"))
     if _began:
-        profiler.dump()
+        profiler.dump(finished=True)
         _limit(_folder(_last))
         _began = False
     if not on:
@@ -39,12 +38,12 @@ def apply() -> None:
     os.makedirs(folder, exist_ok=True)
     _last.clear()
     _last.update(options)
-    profiler.set_config(
-        filename=os.path.join(folder, "profile.json"), aggregate_stats=True,
-        profile_api=options.get("runtime_api", True), continuous_dump=False,
-    )  # fmt: skip
+    profiler.configure({
+        "filename": os.path.join(folder, "profile.json"), "aggregate_stats": True,
+        "profile_api": options.get("runtime_api", True), "continuous_dump": False,
+    })
     # XLA's side starts with the first program: nothing here must start a backend.
-    _profiler.run(defer=not settings.backend_is_up())
+    profiler.run(defer=not settings.backend_is_up())
     _began = True
 
 

@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import core
-from ..core import Failure, Value
+from . import memory
+from .aval import aval
+from .scheduler import deferred, flush_thread
+from .segment import Step
+from .value import Failure, Value, pending_errors
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
@@ -29,21 +32,21 @@ class UnderWay:
 
     graph = False
     closed = False
-    step = core.Step()
+    step = Step()
 
     def __init__(self, work: Callable[[], Sequence[Value]], avals: Sequence[Any]):
         self.lock = threading.RLock()
         self.results = [self._pending(a) for a in avals]
         self._outs = list(self.results)
         self._future: Future[list[Any]] = _threads().submit(contextvars.copy_context().run, _arrays, work)
-        core.deferred.add(self)
+        deferred.add(self)
 
-    def _pending(self, aval: Any) -> Value:
+    def _pending(self, of: Any) -> Value:
         v = Value.__new__(Value)
         v.seg = self
         v.idx = 0
         v.arr = None
-        v.aval = aval
+        v.aval = of
         v.tape = None
         v.shared = True  # the operator may have kept its arrays
         v.step = None
@@ -55,7 +58,7 @@ class UnderWay:
             if self.closed:
                 return
             self.closed = True
-            core.deferred.discard(self)
+            deferred.discard(self)
             outs, self._outs = self._outs, []
             try:
                 for v, array in zip(outs, self._future.result(), strict=True):
@@ -65,15 +68,15 @@ class UnderWay:
                     v.arr, v.seg = Failure(error), None
                 if not isinstance(error, Exception):
                     raise
-                core.pending_errors.append(error)
+                pending_errors.append(error)
 
 
 def _arrays(work: Callable[[], Sequence[Value]]) -> list[Any]:
     _here.inside = True
     try:
-        return [core.memory.on_device(v) for v in work()]
+        return [memory.on_device(v) for v in work()]
     finally:
-        core.flush_thread()  # arrays of the caller's may have been written
+        flush_thread()  # arrays of the caller's may have been written
         _here.inside = False
 
 
@@ -89,6 +92,6 @@ def _threads() -> ThreadPoolExecutor:
 def start(work: Callable[[], Sequence[Value]], shapes: Sequence[tuple[int, ...]], dtypes: Sequence[Any],
           device: Any) -> list[Value]:
     """Begin `work` in a thread; values of these shapes and dtypes that stand for what it gives."""
-    core.flush_thread()  # what its operands are computed from runs meanwhile
-    avals = [core.aval(tuple(s), np.dtype(t), device) for s, t in zip(shapes, dtypes, strict=True)]
+    flush_thread()  # what its operands are computed from runs meanwhile
+    avals = [aval(tuple(s), np.dtype(t), device) for s, t in zip(shapes, dtypes, strict=True)]
     return UnderWay(work, avals).results
