@@ -1,8 +1,8 @@
-"""Small whole numbers and single numbers, computed by NumPy where they are instead of by a program.
+"""A few whole numbers, computed by NumPy where they are instead of by a program.
 
 A recorded segment of such calls is traced once and its primitives are interpreted, so dtypes are those of
-the program that is not compiled. Only primitives whose results are exact are known here: what is computed
-does not depend on who computes it.
+the program that is not compiled. Only primitives whose results are exact are known here (of floats those that do
+not round): what is computed does not depend on who computes it.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ def _whole_division(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _div(x: Any, y: Any) -> Any:
-    return np.divide(x, y) if x.dtype.kind == "f" else _whole_division(x, y)[0]
+    return _whole_division(x, y)[0]
 
 
 def _rem(x: Any, y: Any) -> Any:
-    return np.fmod(x, y) if x.dtype.kind == "f" else _whole_division(x, y)[1]
+    return _whole_division(x, y)[1]
 
 
 def _convert(x: Any, *, new_dtype: Any, **_: Any) -> Any:
@@ -73,10 +73,11 @@ def _convert(x: Any, *, new_dtype: Any, **_: Any) -> Any:
 def _power(x: Any, *, y: int) -> Any:
     if y < 0:
         raise NotHere
-    out = np.ones_like(x)
-    for _ in range(y):
-        out = np.multiply(out, x)
-    return out
+    return np.power(x, y)
+
+
+def _sign(x: Any) -> Any:
+    return np.where((x == 0) | np.isnan(x), x, np.copysign(1, x)) if x.dtype.kind == "f" else np.sign(x)
 
 
 def _select(which: Any, *cases: Any) -> Any:
@@ -119,7 +120,7 @@ TABLE: dict[str, Callable[..., Any]] = {
     "ge": _plain(np.greater_equal), "gt": _plain(np.greater), "le": _plain(np.less_equal), "lt": _plain(np.less),
     "max": _plain(np.maximum), "min": _plain(np.minimum), "mul": _plain(np.multiply), "ne": _plain(np.not_equal),
     "neg": _plain(np.negative), "not": _plain(np.invert), "or": _plain(np.bitwise_or), "rem": _plain(_rem),
-    "sign": _plain(np.sign), "square": _plain(np.square), "sub": _plain(np.subtract), "xor": _plain(np.bitwise_xor),
+    "sign": _plain(_sign), "square": _plain(np.square), "sub": _plain(np.subtract), "xor": _plain(np.bitwise_xor),
     "broadcast_in_dim": _broadcast, "convert_element_type": _convert, "integer_pow": _power,
     "dynamic_slice": _dynamic_slice,
     "concatenate": lambda *xs, dimension: np.concatenate(xs, dimension),
@@ -145,13 +146,18 @@ def _fits(a: Any) -> bool:
     return size <= SMALL if dtype.kind in "iub" else size == 1 and dtype in (np.float32, np.float64)
 
 
+#: What XLA may round otherwise in floats: a product and a sum at once, a quotient as a product.
+_ROUNDING = frozenset({"add", "sub", "mul", "div", "rem", "square", "integer_pow"})
+
+
 def _known(jaxpr: Any) -> bool:
+    """Whether NumPy computes this to the last bit."""
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
         if name in _INNER:
             if not _known(eqn.params[_INNER[name]].jaxpr):
                 return False
-        elif name not in TABLE:
+        elif name not in TABLE or (name in _ROUNDING and eqn.outvars[0].aval.dtype.kind == "f"):
             return False
         if not all(_fits(v.aval) for v in (*eqn.invars, *eqn.outvars)):
             return False
