@@ -85,7 +85,7 @@ def sums(groups: Sequence[Sequence[np.ndarray]], pool: Pool, priority: int = 0) 
     threads = settings.get("comm.reduce_threads")
     if threads > 1 and total >= settings.get("comm.bigarray_bound"):
         shares = [pieces[k::threads] for k in range(threads)]
-        for part in [workers().submit(priority, add, share) for share in shares]:
+        for part in [workers(threads).submit(priority, add, share) for share in shares]:
             part.result()
     else:
         add(pieces)

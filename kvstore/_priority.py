@@ -51,6 +51,7 @@ def _pool(size: int) -> PriorityPool:
     return PriorityPool(size)
 
 
-def workers() -> PriorityPool:
-    """The pool of `engine.priority_threads` threads."""
-    return _pool(settings.get("engine.priority_threads"))
+def workers(parts: int) -> PriorityPool:
+    """The pool of `engine.priority_threads` threads; where nobody gave their number, one for each part at least."""
+    size = settings.get("engine.priority_threads")
+    return _pool(size if settings.is_given("engine.priority_threads") else max(size, parts))

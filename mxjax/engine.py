@@ -131,10 +131,18 @@ def _options(platform: str, _: object) -> dict[str, Any]:
                 del told[name]
                 _say(row.name, f"{row.name}={value!r}: this XLA has no option {name} any more, so it does nothing")
         core.compiler.merge(options, told)
-        if row.platforms and platform not in row.platforms:
-            places = " and ".join(row.platforms)
-            _say(row.name, f"{row.name}={value!r} does nothing on {platform}: it is for {places}")
+        _say_where(row, value, platform)
+    for row in _EXPORTED:
+        value = settings.get(row.name)
+        if value != row.default:
+            _say_where(row, value, platform)
     return options
+
+
+def _say_where(row: settings.Option, value: Any, platform: str) -> None:
+    if row.platforms and platform not in row.platforms:
+        places = " and ".join(row.platforms)
+        _say(row.name, f"{row.name}={value!r} does nothing on {platform}: it is for {places}")
 
 
 @functools.cache
@@ -168,6 +176,8 @@ core.compiler.contributors.append(_options)
 # What the user gives XLA comes last: it is the strongest.
 _COMPILED = sorted((row for row in settings.table() if row.compiler is not None),
                    key=lambda row: row.name == "compiler.options")
+# What JAX's libraries read of the environment for an accelerator; the host's part is on every machine.
+_EXPORTED = [row for row in settings.table() if row.environment is not None and "cpu" not in row.platforms]
 for _row in _COMPILED:
     settings.on_change(_row.name, _recompile)
 for _name in ("engine.type", "engine.async_level", "engine.bulk_nodes", "engine.bulk_infer",

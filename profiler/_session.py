@@ -76,7 +76,8 @@ class XlaSession:
         options = jax.profiler.ProfileOptions()
         # Level 2 and the Python tracer cost time per call.
         options.host_tracer_level = self._level
-        options.device_tracer_level = min(self._level, 1)
+        if hasattr(options, "device_tracer_level"):  # not every JAX has it
+            options.device_tracer_level = min(self._level, 1)
         options.python_tracer_level = 0
         try:
             jax.profiler.start_trace(self.folder, profiler_options=options)

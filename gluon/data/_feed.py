@@ -177,7 +177,8 @@ def _cut(leaf: np.ndarray, parts: int) -> list[np.ndarray]:
 
 def _write(path: str, tree: Any, leaves: list[np.ndarray]) -> None:
     out = io.BytesIO()
-    np.savez(out, tree=np.asarray(json.dumps(tree)), **{f"leaf{k}": leaf for k, leaf in enumerate(leaves)})
+    arrays: dict[str, Any] = {f"leaf{k}": leaf for k, leaf in enumerate(leaves)}
+    np.savez(out, tree=np.asarray(json.dumps(tree)), **arrays)
     descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
     with open(descriptor, "wb") as file:
         file.write(out.getbuffer())

@@ -26,6 +26,7 @@ from ..core import (
     record2,
     spread,
 )  # fmt: skip
+from ..core.host_compute import stays
 from ..core.layout import in_order
 from ..core.state import local
 from ..core.storage import fallback
@@ -62,6 +63,8 @@ def cast(dtype: Any) -> Call:
 def on_device(array: np.ndarray, device: Any) -> Value:
     """A value on a private copy of a NumPy array."""
     if isinstance(device, jax.Device):
+        if stays(array, device):
+            return host(array, device)
         return concrete(
             _put()(array, device), shared=False, of=aval(array.shape, array.dtype, device)
         )

@@ -1,8 +1,8 @@
-"""Small whole numbers and single numbers, computed by NumPy where they are instead of by a program.
+"""A few whole numbers, computed by NumPy where they are instead of by a program.
 
 A recorded segment of such calls is traced once and its primitives are interpreted, so dtypes are those of
-the program that is not compiled. Only primitives whose results are exact are known here: what is computed
-does not depend on who computes it.
+the program that is not compiled. Only primitives whose results are exact are known here (of floats those that do
+not round): what is computed does not depend on who computes it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,22 @@ from .call import SCALARS, dressers, watchers
 from .program import run_steps
 from .segment import Step
 from .stats import stats
-from .value import Value
+from .value import Value, place
 
 #: Elements of an array that may be computed so, as in MegEngine: it has room for the lengths of a shape.
 SMALL = 7
 #: Longer segments are compiled without a look.
 LONGEST = 32
+
+
+#: Where arrays are in the host's memory anyway.
+AT_HOME: tuple[str, ...] = ("cpu",)
+
+
+def stays(array: np.ndarray, device: Any) -> bool:
+    """Whether an array from the host waits there for its first program, because NumPy may compute with it."""
+    small = array.size <= SMALL and array.dtype.kind in "iub" and array.itemsize < 8
+    return small and compiler.platform_of(device) not in AT_HOME and _on()
 
 
 class NotHere(Exception):
@@ -45,11 +55,11 @@ def _whole_division(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _div(x: Any, y: Any) -> Any:
-    return np.divide(x, y) if x.dtype.kind == "f" else _whole_division(x, y)[0]
+    return _whole_division(x, y)[0]
 
 
 def _rem(x: Any, y: Any) -> Any:
-    return np.fmod(x, y) if x.dtype.kind == "f" else _whole_division(x, y)[1]
+    return _whole_division(x, y)[1]
 
 
 def _convert(x: Any, *, new_dtype: Any, **_: Any) -> Any:
@@ -63,10 +73,11 @@ def _convert(x: Any, *, new_dtype: Any, **_: Any) -> Any:
 def _power(x: Any, *, y: int) -> Any:
     if y < 0:
         raise NotHere
-    out = np.ones_like(x)
-    for _ in range(y):
-        out = np.multiply(out, x)
-    return out
+    return np.power(x, y)
+
+
+def _sign(x: Any) -> Any:
+    return np.where((x == 0) | np.isnan(x), x, np.copysign(1, x)) if x.dtype.kind == "f" else np.sign(x)
 
 
 def _select(which: Any, *cases: Any) -> Any:
@@ -109,7 +120,7 @@ TABLE: dict[str, Callable[..., Any]] = {
     "ge": _plain(np.greater_equal), "gt": _plain(np.greater), "le": _plain(np.less_equal), "lt": _plain(np.less),
     "max": _plain(np.maximum), "min": _plain(np.minimum), "mul": _plain(np.multiply), "ne": _plain(np.not_equal),
     "neg": _plain(np.negative), "not": _plain(np.invert), "or": _plain(np.bitwise_or), "rem": _plain(_rem),
-    "sign": _plain(np.sign), "square": _plain(np.square), "sub": _plain(np.subtract), "xor": _plain(np.bitwise_xor),
+    "sign": _plain(_sign), "square": _plain(np.square), "sub": _plain(np.subtract), "xor": _plain(np.bitwise_xor),
     "broadcast_in_dim": _broadcast, "convert_element_type": _convert, "integer_pow": _power,
     "dynamic_slice": _dynamic_slice,
     "concatenate": lambda *xs, dimension: np.concatenate(xs, dimension),
@@ -135,13 +146,18 @@ def _fits(a: Any) -> bool:
     return size <= SMALL if dtype.kind in "iub" else size == 1 and dtype in (np.float32, np.float64)
 
 
+#: What XLA may round otherwise in floats: a product and a sum at once, a quotient as a product.
+_ROUNDING = frozenset({"add", "sub", "mul", "div", "rem", "square", "integer_pow"})
+
+
 def _known(jaxpr: Any) -> bool:
+    """Whether NumPy computes this to the last bit."""
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
         if name in _INNER:
             if not _known(eqn.params[_INNER[name]].jaxpr):
                 return False
-        elif name not in TABLE:
+        elif name not in TABLE or (name in _ROUNDING and eqn.outvars[0].aval.dtype.kind == "f"):
             return False
         if not all(_fits(v.aval) for v in (*eqn.invars, *eqn.outvars)):
             return False
@@ -233,7 +249,8 @@ def computed_here(
         return False
     stats.on_host += 1
     for v, r in zip(outs, results, strict=True):
-        v.arr = r
+        # Programs take NumPy's 64-bit numbers in JAX's 64-bit mode only: these travel now.
+        v.arr = r if r.itemsize < 8 else place(r, device)
         v.shared = True  # NumPy's memory: no program may write over it
         v.step = step
         v.seg = None

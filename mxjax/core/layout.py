@@ -108,7 +108,7 @@ def preferred(call: Call, avals: tuple[Any, ...], position: int) -> Order | None
     chosen = tuple(compiled.input_formats[0][position].layout.major_to_minor)
     if chosen != usual:
         return chosen
-    return turned(compiled.as_text(), own.shape)
+    return turned(compiled.as_text() or "", own.shape)
 
 
 def turned(text: str, shape: tuple[int, ...]) -> Order | None:

@@ -500,19 +500,24 @@ def _run_by_operator(
     return [env[k] for k in live], layouts
 
 
+def settle(v: Value) -> None:
+    """Run the segment of a pending value."""
+    seg = v.seg
+    solo = seg.step.solo
+    if solo is not None and seg.state is local.st and not observers and not managers:
+        with seg.lock:
+            if v.seg is seg:
+                _run_solo(seg, solo)
+    else:
+        flush(seg)
+
+
 def read(v: Value) -> Any:
     """The array of a value; runs its segment if it is pending, raises what its program raised."""
-    seg = v.seg
-    if seg is not None:
-        if seg is TRACED:
+    if v.seg is not None:
+        if v.seg is TRACED:
             return v.arr
-        solo = seg.step.solo
-        if solo is not None and seg.state is local.st and not observers and not managers:
-            with seg.lock:
-                if v.seg is seg:
-                    _run_solo(seg, solo)
-        else:
-            flush(seg)
+        settle(v)
     arr = v.arr
     return _unusual(v, arr) if type(arr) in _UNUSUAL else arr
 

@@ -36,8 +36,9 @@ class Entry(NamedTuple):
 class Difference(NamedTuple):
     """An array that is not the same in both dumps.
 
-    `absolute` and `relative` are the largest errors of one number (of the statistics, where the dumps hold
-    those), `where` is its index, and `words` says what differs where numbers cannot be compared.
+    `absolute` is the largest error of one number (of the statistics, where the dumps hold those), `where` its
+    index, `relative` that error beside the largest number of the second dump's array, and `words` says what differs
+    where numbers cannot be compared.
     """
 
     step: int
@@ -156,13 +157,15 @@ def _numbers(at: tuple[int, str, str], a: np.ndarray, b: np.ndarray, rtol: float
     x, y = a.astype(wide), b.astype(wide)
     if np.allclose(x, y, rtol=rtol, atol=atol, equal_nan=True):
         return None
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore"):
         error = np.abs(x - y)
         odd = np.isnan(x) != np.isnan(y)
         error = np.where(odd, np.inf, np.where(np.isnan(error), 0, error))
-        relative = np.where(error == 0, 0, error / np.abs(y))
+    largest = float(error.max())
+    # Beside the array's scale: beside a number near 0, every error is large.
+    scale = float(np.abs(y[np.isfinite(y)]).max(initial=0))
     worst = np.unravel_index(int(np.argmax(error)), error.shape)
-    return Difference(*at, float(error.max()), float(np.nanmax(relative)), tuple(int(i) for i in worst), "")
+    return Difference(*at, largest, largest / scale if scale else np.inf, tuple(int(i) for i in worst), "")
 
 
 def _summaries(at: tuple[int, str, str], a: Mapping[str, Any], b: Mapping[str, Any], rtol: float,

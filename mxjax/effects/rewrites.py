@@ -58,7 +58,7 @@ def _clip_boxes(steps: Steps, last: Step) -> Found | None:
     high = _number(last) if _name(last) == "minimum" else None
     inner = steps.maker(last.args[0], "maximum") if high is not None else None
     low = None if inner is None else _number(inner)
-    if inner is None or low is None or not _is_float(last) or low > high:  # type: ignore[operator]
+    if inner is None or low is None or high is None or not _is_float(last) or low > high:
         return None
     return Found(functools.partial(_clamped, low=low, high=high), inner.args)
 

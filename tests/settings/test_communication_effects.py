@@ -68,7 +68,7 @@ def test_what_overlaps_is_told_to_xla_gpu():
     name = "xla_gpu_enable_latency_hiding_scheduler"
     assert name not in told() and told(hcom_parallel=1)[name] is True and told(hcom_parallel=0)[name] is False
     assert told(hcom_parallel=0)["xla_gpu_all_reduce_combine_threshold_bytes"] == 1 << 40
-    assert told(is_tailing_optimization=1)["xla_gpu_enable_pipelined_all_reduce"] is True
+    assert told(is_tailing_optimization=1)[name] is True
 
 
 class Order:

@@ -154,6 +154,14 @@ def test_what_is_for_a_gpu_says_once_that_it_does_nothing_here(caplog):
     told = [r.getMessage() for r in caplog.records]
     assert told == ["compiler.autotune='off' does nothing on cpu: it is for gpu"]
     assert "does nothing here" in str(settings.explain("MXNET_CUDNN_AUTOTUNE_DEFAULT"))
+    caplog.clear()
+    mx.config.set(MXNET_GPU_MEM_POOL_RESERVE=10, MGB_CUDA_RESERVE_MEMORY=0)
+    mx.core.drop_programs()
+    product()
+    chain()
+    assert [r.getMessage() for r in caplog.records] == [
+        "memory.fraction=0.9 does nothing on cpu: it is for gpu",
+        "memory.preallocate=False does nothing on cpu: it is for gpu"]
 
 
 def test_an_option_that_this_xla_lacks_is_left_out_and_said_once(monkeypatch, caplog):

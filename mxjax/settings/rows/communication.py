@@ -48,7 +48,7 @@ def _overlap(on: bool | None, platform: str) -> dict[str, Any]:
 
 
 def _tail(on: bool, platform: str) -> dict[str, Any]:
-    return {_HIDE: True, "xla_gpu_enable_pipelined_all_reduce": True} if on and platform == "gpu" else {}
+    return {_HIDE: True} if on and platform == "gpu" else {}
 
 
 OPTIONS: tuple[Option, ...] = (

@@ -215,8 +215,8 @@ OPTIONS: tuple[Option, ...] = (
         Integer(1),
         4,
         doc="How many threads sum what a kvstore was given on CPU devices.",
-        effect="Sums of larger priority are taken first. A push is shared out between comm.reduce_threads parts, of "
-        "which so many are added at a time.",
+        effect="Sums of larger priority are taken first. A push is shared out in comm.reduce_threads parts, of which "
+        "so many are added at a time; unless this is given, all of them.",
         legacy=(Legacy("MXNET_CPU_PRIORITY_NTHREADS"),),
         mechanism="threads that take the work of the largest priority, made at the first such sum",
     ),
@@ -224,9 +224,9 @@ OPTIONS: tuple[Option, ...] = (
         "engine.host_compute",
         Boolean(),
         True,
-        doc="Let NumPy compute a few small whole numbers, or single numbers, that are in the host's memory.",
-        effect="1: segments of such calls (up to 7 elements, exact operators) need no program. 0: they are programs "
-        "as all others (mx.engine.stats()['on_host'] counts).",
+        doc="Let NumPy compute a few whole numbers, such as lengths, that are in the host's memory.",
+        effect="1: segments of such calls (up to 7 elements; of floats one, and operators that do not round) need no "
+        "program. 0: they are programs as all others (mx.engine.stats()['on_host'] counts).",
         legacy=(Legacy("MEGENGINE_HOST_COMPUTE"),),
         mechanism="the traced segment is interpreted with NumPy; nothing is compiled or sent to a device",
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +26,8 @@ class _Switches:
 
     def convert(self, raw: object) -> Mapping[str, Any]:
         if isinstance(raw, str):
+            import json
+
             raw = json.loads(raw)
         if not isinstance(raw, Mapping):
             raise ValueError
