@@ -6,7 +6,6 @@ import argparse
 import glob
 import importlib.util
 import os
-import subprocess
 import sys
 
 from mxjax.errors import MXNetError, MXNetValueError
@@ -73,7 +72,10 @@ def _tensorboard(path: str, port: int) -> int:
         return 1
     folder = path
     if os.path.isfile(path):
-        xplanes = _chrome.read(path).get("otherData", {}).get("xplane", [])
+        try:
+            xplanes = _chrome.read(path).get("otherData", {}).get("xplane", [])
+        except ValueError:  # a .pftrace, say
+            xplanes = []
         if not xplanes:
             raise MXNetValueError(
                 f"{path!r} names no trace of XLA's; give the folder that set_config(log_dir=...) named"
@@ -84,10 +86,8 @@ def _tensorboard(path: str, port: int) -> int:
         raise FileNotFoundError(f"there is no trace of XLA's (*.xplane.pb) in {folder!r}")
     print(f"http://127.0.0.1:{port}/#profile", flush=True)
     command = [sys.executable, "-m", "tensorboard.main", "--logdir", folder, "--port", str(port)]
-    try:
-        return subprocess.call([*command, "--host", "127.0.0.1"])
-    except KeyboardInterrupt:
-        return 0
+    # In the place of this process, so that whoever ends this one ends TensorBoard.
+    os.execv(sys.executable, [*command, "--host", "127.0.0.1"])
 
 
 def _installed(module: str) -> bool:

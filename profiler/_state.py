@@ -8,6 +8,7 @@ import os
 import shutil
 import threading
 import time
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -381,7 +382,13 @@ class Profiler:
             its_spans, its_marks = list(recording.spans()), list(recording.marks())
             if recording.xplane and not recording.enriched:
                 recording.enriched = True
-                enrich(recording.xplane, its_spans, its_marks, steps([recording]))
+                try:
+                    enrich(recording.xplane, its_spans, its_marks, steps([recording]))
+                except (OSError, ValueError) as error:  # the trace itself is worth more
+                    warnings.warn(
+                        f"XLA's own trace stays without the operators, which TensorBoard would show: {error}",
+                        stacklevel=3,
+                    )
             spans += its_spans
             marks += its_marks
         about = {

@@ -187,6 +187,8 @@ def test_view_and_tensorboard_say_what_is_missing(tmp_path, capsys, monkeypatch)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     assert main(["tensorboard", str(tmp_path)]) == 1
     assert "xplane" in capsys.readouterr().err
+    assert main(["tensorboard", str(tmp_path / "x.pftrace")]) == 1
+    assert "log_dir" in capsys.readouterr().err
 
 
 def test_perfetto_is_served_where_it_is_installed(tmp_path, monkeypatch):

@@ -163,3 +163,17 @@ def test_a_device_that_is_not_the_host(tmp_path):
     (tmp_path / "b").write_bytes(b"")
     with pytest.raises(ValueError, match="when it began"):
         _xplane.enrich(str(tmp_path / "b"), spans, [], [])
+
+
+def test_where_xlas_trace_cannot_be_written(config, work, monkeypatch):
+    def fails(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("mxjax.profiler._state.enrich", fails)
+    path = config()
+    profiler.set_state("run")
+    work()
+    profiler.set_state("stop")
+    with pytest.warns(UserWarning, match="the disk is full"):
+        profiler.dump()
+    assert _chrome.read(path)["traceEvents"]
