@@ -11,8 +11,8 @@ import atexit
 import functools
 import json
 import os
+import sys
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -112,6 +112,8 @@ class AsyncKVStore(KVStore):
             _ray.require()
             job = _Job()
             workers, servers = job, job.servers()
+            # Ray's own end, which came with its import, is after this one.
+            atexit.register(self._leave)
         assert servers is not None
         self._workers = workers
         self._outbox = Outbox(servers)
@@ -120,8 +122,6 @@ class AsyncKVStore(KVStore):
         self._sent_numbers: dict[str, Any] = {}
         self._packer: _Packer | None = None
         self._by_rows: set[Any] = set()
-        # Ray's own end, which came with its import, is after this one.
-        atexit.register(_leave, weakref.ref(self))
 
     @property
     def rank(self) -> int:
@@ -338,11 +338,18 @@ class AsyncKVStore(KVStore):
         ]:
             answer.get()
 
-    def _close(self) -> None:
-        """All that was pushed arrives; the servers go when the last worker has said this."""
+    def _leave(self) -> None:
+        """All that was pushed arrives; the servers go when the last worker has said that it needs them no more."""
+        try:
+            self._part()
+        except errors.MXNetError as error:
+            print(f"mxjax: {error}", file=sys.stderr)
+        self._outbox.servers.close()
+
+    def _part(self) -> None:
         outbox, workers = self._outbox, self._workers
         if workers.ended():
-            return
+            return  # the job is over, and the others say why
         outbox.settle()
         if outbox.post(0, ("leave",)).get() == workers.size or workers.rank:
             return
@@ -401,13 +408,3 @@ def _pack(kind: str) -> Callable[[Any], jax.Array]:
 
 def _numbers(optimizer: Any) -> dict[str, Any]:
     return {name: getattr(optimizer, name) for name in NUMBERS}
-
-
-def _leave(store: weakref.ref[AsyncKVStore]) -> None:
-    found = store()
-    if found is not None:
-        try:
-            found._close()
-        except errors.MXNetError:
-            pass  # the job is over, and the others say why
-        found._outbox.servers.close()
