@@ -44,17 +44,22 @@ def require() -> None:
         errors.optional_import("ray", "ray")
 
 
+_set: str | None = None  # the token that this process imported Ray with
+
+
 def _protect(token: str) -> None:
     """What a cluster of our own is started with, which Ray reads when it is imported.
 
     It listens at this machine's loopback address alone, lets nobody in who does not know the token, and sends no
     statistics to its makers.
     """
-    if "ray" in sys.modules and settings.env("RAY_AUTH_TOKEN") != token:
+    global _set
+    if "ray" in sys.modules and _set != token:
         raise errors.MXNetError(
             "Ray has been imported before the 'dist_async' kvstore was made, so its token cannot be set any more: "
             "create the kvstore first, or set RAY_ADDRESS to use a cluster that is there"
         )
+    _set = token
     settings.export(
         RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0", RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=token,
         RAY_USAGE_STATS_ENABLED="0",
@@ -117,7 +122,7 @@ class RayServers:
         except errors.MXNetError:
             self.close()
             raise
-        except (ConnectionError, OSError, RuntimeError, ValueError, TimeoutError) as error:
+        except Exception as error:  # Ray raises of any class
             self.close()
             raise errors.MXNetError(
                 f"Ray could not be started or reached for the servers of a 'dist_async' kvstore: {error}. On several "
@@ -130,16 +135,16 @@ class RayServers:
     def _start(self) -> dict[str, Any]:
         """In rank 0: the cluster and the actors; what the others must know."""
         there = settings.env("RAY_ADDRESS")
-        token = None if there else _token() or secrets.token_hex(32)
+        token = None if there else _token() or _set or secrets.token_hex(32)
         ray = self._import(token)
         space = f"mxjax-{secrets.token_hex(8)}"
         if not ray.is_initialized():
-            where: dict[str, Any] = {"address": there}
-            if not there:
+            if there:
+                self._init(space, address=there)
+            else:
                 # Only this user may reach the sockets in there.
                 self._own = tempfile.mkdtemp(prefix="ray-", dir=settings.env("DMLC_SCRATCH"))
-                where = {"num_cpus": 1, "include_dashboard": False, "_temp_dir": self._own}
-            self._init(space, **where)
+                self._init_own(space)
         make = ray.remote(num_cpus=0, max_restarts=0, concurrency_groups={"life": 1})(Actor)
         self._actors = [
             make.options(name=f"server-{k}", namespace=space).remote() for k in range(self.count)
@@ -169,6 +174,18 @@ class RayServers:
                 "RAY_ADDRESS to use a cluster that is there"
             )
         return self._ray
+
+    def _init_own(self, space: str) -> None:
+        for last in (False, False, True):
+            try:
+                return self._init(
+                    space, num_cpus=1, include_dashboard=False, _temp_dir=self._own
+                )
+            except Exception:  # Ray gives up after 30 s, which a busy machine may take
+                self._ray.shutdown()
+                if last:
+                    raise
+        return None
 
     def _init(self, space: str, **where: Any) -> None:
         ending = signal.getsignal(signal.SIGTERM)
