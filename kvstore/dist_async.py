@@ -77,6 +77,7 @@ class _Held(NamedTuple):
     """What a worker knows of a key (`_Entry.array` of other stores): no value."""
 
     array: Place
+    shape: tuple[int, ...]
 
 
 class AsyncKVStore(KVStore):
@@ -162,7 +163,7 @@ class AsyncKVStore(KVStore):
                 )
         for k, array in pairs:
             place = self._shards.add(array.shape, np.dtype(array.dtype))
-            self._places[k], self._entries[k] = place, _Held(place)  # type: ignore[assignment]
+            self._places[k], self._entries[k] = place, _Held(place, place.shape)  # type: ignore[assignment]
             if self.rank == 0:
                 numbers = on_host(array._value())
                 for part, piece in zip(place.parts, place.split(numbers), strict=True):
