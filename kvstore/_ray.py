@@ -7,11 +7,11 @@ all processes of a machine share, so arrays are copied once on each way.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import importlib.util
 import json
 import os
+import secrets
 import shutil
 import signal
 import sys
@@ -44,21 +44,32 @@ def require() -> None:
         errors.optional_import("ray", "ray")
 
 
+_set: str | None = None  # the token that this process imported Ray with
+
+
 def _protect(token: str) -> None:
     """What a cluster of our own is started with, which Ray reads when it is imported.
 
     It listens at this machine's loopback address alone, lets nobody in who does not know the token, and sends no
     statistics to its makers.
     """
-    if "ray" in sys.modules and settings.env("RAY_AUTH_TOKEN") != token:
+    global _set
+    if "ray" in sys.modules and _set != token:
         raise errors.MXNetError(
             "Ray has been imported before the 'dist_async' kvstore was made, so its token cannot be set any more: "
             "create the kvstore first, or set RAY_ADDRESS to use a cluster that is there"
         )
+    _set = token
     settings.export(
         RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0", RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=token,
         RAY_USAGE_STATS_ENABLED="0",
     )  # fmt: skip
+
+
+def _token() -> str | None:
+    """The token of a cluster of our own, made from the job's; None where the environment holds none."""
+    known = settings.env("DMLC_JOB_TOKEN")
+    return hmac.digest(known.encode(), b"ray", "sha256").hex() if known else None
 
 
 class Actor:
@@ -100,57 +111,81 @@ class RayServers:
         self._own: str | None = None  # the folder of a cluster that this process has started
         self._lost: errors.MXNetError | None = None
         self._closed = threading.Event()
-        token = hmac.digest((settings.env("DMLC_JOB_TOKEN") or "").encode(), b"ray", "sha256").hex()
-        there = settings.env("RAY_ADDRESS")
-        if not there:
-            _protect(token)
-        self._ray = errors.optional_import("ray", "ray")
-        space = f"mxjax-{hashlib.sha256(f'{token} {number}'.encode()).hexdigest()[:16]}"
+        self._ray: Any = None
         try:
-            note = self._start(there, space) if processes.rank == 0 else ""
+            note = json.dumps(self._start()) if processes.rank == 0 else ""
             said = np.zeros(_NOTE, np.uint8)
             said[: len(note)] = np.frombuffer(note.encode(), np.uint8)
             (said,) = processes.all([Operation("init", number, "servers", said)])
             if processes.rank:
-                self._connect(json.loads(np.asarray(said).tobytes().rstrip(b"\0")), space)
+                self._connect(json.loads(np.asarray(said).tobytes().rstrip(b"\0")))
         except errors.MXNetError:
             self.close()
             raise
-        except (ConnectionError, OSError, RuntimeError, ValueError, TimeoutError) as error:
+        except Exception as error:  # Ray raises of any class
             self.close()
             raise errors.MXNetError(
                 f"Ray could not be started or reached for the servers of a 'dist_async' kvstore: {error}. On several "
                 "machines start a cluster over all of them (`ray start`) and set RAY_ADDRESS"
             ) from error
-
         threading.Thread(target=self._watch, name="mxjax servers", daemon=True).start()
 
     # ---- starting --------------------------------------------------------------------------------------
 
-    def _start(self, there: str | None, space: str) -> str:
-        """In rank 0: the cluster and the actors; what the others must know, as JSON."""
-        ray = self._ray
+    def _start(self) -> dict[str, Any]:
+        """In rank 0: the cluster and the actors; what the others must know."""
+        there = settings.env("RAY_ADDRESS")
+        token = None if there else _token() or _set or secrets.token_hex(32)
+        ray = self._import(token)
+        space = f"mxjax-{secrets.token_hex(8)}"
         if not ray.is_initialized():
-            where: dict[str, Any] = {"address": there}
-            if not there:
+            if there:
+                self._init(space, address=there)
+            else:
                 # Only this user may reach the sockets in there.
                 self._own = tempfile.mkdtemp(prefix="ray-", dir=settings.env("DMLC_SCRATCH"))
-                where = {"num_cpus": 1, "include_dashboard": False, "_temp_dir": self._own}
-            self._init(space, **where)
+                self._init_own(space)
         make = ray.remote(num_cpus=0, max_restarts=0, concurrency_groups={"life": 1})(Actor)
         self._actors = [
             make.options(name=f"server-{k}", namespace=space).remote() for k in range(self.count)
         ]
         ray.get([a.alive.remote() for a in self._actors])
-        return json.dumps({"address": ray.get_runtime_context().gcs_address, "folder": self._own})
+        # A token that all can make from the job's does not travel.
+        sent = None if token == _token() else token
+        return {"address": ray.get_runtime_context().gcs_address, "space": space, "token": sent}
 
-    def _connect(self, note: dict[str, Any], space: str) -> None:
-        ray = self._ray
+    def _connect(self, note: dict[str, Any]) -> None:
+        """In the other ranks."""
+        ray = self._import(None if settings.env("RAY_ADDRESS") else note["token"] or _token())
         if not ray.is_initialized():
-            self._init(space, address=note["address"])
+            self._init(note["space"], address=note["address"])
         self._actors = [
-            ray.get_actor(f"server-{k}", namespace=space) for k in range(self.count)
+            ray.get_actor(f"server-{k}", namespace=note["space"]) for k in range(self.count)
         ]
+
+    def _import(self, token: str | None) -> Any:
+        """Ray; with a token, as a cluster of our own needs it."""
+        if token is not None:
+            _protect(token)
+        self._ray = errors.optional_import("ray", "ray")
+        if token is not None and not hasattr(self._ray.exceptions, "AuthenticationError"):
+            raise errors.MXNetError(
+                f"Ray {self._ray.__version__} has no token authentication: pip install -U 'mxjax[ray]', or set "
+                "RAY_ADDRESS to use a cluster that is there"
+            )
+        return self._ray
+
+    def _init_own(self, space: str) -> None:
+        for last in (False, False, True):
+            try:
+                return self._init(
+                    space, num_cpus=1, include_dashboard=False, _temp_dir=self._own
+                )
+            except Exception:  # Ray gives up after 30 s, which a busy machine may take
+                self._ray.shutdown()
+                if last:
+                    raise
+        return None
 
     def _init(self, space: str, **where: Any) -> None:
         ending = signal.getsignal(signal.SIGTERM)

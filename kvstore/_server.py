@@ -129,9 +129,12 @@ class Server:
     def do(self, requests: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The answer to each request; where it fails, a tuple of "error" and the reason."""
         answers: list[Any] = []
-        for request in requests:
+        pushed = max((k for k, request in enumerate(requests) if request[0] == "push"), default=-1)
+        for k, request in enumerate(requests):
             try:
-                answers.append(getattr(self, _KINDS[request[0]])(*request[1:]))
+                answer = getattr(self, _KINDS[request[0]])(*request[1:])
+                # An update may take the memory of the old value.
+                answers.append(answer.copy() if k < pushed and request[0] == "pull" else answer)
             except Exception as error:
                 answers.append(("error", str(error)))
         return answers

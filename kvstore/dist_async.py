@@ -11,8 +11,8 @@ import atexit
 import functools
 import json
 import os
+import sys
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -77,6 +77,7 @@ class _Held(NamedTuple):
     """What a worker knows of a key (`_Entry.array` of other stores): no value."""
 
     array: Place
+    shape: tuple[int, ...]
 
 
 class AsyncKVStore(KVStore):
@@ -112,6 +113,8 @@ class AsyncKVStore(KVStore):
             _ray.require()
             job = _Job()
             workers, servers = job, job.servers()
+            # Ray's own end, which came with its import, is after this one.
+            atexit.register(self._leave)
         assert servers is not None
         self._workers = workers
         self._outbox = Outbox(servers)
@@ -120,8 +123,6 @@ class AsyncKVStore(KVStore):
         self._sent_numbers: dict[str, Any] = {}
         self._packer: _Packer | None = None
         self._by_rows: set[Any] = set()
-        # Ray's own end, which came with its import, is after this one.
-        atexit.register(_leave, weakref.ref(self))
 
     @property
     def rank(self) -> int:
@@ -162,7 +163,7 @@ class AsyncKVStore(KVStore):
                 )
         for k, array in pairs:
             place = self._shards.add(array.shape, np.dtype(array.dtype))
-            self._places[k], self._entries[k] = place, _Held(place)  # type: ignore[assignment]
+            self._places[k], self._entries[k] = place, _Held(place, place.shape)  # type: ignore[assignment]
             if self.rank == 0:
                 numbers = on_host(array._value())
                 for part, piece in zip(place.parts, place.split(numbers), strict=True):
@@ -338,11 +339,18 @@ class AsyncKVStore(KVStore):
         ]:
             answer.get()
 
-    def _close(self) -> None:
-        """All that was pushed arrives; the servers go when the last worker has said this."""
+    def _leave(self) -> None:
+        """All that was pushed arrives; the servers go when the last worker has said that it needs them no more."""
+        try:
+            self._part()
+        except errors.MXNetError as error:
+            print(f"mxjax: {error}", file=sys.stderr)
+        self._outbox.servers.close()
+
+    def _part(self) -> None:
         outbox, workers = self._outbox, self._workers
         if workers.ended():
-            return
+            return  # the job is over, and the others say why
         outbox.settle()
         if outbox.post(0, ("leave",)).get() == workers.size or workers.rank:
             return
@@ -401,13 +409,3 @@ def _pack(kind: str) -> Callable[[Any], jax.Array]:
 
 def _numbers(optimizer: Any) -> dict[str, Any]:
     return {name: getattr(optimizer, name) for name in NUMBERS}
-
-
-def _leave(store: weakref.ref[AsyncKVStore]) -> None:
-    found = store()
-    if found is not None:
-        try:
-            found._close()
-        except errors.MXNetError:
-            pass  # the job is over, and the others say why
-        found._outbox.servers.close()

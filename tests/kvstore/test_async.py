@@ -98,7 +98,8 @@ def test_a_pull_is_of_the_moment_it_was_asked_for() -> None:
     second.barrier()
     assert out.tolist() == [0.0, 0.0]  # stale
     first.pull(0, out=out)
-    assert out.tolist() == [-1.0, -1.0]
+    first.push(0, mx.np.ones(2))  # in one message with the pull before it
+    assert out.tolist() == [-1.0, -1.0] and value(first, 0, (2,)) == [-2.0, -2.0]
 
 
 def test_a_push_arrives_though_nobody_looks_at_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -74,6 +75,14 @@ def test_each_process_knows_the_job_and_the_token_is_new_each_time(capfd):
     assert seen[0] != seen[1]
 
 
+def test_each_process_knows_the_servers_and_a_folder_that_goes_with_the_job(capfd):
+    text = "import os; e = os.environ; print(e['DMLC_NUM_SERVER'], e['DMLC_SCRATCH'], os.path.isdir(e['DMLC_SCRATCH']))"
+    status, out, _ = launched(capfd, "-n", 1, "-s", 3, "--no-prefix", *program(text))
+    servers, folder, there = out.split()
+    assert (status, servers, there) == (0, "3", "True")
+    assert not Path(folder).exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -85,6 +94,7 @@ def test_each_process_knows_the_job_and_the_token_is_new_each_time(capfd):
         (["-n", "2", "--of", "3", "--first", "2", "--", "true"], "not part of a job of 3"),
         (["-n", "2", "--of", "4", "--", "true"], "same DMLC_JOB_TOKEN"),
         (["-n", "2", "--env", "x", "--", "true"], "expected NAME=VALUE"),
+        (["-n", "2", "-s", "-1", "--", "true"], "-s -1: expected a number of servers"),
         (["-n", "2", "--heartbeat", "0", "--", "true"], "a number of seconds > 0"),
         (["-n", "2", "--engine", "slurm", "--join", "a:1", "x.py"], "for --engine local"),
         (["--engine", "mpi", "x.py"], "-n is needed with --engine mpi"),
