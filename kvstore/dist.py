@@ -143,19 +143,22 @@ class DistKVStore(KVStore):
         return True
 
     def _reduce(self, requests: Sequence[Request]) -> list[dict[Any, Value]]:
-        own = super()._reduce(requests)
+        if self._compressor is None and all(len(r.values) == 1 for r in requests):
+            own = [r.values for r in requests]  # there is nothing to sum within this process
+        else:
+            own = [list(sums.values()) for sums in super()._reduce(requests)]
         # The order of the calls is the same on all ranks; the order of priorities within what one of
         # them has gathered need not be.
         order = sorted(range(len(requests)), key=lambda k: requests[k].index)
         number = self._number
-        operations = []
-        for k in order:
-            key, priority = requests[k].key, requests[k].priority
-            value = next(iter(own[k].values()))
-            operations.append(Operation("push", number, key, on_host(value), priority))
+        operations = [
+            Operation("push", number, r.key, on_host(own[k][0]), r.priority)
+            for k, r in ((k, requests[k]) for k in order)
+        ]
         results: list[dict[Any, Value]] = [{} for _ in requests]
         for k, total in zip(order, self._processes.all(operations), strict=True):
-            results[k] = {device: _value(total, device) for device in own[k]}
+            for v in own[k]:
+                results[k][v.aval.device] = _value(total, v.aval.device)
         return results
 
 

@@ -262,11 +262,12 @@ class Keeper:
             return
         count = min(len(marks) for _, marks in asked) // MARK
         first = asked[0][0]
-        for k in range(count):
-            part = slice(k * MARK, (k + 1) * MARK)
-            if any(marks[part] != asked[0][1][part] for _, marks in asked):
-                count = k
-                break
+        if len({marks for _, marks in asked}) > 1:
+            for k in range(count):
+                part = slice(k * MARK, (k + 1) * MARK)
+                if any(marks[part] != asked[0][1][part] for _, marks in asked):
+                    count = k
+                    break
         if count == 0 or any(f != first for f, _ in asked):
             self._explaining = first
             self._tell_all({"op": "explain", "index": first})

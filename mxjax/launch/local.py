@@ -229,7 +229,7 @@ def _watch(job: Job, processes: list[_Process], keeper: Keeper | None) -> int:
             if first is not None:
                 say(f"rank {first.rank} ended with status {first.status}")
                 if keeper is not None:
-                    keeper.missing(first.rank, f"ended with status {first.status}")
+                    keeper.missing(first.rank, f"has ended with status {first.status}")
         if late or not running:
             if first is None and lost is None:
                 return 0

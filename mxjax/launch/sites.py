@@ -76,7 +76,7 @@ def mpi(workers: int | None, command: Sequence[str], environment: dict[str, str]
         [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True
     ).stdout
     line = [program, "-n", str(workers)]
-    if "Open MPI" in version:
+    if "Open MPI" in version or "OpenRTE" in version:  # 5, and those before
         for name in environment:
             line += ["-x", name]
         if importlib.util.find_spec("mpi4py") is None:

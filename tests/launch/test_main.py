@@ -123,13 +123,14 @@ def test_the_command_lines_for_sites(monkeypatch, tmp_path):
     assert sites.slurm(None, [str(script)])[3:] == [*worker, "slurm", str(script)]
 
     class Version:
-        stdout = "mpiexec (Open MPI) 4.1"
+        stdout = ""
 
     monkeypatch.setattr(sites.subprocess, "run", lambda *a, **k: Version)
     monkeypatch.setattr(sites.importlib.util, "find_spec", lambda name: None)
-    assert sites.mpi(2, [str(script)], {"A": "1"}) == [
-        "/m/mpiexec", "-n", "2", "-x", "A", *worker, "ompi", str(script),
-    ]  # fmt: skip
+    for Version.stdout in ("mpiexec (OpenRTE) 4.1.4", "mpiexec (Open MPI) 5.0.3"):
+        assert sites.mpi(2, [str(script)], {"A": "1"}) == [
+            "/m/mpiexec", "-n", "2", "-x", "A", *worker, "ompi", str(script),
+        ]  # fmt: skip
     with pytest.raises(ValueError, match="script or `-m module`"):
         sites.slurm(2, ["--", "true"])
     programs.clear()

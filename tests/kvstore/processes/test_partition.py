@@ -115,11 +115,10 @@ def test_when_the_cable_is_cut_everybody_hears_of_it(jobs, machines, how):
         output, _ = started.communicate(timeout=300)  # nobody hangs
         assert started.returncode != 0, output
         outputs.append(output)
-    # The keeper is on the first machine: there the ranks of the other one are missing, here the keeper is.
-    for output, ranks, told in zip(
-        outputs, ((0, 1), (2, 3)),
-        (r"rank [23] of 4 .*no sign of life", r"keeper of the job at 10\.77\.0\.1:9000 .*no sign of life"),
-        strict=True,
-    ):  # fmt: skip
+    # The keeper is on the first machine: there ranks of the other one are missing, on the other the keeper
+    # is. Silence shows it, or an error of the system's that comes first.
+    told_of = (r"rank [23] of 4 .*(no sign of life|has ended)",
+               r"keeper of the job at 10\.77\.0\.1:9000 (is gone|has given no sign of life)")  # fmt: skip
+    for output, ranks, told in zip(outputs, ((0, 1), (2, 3)), told_of, strict=True):
         for rank in ranks:
             assert re.search(rf"^\[{rank}\] (heard|mxjax): .*{told}", output, re.M), output
