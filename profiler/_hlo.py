@@ -199,11 +199,11 @@ def parse(data: bytes) -> Program:
     return Program(module.get("name", ""), list(computations.values()), every, overwritten)
 
 
-def _overwritten(
-    module: dict[str, Any], by_id: dict[int, Instruction]
-) -> dict[str, Instruction]:
+def _overwritten(module: dict[str, Any], by_id: dict[int, Instruction]) -> dict[str, Instruction]:
     """The inputs whose memory a result takes, with the instruction that makes it."""
-    entry = next((c for c in module.get("computations", []) if c.get("id") == module.get("entry")), {})
+    entry: dict[str, Any] = next(
+        (c for c in module.get("computations", []) if c.get("id") == module.get("entry")), {}
+    )
     root = by_id.get(entry.get("root", 0))
     inputs = {
         raw.get("parameter", 0): raw["name"]

@@ -122,14 +122,19 @@ class Recorder:
             calls = list(self.calls)
             self._known = len(calls)
             path = functools.cache(Step.path)
-            self._records = [r for step, *about in calls for r in _read(path(step), *about)]
+            self._records = [r for step, times, by in calls for r in _read(path(step), times, by)]
             self._records.sort(key=_begin)
         return self._records
 
     @property
     def size(self) -> int:
         """About how many events of the trace this will be."""
-        host = sum(len(times) for _, times, _ in list(self.calls)) + len(self.spans) + len(self.marks) + len(self.syncs)
+        host = (
+            sum(len(times) for _, times, _ in list(self.calls))
+            + len(self.spans)
+            + len(self.marks)
+            + len(self.syncs)
+        )
         return host + sum(len(run.steps) for run in list(self.runs))
 
     def copy(self) -> Recorder:
@@ -221,19 +226,19 @@ class Recorder:
 
 def _read(path: list[Step], times: list[int], thread: str) -> Iterator[Record]:
     """The calls of a segment whose times are known."""
-    known = sum(time >= 0 for time in times)
+    known = sum(at >= 0 for at in times)
     begin = end = 0
     steps = iter(path[max(len(path) - known, 0) :])
-    for time in times:
-        if time < 0:
-            begin = -time
+    for at in times:
+        if at < 0:
+            begin = -at
             continue
         step = next(steps, None)
         if step is None:  # recorded too late for this run
             return
-        if time:
-            yield step, begin or max(end, time - _LONGEST), time, thread
-        begin, end = 0, time
+        if at:
+            yield step, begin or max(end, at - _LONGEST), at, thread
+        begin, end = 0, at
 
 
 def _begin(record: Record) -> int:

@@ -216,12 +216,16 @@ class Recording:
         # A fused instruction's time is divided between its operators.  What counts is the call of
         # an operator, not the instructions that XLA made of it: the engine knows the calls; in
         # programs that are not its own the places count.
+        keys: dict[tuple[int, Site], str] = {}
         for group in self.executions:
             spent: dict[str, float] = {}
             places: dict[str, set[Site]] = {}
             for e in group.events:
                 for site, share in e.owner.shares:
-                    key = _key(grouping, site.block, site.operator, statement(e, site))
+                    key = keys.get((id(e.statements), site), "")
+                    if not key:
+                        key = _key(grouping, site.block, site.operator, statement(e, site))
+                        keys[id(e.statements), site] = key
                     spent[key] = spent.get(key, 0.0) + e.own * share
                     places.setdefault(key, set()).add(site)
             calls = self._calls(group, grouping)
