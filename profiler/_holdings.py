@@ -15,7 +15,6 @@ _ref = weakref.ref
 GROUPS = ("Memory by block", "Memory by operator")
 
 
-
 class _Result:
     """A result of a program: the step that makes it, its bytes, and what is called when it is gone."""
 
