@@ -19,6 +19,7 @@ from .compiler_options import keep_barriers
 from .segment import SCALAR, Step
 from .state import local, observers
 from .stats import stats
+from .value import Value
 
 # Each may give a step of a program that is about to be traced another function, with its operands.
 rewriters: list[Callable[[Sequence[Step]], dict[Step, tuple[Callable[..., Any], tuple[int, ...]]]]] = []
@@ -206,6 +207,13 @@ def plan_donations(
             rest.remove(place[j])
     order = tuple([place[j] for j in donate] + rest)
     return donate, order, overwriting(steps, avals, live, donate, after), layouts
+
+
+def in_layouts(layouts: Mapping[int, tuple[int, ...]], outs: Sequence[Value], live: Sequence[int]) -> None:
+    """What took the place of an input has its axes in that one's order."""
+    for k, v in zip(live, outs, strict=True):
+        if k in layouts:
+            v.aval = v.aval.in_layout(layouts[k])
 
 
 def fetched(steps: Iterable[Step], avals: Sequence[Aval]) -> list[int]:

@@ -20,7 +20,7 @@ from .deadline import within
 from .failures import fail
 from .host_compute import computed_here
 from .interfaces import MemoryManager
-from .program import Program
+from .program import Program, in_layouts
 from .rehearsal import Abstract
 from .segment import SCALAR, Segment, Step, Tree
 from .state import Churn, ThreadState, local, observers, rules, states, tell_calls
@@ -237,7 +237,7 @@ def _run(
         for v, r in zip(outs, results, strict=True):
             v.aval = v.aval.laid(r.sharding)
     if layouts:
-        _in_layouts(layouts, outs, live)
+        in_layouts(layouts, outs, live)
     for v, r in zip(outs, results, strict=True):
         v.arr = r
         v.step = step
@@ -246,13 +246,6 @@ def _run(
         _running.append(_weak(results[-1]))
         if len(_running) > rules.queue:
             _wait_for_oldest()
-
-
-def _in_layouts(layouts: Mapping[int, tuple[int, ...]], outs: Sequence[Value], live: Sequence[int]) -> None:
-    """What took the place of an input has its axes in that one's order."""
-    for k, v in zip(live, outs, strict=True):
-        if k in layouts:
-            v.aval = v.aval.in_layout(layouts[k])
 
 
 def _wait_for_oldest() -> None:
@@ -355,7 +348,7 @@ class Work:
     def results(self, program: Program, arrays: list[Any]) -> Sequence[Any]:
         """What the program gives for ``outs``; the list is used up."""
         if program.layouts:
-            _in_layouts(program.layouts, self.outs, self.live)
+            in_layouts(program.layouts, self.outs, self.live)
         return _results(program, arrays, self.scalars, self.live)
 
     def fell_back(self) -> None:

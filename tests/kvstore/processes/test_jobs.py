@@ -155,6 +155,7 @@ def test_mixed_sums_with_random_delays_are_exact(jobs):
 
 
 @pytest.mark.slow
+@pytest.mark.observes("comm.shared_memory")
 @pytest.mark.parametrize("share", [1, 0])
 def test_sums_are_exact_in_shared_memory_and_without(jobs, share):
     status, output = jobs.run("-n", 3, *PATIENT, HERE / "mixed.py", MXJAX_COMM_SHARED_MEMORY=str(share))
