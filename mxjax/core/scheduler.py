@@ -493,26 +493,24 @@ def _run_by_operator(
     return [env[k] for k in live], layouts
 
 
-def settle(v: Value) -> None:
-    """Run the segment of a pending value."""
+def read(v: Value, raw: bool = False) -> Any:
+    """The array of a value; runs its segment if it is pending, raises what its program raised.
+
+    ``raw``: what the value holds, be it given up, failed, or NumPy's.
+    """
     seg = v.seg
-    solo = seg.step.solo
-    if solo is not None and seg.state is local.st and not observers and not managers:
-        with seg.lock:
-            if v.seg is seg:
-                _run_solo(seg, solo)
-    else:
-        flush(seg)
-
-
-def read(v: Value) -> Any:
-    """The array of a value; runs its segment if it is pending, raises what its program raised."""
-    if v.seg is not None:
-        if v.seg is TRACED:
+    if seg is not None:
+        if seg is TRACED:
             return v.arr
-        settle(v)
+        solo = seg.step.solo
+        if solo is not None and seg.state is local.st and not observers and not managers:
+            with seg.lock:
+                if v.seg is seg:
+                    _run_solo(seg, solo)
+        else:
+            flush(seg)
     arr = v.arr
-    return _unusual(v, arr) if type(arr) in _UNUSUAL else arr
+    return _unusual(v, arr) if type(arr) in _UNUSUAL and not raw else arr
 
 
 # What stands for an array that cannot simply be handed out; asked for in one look-up per read.
