@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mxjax import core
-from mxjax.core import Failure, Value
+from mxjax.core import Value
 
 # Work of these many bytes begins without waiting for more calls.
 LIMIT = 256 << 20
@@ -75,15 +75,7 @@ class Gathered:
         raise AssertionError("no result of this gathering")
 
     def _pending(self, aval: Any, request: Request) -> Value:
-        v = Value.__new__(Value)
-        v.seg = self
-        v.idx = request.index
-        v.arr = None
-        v.aval = aval
-        v.tape = None
-        v.shared = False
-        v.step = None
-        return v
+        return core.pending(self, aval, shared=False, idx=request.index)
 
     def run(self) -> None:
         """Do the work; an error goes to whoever reads a result."""
@@ -104,14 +96,8 @@ class Gathered:
                             v.shared = v.shared or source.shared
                             v.seg = None
             except BaseException as error:
-                for request in order:
-                    for values in request.results.values():
-                        for v in values:
-                            if v.seg is not None:
-                                v.arr, v.seg = Failure(error), None
-                if not isinstance(error, Exception):
-                    raise
-                core.pending_errors.append(error)
+                made = (v for request in order for values in request.results.values() for v in values)
+                core.failed([v for v in made if v.seg is not None], error)
             finally:
                 self.requests = []
 

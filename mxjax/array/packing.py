@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from .. import core
-from ..core import Failure, Value, compile_function
+from ..core import Value, compile_function
 from . import handle
 
 _ALIGN = 64
@@ -37,14 +37,7 @@ class Packet:
 
     def add(self, array: np.ndarray, device: Any) -> Value:
         """The value of a private array that will be on this device."""
-        v = Value.__new__(Value)
-        v.seg = self
-        v.idx = 0
-        v.arr = None
-        v.aval = core.aval(array.shape, array.dtype, device)
-        v.tape = None
-        v.shared = False
-        v.step = None
+        v = core.pending(self, core.aval(array.shape, array.dtype, device), shared=False)
         self._waiting.setdefault(device, []).append((array, v))
         return v
 
@@ -56,11 +49,7 @@ class Packet:
                 try:
                     arrays = _sent([a for a, _ in members], device)
                 except BaseException as error:
-                    for _, v in members:
-                        v.arr, v.seg = Failure(error), None
-                    if not isinstance(error, Exception):
-                        raise
-                    core.pending_errors.append(error)
+                    core.failed([v for _, v in members], error)
                     continue
                 for (_, v), array in zip(members, arrays, strict=True):
                     v.arr, v.seg = array, None

@@ -15,7 +15,7 @@ from . import memory
 from .aval import aval
 from .scheduler import deferred, flush_thread
 from .segment import Step
-from .value import Failure, Value, pending_errors
+from .value import Value, failed, pending
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
@@ -36,21 +36,11 @@ class UnderWay:
 
     def __init__(self, work: Callable[[], Sequence[Value]], avals: Sequence[Any]):
         self.lock = threading.RLock()
-        self.results = [self._pending(a) for a in avals]
+        # Shared: the operator may have kept its arrays.
+        self.results = [pending(self, a, shared=True) for a in avals]
         self._outs = list(self.results)
         self._future: Future[list[Any]] = _threads().submit(contextvars.copy_context().run, _arrays, work)
         deferred.add(self)
-
-    def _pending(self, of: Any) -> Value:
-        v = Value.__new__(Value)
-        v.seg = self
-        v.idx = 0
-        v.arr = None
-        v.aval = of
-        v.tape = None
-        v.shared = True  # the operator may have kept its arrays
-        v.step = None
-        return v
 
     def run(self) -> None:
         """Wait for the results; an error goes to whoever reads one."""
@@ -64,11 +54,7 @@ class UnderWay:
                 for v, array in zip(outs, self._future.result(), strict=True):
                     v.arr, v.seg = array, None
             except BaseException as error:
-                for v in outs:
-                    v.arr, v.seg = Failure(error), None
-                if not isinstance(error, Exception):
-                    raise
-                pending_errors.append(error)
+                failed(outs, error)
 
 
 def _arrays(work: Callable[[], Sequence[Value]]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import jax
@@ -126,6 +127,31 @@ def concrete(array: Any, *, shared: bool, of: Aval | None = None) -> Value:
     for manager in managers:
         manager.admit(v)
     return v
+
+
+def pending(seg: Any, aval: Aval, *, shared: bool, idx: int = 0) -> Value:
+    """A value that deferred work, in the place of a segment, will give."""
+    v = _new(Value)
+    v.seg = seg
+    v.idx = idx
+    v.arr = None
+    v.aval = aval
+    v.tape = None
+    v.shared = shared
+    v.step = None
+    return v
+
+
+def failed(values: Iterable[Value], error: BaseException) -> None:
+    """Deferred work has failed: whoever reads one of its values gets the error, and so does ``wait_all``.
+
+    What is no ``Exception``, such as an interrupt, is raised at once.
+    """
+    for v in values:
+        v.arr, v.seg = Failure(error), None
+    if not isinstance(error, Exception):
+        raise error
+    pending_errors.append(error)
 
 
 def traced(tracer: Any, device: Any) -> Value:
