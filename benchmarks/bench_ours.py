@@ -82,7 +82,6 @@ def small() -> dict[str, Any]:
 def own_lenet(batch: int, hybridize: bool, optimizer: str) -> Callable[[], None]:
     """One LeNet training step as a function without arguments."""
     import mxjax as mx
-    from mxjax import autograd, gluon
     from mxjax.gluon import nn
 
     net = nn.HybridSequential()
@@ -96,11 +95,20 @@ def own_lenet(batch: int, hybridize: bool, optimizer: str) -> Callable[[], None]
         nn.Dense(10),
     )
     net.initialize(mx.init.Xavier())
+    x = mx.np.random.uniform(size=(batch, 1, 28, 28))
+    return training(net, x, hybridize, optimizer)
+
+
+def training(net: Any, x: Any, hybridize: bool, optimizer: str = "sgd") -> Callable[[], None]:
+    """One training step of a classifier as a function without arguments."""
+    import mxjax as mx
+    from mxjax import autograd, gluon
+
     loss_fn = gluon.loss.SoftmaxCrossEntropyLoss()
     if hybridize:
         net.hybridize()
         loss_fn.hybridize()
-    x = mx.np.random.uniform(size=(batch, 1, 28, 28))
+    batch = len(x)
     y = mx.np.zeros(batch, dtype="int32")
     trainer = gluon.Trainer(net.collect_params(), optimizer, {"learning_rate": 1e-3})
 

@@ -16,11 +16,11 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from bench_ours import own_lenet
+from bench_ours import own_lenet, training
 from memory_networks import resnet18
 
 import mxjax as mx
-from mxjax import autograd, gluon, profiler
+from mxjax import profiler
 
 ATTRIBUTED = 0.9
 
@@ -66,20 +66,7 @@ def pin() -> None:
 def own_resnet(batch: int, hybridize: bool) -> Callable[[], None]:
     """One step of ResNet-18 on 32x32 images."""
     net, (x,) = resnet18(batch=batch)
-    loss_fn = gluon.loss.SoftmaxCrossEntropyLoss()
-    if hybridize:
-        net.hybridize()
-        loss_fn.hybridize()
-    y = mx.np.zeros(batch, dtype="int32")
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1e-3})
-
-    def step() -> None:
-        with autograd.record():
-            loss = loss_fn(net(x), y)
-        loss.backward()
-        trainer.step(batch)
-
-    return step
+    return training(net, x, hybridize)
 
 
 def mark(good: bool) -> str:
