@@ -467,7 +467,11 @@ def read_arrays(path: Any) -> Any:
     arrays arrive dense, places that were never filled as ``None``. Raises ``ValueError`` for a
     damaged file, ``OSError`` for one that cannot be read.
     """
-    return _parse(_bytes_of(path))
+    raw = _bytes_of(path)
+    try:
+        return _parse(raw)
+    except errors.MXNetValueError as error:  # many files are read in a row: which of them is it?
+        raise errors.MXNetValueError(f"{os.fspath(path)}: {error}") from error
 
 
 def _wrapped(found: Any, make: Any) -> Any:

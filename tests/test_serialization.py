@@ -202,6 +202,14 @@ def test_missing_files():
         assert isinstance(caught.value, FileNotFoundError)
 
 
+def test_a_damaged_file_is_named(tmp_path):
+    path = tmp_path / "net.params"
+    path.write_bytes(b"no arrays")
+    for load in (mx.nd.load, mx.npx.load, ser.load_parameters):
+        with pytest.raises(mx.MXNetError, match="net.params: the file is damaged"):
+            load(path)
+
+
 def test_arrays_without_names_are_no_parameters(tmp_path):
     mx.nd.save(str(tmp_path / "x"), [mx.nd.array([1])])
     with pytest.raises(ValueError, match="without names"):
