@@ -13,6 +13,7 @@ from mxjax import settings
 from mxjax.core import flush_thread, local, span
 from mxjax.core.state import stepped
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
+from mxjax.serialization import write_whole
 
 from .parameter import Parameter
 
@@ -197,6 +198,10 @@ class Trainer:
                     arrays = param.list_data()
                     self._kvstore.broadcast(index, arrays[0], arrays)
         self._params_to_init = waiting
+        if self._distributed:
+            self._kvstore._awaited = frozenset(
+                i for i, p in enumerate(self._params) if any(p is w for w in waiting)
+            )
 
     # -- learning rate -----------------------------------------------------------------------------
 
@@ -381,10 +386,20 @@ class Trainer:
 
     # -- states on disk ----------------------------------------------------------------------------
 
-    def save_states(self, fname: str | os.PathLike[str]) -> None:
-        """Write the optimizer and its states (momenta, counts) to a file.
+    @property
+    def saves_together(self) -> bool:
+        """Whether all processes of the job have to call `save_states`."""
+        self._ready()
+        return bool(self._update_on_kvstore and getattr(self._kvstore, "saves_together", False))
 
-        The parameters' own multipliers are not part of it.
+    def save_states(self, fname: str | os.PathLike[str]) -> None:
+        """Write the optimizer and its states (momenta, counts) to a file, all of it or nothing.
+
+        The parameters' own multipliers are not part of it. With `update_on_kvstore` in a job of several processes
+        all of them make this call, because each has parts of the states; rank 0 writes.
+
+        Raises:
+          OSError: it cannot be written; what was there stays.
         """
         self._ready()
         if self._update_on_kvstore:
@@ -395,11 +410,14 @@ class Trainer:
                 )
             self._kvstore.save_optimizer_states(fname, dump_optimizer=True)
             return
-        with open(fname, "wb") as out:
-            out.write(self._updaters[0].get_states(dump_optimizer=True))
+        states = self._updaters[0].get_states(dump_optimizer=True)
+        write_whole(fname, lambda file: file.write(states))
 
     def load_states(self, fname: str | os.PathLike[str]) -> None:
-        """Read what `save_states` wrote here or in MXNet; nothing in the file is executed."""
+        """Read what `save_states` wrote here or in MXNet; nothing in the file is executed.
+
+        It does not matter how many devices or processes there were. Every process reads the file.
+        """
         self._ready()
         if self._update_on_kvstore:
             self._kvstore.load_optimizer_states(fname)

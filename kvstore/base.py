@@ -87,7 +87,13 @@ class KVStoreBase:
 
     @staticmethod
     def register(klass: Any) -> Any:
-        """Make a class known to `create` under its name in lower case; gives the class."""
+        """Make a class known to `create` under its name in lower case; gives the class.
+
+        Raises:
+          TypeError: it is no class.
+        """
+        if not isinstance(klass, type):
+            raise errors.MXNetTypeError(f"KVStoreBase.register takes a class, got {klass!r}")
         name = klass.__name__.lower()
         if name in KVStoreBase.kv_registry:
             old = KVStoreBase.kv_registry[name]
