@@ -129,7 +129,7 @@ class Trainer:
     # -- the kvstore -------------------------------------------------------------------------------
 
     def _reset_kvstore(self) -> None:
-        if getattr(self, "_kvstore", None) is not None and "dist" in self._kvstore.type:
+        if getattr(self, "_kvstore", None) is not None and _between_processes(self._kvstore.type):
             raise MXNetError("Cannot reset distributed KVStore.")
         self._kv_initialized = False
         self._kvstore: Any = None
@@ -157,7 +157,7 @@ class Trainer:
         if self._kvstore is not None:
             # Stores of users need to take one key at a time only.
             self._takes_lists = type(wanted).__module__.split(".")[0] == __name__.split(".")[0]
-            self._distributed = "dist" in self._kvstore.type
+            self._distributed = _between_processes(self._kvstore.type)
             if self._distributed and "async" in self._kvstore.type:
                 if on_kvstore is False:
                     raise MXNetValueError(
@@ -180,7 +180,7 @@ class Trainer:
 
     def _make_kvstore(self, name: str) -> Any:
         """The store of this name; one device on its own needs none."""
-        if len(self._devices) < 2 and "dist" not in name:
+        if len(self._devices) < 2 and not _between_processes(name):
             return None
         from mxjax import kvstore
 
@@ -198,7 +198,7 @@ class Trainer:
                     arrays = param.list_data()
                     self._kvstore.broadcast(index, arrays[0], arrays)
         self._params_to_init = waiting
-        if self._distributed:
+        if hasattr(self._kvstore, "_awaited"):
             self._kvstore._awaited = frozenset(
                 i for i, p in enumerate(self._params) if any(p is w for w in waiting)
             )
@@ -430,6 +430,12 @@ class Trainer:
                 updater.optimizer = self._updaters[0].optimizer
             self._optimizer = self._updaters[0].optimizer
         self._optimizer.param_dict = dict(enumerate(self._params))
+
+
+def _between_processes(name: str) -> bool:
+    from mxjax.kvstore import base
+
+    return base.between_processes(name)
 
 
 def _unique(params: Any) -> list[Parameter]:

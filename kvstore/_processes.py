@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -106,6 +107,7 @@ class Processes:
         self._pool = Pool()
         self._scratch = aligned(LONGEST, np.dtype(np.uint8))
         self.stores = 0
+        self._gathering: weakref.ref[Any] | None = None
         self.batches = 0  #: how many times operations ran together
         self.programs = 0  #: how many sums of one piece (on CPUs) or program that took
 
@@ -126,6 +128,7 @@ class Processes:
           GroupBroken: the other ranks do something else next, or one of them is missing.
           MXNetError: another rank could not update its parts.
         """
+        self.gathers(operations[0].store if operations else None)
         results: list[Any] = []
         patience = settings.get("timeout.collective")
         exchange = core.span("collective", "kvstore: exchange", operations=len(operations))
@@ -174,6 +177,18 @@ class Processes:
             raise update.failure
         return found
 
+    def gathers(self, number: int | None, store: Any = None) -> None:
+        """Run what another store than that of this number has gathered; `store` gathers from now on.
+
+        So the operations of all stores are in the order of the calls, whatever is read first on a rank.
+        """
+        before = None if self._gathering is None else self._gathering()
+        if before is not None and before._number != number:
+            self._gathering = None
+            before._end()
+        if store is not None:
+            self._gathering = weakref.ref(store)
+
     def tell(self, text: str) -> list[str]:
         """What all ranks tell each other, in the order of the ranks; all have agreed to do so.
 
@@ -185,6 +200,7 @@ class Processes:
 
     def collect(self, operation: Operation, parts: Sequence[np.ndarray]) -> list[Any]:
         """The wholes of arrays of one dimension of which every rank has a part of the same size."""
+        self.gathers(operation.store)
         patience = settings.get("timeout.collective")
         with self._lock:
             self._member.agree(self._done, [operation.mark], lambda index: str(operation), patience)

@@ -24,6 +24,15 @@ ELSEWHERE = {
 }
 
 
+def between_processes(name: str) -> bool:
+    """Whether a store of this name or type is one of several processes, which a process with one device needs, too.
+
+    >>> [between_processes(n) for n in ("device", "Dist_Sync", "p3", "horovod")]
+    [False, True, True, True]
+    """
+    return "dist" in name.lower() or name.lower() in ("p3", "horovod", "byteps")
+
+
 class KVStoreBase:
     """The interface of parameter stores; subclass it and `register` the class to add one.
 

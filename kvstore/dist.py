@@ -212,6 +212,7 @@ class DistKVStore(KVStore):
         ]
 
     def _push(self, groups: dict[Any, list[NDArray]], priority: int) -> None:
+        self._processes.gathers(self._number, self)
         super()._push(groups, priority)
         # An optimizer needs the first sum at once: only now are all keys of the call gathered.
         updates, self._updates = self._updates, []

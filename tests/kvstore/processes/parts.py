@@ -165,6 +165,39 @@ def several_devices_of_each_process():
     assert (outs[0].asnumpy() == outs[1].asnumpy()).all() and outs[1].device == devices[1]
 
 
+def stores_that_are_read_in_another_order():
+    """As those of two trainers, of which rank 0 alone looks at the second one's weights."""
+    made = [store(opt.Adam(learning_rate=0.05)) for _ in range(2)]
+    alone = [store(opt.Adam(learning_rate=0.05), "local") for _ in range(2)]
+    for step in range(3):
+        for k in range(2):
+            push(made[k], 10 * k + step)
+            push(alone[k], 10 * k + step)
+        if rank == 0:
+            weights(made[1])
+    third = mx.kv.create("dist_sync")  # and what is not a push
+    push(made[0], 3)
+    push(alone[0], 3)
+    if rank == 0:
+        weights(made[0])
+    third.init("w", mx.np.zeros(3))
+    for k in range(2):
+        agree(made[k], alone[k])
+
+
+def states_in_the_host_s_memory():
+    """There each process keeps all of them."""
+    made, alone = store(opt.Adam(learning_rate=0.05)), store(opt.Adam(learning_rate=0.05), "local")
+    for step in range(3):
+        if step == 1:
+            weights(made)
+            made._updater.place("pinned_host")
+        push(made, step)
+        push(alone, step)
+    agree(made, alone)
+    assert not made._updater._kept
+
+
 def what_is_wrong_is_an_error_on_every_rank():
     """And nothing has changed: training goes on."""
     made, alone = store(opt.Adam(learning_rate=0.05)), store(opt.Adam(learning_rate=0.05), "local")
@@ -247,7 +280,8 @@ def one_process_has_all_states_of_a_weight():
 
 CHECKS = (
     weights_are_those_of_one_process, states_are_a_part, sixteen_bits_with_a_float32_copy,
-    rates_and_decays_that_change, several_devices_of_each_process, what_is_wrong_is_an_error_on_every_rank,
+    rates_and_decays_that_change, several_devices_of_each_process, stores_that_are_read_in_another_order,
+    states_in_the_host_s_memory, what_is_wrong_is_an_error_on_every_rank,
     one_process_has_all_states_of_a_weight, a_rank_that_cannot_update_is_named_to_all,
 )  # fmt: skip
 
