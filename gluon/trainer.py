@@ -43,7 +43,8 @@ class Trainer:
         step is then one program that all devices of the mesh run.
       compression_params: handed to the kvstore.
       update_on_kvstore: let the kvstore update the weights, the optimizer's states shared out between the
-        devices; by default each device updates its own. On a mesh: cut the states of whole weights.
+        devices, or the processes of ``'dist_sync'``; by default each device updates its own. On a mesh: cut the
+        states of whole weights.
 
     Raises:
       ValueError: `params` holds something else than parameters.

@@ -172,14 +172,15 @@ class DistKVStore(KVStore):
     def _all_well(self, what: str, failure: Exception | None, summary: str = "") -> None:
         """Tell the others whether this rank could do something, and how that ended; an error if one could not."""
         text = "" if failure is None else f"{type(failure).__name__}: {failure}"
-        said = [json.loads(t) for t in self._processes.tell(json.dumps([text[:TEXT // 8], summary]))]
+        said = json.dumps([text[: TEXT // 4], summary], ensure_ascii=False)
+        told = [json.loads(t) for t in self._processes.tell(said)]
         if failure is not None:
             raise failure
-        bad = [f"rank {r}: {t}" for r, (t, _) in enumerate(said) if t]
+        bad = [f"rank {r}: {t}" for r, (t, _) in enumerate(told) if t]
         if bad:
             raise MXNetError(f"not all ranks could {what}, so none has. {'; '.join(bad)}")
         groups: dict[str, list[int]] = {}
-        for r, (_, s) in enumerate(said):
+        for r, (_, s) in enumerate(told):
             groups.setdefault(s, []).append(r)
         if len(groups) > 1:
             raise MXNetError(
