@@ -278,11 +278,36 @@ def one_process_has_all_states_of_a_weight():
             np.testing.assert_allclose(mine.asnumpy(), expected.asnumpy(), rtol=0, atol=1e-6)
 
 
+def states_that_mxnet_wrote():
+    """A file of MXNet's trainer, in a store of all processes and in one of this process."""
+    file = Path(__file__).parents[2] / "data" / "trainer_adam_mxnet2.states"
+    there = opt.get_updater(opt.Adam())
+    there.set_states(file.read_bytes())
+    shapes = {k: mean.shape for k, (mean, _) in there.states.items()}
+    outs = {}
+    with mx.config.scope(comm_bigarray_bound=100):
+        for name in ("dist_sync", "local"):
+            made = mx.kv.create(name)
+            made.set_optimizer(opt.Adam(learning_rate=123.0))  # the file knows better
+            made.init(list(shapes), [mx.np.ones(s) for s in shapes.values()])
+            made.load_optimizer_states(file)
+            assert made._updater.optimizer.lr == there.optimizer.lr
+            given = rank + 1 if name == "dist_sync" else sum(range(1, size + 1))
+            outs[name] = [mx.np.zeros(s) for s in shapes.values()]
+            grads = [mx.np.full(s, given / 8) for s in shapes.values()]
+            made.pushpull(list(shapes), grads, out=outs[name])
+            if name == "dist_sync":
+                found = {made._updater._kept[k].leaves[0].size for k, s in shapes.items() if np.prod(s) > 100}
+                assert found == {-(-108 // size)}
+    for ours, alone in zip(outs["dist_sync"], outs["local"], strict=True):
+        np.testing.assert_allclose(ours.asnumpy(), alone.asnumpy(), rtol=0, atol=1e-6)
+
+
 CHECKS = (
     weights_are_those_of_one_process, states_are_a_part, sixteen_bits_with_a_float32_copy,
     rates_and_decays_that_change, several_devices_of_each_process, stores_that_are_read_in_another_order,
     states_in_the_host_s_memory, what_is_wrong_is_an_error_on_every_rank,
-    one_process_has_all_states_of_a_weight, a_rank_that_cannot_update_is_named_to_all,
+    states_that_mxnet_wrote, one_process_has_all_states_of_a_weight, a_rank_that_cannot_update_is_named_to_all,
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ def test_everything_that_is_shared_out(jobs, workers, share, tmp_path):
     assert status == 0, output
     text = (HERE / "parts.py").read_text()
     names = re.findall(r"\w+", text[text.index("CHECKS = (") + 9 : text.index(")  # fmt: skip\n\n\nif")])
-    assert len(names) == 10
+    assert len(names) == 11
     for rank in range(workers):
         assert re.findall(rf"^\[{rank}\] done (\w+)$", output, re.M) == names, output
 
