@@ -1,7 +1,9 @@
-"""Run by processes of which the last uses an optimizer in the store as the others do not."""
+"""Run by processes of which the last uses an optimizer in the store as the others do not, or is killed."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 import mxjax as mx
@@ -15,6 +17,8 @@ try:
     kv.init("weight", out)
     kv.set_optimizer(mx.optimizer.Adam(learning_rate=0.5 if mistake == "optimizer" and odd else 0.1))
     for step in range(3):
+        if mistake == "kill" and odd and step == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
         if mistake == "rate" and odd and step == 1:
             kv._updater.optimizer.set_learning_rate(0.025)
         kv.push("weight", mx.np.ones(1000))

@@ -70,6 +70,15 @@ def test_ranks_that_do_not_agree_all_hear_of_it(jobs, mistake, told, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_killed_process_is_named_to_those_that_wait_for_its_part(jobs, tmp_path):
+    status, output = jobs.run("-n", 3, *PATIENT, HERE / "disagree.py", "kill", tmp_path)
+    assert status == 128 + 9, output
+    found = dict(re.findall(r"^\[(\d)\] heard: (.*)$", output, re.M))
+    assert sorted(found) == ["0", "1"], output
+    assert all("rank 2 of 3 has ended" in text for text in found.values()), output
+
+
+@pytest.mark.slow
 def test_training_goes_on_with_another_number_of_processes(jobs, tmp_path):
     """4, then 2, then 1, then 3 processes end where one that was never stopped does."""
     (tmp_path / "alone").mkdir()
