@@ -13,6 +13,7 @@ from mxjax import settings
 from mxjax.core import flush_thread, local, span
 from mxjax.core.state import stepped
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
+from mxjax.serialization import write_whole
 
 from .parameter import Parameter
 
@@ -42,7 +43,8 @@ class Trainer:
         step is then one program that all devices of the mesh run.
       compression_params: handed to the kvstore.
       update_on_kvstore: let the kvstore update the weights, the optimizer's states shared out between the
-        devices; by default each device updates its own. On a mesh: cut the states of whole weights.
+        devices, or the processes of ``'dist_sync'``; by default each device updates its own. On a mesh: cut the
+        states of whole weights.
 
     Raises:
       ValueError: `params` holds something else than parameters.
@@ -128,7 +130,7 @@ class Trainer:
     # -- the kvstore -------------------------------------------------------------------------------
 
     def _reset_kvstore(self) -> None:
-        if getattr(self, "_kvstore", None) is not None and "dist" in self._kvstore.type:
+        if getattr(self, "_kvstore", None) is not None and _between_processes(self._kvstore.type):
             raise MXNetError("Cannot reset distributed KVStore.")
         self._kv_initialized = False
         self._kvstore: Any = None
@@ -156,7 +158,7 @@ class Trainer:
         if self._kvstore is not None:
             # Stores of users need to take one key at a time only.
             self._takes_lists = type(wanted).__module__.split(".")[0] == __name__.split(".")[0]
-            self._distributed = "dist" in self._kvstore.type
+            self._distributed = _between_processes(self._kvstore.type)
             if self._distributed and "async" in self._kvstore.type:
                 if on_kvstore is False:
                     raise MXNetValueError(
@@ -179,7 +181,7 @@ class Trainer:
 
     def _make_kvstore(self, name: str) -> Any:
         """The store of this name; one device on its own needs none."""
-        if len(self._devices) < 2 and "dist" not in name:
+        if len(self._devices) < 2 and not _between_processes(name):
             return None
         from mxjax import kvstore
 
@@ -197,6 +199,10 @@ class Trainer:
                     arrays = param.list_data()
                     self._kvstore.broadcast(index, arrays[0], arrays)
         self._params_to_init = waiting
+        if hasattr(self._kvstore, "_awaited"):
+            self._kvstore._awaited = frozenset(
+                i for i, p in enumerate(self._params) if any(p is w for w in waiting)
+            )
 
     # -- learning rate -----------------------------------------------------------------------------
 
@@ -381,10 +387,20 @@ class Trainer:
 
     # -- states on disk ----------------------------------------------------------------------------
 
-    def save_states(self, fname: str | os.PathLike[str]) -> None:
-        """Write the optimizer and its states (momenta, counts) to a file.
+    @property
+    def saves_together(self) -> bool:
+        """Whether all processes of the job have to call `save_states`."""
+        self._ready()
+        return bool(self._update_on_kvstore and getattr(self._kvstore, "saves_together", False))
 
-        The parameters' own multipliers are not part of it.
+    def save_states(self, fname: str | os.PathLike[str]) -> None:
+        """Write the optimizer and its states (momenta, counts) to a file, all of it or nothing.
+
+        The parameters' own multipliers are not part of it. With `update_on_kvstore` in a job of several processes
+        all of them make this call, because each has parts of the states; rank 0 writes.
+
+        Raises:
+          OSError: it cannot be written; what was there stays.
         """
         self._ready()
         if self._update_on_kvstore:
@@ -395,11 +411,14 @@ class Trainer:
                 )
             self._kvstore.save_optimizer_states(fname, dump_optimizer=True)
             return
-        with open(fname, "wb") as out:
-            out.write(self._updaters[0].get_states(dump_optimizer=True))
+        states = self._updaters[0].get_states(dump_optimizer=True)
+        write_whole(fname, lambda file: file.write(states))
 
     def load_states(self, fname: str | os.PathLike[str]) -> None:
-        """Read what `save_states` wrote here or in MXNet; nothing in the file is executed."""
+        """Read what `save_states` wrote here or in MXNet; nothing in the file is executed.
+
+        It does not matter how many devices or processes there were. Every process reads the file.
+        """
         self._ready()
         if self._update_on_kvstore:
             self._kvstore.load_optimizer_states(fname)
@@ -412,6 +431,12 @@ class Trainer:
                 updater.optimizer = self._updaters[0].optimizer
             self._optimizer = self._updaters[0].optimizer
         self._optimizer.param_dict = dict(enumerate(self._params))
+
+
+def _between_processes(name: str) -> bool:
+    from mxjax.kvstore import base
+
+    return base.between_processes(name)
 
 
 def _unique(params: Any) -> list[Parameter]:

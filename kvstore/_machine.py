@@ -1,9 +1,9 @@
-"""Sums over the processes of one machine, in memory that all of them have.
+"""Sums over the processes of one machine, in memory that all of them have; and wholes of their parts.
 
-Each process copies a piece in, adds up its share of that piece over all of them, and copies the whole sum
-out.  Several pieces are under way, so that a process that is a little behind delays nobody.  The memory
-and the pipes by which processes wake each other have no names in the file system: whatever is killed,
-nothing stays.
+Each process copies a piece in, adds up its share of that piece over all of them, and copies the sum (or the
+part of it that it needs) out.  Several pieces are under way, so that a process that is a little behind delays
+nobody.  The memory and the pipes by which processes wake each other have no names in the file system:
+whatever is killed, nothing stays.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import mmap
 import os
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,27 +106,63 @@ class Machine:
           take: gets the sum of piece k, in memory that is used again afterwards.
           between: the sum of an array over the machines' leaders; None with one machine.
         """
+        ways: dict[int, tuple[list[np.ndarray], np.ndarray]] = {}
+
+        def enter(k: int) -> None:
+            slot = k % SLOTS * LONGEST
+            ways[k] = self._ways(k, fill(k, self._memories[self._place][slot : slot + LONGEST]))
+
+        def work(k: int) -> np.ndarray:
+            parts, whole = ways.pop(k)
+            self._add(parts, whole)
+            return whole
+
+        self._in_rounds(count, enter, work, take, between)
+
+    def gather(
+        self, sizes: Sequence[int], put: Callable[[int, np.ndarray], None],
+        take: Callable[[int, np.ndarray], None], between: Between | None,
+    ) -> None:  # fmt: skip
+        """Put pieces together of which each process has a part.
+
+        Args:
+          sizes: the bytes of each piece.
+          put: writes this process's part of piece k to its place in the bytes of that piece; on the first
+            process of a machine also zeros to the places of other machines' parts.
+          take: gets the whole of piece k, in memory that is used again afterwards.
+          between: the sum of an array over the machines' leaders; None with one machine.
+        """
+
+        def work(k: int) -> np.ndarray:
+            whole = self._whole(k, sizes[k])
+            put(k, whole)
+            return whole
+
+        self._in_rounds(len(sizes), lambda k: None, work, take, between)
+
+    def _in_rounds(
+        self, count: int, enter: Callable[[int], None], work: Callable[[int], np.ndarray],
+        take: Callable[[int, np.ndarray], None], between: Between | None,
+    ) -> None:  # fmt: skip
+        """Let every process enter each piece, do its share of the work on it, and take the whole out."""
         # Each round ends with a ring. When all have rung for round k - 1, their pieces k are in and their
-        # shares of piece k - 1 are summed: so round k sums piece k, and takes piece k - 1 out (with several
+        # shares of piece k - 1 are done: so round k works on piece k, and takes piece k - 1 out (with several
         # machines k - 2, after the first process has sent k - 1). A slot is used again SLOTS rounds later,
         # when all are done with what lay there.
         lag = 1 if between is None else 2
         last = count + lag - 1
-        ways: dict[int, tuple[list[np.ndarray], np.ndarray]] = {}
+        wholes: dict[int, np.ndarray] = {}
         for k in range(-1, last + 1):
             if k + 1 < count:
-                slot = (k + 1) % SLOTS * LONGEST
-                piece = fill(k + 1, self._memories[self._place][slot : slot + LONGEST])
-                ways[k + 1] = self._ways(k + 1, piece)
+                enter(k + 1)
             if k >= 0:
                 self._wait(k)
             if 0 <= k < count:
-                self._add(*ways[k])
+                wholes[k] = work(k)
             if between is not None and 1 <= k <= count and self._place == 0:
-                whole = ways[k - 1][1]
-                np.copyto(whole, between(whole))
+                np.copyto(wholes[k - 1], between(wholes[k - 1]))
             if k >= lag:
-                take(k - lag, ways.pop(k - lag)[1])
+                take(k - lag, wholes.pop(k - lag))
             if k < last:
                 self._ring()
         self._rounds += count + lag
@@ -135,7 +171,12 @@ class Machine:
         """Piece k of all processes, and where its sum goes."""
         slot = k % SLOTS * LONGEST
         parts = [_at(memory, slot, piece) for memory in self._memories]
-        return parts, _at(self._memories[0], slot + SLOTS * LONGEST, piece)
+        return parts, self._whole(k, piece.nbytes).view(piece.dtype)
+
+    def _whole(self, k: int, nbytes: int) -> np.ndarray:
+        """The bytes where what all processes make of piece k lies: in the first one's memory."""
+        start = (SLOTS + k % SLOTS) * LONGEST
+        return self._memories[0][start : start + nbytes]
 
     def _add(self, parts: list[np.ndarray], whole: np.ndarray) -> None:
         """Write this process's share of a piece's sum; in the order of the ranks, wherever it is added."""

@@ -17,20 +17,23 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mxjax import core, settings
+from mxjax.errors import MXNetError
 from mxjax.launch import group
-from mxjax.launch.keeper import MARK
+from mxjax.launch.keeper import MARK, TEXT
 
 from ._host import Pool, aligned
 from ._machine import LONGEST, Machine
-from ._pieces import Pieces
+from ._pieces import Parts, Pieces
 
 _AXIS = "processes"
 
@@ -39,12 +42,14 @@ class Operation(NamedTuple):
     """One thing that all ranks do together.
 
     Attributes:
-      kind: ``"push"`` (a sum), ``"init"`` (what `root` has), or a word for an agreement without data.
+      kind: ``"push"`` and ``"update"`` (a sum), ``"update in parts"`` (this rank's part of a sum, see
+        `part_of`), ``"init"`` (what `root` has), or a word for an agreement without data.
       store: the number of the store.
       key: the key.
       array: the array of this rank, or None.
       priority: what comes first among operations of one batch.
       root: of an init: the rank whose numbers count.
+      about: what else must be the same on all ranks.
     """
 
     kind: str
@@ -53,18 +58,33 @@ class Operation(NamedTuple):
     array: Any = None
     priority: int = 0
     root: int = 0
+    about: Any = None
 
     def __str__(self) -> str:
-        what = f"{self.kind} of key {self.key!r}"
+        what = self.kind if self.key is None else f"{self.kind} of key {self.key!r}"
         if self.array is not None:
             what += f" (shape {tuple(self.array.shape)}, {self.array.dtype})"
+        if self.about is not None:
+            what += f" with {self.about}"
         return what if self.store == 0 else f"{what} in kvstore number {self.store}"
 
     @property
     def mark(self) -> str:
         """A hash that is the same on ranks that do the same."""
         of = None if self.array is None else (self.array.shape, self.array.dtype)
-        return _mark(self.kind, self.store, self.key, of, self.priority)
+        return _mark(self.kind, self.store, self.key, of, self.priority, self.about)
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether this rank gets a part of the sum alone."""
+        return self.kind == "update in parts"
+
+
+class Update(NamedTuple):
+    """What has become of sums: new values, or the old ones and why."""
+
+    values: Sequence[Any]
+    failure: Exception | None = None
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -87,18 +107,28 @@ class Processes:
         self._pool = Pool()
         self._scratch = aligned(LONGEST, np.dtype(np.uint8))
         self.stores = 0
+        self._gathering: weakref.ref[Any] | None = None
         self.batches = 0  #: how many times operations ran together
         self.programs = 0  #: how many sums of one piece (on CPUs) or program that took
 
-    def all(self, operations: Sequence[Operation]) -> list[Any]:
+    def all(
+        self, operations: Sequence[Operation], update: Callable[[int, list[Any]], Update] | None = None
+    ) -> list[Any]:
         """Do these operations, in this order, together with the same ones on all other ranks.
 
+        Args:
+          update: makes new values of the sums of each batch that ran together; it gets the number of its first
+            operation, and the sums. Where an operation is in parts, so are its sum and its new value.
+
         Returns:
-          for each with an array the resulting one: of NumPy on CPUs, else of JAX.
+          for each with an array the resulting one: of NumPy on CPUs, else of JAX; of an operation in parts the
+          whole of all ranks' new parts, of one dimension, padded at its end.
 
         Raises:
           GroupBroken: the other ranks do something else next, or one of them is missing.
+          MXNetError: another rank could not update its parts.
         """
+        self.gathers(operations[0].store if operations else None)
         results: list[Any] = []
         patience = settings.get("timeout.collective")
         exchange = core.span("collective", "kvstore: exchange", operations=len(operations))
@@ -113,14 +143,71 @@ class Processes:
                 count = self._member.agree(first, [o.mark for o in rest], describe, patience)
                 batch = rest[:count]
                 if any(o.array is not None for o in batch):
-                    results += self._member.run(
+                    found = self._member.run(
                         functools.partial(self._exchange, batch), str(batch[0]), patience
                     )
+                    if update is not None:
+                        found = self._updated(batch, update(len(results), found), patience)
+                    results += found
                     self.batches += 1
                 else:
                     results += [None] * count
                 self._done += count
         return results
+
+    def _updated(self, batch: Sequence[Operation], update: Update, patience: float) -> list[Any]:
+        """The new values of a batch, whole."""
+        found = list(update.values)
+        parts = [k for k, o in enumerate(batch) if o.in_parts]
+        if parts:
+            # The others wait for this rank's parts, whatever has happened here.
+            given = [np.ravel(found[k]) for k in parts]
+            given.append(np.array([update.failure is not None]))
+            *wholes, failed = self._member.run(
+                functools.partial(self._gather, given), f"{batch[parts[0]]}, its parts", patience
+            )
+            for k, whole in zip(parts, wholes, strict=True):
+                found[k] = whole
+            if update.failure is None and failed.any():
+                ranks = ", ".join(map(str, np.flatnonzero(failed)))
+                raise MXNetError(
+                    f"rank {ranks} could not update its part of {batch[parts[0]]}: its own error says why"
+                )
+        if update.failure is not None:
+            raise update.failure
+        return found
+
+    def gathers(self, number: int | None, store: Any = None) -> None:
+        """Run what another store than that of this number has gathered; `store` gathers from now on.
+
+        So the operations of all stores are in the order of the calls, whatever is read first on a rank.
+        """
+        before = None if self._gathering is None else self._gathering()
+        if before is not None and before._number != number:
+            self._gathering = None
+            before._end()
+        if store is not None:
+            self._gathering = weakref.ref(store)
+
+    def tell(self, text: str) -> list[str]:
+        """What all ranks tell each other, in the order of the ranks; all have agreed to do so.
+
+        Args:
+          text: what is longer than the keeper takes is cut off.
+        """
+        with self._lock:
+            return self._member.tell(text[:TEXT])
+
+    def collect(self, operation: Operation, parts: Sequence[np.ndarray]) -> list[Any]:
+        """The wholes of arrays of one dimension of which every rank has a part of the same size."""
+        self.gathers(operation.store)
+        patience = settings.get("timeout.collective")
+        with self._lock:
+            self._member.agree(self._done, [operation.mark], lambda index: str(operation), patience)
+            self._done += 1
+            return self._member.run(
+                functools.partial(self._gather, list(parts)), str(operation), patience
+            )
 
     def _exchange(self, batch: Sequence[Operation]) -> list[Any]:
         if self._mesh is None:
@@ -159,9 +246,15 @@ class Processes:
         for k, flat in enumerate(flats):
             together.setdefault(flat.dtype, []).append(k)
         for members in together.values():
-            for k, total in zip(members, self._sums([flats[k] for k in members]), strict=True):
+            wanted = None
+            if any(batch[k].in_parts for k in members):
+                wanted = [self._wanted(batch[k], flats[k]) for k in members]
+            for k, total in zip(members, self._sums([flats[k] for k in members], wanted), strict=True):
                 results[k] = self._shaped(batch[k], total)
         return results
+
+    def _wanted(self, operation: Operation, flat: np.ndarray) -> tuple[int, int]:
+        return part_of(flat.size, self.rank, self.size) if operation.in_parts else (0, flat.size)
 
     def _flat(self, operation: Operation) -> np.ndarray:
         flat = operation.array.reshape(-1)  # a copy where it is not contiguous
@@ -178,13 +271,16 @@ class Processes:
         shape, dtype = operation.array.shape, operation.array.dtype
         if operation.kind == "init":
             return flat.view(np.uint8)[: operation.array.nbytes].view(dtype).reshape(shape)
-        return (flat != 0 if dtype.kind == "b" else flat).reshape(shape)
+        flat = flat != 0 if dtype.kind == "b" else flat
+        return padded(flat, operation.array.size, self.size) if operation.in_parts else flat.reshape(shape)
 
-    def _sums(self, flats: list[np.ndarray]) -> list[np.ndarray]:
-        """The sums of arrays of one dtype, in the same bits on all processes."""
+    def _sums(
+        self, flats: list[np.ndarray], wanted: list[tuple[int, int]] | None
+    ) -> list[np.ndarray]:
+        """The sums of arrays of one dtype, or what is wanted of them, in the same bits on all processes."""
         machine = self._machine
         between = self._between if len(machine.leaders) > 1 else None
-        pieces = Pieces(flats, machine.piece, self._pool)
+        pieces = Pieces(flats, machine.piece, self._pool, wanted)
         self.programs += pieces.count
         if len(machine.ranks) > 1:
             machine.sum(pieces.count, pieces.fill, pieces.take, between)
@@ -193,6 +289,27 @@ class Processes:
                 piece = pieces.given(k, self._scratch)
                 pieces.take(k, piece if between is None else between(piece))
         return pieces.sums()
+
+    def _gather(self, parts: list[np.ndarray]) -> list[Any]:
+        """The wholes of arrays of which every process has a part."""
+        if self._mesh is None:
+            self._find_devices()
+        if self._device.platform != "cpu":
+            return self._gather_on_devices(parts)
+        machine = self._machine
+        between = self._between if len(machine.leaders) > 1 else None
+        alone = self.rank in machine.leaders and between is not None
+        absent = sorted(set(range(self.size)) - set(machine.ranks)) if alone else ()
+        given = Parts(parts, self.rank, self.size, machine.piece, self._pool, absent)
+        self.programs += len(given.sizes)
+        if len(machine.ranks) > 1:
+            machine.gather(given.sizes, given.put, given.take, between)
+        else:
+            for k, nbytes in enumerate(given.sizes):
+                piece = self._scratch[:nbytes]
+                given.put(k, piece)
+                given.take(k, piece if between is None else between(piece))
+        return given.wholes()
 
     def _between(self, piece: np.ndarray) -> np.ndarray:
         """The sum of a piece over the machines; only their leaders have a part in it."""
@@ -214,34 +331,70 @@ class Processes:
                 a * 0 if o.kind == "init" and self.rank != o.root else a
                 for o, a in zip(batch, arrays, strict=True)
             ]
-            sums = self._reduce([a.reshape(-1) for a in given])
+            flats = [
+                jnp.pad(a.reshape(-1), (0, -a.size % self.size)) if o.in_parts else a.reshape(-1)
+                for o, a in zip(batch, given, strict=True)
+            ]
+            sums = self._reduce(flats, [o.in_parts for o in batch])
             self.programs += 1
-            return [s.reshape(o.array.shape) for o, s in zip(batch, sums, strict=True)]
+            return [
+                s if o.in_parts else s.reshape(o.array.shape) for o, s in zip(batch, sums, strict=True)
+            ]
 
-    def _reduce(self, arrays: list[Any]) -> list[Any]:
-        shapes = tuple((a.size, str(a.dtype)) for a in arrays)
+    def _gather_on_devices(self, parts: list[np.ndarray]) -> list[Any]:
+        with jax.enable_x64(True):
+            arrays = [jax.device_put(p.view(np.uint8), self._device) for p in parts]
+            wholes = self._run("gather", arrays, [True] * len(arrays))
+            self.programs += 1
+            return [np.asarray(w).view(p.dtype) for w, p in zip(wholes, parts, strict=True)]
+
+    def _reduce(self, arrays: list[Any], in_parts: Sequence[bool] | None = None) -> list[Any]:
+        return self._run("sum", arrays, in_parts or [False] * len(arrays))
+
+    def _run(self, what: str, arrays: list[Any], in_parts: Sequence[bool]) -> list[Any]:
+        """Sums, this process's parts of sums, or wholes of parts, as one program."""
+        key = what, tuple((a.size, str(a.dtype), p) for a, p in zip(arrays, in_parts, strict=True))
         sharding = NamedSharding(self._mesh, PartitionSpec(_AXIS))
-        program = self._programs.get(shapes)
+        program = self._programs.get(key)
         if program is None:
-            program = self._programs[shapes] = self._compiled(len(arrays))
+            program = self._programs[key] = self._compiled(what, in_parts)
         whole = [
             jax.make_array_from_single_device_arrays((self._mesh.size * a.size,), sharding, [a])
             for a in arrays
         ]
-        sums = program(*whole)
-        return [s.addressable_data(0).block_until_ready() for s in sums]
+        found = program(*whole)
+        return [f.addressable_data(0).block_until_ready() for f in found]
 
-    def _compiled(self, count: int) -> Any:
-        def total(*local: Any) -> Any:
-            return jax.lax.psum(local, _AXIS)
+    def _compiled(self, what: str, in_parts: Sequence[bool]) -> Any:
+        def work(*local: Any) -> Any:
+            if what == "gather":
+                return tuple(jax.lax.all_gather(x, _AXIS, tiled=True) for x in local)
+            whole = iter(jax.lax.psum([x for x, p in zip(local, in_parts, strict=True) if not p], _AXIS))
+            return tuple(
+                jax.lax.psum_scatter(x, _AXIS, tiled=True) if p else next(whole)
+                for x, p in zip(local, in_parts, strict=True)
+            )
 
-        spec = PartitionSpec(_AXIS)
+        cut, kept = PartitionSpec(_AXIS), PartitionSpec()
+        outs = tuple(cut if p and what == "sum" else kept for p in in_parts)
         return jax.jit(
             jax.shard_map(
-                total, mesh=self._mesh, in_specs=(spec,) * count,
-                out_specs=(PartitionSpec(),) * count, check_vma=False,
+                work, mesh=self._mesh, in_specs=(cut,) * len(in_parts), out_specs=outs,
+                check_vma=False,
             )
         )  # fmt: skip
+
+
+def part_of(size: int, rank: int, count: int) -> tuple[int, int]:
+    """Which of so many elements are a rank's part: from, to. All but the last parts are of one size."""
+    step = -(-size // count)
+    return min(rank * step, size), min((rank + 1) * step, size)
+
+
+def padded(part: np.ndarray, size: int, count: int) -> np.ndarray:
+    """A part with zeros behind it where it is one of the last, so that all are of one size."""
+    missing = -(-size // count) - part.size
+    return np.pad(part, (0, missing)) if missing else part
 
 
 def _rounded(size: int) -> int:

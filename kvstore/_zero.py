@@ -33,7 +33,7 @@ _MIXING = (
 )  # fmt: skip
 
 
-class _Kept(NamedTuple):
+class Kept(NamedTuple):
     """The states of one weight on a mesh: flat and cut, or whole on every device."""
 
     leaves: tuple[jax.Array, ...]
@@ -61,7 +61,7 @@ class ShardedUpdater(Updater):
 
     def __init__(self, optimizer: Optimizer):
         super().__init__(optimizer)
-        self._kept: dict[Any, _Kept] = {}
+        self._kept: dict[Any, Kept] = {}
         self._programs: dict[Any, Any] = {}
 
     # ---- whether -------------------------------------------------------------------------------------------
@@ -93,9 +93,9 @@ class ShardedUpdater(Updater):
         """Sum gradients over devices and update weights, as one program.
 
         Args:
-          devices: all that take part; weights and gradients are given for those of this process, in order.
+          devices: all that take part.
           keys: the weights' indices.
-          weights, grads: for each key a value per device of this process.
+          weights, grads: for each key a value per device, in order.
 
         Returns the new weights in the same form.
         """
@@ -105,8 +105,7 @@ class ShardedUpdater(Updater):
         for key, first in zip(keys, firsts, strict=True):
             self._share(key, first, devices)
         kept = [self._kept[k] for k in keys]
-        double = any(w.dtype == np.float64 for w in firsts)
-        numbers = optimizer._count_and_number(keys, np.float64 if double else np.float32)
+        numbers, layout = self._numbers_and_layout(keys, firsts, kept)
         spec = tuple(
             _Key(
                 w.shape, np.dtype(w.dtype), self.cuts(w.size, len(devices)),
@@ -114,10 +113,6 @@ class ShardedUpdater(Updater):
             )
             for w, k in zip(firsts, kept, strict=True)
         )  # fmt: skip
-        layout = tuple(
-            (len(k.leaves), optimizer._has_master(w), optimizer._own_statics(key))
-            for key, w, k in zip(keys, firsts, kept, strict=True)
-        )
         rule, statics = optimizer._rule(), optimizer._static_items()
         grad_types = tuple(g[0].aval.dtype for g in grads)
         name = devices, spec, grad_types, layout, rule, statics, numbers.dtype
@@ -151,6 +146,19 @@ class ShardedUpdater(Updater):
             self._kept[key] = old._replace(leaves=tuple(next(fresh) for _ in old.leaves))
         return [_values(a, w) for a, w in zip(out[: len(keys)], weights, strict=True)]
 
+    def _numbers_and_layout(
+        self, keys: Sequence[Any], weights: Sequence[Any], kept: Sequence[Kept]
+    ) -> tuple[np.ndarray, tuple[Any, ...]]:
+        """What `rules.many` needs to know of an update, which is counted: its numbers, and the states' layout."""
+        optimizer = self.optimizer
+        double = any(w.dtype == np.float64 for w in weights)
+        numbers = optimizer._count_and_number(keys, np.float64 if double else np.float32)
+        layout = tuple(
+            (len(k.leaves), optimizer._has_master(w), optimizer._own_statics(key))
+            for key, w, k in zip(keys, weights, kept, strict=True)
+        )
+        return numbers, layout
+
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         """Update on the weights' own device, as an `Updater` does."""
         for i in index if isinstance(index, (list, tuple)) else (index,):
@@ -181,9 +189,9 @@ class ShardedUpdater(Updater):
             cuts.append(mine)
             return len(leaves) - 1
 
-        state = _map(put, self.states.pop(key))
+        state = mapped(put, self.states.pop(key))
         self._unsynced.discard(key)
-        self._kept[key] = _Kept(
+        self._kept[key] = Kept(
             tuple(leaves), tuple(cuts), state, weight.shape, devices, cut
         )
 
@@ -191,8 +199,12 @@ class ShardedUpdater(Updater):
         """Bring a weight's states back to where an `Updater` has them."""
         found = self._kept.pop(key, None)
         if found is not None:
-            self.states[key] = _collected(found)
+            self.states[key] = self._collected(key, found)
             self._unsynced.add(key)
+
+    def _collected(self, key: Any, kept: Kept) -> Any:
+        """The whole states of a weight as an `Updater` has them."""
+        return wholes(kept, [np.asarray(leaf) for leaf in kept.leaves])
 
     # ---- states as bytes -----------------------------------------------------------------------------------
 
@@ -200,7 +212,7 @@ class ShardedUpdater(Updater):
         """The states of whole weights as bytes, however they lie now."""
         own = self.states
         try:
-            self.states = {**own, **{k: _collected(found) for k, found in self._kept.items()}}
+            self.states = {**own, **{k: self._collected(k, found) for k, found in self._kept.items()}}
             return super().get_states(dump_optimizer)
         finally:
             self.states = own
@@ -246,31 +258,26 @@ def _mixes(jaxpr: Any) -> bool:
     return False
 
 
-def _map(fn: Callable[[Any], Any], state: Any) -> Any:
+def mapped(fn: Callable[[Any], Any], state: Any) -> Any:
     if state is None:
         return None
     if isinstance(state, (tuple, list)):
-        return tuple(_map(fn, s) for s in state)
+        return tuple(mapped(fn, s) for s in state)
     return fn(state)
 
 
-def _collected(kept: _Kept) -> Any:
+def wholes(kept: Kept, leaves: Sequence[np.ndarray]) -> Any:
+    """States in their nested form, of their leaves as whole arrays (those that were cut flat and padded)."""
     size = int(np.prod(kept.shape))
 
     def whole(number: int) -> Any:
-        leaf, cut = kept.leaves[number], kept.cut[number]
-        if leaf.is_fully_addressable or leaf.is_fully_replicated:
-            array = np.asarray(leaf)
-        else:
-            from jax.experimental import multihost_utils
-
-            array = np.asarray(multihost_utils.process_allgather(leaf, tiled=True))
-        if cut:
+        array = leaves[number]
+        if kept.cut[number]:
             array = array[:size].reshape(kept.shape)
-        home = next(iter(leaf.addressable_shards)).device
+        home = next(iter(kept.leaves[number].addressable_shards)).device
         return ndarray._wrap(concrete(core.place(array, home), shared=False))
 
-    return _map(whole, kept.state)
+    return mapped(whole, kept.state)
 
 
 @functools.cache

@@ -24,6 +24,15 @@ ELSEWHERE = {
 }
 
 
+def between_processes(name: str) -> bool:
+    """Whether a store of this name or type is one of several processes, which a process with one device needs, too.
+
+    >>> [between_processes(n) for n in ("device", "Dist_Sync", "p3", "horovod")]
+    [False, True, True, True]
+    """
+    return "dist" in name.lower() or name.lower() in ("p3", "horovod", "byteps")
+
+
 class KVStoreBase:
     """The interface of parameter stores; subclass it and `register` the class to add one.
 
@@ -87,7 +96,13 @@ class KVStoreBase:
 
     @staticmethod
     def register(klass: Any) -> Any:
-        """Make a class known to `create` under its name in lower case; gives the class."""
+        """Make a class known to `create` under its name in lower case; gives the class.
+
+        Raises:
+          TypeError: it is no class.
+        """
+        if not isinstance(klass, type):
+            raise errors.MXNetTypeError(f"KVStoreBase.register takes a class, got {klass!r}")
         name = klass.__name__.lower()
         if name in KVStoreBase.kv_registry:
             old = KVStoreBase.kv_registry[name]

@@ -33,7 +33,7 @@ from ._processes import Operation, on_host, processes
 from ._server import NUMBERS, described
 from ._shards import Part, Place, Shards, joined, parted
 from .dist import _value
-from .store import KVStore, _pairs, hand
+from .store import KVStore, hand
 
 __all__ = ["AsyncKVStore"]
 
@@ -153,14 +153,7 @@ class AsyncKVStore(KVStore):
         Raises:
           MXNetError: a key has one already, or another worker gives others.
         """
-        pairs = [(k, arrays[0]) for k, arrays in _pairs(key, value, "value")]
-        for k, _ in pairs:
-            self._check_type(k)
-            if k in self._places:
-                raise errors.MXNetError(
-                    f"duplicate init of key {k}. Please double check if you called kv.init or "
-                    "kv.broadcast with this key twice"
-                )
+        pairs = [(k, arrays[0]) for k, arrays in self._new(key, value)]
         for k, array in pairs:
             place = self._shards.add(array.shape, np.dtype(array.dtype))
             self._places[k], self._entries[k] = place, _Held(place, place.shape)  # type: ignore[assignment]
@@ -254,7 +247,7 @@ class AsyncKVStore(KVStore):
 
     # ---- updating ------------------------------------------------------------------------------------
 
-    def set_updater(self, updater: Callable[[Any, Any, Any], None]) -> None:
+    def set_updater(self, updater: Callable[[Any, Any, Any], None] | None) -> None:
         """Refused: the servers are sent no code.
 
         Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -12,6 +13,8 @@ import jax.numpy as jnp
 from mxjax import core, errors
 from mxjax.array.ndarray import NDArray
 from mxjax.core import Value
+from mxjax.optimizer import Optimizer
+from mxjax.serialization import write_whole
 
 from ._collective import Devices, moved
 from ._compression import Compressor, Settings
@@ -31,7 +34,8 @@ TYPES = (
 
 
 def _only_rows(weight: jax.Array, ids: jax.Array) -> jax.Array:
-    kept = jnp.zeros(weight.shape[0], bool).at[ids.astype("int32")].set(True, mode="drop")
+    ids = jnp.where(ids < 0, weight.shape[0], ids).astype("int32")  # JAX would count from the end
+    kept = jnp.zeros(weight.shape[0], bool).at[ids].set(True, mode="drop")
     return jnp.where(kept.reshape(-1, *[1] * (weight.ndim - 1)), weight, jnp.zeros((), weight.dtype))
 
 
@@ -39,7 +43,7 @@ _ROWS = core.bind("kvstore_rows", _only_rows)
 
 
 # What is as it was when a gradient was pushed, whenever the update runs.
-_HYPERPARAMETERS = "lr", "wd", "rescale_grad"
+HYPERPARAMETERS = "lr", "wd", "rescale_grad"
 _ADD = core.bind("kvstore_add", jnp.add)
 
 
@@ -80,7 +84,8 @@ class KVStore(KVStoreBase):
     needs a result of one of them, however many calls they came in.
 
     A store of several processes is a subclass that overrides the hooks: `_first` (whose first values
-    count), `_needs_sum`, `_reduce` (the sums of what was gathered), `_full` (when that must begin).
+    count), `_needs_sum`, `_reduce` (the sums of what was gathered), `_shares` and `_updated` (whether the
+    optimizer is shared out, and the weights it gives), `_full` (when what was gathered must begin).
     """
 
     def __init__(self, name: str = "local"):
@@ -115,14 +120,7 @@ class KVStore(KVStoreBase):
 
     def init(self, key: Any, value: Any) -> None:
         """Give keys their first values, which are copied; each key once."""
-        pairs = list(_pairs(key, value, "value"))
-        for k, _ in pairs:
-            self._check_type(k)
-            if k in self._entries:
-                raise errors.MXNetError(
-                    f"duplicate init of key {k}. Please double check if you called kv.init or "
-                    "kv.broadcast with this key twice"
-                )
+        pairs = self._new(key, value)
         firsts = self._first([k for k, _ in pairs], [values[0] for _, values in pairs])
         for (k, _), first in zip(pairs, firsts, strict=True):
             self._entries[k] = _Entry(first.copy())
@@ -134,7 +132,7 @@ class KVStore(KVStoreBase):
         Args:
           priority: of what is gathered, larger ones come first in the program.
         """
-        self._push(self._merged(_pairs(key, value, "value")), priority)
+        self._push(self._merged(_pairs(key, value, "value")), _urgency(priority))
 
     def pull(
         self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True
@@ -148,11 +146,16 @@ class KVStore(KVStoreBase):
         """`push`, then `pull` to `out`, which defaults to the pushed arrays themselves."""
         pairs = list(_pairs(key, value, "value"))
         targets = self._checked(pairs if out is None else _pairs(key, out, "out"))
-        self._push(self._merged(pairs), priority)
+        self._push(self._merged(pairs), _urgency(priority))
         self._pull(targets, priority)
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
-        """`init`, then `pull`."""
+        """`init`, then `pull`; neither where one of them cannot be."""
+        shapes = {k: values[0].shape for k, values in self._new(key, value)}
+        if out is None:
+            raise errors.MXNetAssertionError("broadcast needs out=: the array (or arrays) to write to")
+        for k, outs in _pairs(key, out, "out"):
+            _check_shapes(k, shapes[k], outs)
         self.init(key, value)
         self.pull(key, out=out, priority=priority)
 
@@ -165,8 +168,8 @@ class KVStore(KVStoreBase):
         of the key's shape.
 
         Args:
-          row_ids: integers in any order, an array for all of a key's outs or one for each; numbers beyond
-            the last row are left out.
+          row_ids: integers in any order, an array for all of a key's outs or one for each; numbers
+            that no row has are left out.
 
         >>> import mxjax as mx
         >>> kv = mx.kvstore.create()
@@ -192,6 +195,8 @@ class KVStore(KVStoreBase):
             row_ids = [row_ids] * len(key)
         asked = list(_pairs(key, row_ids, "row_ids"))
         for (k, outs), (_, ids) in zip(pairs, asked, strict=True):
+            if not self._entries[k].shape:
+                raise errors.MXNetValueError(f"key {k!r} holds a single number, which has no rows: use pull()")
             if len(ids) not in (1, len(outs)):
                 raise errors.MXNetAssertionError(
                     f"the number of row_ids ({len(ids)}) of key {k!r} doesn't match the number of "
@@ -235,6 +240,20 @@ class KVStore(KVStoreBase):
         return gathered.bytes >= LIMIT
 
     # ---- pushing and pulling ----------------------------------------------------------------------------
+
+    def _new(self, key: Any, value: Any) -> list[tuple[Any, list[NDArray]]]:
+        """Keys that have no value yet, with what is given for each."""
+        pairs = list(_pairs(key, value, "value"))
+        given: set[Any] = set()
+        for k, _ in pairs:
+            self._check_type(k)
+            if k in self._entries or k in given:
+                raise errors.MXNetError(
+                    f"duplicate init of key {k}. Please double check if you called kv.init or "
+                    "kv.broadcast with this key twice"
+                )
+            given.add(k)
+        return pairs
 
     def _merged(self, pairs: Iterable[tuple[Any, list[NDArray]]]) -> dict[Any, list[NDArray]]:
         """The arrays of each key; a key given twice in one call counts as one."""
@@ -284,42 +303,39 @@ class KVStore(KVStoreBase):
         return self._reduce(requests) if under is None else self._update(requests, under)
 
     def _shares(self) -> bool:
-        """Whether sums go to an optimizer that is shared out between devices."""
+        """Whether sums go to an optimizer that is shared out."""
         if not isinstance(self._updater, ShardedUpdater) or not self._updater.can_share:
             return False
-        # A store with sums of its own must say which devices take part in an update.
-        own = type(self)
-        return own._reduce is KVStore._reduce or own._mesh is not KVStore._mesh
-
-    def _mesh(self, devices: tuple[Any, ...]) -> tuple[Any, ...]:
-        """All devices that take part in an update with these of this process."""
-        return devices
+        return type(self)._reduce is KVStore._reduce  # a store with sums of its own updates what they give
 
     def _hyperparameters(self) -> tuple[Any, ...]:
         """What an update gathered now must be done with, whatever changes until then."""
         optimizer = self._updater.optimizer
-        return tuple(getattr(optimizer, name) for name in _HYPERPARAMETERS)
+        return tuple(getattr(optimizer, name) for name in HYPERPARAMETERS)
 
     def _update(self, requests: Sequence[Request], under: Any) -> list[dict[Any, Value]]:
         """The new weights of each request, on each of its devices."""
         optimizer = self._updater.optimizer
         now = self._hyperparameters()
+        try:
+            _set(optimizer, under)
+            return self._updated(requests)
+        finally:
+            _set(optimizer, now)
+
+    def _updated(self, requests: Sequence[Request]) -> list[dict[Any, Value]]:
+        """The same, while the optimizer has the numbers that count."""
         results: dict[int, dict[Any, Value]] = {}
         groups: dict[tuple[Any, ...], list[int]] = {}
         for k, request in enumerate(requests):
             groups.setdefault(tuple(request.old), []).append(k)
-        try:
-            _set(optimizer, under)
-            for devices, members in groups.items():
-                chosen = [requests[k] for k in members]
-                weights = [[r.old[d] for d in devices] for r in chosen]
-                grads = [_per_device(self._compressed(r), devices) for r in chosen]
-                keys = [r.key for r in chosen]
-                new = self._updater.update(self._mesh(devices), keys, weights, grads)
-                for k, row in zip(members, new, strict=True):
-                    results[k] = dict(zip(devices, row, strict=True))
-        finally:
-            _set(optimizer, now)
+        for devices, members in groups.items():
+            chosen = [requests[k] for k in members]
+            weights = [[r.old[d] for d in devices] for r in chosen]
+            grads = [_per_device(self._compressed(r), devices) for r in chosen]
+            new = self._updater.update(devices, [r.key for r in chosen], weights, grads)
+            for k, row in zip(members, new, strict=True):
+                results[k] = dict(zip(devices, row, strict=True))
         return [results[k] for k in range(len(requests))]
 
     def _store(self, key: Any, sums: dict[Any, Value]) -> None:
@@ -352,8 +368,14 @@ class KVStore(KVStoreBase):
 
     # ---- updating ------------------------------------------------------------------------------------
 
-    def set_updater(self, updater: Callable[[Any, Any, Any], None]) -> None:
-        """Call ``updater(key, summed, stored)`` at each push; it changes the stored array in place."""
+    def set_updater(self, updater: Callable[[Any, Any, Any], None] | None) -> None:
+        """Call ``updater(key, summed, stored)`` at each push; it changes the stored array in place. None: no more.
+
+        Raises:
+          TypeError: it cannot be called.
+        """
+        if updater is not None and not callable(updater):
+            raise errors.MXNetTypeError(f"an updater is a function of (key, summed, stored), got {updater!r}")
         self._end()
         self._updater = updater
 
@@ -364,8 +386,20 @@ class KVStore(KVStoreBase):
 
         Pushed from several devices, big arrays (``comm.bigarray_bound``) are updated in parts: each device
         keeps the optimizer's states of its part alone.
+
+        Raises:
+          TypeError: it is no `mx.optimizer.Optimizer`.
         """
+        self._check_optimizer(optimizer)
         self.set_updater(ShardedUpdater(optimizer))
+
+    def _check_optimizer(self, optimizer: Any) -> None:
+        if not isinstance(optimizer, Optimizer):
+            name = repr(optimizer) if isinstance(optimizer, str) else "'sgd'"
+            raise errors.MXNetTypeError(
+                f"set_optimizer takes an mx.optimizer.Optimizer, got {optimizer!r}: make one by "
+                f"mx.optimizer.create({name}, ...)"
+            )
 
     def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
         """Compress what each device sends, and add what that lost to its next gradient.
@@ -377,7 +411,12 @@ class KVStore(KVStoreBase):
 
         Raises:
           MXNetError: the store is of the type ``local`` or ``nccl``, or the parameters are not allowed.
+          TypeError: the parameters are no dict.
         """
+        if not isinstance(compression_params, dict):
+            raise errors.MXNetTypeError(
+                f"compression_params is a dict such as {{'type': '2bit', 'threshold': 0.5}}, got {compression_params!r}"
+            )
         if "device" not in self._name and "dist" not in self._name:
             raise errors.MXNetError(
                 "Gradient compression is not supported for this type of kvstore: use 'device', or "
@@ -390,9 +429,9 @@ class KVStore(KVStoreBase):
     def save_optimizer_states(
         self, fname: str | os.PathLike[str], dump_optimizer: bool = False
     ) -> None:
-        """Write the optimizer's states to a file, with the optimizer itself if wanted."""
-        with open(fname, "wb") as file:
-            file.write(self._states_of("save")(dump_optimizer))
+        """Write the optimizer's states to a file, with the optimizer itself if wanted; all of it or nothing."""
+        states = self._states_of("save")(dump_optimizer)
+        write_whole(fname, lambda file: file.write(states))
 
     def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
         """Read what `save_optimizer_states` wrote; nothing in the file is executed."""
@@ -438,11 +477,24 @@ class KVStore(KVStoreBase):
             raise errors.MXNetError(
                 f"key {key} has not been inited: call init({key!r}, value) first"
             )
-        for a in arrays:
-            if a.shape != entry.shape:
-                raise errors.MXNetValueError(
-                    f"key {key} holds an array of shape {entry.shape}, got one of shape {a.shape}"
-                )
+        _check_shapes(key, entry.shape, arrays)
+
+
+def _check_shapes(key: Any, shape: tuple[int, ...], arrays: Sequence[NDArray]) -> None:
+    for a in arrays:
+        if a.shape != shape:
+            raise errors.MXNetValueError(
+                f"key {key} holds an array of shape {shape}, got one of shape {a.shape}"
+            )
+
+
+def _urgency(priority: Any) -> int:
+    try:
+        return operator.index(priority)
+    except TypeError:
+        raise errors.MXNetTypeError(
+            f"priority must be an integer, got {priority!r}; larger ones come first"
+        ) from None
 
 
 def _pairs(key: Any, value: Any, name: str) -> Iterable[tuple[Any, list[NDArray]]]:
@@ -502,5 +554,5 @@ def _per_device(values: Sequence[Value], devices: Sequence[Any]) -> list[Value]:
 
 
 def _set(optimizer: Any, values: tuple[Any, ...] | None) -> None:
-    for name, value in zip(_HYPERPARAMETERS, values or (), strict=True):
+    for name, value in zip(HYPERPARAMETERS, values or (), strict=True):
         setattr(optimizer, name, value)

@@ -410,8 +410,8 @@ def _write_npz(out: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
 # -----------------------------------------------------------------------------------------------
 
 
-def _write(path: Any, write: Any, *args: Any) -> None:
-    """Write a file beside the target and move it there."""
+def write_whole(path: Any, write: Any, *args: Any) -> None:
+    """Write a file, by ``write(file, *args)``, beside the target and move it there: all of it or nothing."""
     target = os.fspath(path)
     if "://" in target:
         raise errors.MXNetNotImplementedError(f"{target}: only files of this machine are written")
@@ -533,11 +533,11 @@ def save(file: Any, arr: Any) -> None:
     The file gets the very name that is given.
     """
     if isinstance(arr, Mapping):
-        _write(file, _write_npz, _named(arr))
+        write_whole(file, _write_npz, _named(arr))
     elif isinstance(arr, (list, tuple)):
-        _write(file, _write_container, (), [_host(a) for a in arr])
+        write_whole(file, _write_container, (), [_host(a) for a in arr])
     else:
-        _write(file, _write_npy, _host(arr))
+        write_whole(file, _write_npy, _host(arr))
 
 
 def savez(file: Any, *args: Any, **kwds: Any) -> None:
@@ -546,7 +546,7 @@ def savez(file: Any, *args: Any, **kwds: Any) -> None:
     both = named.keys() & kwds.keys()
     if both:
         raise errors.MXNetValueError(f"Cannot use un-named variables and keyword {', '.join(both)}")
-    _write(file, _write_npz, _named({**named, **kwds}))
+    write_whole(file, _write_npz, _named({**named, **kwds}))
 
 
 def nd_save(fname: Any, data: Any) -> None:
@@ -557,9 +557,9 @@ def nd_save(fname: Any, data: Any) -> None:
         data = [data]
     if isinstance(data, Mapping):
         named = _named(data)
-        _write(fname, _write_container, list(named), list(named.values()))
+        write_whole(fname, _write_container, list(named), list(named.values()))
     elif isinstance(data, (list, tuple)):
-        _write(fname, _write_container, (), [_host(a) for a in data])
+        write_whole(fname, _write_container, (), [_host(a) for a in data])
     else:
         raise errors.MXNetValueError(
             "data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays; "
@@ -569,7 +569,7 @@ def nd_save(fname: Any, data: Any) -> None:
 
 def save_parameters(filename: Any, arrays: Mapping[str, Any]) -> None:
     """Write parameters by name in MXNet 2's format, an .npz file whatever its name."""
-    _write(filename, _write_npz, _named(arrays))
+    write_whole(filename, _write_npz, _named(arrays))
 
 
 def load_parameters(filename: Any) -> dict[str, Any]:

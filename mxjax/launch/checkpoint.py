@@ -56,21 +56,28 @@ class Checkpoints:
         self._keep = keep
 
     def save(self, step: int, files: dict[str, Callable[[Path], Any]]) -> None:
-        """Write a checkpoint; in a job rank 0 does, and the others need not wait.
+        """Write a checkpoint; in a job rank 0 does, and every rank makes this call.
+
+        The others need not wait, but for what all ranks have parts of: they call such functions too.
 
         Args:
           step: its number; an older checkpoint of this number is replaced.
           files: a function for each file that writes it to the path it is given, such as
-            ``{"net.params": net.save_parameters, "trainer.states": trainer.save_states}``.
+            ``{"net.params": net.save_parameters, "trainer.states": trainer.save_states}``. On ranks but 0 only
+            methods of objects whose `saves_together` is true are called, as a trainer's is whose kvstore
+            updates: give the method itself, and no function around it.
 
         Raises:
           OSError: it cannot be written; earlier ones stay as they are.
         """
         here = member.current()
-        if here is not None and here.rank != 0:
-            return
         if step < 0:
             raise MXNetValueError(f"the number of a step is at least 0, got {step}")
+        if here is not None and here.rank != 0:
+            for name, write in files.items():
+                if getattr(getattr(write, "__self__", None), "saves_together", False):
+                    write(self.folder / name)  # which rank 0 writes, elsewhere
+            return
         self.folder.mkdir(parents=True, exist_ok=True)
         making = self.folder / f".making-{os.getpid()}"
         shutil.rmtree(making, ignore_errors=True)

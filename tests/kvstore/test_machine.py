@@ -12,7 +12,8 @@ import pytest
 from mxjax.kvstore import _machine
 from mxjax.kvstore._host import ALIGNMENT, Pool
 from mxjax.kvstore._machine import LONGEST, Machine
-from mxjax.kvstore._pieces import Pieces
+from mxjax.kvstore._pieces import Parts, Pieces
+from mxjax.kvstore._processes import padded, part_of
 from mxjax.launch import wire
 from mxjax.launch.keeper import Keeper
 from mxjax.launch.member import Member
@@ -83,6 +84,35 @@ def test_pieces_are_all_of_the_arrays_in_order(sizes, dtype):
     assert pieces.count <= -(-padded // (1 << 12))
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_what_is_wanted_of_sums_and_the_wholes_of_all_that_is(count):
+    """Every process takes its part of each array but one; the parts of all are the arrays."""
+    sizes = [10_000, 3, 7, 20_001, 50]
+    arrays = [np.random.RandomState(k).randint(0, 99, n).astype("float32") for k, n in enumerate(sizes)]
+    piece = 1 << 12
+    found = []
+    for rank in range(count):
+        wanted = [part_of(n, rank, count) for n in sizes[:-1]] + [(0, sizes[-1])]
+        pieces, memory = Pieces(arrays, piece, Pool(), wanted), np.empty(piece, np.uint8)
+        for k in range(pieces.count):
+            pieces.take(k, pieces.fill(k, memory))
+        *parts, whole = pieces.sums()
+        assert (whole == arrays[-1]).all()
+        assert all(p.size <= -(-n // count) for p, n in zip(parts, sizes, strict=False))
+        found.append([padded(p, n, count) for p, n in zip(parts, sizes, strict=False)])
+    given = [Parts(parts, rank, count, piece, Pool()) for rank, parts in enumerate(found)]
+    for k, nbytes in enumerate(given[0].sizes):
+        memory = np.full(nbytes, 255, np.uint8)
+        for one in given:
+            one.put(k, memory)
+        for one in given:
+            one.take(k, memory)
+    for one in given:
+        for whole, array in zip(one.wholes(), arrays, strict=False):
+            assert whole.dtype == array.dtype and not whole[array.size :].any()
+            assert (whole[: array.size] == array).all()
+
+
 def test_memory_of_the_pool_suffices_wherever_it_begins():
     pool = Pool()
     for size in (64, 128, 192, 4096, 4160):
@@ -101,6 +131,12 @@ def arrays_of(rank: int, turn: int) -> list[np.ndarray]:
     """Numbers that depend on the order of adding; many pieces, then few."""
     draw = np.random.RandomState(10 * turn + rank)
     return [draw.randn(n).astype("float32") for n in ((9000, 3, 50_000), (1,), (2000, 70))[turn % 3]]
+
+
+def wholes(machine: Machine, parts: list[np.ndarray], rank: int, absent=(), between=None) -> list[np.ndarray]:
+    given = Parts(parts, rank, 5 if absent or between else len(machine.ranks), 1 << 12, Pool(), absent)
+    machine.gather(given.sizes, given.put, given.take, between)
+    return given.wholes()
 
 
 def in_order(parts: list[np.ndarray]) -> np.ndarray:
@@ -122,6 +158,9 @@ def test_one_machine_sums_in_the_order_of_the_ranks(ranks, size):
         found = job.do(lambda m, machine, mine: sums(machine, mine), machines, given)
         expected = [in_order(list(parts)) for parts in zip(*given, strict=True)]
         for mine in found:
+            assert all((a == b).all() for a, b in zip(mine, expected, strict=True))
+        expected = [np.concatenate(parts) for parts in zip(*given, strict=True)]
+        for mine in job.do(lambda m, machine, part: wholes(machine, part, m.rank), machines, given):
             assert all((a == b).all() for a, b in zip(mine, expected, strict=True))
 
 
@@ -153,12 +192,21 @@ def test_machines_send_one_sum_each(ranks, monkeypatch):
         where.name = "ab"[member.rank in (1, 3, 4)]  # a thread is now this rank's, now that one's
         return sums(machine, mine, between)
 
+    def gather(member: Member, machine: Machine, mine: list[np.ndarray], absent: list[int]) -> list[np.ndarray]:
+        where.name = "ab"[member.rank in (1, 3, 4)]
+        return wholes(machine, mine, member.rank, absent, between)
+
     for turn in range(4):
         given = [arrays_of(r, turn) for r in range(5)]
         found = job.do(work, machines, given)
         for k in range(len(given[0])):
             expected = in_order([given[0][k], given[2][k]]) + in_order([given[r][k] for r in (1, 3, 4)])
             assert all((mine[k] == expected).all() for mine in found)
+        others = [sorted(set(range(5)) - set(m.ranks)) for m in machines]
+        absent = [others[r] if r in (0, 1) else [] for r in range(5)]  # the leaders write zeros there
+        for mine in job.do(gather, machines, given, absent):
+            for k, whole in enumerate(mine):
+                assert (whole == np.concatenate([given[r][k] for r in range(5)])).all()
 
 
 @linux

@@ -160,11 +160,72 @@ def test_mistakes(kv: Any) -> None:
         mx.kv.create("local").set_gradient_compression({"type": "2bit"})
 
 
+def test_what_is_wrong_changes_nothing(kv: Any) -> None:
+    with pytest.raises(errors.MXNetError, match="duplicate init of key w"):
+        kv.init(["w", "w"], [_ones(), _ones(2)])
+    for wrong in (mx.np.zeros((3, 3)), None):
+        with pytest.raises((ValueError, AssertionError), match=r"shape|out="):
+            kv.broadcast("w", _ones(), wrong)
+    kv.init("w", _ones())  # neither of these did
+    for priority in ("high", None, 1.5):
+        with pytest.raises(TypeError, match="priority must be an integer"):
+            kv.push("w", _each(2), priority=priority)
+        with pytest.raises(TypeError, match="priority must be an integer"):
+            kv.pushpull("w", _each(2), priority=priority)
+    with pytest.raises(TypeError, match=r"mx\.optimizer\.create\('sgd', \.\.\.\)"):
+        kv.set_optimizer("sgd")
+    with pytest.raises(TypeError, match="an updater is a function"):
+        kv.set_updater("sgd")
+    with pytest.raises(TypeError, match="compression_params is a dict"):
+        kv.set_gradient_compression("2bit")
+    out = mx.np.zeros(SHAPE)
+    kv.pull("w", out=out)
+    assert _all(out, 1)
+    kv.push("w", _each(2), priority=-5)
+    kv.pull("w", out=out)
+    assert _all(out, 2 * len(DEVICES))
+
+
+def test_an_updater_may_go(kv: Any) -> None:
+    kv.init("w", _ones())
+    kv.set_updater(lambda key, total, stored: None)
+    kv.push("w", _ones(3))
+    kv.set_updater(None)
+    out = mx.np.zeros(SHAPE)
+    kv.pull("w", out=out)
+    assert _all(out, 1)
+    kv.push("w", _ones(3))
+    kv.pull("w", out=out)
+    assert _all(out, 3)
+
+
+def test_states_are_written_whole_or_not_at_all(
+    kv: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kv.init("w", _ones())
+    kv.set_optimizer(mx.optimizer.SGD(momentum=0.5))
+    kv.push("w", _each(1))
+    kv.save_optimizer_states(tmp_path / "states")
+    before = (tmp_path / "states").read_bytes()
+
+    def full(*paths: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr("os.replace", full)
+        kv.save_optimizer_states(tmp_path / "states")
+    assert (tmp_path / "states").read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["states"]
+
+
 def test_names() -> None:
     with pytest.raises(TypeError, match="name must be a string"):
         mx.kv.create(3)
     with pytest.raises(ValueError, match="local, device"):
         mx.kv.create("foo")
+
+    with pytest.raises(TypeError, match="takes a class"):
+        mx.kvstore.KVStoreBase.register("mine")
 
     @mx.kvstore.KVStoreBase.register
     class Mine(mx.kvstore.KVStoreBase):

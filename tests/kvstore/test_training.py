@@ -100,3 +100,23 @@ def test_replicas_start_equal() -> None:
     _step(net, trainer, devices)
     for replica in weight.list_data():
         assert (replica.asnumpy() == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("DIST_SYNC", mx.MXNetError), ("p3", mx.MXNetError), ("horovod", ModuleNotFoundError)],
+)
+def test_a_store_of_several_processes_is_made_for_one_device_too(
+    name: str, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it each process would train by itself."""
+    for variable in ("DMLC_PS_ROOT_URI", "DMLC_ROLE"):
+        monkeypatch.delenv(variable, raising=False)
+    net = mx.gluon.nn.Dense(1, in_units=2)
+    net.initialize()
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", kvstore=name)
+    with mx.autograd.record():
+        loss = net(mx.np.ones((4, 2))).sum()
+    loss.backward()
+    with pytest.raises(kind, match=r"mxjax\.launch|horovod"):
+        trainer.step(4)

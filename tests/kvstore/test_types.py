@@ -127,6 +127,11 @@ def test_rows() -> None:
     assert a.tolist() == [[0, 1, 2], [0, 0, 0], [6, 7, 8]]  # MXNet's answer
     kv.row_sparse_pull("a", out=a, row_ids=mx.np.array([7], dtype="int64"))
     assert not a.asnumpy().any()  # MXNet's, too
+    kv.row_sparse_pull("a", out=a, row_ids=mx.np.array([-1, 1], dtype="int64"))
+    assert a.tolist() == [[0, 0, 0], [3, 4, 5], [0, 0, 0]]
+    kv.init("number", mx.np.ones(()))
+    with pytest.raises(ValueError, match="'number' holds a single number, which has no rows"):
+        kv.row_sparse_pull("number", out=mx.np.ones(()), row_ids=mx.np.array([0]))
     outs = [mx.np.zeros((4, 2), device=d) for d in DEVICES[:2]]
     kv.row_sparse_pull("b", out=outs, row_ids=[mx.np.array([0]), mx.np.array([3, 1])])
     assert [o.asnumpy()[:, 0].tolist() for o in outs] == [[1, 0, 0, 0], [0, 1, 0, 1]]
@@ -135,6 +140,27 @@ def test_rows() -> None:
         kv.row_sparse_pull("a", out=a)
     with pytest.raises(AssertionError, match="doesn't match"):
         kv.row_sparse_pull("b", out=outs, row_ids=[mx.np.array([0])] * 3)
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_a_lazy_update_of_dense_gradients_is_an_update(lazy: bool) -> None:
+    """Rows of zeros are updated, too: MXNet 2.0.0b1's numbers with either value."""
+    expected = {
+        "sgd": [-1.2288750410079956, 0.797374963760376],
+        "adam": [-0.49724051356315613, -0.33590826392173767],
+    }
+    options = {"sgd": {"momentum": 0.5}, "adam": {}}
+    for name, numbers in expected.items():
+        kv = mx.kv.create("local")
+        kv.init("w", mx.np.ones((2, 2)))
+        kv.set_optimizer(
+            mx.optimizer.create(name, learning_rate=0.5, wd=0.1, lazy_update=lazy, **options[name])
+        )
+        out = mx.np.zeros((2, 2))
+        for _ in range(3):
+            kv.push("w", mx.np.array([[1.0, 1.0], [0.0, 0.0]]))
+        kv.pull("w", out=out)
+        np.testing.assert_allclose(out.asnumpy(), np.repeat(numbers, 2).reshape(2, 2), rtol=2e-7)
 
 
 # ---- other stores ------------------------------------------------------------------------------------------

@@ -56,10 +56,10 @@ OPTIONS: tuple[Option, ...] = (
         "comm.bigarray_bound",
         Integer(0),
         1_000_000,
-        doc="The number of elements from which on an array is shared out between devices.",
+        doc="The number of elements from which on an array is shared out between devices or processes.",
         effect="Where the store runs the optimizer, an array of at least so many elements is summed and "
-        "updated in parts, each device holding the optimizer's states of its part; smaller ones are "
-        "updated on every device.",
+        "updated in parts, each device (each process of dist_sync) holding the optimizer's states of its part; "
+        "smaller ones are updated on every device.",
         legacy=(Legacy("MXNET_KVSTORE_BIGARRAY_BOUND"),),
         dynamic=True,
     ),
@@ -149,7 +149,7 @@ OPTIONS: tuple[Option, ...] = (
         Boolean(),
         None,
         doc="Let the store run the optimizer where a Trainer does not say; unset: devices update their own.",
-        effect="1: as update_on_kvstore=True: each device updates a part of each big array and keeps the "
+        effect="1: as update_on_kvstore=True: each device or process updates a part of each big array and keeps the "
         "optimizer's states of that part only. 0: every device updates everything.",
         legacy=(Legacy("MXNET_UPDATE_ON_KVSTORE"),),
         dynamic=True,

@@ -117,6 +117,23 @@ def the_optimizer_runs_in_the_store():
     assert outs[0].tolist() == [-0.5 - 0.25 * 3] * 4
 
 
+def each_process_updates_its_part_of_a_big_weight():
+    """More of this in parts.py."""
+    with mx.config.scope(comm_bigarray_bound=5):
+        store = mx.kv.create("dist_sync")
+        store.init(["w", "b"], [mx.np.ones(7), mx.np.ones(2)])
+        store.set_optimizer(mx.optimizer.SGD(learning_rate=0.5, momentum=0.5))
+        outs = [zeros(7), zeros(2)]
+        before = store._processes.batches
+        for expected in (1 - 0.5 * 3, 1 - 0.5 * 3 - 0.5 * (3 + 0.5 * 3)):
+            for key, out in zip("wb", outs, strict=True):
+                store.push(key, mx.np.full(out.shape, rank + 1.0))
+                store.pull(key, out=out)
+            assert all((out.asnumpy() == expected).all() for out in outs)
+        assert store._processes.batches == before + 2
+        assert [store._updater._kept[k].leaves[0].shape for k in "wb"] == [(4,), (2,)]
+
+
 def one_process_updates_each_weight():
     with mx.config.scope(distribute="ParameterServer"):
         store = mx.kv.create("dist_sync")
@@ -191,8 +208,8 @@ CHECKS = (
     ranks_and_names, dtypes_and_first_values, shapes, many_calls_are_one_exchange,
     a_rank_may_look_earlier_than_the_others, several_devices_of_each_process,
     pushes_of_one_key_come_one_after_the_other, the_optimizer_runs_in_the_store,
-    one_process_updates_each_weight, what_compression_loses_comes_later, training_is_as_in_one_process,
-    barriers_and_one_way_pushes,
+    each_process_updates_its_part_of_a_big_weight, one_process_updates_each_weight,
+    what_compression_loses_comes_later, training_is_as_in_one_process, barriers_and_one_way_pushes,
 )  # fmt: skip
 
 
