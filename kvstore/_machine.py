@@ -13,7 +13,7 @@ import mmap
 import os
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ SLOTS = 3
 LINE = 64
 
 Between = Callable[[np.ndarray], np.ndarray]
+Rows = Sequence[np.ndarray] | np.ndarray
 
 
 class Machine:
@@ -43,6 +44,7 @@ class Machine:
     Attributes:
       ranks: those of this machine, in order.
       leaders: the first rank of each machine, in order.
+      groups: the ranks of each machine.
       piece: bytes of a piece.
     """
 
@@ -70,8 +72,9 @@ class Machine:
             if len(group) > 1 and not all(said[r] for r in group):
                 del groups[name]
                 groups.update({r: [r] for r in group})
-        self.leaders = sorted(group[0] for group in groups.values())
-        self.ranks = next(group for group in groups.values() if member.rank in group)
+        self.groups = sorted(groups.values())
+        self.leaders = [group[0] for group in self.groups]
+        self.ranks = next(group for group in self.groups if member.rank in group)
         self._place = self.ranks.index(member.rank)
         self._rung = [0] * len(self.ranks)  # how often each has rung, as far as this process has heard
         self._rounds = 0
@@ -146,6 +149,53 @@ class Machine:
             np.add(parts[0][share], parts[1][share], out=whole[share])
             for part in parts[2:]:
                 np.add(whole[share], part[share], out=whole[share])
+
+    def exchange(
+        self, mine: np.ndarray, step: int, take: Callable[[int, Rows], None],
+        between: Callable[[Rows], np.ndarray] | None,
+    ) -> None:  # fmt: skip
+        """Hand every process what each of them has: as many bytes on all.
+
+        Args:
+          mine: the bytes of this process.
+          step: how many of them at a time.
+          take: gets where a step begins, and in memory that is used again the bytes of the processes of this
+            machine, or what `between` made of them.
+          between: makes rows of bytes of all machines from those of this one; None with one machine. Only
+            the first process of a machine calls it.
+        """
+        # Round k hands out step k, or with several machines k - 1, once the first process has fetched what the
+        # others have. The last round is there for nobody to write over what another one still reads.
+        count = -(-mine.size // step)
+        for k in range(-1, count + 1):
+            if k + 1 < count:
+                piece = mine[(k + 1) * step : (k + 2) * step]
+                np.copyto(_at(self._memories[self._place], (k + 1) % SLOTS * LONGEST, piece), piece)
+            if k >= 0:
+                self._wait(k)
+            if between is not None and k >= 1:
+                take((k - 1) * step, self._rows(k - 1, min(step, mine.size - (k - 1) * step)))
+            if 0 <= k < count:
+                piece = mine[k * step : (k + 1) * step]
+                parts = [_at(memory, k % SLOTS * LONGEST, piece) for memory in self._memories]
+                if between is None:
+                    take(k * step, parts)
+                elif self._place == 0:
+                    np.copyto(self._rows(k, piece.size), between(parts))
+            if k < count:
+                self._ring()
+        self._rounds += count + 1
+
+    def _rows(self, k: int, size: int) -> np.ndarray:
+        """Where the first process puts what all machines have of step k: a row for each place on each machine."""
+        rows = len(self.groups) * self.crowd
+        start = (SLOTS + k % SLOTS) * LONGEST
+        return self._memories[0][start : start + rows * size].reshape(rows, size)
+
+    @property
+    def crowd(self) -> int:
+        """The most processes of a machine."""
+        return max(map(len, self.groups))
 
     def _ring(self) -> None:
         for bell in self._bells:

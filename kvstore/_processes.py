@@ -28,9 +28,11 @@ from mxjax import core, settings
 from mxjax.launch import group
 from mxjax.launch.keeper import MARK
 
+from ._compression import Packed, unpacked
 from ._host import Pool, aligned
 from ._machine import LONGEST, Machine
 from ._pieces import Pieces
+from ._words import Words
 
 _AXIS = "processes"
 
@@ -45,6 +47,7 @@ class Operation(NamedTuple):
       array: the array of this rank, or None.
       priority: what comes first among operations of one batch.
       root: of an init: the rank whose numbers count.
+      packed: of a sum: the array as it travels.
     """
 
     kind: str
@@ -53,18 +56,22 @@ class Operation(NamedTuple):
     array: Any = None
     priority: int = 0
     root: int = 0
+    packed: Packed | None = None
 
     def __str__(self) -> str:
         what = f"{self.kind} of key {self.key!r}"
         if self.array is not None:
             what += f" (shape {tuple(self.array.shape)}, {self.array.dtype})"
+        if self.packed is not None:
+            what += f" compressed with {self.packed.how}"
         return what if self.store == 0 else f"{what} in kvstore number {self.store}"
 
     @property
     def mark(self) -> str:
         """A hash that is the same on ranks that do the same."""
         of = None if self.array is None else (self.array.shape, self.array.dtype)
-        return _mark(self.kind, self.store, self.key, of, self.priority)
+        how = None if self.packed is None else self.packed.how
+        return _mark(self.kind, self.store, self.key, of, self.priority, how)
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -84,11 +91,13 @@ class Processes:
         self._device: Any = None
         self._mesh: Any = None
         self._machine: Any = None
+        self._words: Words | None = None
         self._pool = Pool()
         self._scratch = aligned(LONGEST, np.dtype(np.uint8))
         self.stores = 0
         self.batches = 0  #: how many times operations ran together
         self.programs = 0  #: how many sums of one piece (on CPUs) or program that took
+        self.bytes = 0  #: of what this process gave to these sums, as it travels
 
     def all(self, operations: Sequence[Operation]) -> list[Any]:
         """Do these operations, in this order, together with the same ones on all other ranks.
@@ -127,12 +136,31 @@ class Processes:
             self._find_devices()
         found: list[Any] = [None] * len(batch)
         order = sorted(range(len(batch)), key=lambda k: -batch[k].priority)
-        given = [k for k in order if batch[k].array is not None]
+        packed = [k for k in order if batch[k].packed is not None]
+        for k, result in zip(packed, self._unpacked([batch[k] for k in packed]), strict=True):
+            found[k] = result
+        given = [k for k in order if batch[k].array is not None and batch[k].packed is None]
+        self.bytes += sum(batch[k].array.nbytes for k in given)
         on_host = self._device.platform == "cpu"
         exchange = self._through_host if on_host else self._on_devices
         for k, result in zip(given, exchange([batch[k] for k in given]), strict=True):
             found[k] = result
         return found
+
+    def _unpacked(self, batch: Sequence[Operation]) -> list[np.ndarray]:
+        """Sums of what travels packed."""
+        mine = [o.packed.words for o in batch if o.packed is not None]
+        self.bytes += sum(w.size for w in mine)
+        if not mine:
+            return []
+        if self._words is None:
+            self._words = Words(self._mesh, self._device, self._machine)
+        rows = self._words.gather(mine, self.size)
+        return [
+            unpacked(o.packed.how, list(r), o.array)
+            for o, r in zip(batch, rows, strict=True)
+            if o.packed is not None
+        ]
 
     def _find_devices(self) -> None:
         """One device of each process, the first; on CPUs of each machine's first process."""

@@ -161,6 +161,68 @@ def test_machines_send_one_sum_each(ranks, monkeypatch):
             assert all((mine[k] == expected).all() for mine in found)
 
 
+def words_of(rank: int, turn: int) -> np.ndarray:
+    return np.random.RandomState(10 * turn + rank).randint(0, 256, (9000, 0, 1, 1024, 5000)[turn % 5]).astype("uint8")
+
+
+def exchanged(machine: Machine, mine: np.ndarray, rows: int, between=None) -> np.ndarray:
+    found = np.empty((rows, mine.size), np.uint8)
+
+    def take(start: int, parts) -> None:
+        for row, part in zip(found, parts, strict=True):
+            row[start : start + part.size] = part
+
+    machine.exchange(mine, 1024, take, between)
+    return found
+
+
+@linux
+@pytest.mark.parametrize("size", [2, 3])
+def test_one_machine_hands_everybody_the_bytes_of_all(ranks, size):
+    job = ranks(size)
+    machines = job.do(lambda m: Machine(m, True))
+    for turn in range(10):
+        given = [words_of(r, turn) for r in range(size)]
+        for found in job.do(lambda m, machine, mine: exchanged(machine, mine, size), machines, given):
+            assert (found == given).all()
+        given = [arrays_of(r, turn) for r in range(size)]  # sums and exchanges use the same memory by turns
+        for found in job.do(lambda m, machine, mine: sums(machine, mine), machines, given):
+            assert (found[-1] == in_order([g[-1] for g in given])).all()
+
+
+@linux
+def test_machines_hand_each_other_the_bytes_of_their_processes(ranks, monkeypatch):
+    """Ranks 0 and 2 on one machine, 1, 3 and 4 on another; the rows are theirs, and one that nobody has."""
+    job = ranks(5)
+    where = threading.local()
+    monkeypatch.setattr(_machine.socket, "gethostname", lambda: where.name)
+
+    def meet(member: Member) -> Machine:
+        where.name = "ab"[member.rank in (1, 3, 4)]
+        return Machine(member, True)
+
+    machines = job.do(meet)
+    assert all(m.groups == [[0, 2], [1, 3, 4]] and m.crowd == 3 for m in machines)
+    sent: dict[int, list[np.ndarray]] = {}
+    both = threading.Barrier(2)
+
+    def work(member: Member, machine: Machine, mine: np.ndarray) -> np.ndarray:
+        def between(parts):
+            sent[member.rank] = [p.copy() for p in parts]
+            both.wait(LONG)
+            rows = np.zeros((6, parts[0].size), np.uint8)
+            rows[:2], rows[3:] = sent[0], sent[1]
+            both.wait(LONG)
+            return rows
+
+        return exchanged(machine, mine, 6, between)
+
+    for turn in range(5):
+        given = [words_of(r, turn) for r in range(5)]
+        for found in job.do(work, machines, given):
+            assert (found[[0, 3, 1, 4, 5]] == given).all()
+
+
 @linux
 def test_where_memory_is_not_to_be_shared_or_not_reached_each_is_alone(ranks, monkeypatch):
     for m in ranks(2).do(lambda m: Machine(m, m.rank == 0)):

@@ -100,6 +100,21 @@ def test_sums_over_two_machines(jobs, machines):
         assert re.findall(r"machines (.*)$", output, re.M)[0] in ("[0, 1] of [0, 2]", "[2, 3] of [0, 2]")
 
 
+def test_compressed_gradients_are_fewer_bytes_on_the_cable(jobs, machines):
+    """What a machine's interface has sent, headers and all."""
+    sent = {}
+    for kind in ("none", "2bit"):
+        sent[kind] = []
+        for started in launched(jobs, machines, "--heartbeat", 120, HERE / "compressed.py", "bytes", kind):
+            output, _ = started.communicate(timeout=300)
+            assert started.returncode == 0, output
+            of, cable = re.findall(r"^\[[02]\] sent \d+ of (\d+), on the cable (\d+)$", output, re.M)[0]
+            sent[kind].append(int(cable) / int(of))
+    # Whole: one sum of both processes. Packed: the gradients of both, each a sixteenth.
+    assert all(1 < part < 1.1 for part in sent["none"]), sent
+    assert all(2 / 16 < part < 1.1 * 2 / 16 for part in sent["2bit"]), sent
+
+
 @pytest.mark.parametrize("how", ["down", "lost"])
 def test_when_the_cable_is_cut_everybody_hears_of_it(jobs, machines, how):
     both = launched(jobs, machines, "--heartbeat", 8, HERE / "faults.py", "none", 0)
