@@ -20,7 +20,7 @@ import numpy as np
 from mxjax import core, errors, settings
 from mxjax.array.ndarray import NDArray
 from mxjax.core import Value
-from mxjax.launch import group
+from mxjax.launch import cluster, group
 from mxjax.optimizer import Updater
 
 from . import _ray
@@ -108,7 +108,7 @@ class AsyncKVStore(KVStore):
     ) -> None:
         super().__init__(name)
         if workers is None:
-            _ray.require()
+            cluster.require()
             job = _Job()
             workers, servers = job, job.servers()
             # Ray's own end, which came with its import, is after this one.
