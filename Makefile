@@ -41,8 +41,6 @@ bench: $(VENV)/.ready
 
 bench-kvstore: $(VENV)/.ready
 	$(RUN) benchmarks/kvstore.py
-	$(RUN) benchmarks/kvstore_dist.py
-	$(RUN) benchmarks/kvstore_async.py
 
 bench-memory: $(VENV)/.ready
 	$(RUN) benchmarks/memory.py

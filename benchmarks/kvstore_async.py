@@ -1,11 +1,7 @@
 """What pushing to servers and pulling from them costs with `dist_async`, beside MXNet's; part of make bench-kvstore.
 
-    python benchmarks/kvstore_async.py
-    MXJAX_BENCH_MXNET=<python with MXNet 2> ...         # beside MXNet's dist_async
-
 Two workers and one server on this machine over loopback, SGD in the server; the least wall time of some repeats, in
-each of which both workers push and pull at once. What is compared takes turns. Needs Ray (the extra `ray`). Results
-are left in ``bench_output/kvstore_async.json``.
+each of which both workers push and pull at once. What is compared takes turns. Needs Ray (the extra `ray`).
 """
 
 from __future__ import annotations
@@ -58,32 +54,28 @@ def worker(kind: str, mx: Any) -> None:
         print(json.dumps({"wall": min(times), "median": statistics.median(times)}), flush=True)
 
 
-def main() -> None:
-    if importlib.util.find_spec("ray") is None:
-        print("dist_async is not measured: its servers are Ray's (pip install 'mxjax[ray]')")
-        return
+def figures() -> list[dict[str, Any]]:
+    """Ours and MXNet's, by turns."""
     from kvstore_dist import launched, theirs
     from kvstore_dist import result_of as result
-    from kvstore_work import OUTPUT, row
+    from kvstore_work import figure, ratio
 
+    goals = {"10 MB": 1.0, "161 x 4 KB": None}
+    works = {kind: f"{kind} pushed and pulled, dist_async, {WORKERS} workers" for kind in WORK}
+    if importlib.util.find_spec("ray") is None:
+        why = "not measured: its servers are Ray's (pip install 'mxjax[ray]')"
+        return [figure(f"{works[k]} / MXNet dist_async", None, unit=why, at_most=g) for k, g in goals.items()]
     python = os.environ.get("MXJAX_BENCH_MXNET")
-    results: dict[str, Any] = {}
-    print("| work | goal | figure | | ours | theirs |\n|---|--:|--:|---|--:|--:|")
+    found = []
     for kind in WORK:
         mine, its = [], []
         for _ in range(TURNS):
             done = launched("-n", WORKERS, "-s", 1, "--no-prefix", __file__, "--worker", kind)
-            mine.append(result(done.stdout, done.stderr))
+            mine.append(result(done.stdout, done.stderr)["wall"])
             if python:
-                its.append(theirs(python, kind, WORKERS, Path(__file__).name))
-        results[kind] = {"ours": mine, "mxnet": its}
-        least = min(m["wall"] for m in mine)
-        other = min((m["wall"] for m in its), default=None)
-        goal = 1.0 if kind == "10 MB" and its else None
-        print(row(f"{kind}, dist_async, {WORKERS} workers" + (" / MXNet dist_async" if its else ""),
-                  goal, least, other), flush=True)  # fmt: skip
-    OUTPUT.mkdir(exist_ok=True)
-    (OUTPUT / "kvstore_async.json").write_text(json.dumps(results, indent=1))
+                its.append(theirs(python, kind, WORKERS, Path(__file__).name)["wall"])
+        found.append(ratio(works[kind], min(mine), min(its, default=None), "MXNet dist_async", goals[kind]))
+    return found
 
 
 if __name__ == "__main__":
@@ -91,9 +83,9 @@ if __name__ == "__main__":
         import mxjax
 
         worker(sys.argv[2], mxjax)
-    elif sys.argv[1:]:
+    elif sys.argv[1:] and sys.argv[1] in WORK:
         import mxnet
 
         worker(sys.argv[1], mxnet)
     else:
-        main()
+        print(json.dumps(figures()))

@@ -1,31 +1,22 @@
-"""What sums between processes cost, and whether faults end as they should; each figure beside its goal.
+"""What sums between processes cost with `dist_sync`, beside MXNet's; part of make bench-kvstore.
 
-    python benchmarks/kvstore_dist.py [--kills 50] [--restarts 50] [--calls 20000]   # part of make bench-kvstore
-    MXJAX_BENCH_MXNET=<python with MXNet 2> ...                                   # beside MXNet's dist_sync
-
-Processes of this machine over loopback; times are the least of some repeats, of wall time. Results are left in
-``bench_output/kvstore_dist.json``.
+Processes of this machine over loopback; times are the least of some repeats, of wall time.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import re
 import secrets
 import socket
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-from kvstore_work import OUTPUT, least, resnet50, row
+from kvstore_work import figure, least, ratio, resnet50
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = HERE.parent / "tests" / "kvstore" / "processes"
 REPEATS = {"resnet50": 15, "small": 300}
 SHAPES = {"resnet50": resnet50, "small": lambda: [(1024,)] * 161}
 
@@ -107,79 +98,27 @@ def result_of(text: str, errors: str) -> Any:
     return json.loads(lines[-1])
 
 
-def kills(count: int) -> tuple[int, float]:
-    """How many of so many kills of one of four workers ended cleanly, and the longest wait, in seconds."""
-    clean, longest = 0, 0.0
-    for k in range(count):
-        began = time.perf_counter()
-        done = launched("-n", 4, SCRIPTS / "faults.py", "kill", k % 4)
-        ended = time.perf_counter() - began
-        heard = re.findall(rf"^\[\d\] heard: rank {k % 4} of 4 has ended", done.stdout, re.M)
-        clean += done.returncode == 137 and len(heard) == 3
-        longest = max(longest, ended)
-    return clean, longest
-
-
-def restarts(count: int) -> int:
-    """How many of so many jobs of which one worker is killed end with the parameters of an undisturbed one."""
-
-    def parameters(at: int, who: int, *options: object) -> set[str]:
-        with tempfile.TemporaryDirectory() as folder:
-            done = launched(
-                "-n", 4, *options, "--checkpoints", folder, SCRIPTS / "training.py", at, who, 0
-            )
-        return set(re.findall(r"parameters (.*)$", done.stdout, re.M)) if done.returncode == 0 else set()
-
-    expected = parameters(-1, 0)
-    assert len(expected) == 1
-    return sum(parameters(6 + k % 14, k % 4, "--restarts", 1) == expected for k in range(count))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--worker", choices=sorted(SHAPES))
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--restarts", type=int, default=50)
-    parser.add_argument("--calls", type=int, default=20_000)
-    args = parser.parse_args()
-    if args.worker:
-        return worker(args.worker)
+def figures() -> list[dict[str, Any]]:
+    """Ours and MXNet's, by turns."""
     python = os.environ.get("MXJAX_BENCH_MXNET")
-    results: dict[str, Any] = {}
-    print("| work | goal | figure | | ours | theirs |\n|---|--:|--:|---|--:|--:|")
+    found = []
     for kind, count in (("resnet50", 2), ("resnet50", 4), ("small", 2)):
-        mine = ours(kind, count)
-        its = theirs(python, kind, count) if python else None
-        if its is not None:  # what is compared takes turns
-            again = ours(kind, count)
-            mine = {clock: min(mine[clock], again[clock]) for clock in again}
-        results[f"{kind} {count}"] = {"ours": mine, "mxnet": its}
+        mine = ours(kind, count)["wall"]
+        its = theirs(python, kind, count)["wall"] if python else None
+        if its is not None:
+            mine = min(mine, ours(kind, count)["wall"])
         if kind == "small":
-            print(row("161 x 4 KB, 2 processes", 3, mine["wall"], None), flush=True)
-            continue
-        work = f"161 gradients of a ResNet-50, {count} processes"
-        goal = 1.0 if its else None
-        print(row(f"{work} / MXNet dist_sync" if its else work, goal, mine["wall"],
-                  its["wall"] if its else None), flush=True)  # fmt: skip
-    if args.kills:
-        clean, longest = kills(args.kills)
-        results["kills"] = {"clean": clean, "of": args.kills, "longest job": longest}
-        print(f"| kill -9 of one of 4 processes: clean ends | {args.kills} | {clean} | "
-              f"{'ok' if clean == args.kills else 'miss'} | longest job {longest:.1f} s | |", flush=True)
-    if args.restarts:
-        exact = restarts(args.restarts)
-        results["restarts"] = {"exact": exact, "of": args.restarts}
-        print(f"| the same with --restarts 1: exact parameters | {args.restarts} | {exact} | "
-              f"{'ok' if exact == args.restarts else 'miss'} | | |", flush=True)
-    if args.calls:
-        done = launched("-n", 4, SCRIPTS / "stress.py", args.calls)
-        exact = len(re.findall(r"^\[\d\] exact", done.stdout, re.M))
-        results["mixed"] = {"exact": exact, "of": 4, "calls": args.calls}
-        print(f"| {args.calls} mixed pushes and pulls, 4 processes: ranks with exact sums | 4 | {exact} | "
-              f"{'ok' if exact == 4 else 'miss'} | | |", flush=True)
-    OUTPUT.mkdir(exist_ok=True)
-    (OUTPUT / "kvstore_dist.json").write_text(json.dumps(results, indent=1))
+            found.append(figure("161 x 4 KB, 2 processes", mine, at_most=3))
+            if its is not None:
+                found.append(ratio("161 x 4 KB, 2 processes", mine, its, "MXNet dist_sync", None))
+        else:
+            work = f"161 gradients of a ResNet-50, {count} processes"
+            found.append(ratio(work, mine, its, "MXNet dist_sync", 1.0))
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--worker"]:
+        worker(sys.argv[2])
+    else:
+        print(json.dumps(figures()))

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-OUTPUT = Path(__file__).resolve().parents[1] / "bench_output"
 
 
 def resnet50() -> list[tuple[int, ...]]:
@@ -69,12 +66,40 @@ def sums(kv: Any, grads: list[Any], outs: list[Any], wait: Callable[[], None], p
     return work
 
 
-def row(work: str, goal: float | None, ours: float, theirs: float | None, unit: str = "ms") -> str:
-    """One line of the table; where there is a baseline the goal is for the ratio."""
-    value = ours if theirs is None else ours / theirs
-    verdict = "" if goal is None else "ok" if value <= goal else "miss"
-    cells = [
-        work, "" if goal is None else f"{goal:g}", f"{value:.3g}", verdict, f"{ours:.4g} {unit}",
-        "" if theirs is None else f"{theirs:.4g} {unit}",
-    ]  # fmt: skip
-    return "| " + " | ".join(cells) + " |"
+NO_MXNET = "not measured: MXJAX_BENCH_MXNET names no Python with MXNet 2"
+
+
+def figure(
+    what: str, ours: float | None, theirs: float | None = None, unit: str = "ms",
+    at_most: float | None = None, at_least: float | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """One figure for the table of `parts`, printed for people as well.
+
+    Where there is a baseline the value and its goal are of the ratio; without ours, `unit` says why.
+    """
+    value = ours if ours is None or theirs is None else ours / theirs
+    met = None
+    if value is not None and at_most is not None:
+        met = value <= at_most
+    if value is not None and at_least is not None:
+        met = value >= at_least
+    if value is None:
+        print(f"{what}: {unit}", flush=True)
+    elif theirs is None:
+        print(f"{what}: {ours:.4g} {unit}", flush=True)
+    else:
+        print(f"{what}: {ours:.4g} {unit} / {theirs:.4g} {unit} = {value:.3g}", flush=True)
+    return {
+        "what": what, "value": value, "unit": unit if theirs is None else "x", "at_most": at_most,
+        "at_least": at_least, "met": met, "ours": ours, "theirs": theirs,
+    }  # fmt: skip
+
+
+def ratio(
+    what: str, ours: float, theirs: float | None, baseline: str, at_most: float | None
+) -> dict[str, Any]:
+    """A time beside MXNet's; without MXNet there is no value for the goal."""
+    if theirs is None:
+        figure(what, ours)
+        return figure(f"{what} / {baseline}", None, unit=NO_MXNET, at_most=at_most)
+    return figure(f"{what} / {baseline}", ours, theirs, at_most=at_most)

@@ -1,9 +1,9 @@
-"""Sums over the processes of one machine, in memory that all of them have; and wholes of their parts.
+"""Sums over the processes of one machine, in memory that all of them have.
 
-Each process copies a piece in, adds up its share of that piece over all of them, and copies the sum (or the
-part of it that it needs) out.  Several pieces are under way, so that a process that is a little behind delays
-nobody.  The memory and the pipes by which processes wake each other have no names in the file system:
-whatever is killed, nothing stays.
+Each process copies a piece in, adds up its share of that piece over all of them, and copies the whole sum
+out.  Several pieces are under way, so that a process that is a little behind delays nobody.  The memory
+and the pipes by which processes wake each other have no names in the file system: whatever is killed,
+nothing stays.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ SLOTS = 3
 LINE = 64
 
 Between = Callable[[np.ndarray], np.ndarray]
+Rows = Sequence[np.ndarray] | np.ndarray
 
 
 class Machine:
@@ -43,6 +44,7 @@ class Machine:
     Attributes:
       ranks: those of this machine, in order.
       leaders: the first rank of each machine, in order.
+      groups: the ranks of each machine.
       piece: bytes of a piece.
     """
 
@@ -70,8 +72,9 @@ class Machine:
             if len(group) > 1 and not all(said[r] for r in group):
                 del groups[name]
                 groups.update({r: [r] for r in group})
-        self.leaders = sorted(group[0] for group in groups.values())
-        self.ranks = next(group for group in groups.values() if member.rank in group)
+        self.groups = sorted(groups.values())
+        self.leaders = [group[0] for group in self.groups]
+        self.ranks = next(group for group in self.groups if member.rank in group)
         self._place = self.ranks.index(member.rank)
         self._rung = [0] * len(self.ranks)  # how often each has rung, as far as this process has heard
         self._rounds = 0
@@ -106,63 +109,27 @@ class Machine:
           take: gets the sum of piece k, in memory that is used again afterwards.
           between: the sum of an array over the machines' leaders; None with one machine.
         """
-        ways: dict[int, tuple[list[np.ndarray], np.ndarray]] = {}
-
-        def enter(k: int) -> None:
-            slot = k % SLOTS * LONGEST
-            ways[k] = self._ways(k, fill(k, self._memories[self._place][slot : slot + LONGEST]))
-
-        def work(k: int) -> np.ndarray:
-            parts, whole = ways.pop(k)
-            self._add(parts, whole)
-            return whole
-
-        self._in_rounds(count, enter, work, take, between)
-
-    def gather(
-        self, sizes: Sequence[int], put: Callable[[int, np.ndarray], None],
-        take: Callable[[int, np.ndarray], None], between: Between | None,
-    ) -> None:  # fmt: skip
-        """Put pieces together of which each process has a part.
-
-        Args:
-          sizes: the bytes of each piece.
-          put: writes this process's part of piece k to its place in the bytes of that piece; on the first
-            process of a machine also zeros to the places of other machines' parts.
-          take: gets the whole of piece k, in memory that is used again afterwards.
-          between: the sum of an array over the machines' leaders; None with one machine.
-        """
-
-        def work(k: int) -> np.ndarray:
-            whole = self._whole(k, sizes[k])
-            put(k, whole)
-            return whole
-
-        self._in_rounds(len(sizes), lambda k: None, work, take, between)
-
-    def _in_rounds(
-        self, count: int, enter: Callable[[int], None], work: Callable[[int], np.ndarray],
-        take: Callable[[int, np.ndarray], None], between: Between | None,
-    ) -> None:  # fmt: skip
-        """Let every process enter each piece, do its share of the work on it, and take the whole out."""
         # Each round ends with a ring. When all have rung for round k - 1, their pieces k are in and their
-        # shares of piece k - 1 are done: so round k works on piece k, and takes piece k - 1 out (with several
+        # shares of piece k - 1 are summed: so round k sums piece k, and takes piece k - 1 out (with several
         # machines k - 2, after the first process has sent k - 1). A slot is used again SLOTS rounds later,
         # when all are done with what lay there.
         lag = 1 if between is None else 2
         last = count + lag - 1
-        wholes: dict[int, np.ndarray] = {}
+        ways: dict[int, tuple[list[np.ndarray], np.ndarray]] = {}
         for k in range(-1, last + 1):
             if k + 1 < count:
-                enter(k + 1)
+                slot = (k + 1) % SLOTS * LONGEST
+                piece = fill(k + 1, self._memories[self._place][slot : slot + LONGEST])
+                ways[k + 1] = self._ways(k + 1, piece)
             if k >= 0:
                 self._wait(k)
             if 0 <= k < count:
-                wholes[k] = work(k)
+                self._add(*ways[k])
             if between is not None and 1 <= k <= count and self._place == 0:
-                np.copyto(wholes[k - 1], between(wholes[k - 1]))
+                whole = ways[k - 1][1]
+                np.copyto(whole, between(whole))
             if k >= lag:
-                take(k - lag, wholes.pop(k - lag))
+                take(k - lag, ways.pop(k - lag)[1])
             if k < last:
                 self._ring()
         self._rounds += count + lag
@@ -171,12 +138,7 @@ class Machine:
         """Piece k of all processes, and where its sum goes."""
         slot = k % SLOTS * LONGEST
         parts = [_at(memory, slot, piece) for memory in self._memories]
-        return parts, self._whole(k, piece.nbytes).view(piece.dtype)
-
-    def _whole(self, k: int, nbytes: int) -> np.ndarray:
-        """The bytes where what all processes make of piece k lies: in the first one's memory."""
-        start = (SLOTS + k % SLOTS) * LONGEST
-        return self._memories[0][start : start + nbytes]
+        return parts, _at(self._memories[0], slot + SLOTS * LONGEST, piece)
 
     def _add(self, parts: list[np.ndarray], whole: np.ndarray) -> None:
         """Write this process's share of a piece's sum; in the order of the ranks, wherever it is added."""
@@ -187,6 +149,53 @@ class Machine:
             np.add(parts[0][share], parts[1][share], out=whole[share])
             for part in parts[2:]:
                 np.add(whole[share], part[share], out=whole[share])
+
+    def exchange(
+        self, mine: np.ndarray, step: int, take: Callable[[int, Rows], None],
+        between: Callable[[Rows], np.ndarray] | None,
+    ) -> None:  # fmt: skip
+        """Hand every process what each of them has: as many bytes on all.
+
+        Args:
+          mine: the bytes of this process.
+          step: how many of them at a time.
+          take: gets where a step begins, and in memory that is used again the bytes of the processes of this
+            machine, or what `between` made of them.
+          between: makes rows of bytes of all machines from those of this one; None with one machine. Only
+            the first process of a machine calls it.
+        """
+        # Round k hands out step k, or with several machines k - 1, once the first process has fetched what the
+        # others have. The last round is there for nobody to write over what another one still reads.
+        count = -(-mine.size // step)
+        for k in range(-1, count + 1):
+            if k + 1 < count:
+                piece = mine[(k + 1) * step : (k + 2) * step]
+                np.copyto(_at(self._memories[self._place], (k + 1) % SLOTS * LONGEST, piece), piece)
+            if k >= 0:
+                self._wait(k)
+            if between is not None and k >= 1:
+                take((k - 1) * step, self._rows(k - 1, min(step, mine.size - (k - 1) * step)))
+            if 0 <= k < count:
+                piece = mine[k * step : (k + 1) * step]
+                parts = [_at(memory, k % SLOTS * LONGEST, piece) for memory in self._memories]
+                if between is None:
+                    take(k * step, parts)
+                elif self._place == 0:
+                    np.copyto(self._rows(k, piece.size), between(parts))
+            if k < count:
+                self._ring()
+        self._rounds += count + 1
+
+    def _rows(self, k: int, size: int) -> np.ndarray:
+        """Where the first process puts what all machines have of step k: a row for each place on each machine."""
+        rows = len(self.groups) * self.crowd
+        start = (SLOTS + k % SLOTS) * LONGEST
+        return self._memories[0][start : start + rows * size].reshape(rows, size)
+
+    @property
+    def crowd(self) -> int:
+        """The most processes of a machine."""
+        return max(map(len, self.groups))
 
     def _ring(self) -> None:
         for bell in self._bells:

@@ -6,7 +6,9 @@ as the whole arrays that the parts of all processes make.
 
 from __future__ import annotations
 
+import bisect
 import functools
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -87,50 +89,37 @@ class Parts:
 
     Args:
       parts: this process's, of one dimension.
-      rank, size: this process, and how many there are: its part of an array is the one of this number.
-      piece: bytes of a piece, a power of two.
+      processes: how many there are; the parts of an array lie in the order of the ranks.
       pool: where the wholes' memory comes from.
-      absent: ranks whose parts come from elsewhere; `put` writes zeros there.
 
     Attributes:
-      sizes: the bytes of each piece.
+      mine: the bytes of all parts of this process.
     """
 
-    def __init__(
-        self, parts: Sequence[np.ndarray], rank: int, size: int, piece: int, pool: Pool,
-        absent: Sequence[int] = (),
-    ) -> None:  # fmt: skip
-        self._parts = parts
-        self._mine = [p.view(np.uint8) for p in parts]
+    def __init__(self, parts: Sequence[np.ndarray], processes: int, pool: Pool) -> None:
+        self.mine = np.concatenate([p.view(np.uint8) for p in parts])
         nbytes = [p.nbytes for p in parts]
-        self._piece = piece
-        self._starts, self._layout = _layout(tuple(size * n for n in nbytes), piece, 1)
-        self._spans = [(rank * n, (rank + 1) * n) for n in nbytes]
-        self._absent = [[(r * n, (r + 1) * n) for n in nbytes] for r in absent]
-        self._size = size
-        self._wholes = pool.take(self._starts[-1] + size * nbytes[-1])
-        self.sizes = [sum(stop - start for _, start, stop in piece) for piece in self._layout]
+        sizes = tuple(processes * n for n in nbytes)
+        starts = _layout(sizes, 1 << 62, 1)[0]
+        block = pool.take(starts[-1] + sizes[-1])
+        self._wholes = [block[at : at + n] for at, n in zip(starts, sizes, strict=True)]
+        self._dtypes = [p.dtype for p in parts]
+        self._begins = [0, *itertools.accumulate(nbytes)]
 
-    def put(self, k: int, whole: np.ndarray) -> None:
-        """Write this process's part of piece k to its place in the bytes of that piece."""
-        for f, at, start, stop in _overlaps(self._layout[k], self._spans):
-            first = self._spans[f][0]
-            np.copyto(whole[at : at + stop - start], self._mine[f][start - first : stop - first])
-        for spans in self._absent:
-            for _, at, start, stop in _overlaps(self._layout[k], spans):
-                whole[at : at + stop - start] = 0
-
-    def take(self, k: int, whole: np.ndarray) -> None:
-        """The whole of piece k."""
-        start = k * self._piece
-        np.copyto(self._wholes[start : start + whole.size], whole)
+    def put(self, rank: int, start: int, piece: np.ndarray) -> None:
+        """Take these bytes in, which a rank has from there on."""
+        stop = start + piece.size
+        f = bisect.bisect_right(self._begins, start) - 1
+        while start < stop:
+            begin, end = self._begins[f : f + 2]
+            taken = min(stop, end) - start
+            at = rank * (end - begin) + start - begin
+            self._wholes[f][at : at + taken] = piece[:taken]
+            piece, start, f = piece[taken:], start + taken, f + 1
 
     def wholes(self) -> list[np.ndarray]:
-        """The arrays, once all pieces are there."""
-        return [
-            self._wholes[start : start + self._size * p.nbytes].view(p.dtype)
-            for start, p in zip(self._starts, self._parts, strict=True)
-        ]
+        """The arrays, once all bytes of all ranks are there."""
+        return [w.view(dtype) for w, dtype in zip(self._wholes, self._dtypes, strict=True)]
 
 
 def _overlaps(

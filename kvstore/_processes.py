@@ -31,9 +31,11 @@ from mxjax.errors import MXNetError
 from mxjax.launch import group
 from mxjax.launch.keeper import MARK, TEXT
 
+from ._compression import Packed, unpacked
 from ._host import Pool, aligned
 from ._machine import LONGEST, Machine
 from ._pieces import Parts, Pieces
+from ._words import Words
 
 _AXIS = "processes"
 
@@ -50,6 +52,7 @@ class Operation(NamedTuple):
       priority: what comes first among operations of one batch.
       root: of an init: the rank whose numbers count.
       about: what else must be the same on all ranks.
+      packed: of a sum: the array as it travels.
     """
 
     kind: str
@@ -59,11 +62,14 @@ class Operation(NamedTuple):
     priority: int = 0
     root: int = 0
     about: Any = None
+    packed: Packed | None = None
 
     def __str__(self) -> str:
         what = self.kind if self.key is None else f"{self.kind} of key {self.key!r}"
         if self.array is not None:
             what += f" (shape {tuple(self.array.shape)}, {self.array.dtype})"
+        if self.packed is not None:
+            what += f" compressed with {self.packed.how}"
         if self.about is not None:
             what += f" with {self.about}"
         return what if self.store == 0 else f"{what} in kvstore number {self.store}"
@@ -72,7 +78,8 @@ class Operation(NamedTuple):
     def mark(self) -> str:
         """A hash that is the same on ranks that do the same."""
         of = None if self.array is None else (self.array.shape, self.array.dtype)
-        return _mark(self.kind, self.store, self.key, of, self.priority, self.about)
+        how = None if self.packed is None else self.packed.how
+        return _mark(self.kind, self.store, self.key, of, self.priority, how, self.about)
 
     @property
     def in_parts(self) -> bool:
@@ -104,12 +111,14 @@ class Processes:
         self._device: Any = None
         self._mesh: Any = None
         self._machine: Any = None
+        self._words: Words | None = None
         self._pool = Pool()
         self._scratch = aligned(LONGEST, np.dtype(np.uint8))
         self.stores = 0
         self._gathering: weakref.ref[Any] | None = None
         self.batches = 0  #: how many times operations ran together
         self.programs = 0  #: how many sums of one piece (on CPUs) or program that took
+        self.bytes = 0  #: of what this process gave to these sums, as it travels
 
     def all(
         self, operations: Sequence[Operation], update: Callable[[int, list[Any]], Update] | None = None
@@ -214,12 +223,29 @@ class Processes:
             self._find_devices()
         found: list[Any] = [None] * len(batch)
         order = sorted(range(len(batch)), key=lambda k: -batch[k].priority)
-        given = [k for k in order if batch[k].array is not None]
+        packed = [k for k in order if batch[k].packed is not None]
+        for k, result in zip(packed, self._unpacked([batch[k] for k in packed]), strict=True):
+            found[k] = result
+        given = [k for k in order if batch[k].array is not None and batch[k].packed is None]
+        self.bytes += sum(batch[k].array.nbytes for k in given)
         on_host = self._device.platform == "cpu"
         exchange = self._through_host if on_host else self._on_devices
         for k, result in zip(given, exchange([batch[k] for k in given]), strict=True):
             found[k] = result
         return found
+
+    def _unpacked(self, batch: Sequence[Operation]) -> list[np.ndarray]:
+        """Sums of what travels packed."""
+        mine = [o.packed.words for o in batch if o.packed is not None]
+        self.bytes += sum(w.size for w in mine)
+        if not mine:
+            return []
+        rows = self._all_words().gather(mine, self.size)
+        return [
+            unpacked(o.packed.how, list(r), o.array)
+            for o, r in zip(batch, rows, strict=True)
+            if o.packed is not None
+        ]
 
     def _find_devices(self) -> None:
         """One device of each process, the first; on CPUs of each machine's first process."""
@@ -294,22 +320,16 @@ class Processes:
         """The wholes of arrays of which every process has a part."""
         if self._mesh is None:
             self._find_devices()
-        if self._device.platform != "cpu":
-            return self._gather_on_devices(parts)
-        machine = self._machine
-        between = self._between if len(machine.leaders) > 1 else None
-        alone = self.rank in machine.leaders and between is not None
-        absent = sorted(set(range(self.size)) - set(machine.ranks)) if alone else ()
-        given = Parts(parts, self.rank, self.size, machine.piece, self._pool, absent)
-        self.programs += len(given.sizes)
-        if len(machine.ranks) > 1:
-            machine.gather(given.sizes, given.put, given.take, between)
-        else:
-            for k, nbytes in enumerate(given.sizes):
-                piece = self._scratch[:nbytes]
-                given.put(k, piece)
-                given.take(k, piece if between is None else between(piece))
+        given = Parts(parts, self.size, self._pool)
+        self._all_words().hand_out(given.mine, given.put)
+        self.bytes += given.mine.size
+        self.programs += 1
         return given.wholes()
+
+    def _all_words(self) -> Words:
+        if self._words is None:
+            self._words = Words(self._mesh, self._device, self._machine)
+        return self._words
 
     def _between(self, piece: np.ndarray) -> np.ndarray:
         """The sum of a piece over the machines; only their leaders have a part in it."""
@@ -341,34 +361,23 @@ class Processes:
                 s if o.in_parts else s.reshape(o.array.shape) for o, s in zip(batch, sums, strict=True)
             ]
 
-    def _gather_on_devices(self, parts: list[np.ndarray]) -> list[Any]:
-        with jax.enable_x64(True):
-            arrays = [jax.device_put(p.view(np.uint8), self._device) for p in parts]
-            wholes = self._run("gather", arrays, [True] * len(arrays))
-            self.programs += 1
-            return [np.asarray(w).view(p.dtype) for w, p in zip(wholes, parts, strict=True)]
-
     def _reduce(self, arrays: list[Any], in_parts: Sequence[bool] | None = None) -> list[Any]:
-        return self._run("sum", arrays, in_parts or [False] * len(arrays))
-
-    def _run(self, what: str, arrays: list[Any], in_parts: Sequence[bool]) -> list[Any]:
-        """Sums, this process's parts of sums, or wholes of parts, as one program."""
-        key = what, tuple((a.size, str(a.dtype), p) for a, p in zip(arrays, in_parts, strict=True))
+        """Sums, or this process's parts of sums, as one program."""
+        in_parts = in_parts or [False] * len(arrays)
+        shapes = tuple((a.size, str(a.dtype), p) for a, p in zip(arrays, in_parts, strict=True))
         sharding = NamedSharding(self._mesh, PartitionSpec(_AXIS))
-        program = self._programs.get(key)
+        program = self._programs.get(shapes)
         if program is None:
-            program = self._programs[key] = self._compiled(what, in_parts)
+            program = self._programs[shapes] = self._compiled(in_parts)
         whole = [
             jax.make_array_from_single_device_arrays((self._mesh.size * a.size,), sharding, [a])
             for a in arrays
         ]
-        found = program(*whole)
-        return [f.addressable_data(0).block_until_ready() for f in found]
+        sums = program(*whole)
+        return [s.addressable_data(0).block_until_ready() for s in sums]
 
-    def _compiled(self, what: str, in_parts: Sequence[bool]) -> Any:
-        def work(*local: Any) -> Any:
-            if what == "gather":
-                return tuple(jax.lax.all_gather(x, _AXIS, tiled=True) for x in local)
+    def _compiled(self, in_parts: Sequence[bool]) -> Any:
+        def total(*local: Any) -> Any:
             whole = iter(jax.lax.psum([x for x, p in zip(local, in_parts, strict=True) if not p], _AXIS))
             return tuple(
                 jax.lax.psum_scatter(x, _AXIS, tiled=True) if p else next(whole)
@@ -376,11 +385,10 @@ class Processes:
             )
 
         cut, kept = PartitionSpec(_AXIS), PartitionSpec()
-        outs = tuple(cut if p and what == "sum" else kept for p in in_parts)
         return jax.jit(
             jax.shard_map(
-                work, mesh=self._mesh, in_specs=(cut,) * len(in_parts), out_specs=outs,
-                check_vma=False,
+                total, mesh=self._mesh, in_specs=(cut,) * len(in_parts),
+                out_specs=tuple(cut if p else kept for p in in_parts), check_vma=False,
             )
         )  # fmt: skip
 

@@ -1,20 +1,19 @@
 """The servers of the asynchronous store as actors of Ray: starting, reaching and missing them.
 
-Rank 0 starts a cluster of its own on this machine, or uses the one that RAY_ADDRESS names, makes the actors in
-it and tells the other ranks where they are.  What travels is in Ray's hands: its object store is memory that
-all processes of a machine share, so arrays are copied once on each way.
+Rank 0 starts a cluster of its own on this machine, or uses the one that RAY_ADDRESS names, and tells the other
+ranks, which enter it too; then it makes the actors, by turns on the machines of the workers.  What travels is in
+Ray's hands: its object store is memory that all processes of a machine share, so arrays are copied once on each
+way.
 """
 
 from __future__ import annotations
 
 import hmac
-import importlib.util
 import json
 import os
 import secrets
 import shutil
-import signal
-import sys
+import socket
 import tempfile
 import threading
 import time
@@ -24,46 +23,14 @@ from typing import Any
 import numpy as np
 
 from mxjax import errors, settings
-from mxjax.launch import group
+from mxjax.launch import cluster, group
 from mxjax.launch.keeper import PAUSE, SILENCE
 
 from ._processes import Operation, Processes
 
-__all__ = ["RayServers", "require"]
+__all__ = ["RayServers"]
 
 _NOTE = 512  # bytes in which rank 0 says where the servers are
-
-
-def require() -> None:
-    """Raise unless Ray is installed; does not import it.
-
-    Raises:
-      ImportError: it is not.
-    """
-    if "ray" not in sys.modules and importlib.util.find_spec("ray") is None:
-        errors.optional_import("ray", "ray")
-
-
-_set: str | None = None  # the token that this process imported Ray with
-
-
-def _protect(token: str) -> None:
-    """What a cluster of our own is started with, which Ray reads when it is imported.
-
-    It listens at this machine's loopback address alone, lets nobody in who does not know the token, and sends no
-    statistics to its makers.
-    """
-    global _set
-    if "ray" in sys.modules and _set != token:
-        raise errors.MXNetError(
-            "Ray has been imported before the 'dist_async' kvstore was made, so its token cannot be set any more: "
-            "create the kvstore first, or set RAY_ADDRESS to use a cluster that is there"
-        )
-    _set = token
-    settings.export(
-        RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0", RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=token,
-        RAY_USAGE_STATS_ENABLED="0",
-    )  # fmt: skip
 
 
 def _token() -> str | None:
@@ -111,89 +78,83 @@ class RayServers:
         self._own: str | None = None  # the folder of a cluster that this process has started
         self._lost: errors.MXNetError | None = None
         self._closed = threading.Event()
-        self._ray: Any = None
+        self._ray: Any
         try:
-            note = json.dumps(self._start()) if processes.rank == 0 else ""
+            processes.all([Operation("servers", number, count)])  # all have come here, and want as many
+            hosts = self._member.tell(socket.gethostname())
+            note = self._start(hosts) if processes.rank == 0 else {}
+            text = json.dumps(note).encode()
             said = np.zeros(_NOTE, np.uint8)
-            said[: len(note)] = np.frombuffer(note.encode(), np.uint8)
+            said[: len(text)] = np.frombuffer(text, np.uint8)
             (said,) = processes.all([Operation("init", number, "servers", said)])
+            note = json.loads(np.asarray(said).tobytes().rstrip(b"\0"))
             if processes.rank:
-                self._connect(json.loads(np.asarray(said).tobytes().rstrip(b"\0")))
+                self._connect(note)
+            nodes = self._member.tell(str(self._ray.get_runtime_context().get_node_id()))
+            if processes.rank == 0:
+                self._make(nodes, note["space"])
+            processes.all([Operation("servers made", number, count)])
+            if processes.rank:
+                self._actors = [
+                    self._ray.get_actor(f"server-{k}", namespace=note["space"]) for k in range(count)
+                ]
         except errors.MXNetError:
             self.close()
             raise
         except Exception as error:  # Ray raises of any class
             self.close()
             raise errors.MXNetError(
-                f"Ray could not be started or reached for the servers of a 'dist_async' kvstore: {error}. On several "
-                "machines start a cluster over all of them (`ray start`) and set RAY_ADDRESS"
+                f"Ray could not be started or reached for the servers of a 'dist_async' kvstore: {error}. A cluster "
+                "that RAY_ADDRESS names needs a node on each machine of the job (`ray start`), at the address that the "
+                "launcher's --host names where it is given (--node-ip-address)"
             ) from error
         threading.Thread(target=self._watch, name="mxjax servers", daemon=True).start()
 
     # ---- starting --------------------------------------------------------------------------------------
 
-    def _start(self) -> dict[str, Any]:
-        """In rank 0: the cluster and the actors; what the others must know."""
-        there = settings.env("RAY_ADDRESS")
-        token = None if there else _token() or _set or secrets.token_hex(32)
-        ray = self._import(token)
+    def _start(self, hosts: Sequence[str]) -> dict[str, Any]:
+        """In rank 0: the cluster; what the others must know."""
+        address = cluster.named()
         space = f"mxjax-{secrets.token_hex(8)}"
-        if not ray.is_initialized():
-            if there:
-                self._init(space, address=there)
-            else:
+        if address is not None:
+            self._ray = cluster.connect(address, None, namespace=space)
+        elif len(set(hosts)) > 1:
+            raise errors.MXNetError(
+                f"the workers of a 'dist_async' kvstore are on several machines ({', '.join(sorted(set(hosts)))}): "
+                "start a Ray cluster over them (`ray start --head` on one, `ray start --address=HOST:PORT` on the "
+                "others) and set RAY_ADDRESS=HOST:PORT for the job"
+            )
+        else:
+            token = _token() or cluster.known_token() or secrets.token_hex(32)
+            if not cluster.entered():  # another store of this process has it already
                 # Only this user may reach the sockets in there.
                 self._own = tempfile.mkdtemp(prefix="ray-", dir=settings.env("DMLC_SCRATCH"))
-                self._init_own(space)
-        make = ray.remote(num_cpus=0, max_restarts=0, concurrency_groups={"life": 1})(Actor)
-        self._actors = [
-            make.options(name=f"server-{k}", namespace=space).remote() for k in range(self.count)
-        ]
-        ray.get([a.alive.remote() for a in self._actors])
+                cluster.start(token, self._own, 1, namespace=space)
+            self._ray = cluster.load(token)
         # A token that all can make from the job's does not travel.
-        sent = None if token == _token() else token
-        return {"address": ray.get_runtime_context().gcs_address, "space": space, "token": sent}
+        sent = None if address is not None or token == _token() else token
+        gcs = self._ray.get_runtime_context().gcs_address
+        return {"address": gcs, "space": space, "own": address is None, "token": sent}
 
     def _connect(self, note: dict[str, Any]) -> None:
         """In the other ranks."""
-        ray = self._import(None if settings.env("RAY_ADDRESS") else note["token"] or _token())
-        if not ray.is_initialized():
-            self._init(note["space"], address=note["address"])
+        token = (note["token"] or _token()) if note["own"] else None
+        self._ray = cluster.connect(note["address"], token, namespace=note["space"])
+
+    def _make(self, nodes: Sequence[str], space: str) -> None:
+        """In rank 0: the actors, by turns on the nodes on which there are workers."""
+        ray = self._ray
+        places = list(dict.fromkeys(nodes))
+        affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        make = ray.remote(num_cpus=0, max_restarts=0, concurrency_groups={"life": 1})(Actor)
         self._actors = [
-            ray.get_actor(f"server-{k}", namespace=note["space"]) for k in range(self.count)
-        ]
-
-    def _import(self, token: str | None) -> Any:
-        """Ray; with a token, as a cluster of our own needs it."""
-        if token is not None:
-            _protect(token)
-        self._ray = errors.optional_import("ray", "ray")
-        if token is not None and not hasattr(self._ray.exceptions, "AuthenticationError"):
-            raise errors.MXNetError(
-                f"Ray {self._ray.__version__} has no token authentication: pip install -U 'mxjax[ray]', or set "
-                "RAY_ADDRESS to use a cluster that is there"
-            )
-        return self._ray
-
-    def _init_own(self, space: str) -> None:
-        for last in (False, False, True):
-            try:
-                return self._init(
-                    space, num_cpus=1, include_dashboard=False, _temp_dir=self._own
-                )
-            except Exception:  # Ray gives up after 30 s, which a busy machine may take
-                self._ray.shutdown()
-                if last:
-                    raise
-        return None
-
-    def _init(self, space: str, **where: Any) -> None:
-        ending = signal.getsignal(signal.SIGTERM)
-        self._ray.init(
-            namespace=space, logging_level="ERROR", log_to_driver=False, configure_logging=False, **where
-        )
-        if threading.current_thread() is threading.main_thread() and ending is not None:
-            signal.signal(signal.SIGTERM, ending)  # Ray's prints stacks when a launcher ends the process
+            make.options(
+                name=f"server-{k}", namespace=space,
+                scheduling_strategy=affinity(places[k % len(places)], soft=False),
+            ).remote()
+            for k in range(self.count)
+        ]  # fmt: skip
+        ray.get([a.alive.remote() for a in self._actors])
 
     def close(self) -> None:
         """End the cluster if this process has started it."""

@@ -30,9 +30,11 @@ from mxjax.optimizer import Optax, saving
 from mxjax.optimizer.optimizer import flatten
 from mxjax.serialization import write_whole
 
+from ._compression import Packer, Settings, unpacked
 from ._gather import Request
 from ._parts import PartUpdater, refuse_strange
 from ._processes import Operation, Processes, Update, on_host, processes
+from ._words import worthwhile
 from .store import HYPERPARAMETERS, KVStore
 
 __all__ = ["DistKVStore"]
@@ -61,6 +63,7 @@ class DistKVStore(KVStore):
         self._serving = settings.get("comm.distribute") is not None
         self._servers: dict[Any, int] = {}
         self._elements = [0] * self._processes.size
+        self._packer: Packer | None = None
         self._number = self._processes.stores
         self._processes.stores += 1
         # What a script pushed and never looked at takes place all the same: other ranks may wait for it.
@@ -188,6 +191,22 @@ class DistKVStore(KVStore):
                 + "; ".join(f"SHA-256 {s[:12]}... on rank {', '.join(map(str, r))}" for s, r in groups.items())
             )
 
+    def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
+        """Send gradients compressed, and add what that lost to this process's next gradient of the key.
+
+        What the devices of a process push is summed first, as MXNet's stores of several processes do.
+
+        Args:
+          compression_params: as for other stores, the same on every rank; of float32 2bit sends 1/16 of the bytes,
+            1bit 1/32, fp16 and bf16 1/2.
+
+        Raises:
+          MXNetError: the parameters are not allowed, or another rank has others.
+        """
+        wanted = Settings.of(compression_params)
+        self._agree("set_gradient_compression", wanted)
+        self._packer = Packer(wanted)
+
     def _agree(self, what: str, about: Any) -> None:
         self._end()
         self._processes.all([Operation(what, self._number, None, about=about)])
@@ -277,7 +296,7 @@ class DistKVStore(KVStore):
 
     def _own(self, requests: Sequence[Request]) -> list[list[Value]]:
         """Of each request the sum over this process's devices, on each of them."""
-        if self._compressor is None and all(len(r.values) == 1 for r in requests):
+        if all(len(r.values) == 1 for r in requests):
             return [r.values for r in requests]  # there is nothing to sum within this process
         return [list(sums.values()) for sums in super()._reduce(requests)]
 
@@ -294,7 +313,12 @@ class DistKVStore(KVStore):
     def _operation(
         self, request: Request, gradient: np.ndarray, kind: str = "push", about: Any = None
     ) -> Operation:
-        return Operation(kind, self._number, request.key, gradient, request.priority, about=about)
+        packed = None
+        if self._packer is not None and request.values[0].aval.differentiable:
+            packed = self._packer.pack(request.key, gradient)
+            if not worthwhile(self.num_workers, packed.words.nbytes, gradient.nbytes):
+                gradient, packed = unpacked(packed.how, [packed.words], gradient), None
+        return Operation(kind, self._number, request.key, gradient, request.priority, packed=packed, about=about)
 
     def _shares(self) -> bool:
         updater = self._updater

@@ -8,7 +8,6 @@ of the others' those that have arrived.  The optimizer runs in the servers (`_se
 from __future__ import annotations
 
 import atexit
-import functools
 import json
 import os
 import sys
@@ -16,17 +15,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import jax
 import numpy as np
 
 from mxjax import core, errors, settings
 from mxjax.array.ndarray import NDArray
 from mxjax.core import Value
-from mxjax.launch import group
+from mxjax.launch import cluster, group
 from mxjax.optimizer import Updater
 
 from . import _ray
-from ._compression import Settings, encode, pack
+from ._compression import Packer, Settings, as_words
 from ._gather import Gathered, Request
 from ._outbox import Answer, Outbox, Servers
 from ._processes import Operation, on_host, processes
@@ -110,7 +108,7 @@ class AsyncKVStore(KVStore):
     ) -> None:
         super().__init__(name)
         if workers is None:
-            _ray.require()
+            cluster.require()
             job = _Job()
             workers, servers = job, job.servers()
             # Ray's own end, which came with its import, is after this one.
@@ -121,7 +119,7 @@ class AsyncKVStore(KVStore):
         self._places: dict[Any, Place] = {}
         self._shards = Shards(servers.count, settings.get("comm.bigarray_bound"))
         self._sent_numbers: dict[str, Any] = {}
-        self._packer: _Packer | None = None
+        self._packer: Packer | None = None
         self._by_rows: set[Any] = set()
 
     @property
@@ -208,7 +206,7 @@ class AsyncKVStore(KVStore):
     def _pieces(self, key: Any, place: Place, value: Value) -> list[tuple[Part, Any, int]]:
         """What each server is sent of a gradient, and how many bytes that is."""
         if self._packer is not None and value.aval.differentiable:
-            return self._packer.pieces(key, place, value)
+            return _packed_pieces(self._packer, key, place, on_host(value))
         value.shared = True  # nobody writes to its buffer until it is sent
         gradient = on_host(value)
         if key in self._by_rows and gradient.ndim > 1:
@@ -292,7 +290,7 @@ class AsyncKVStore(KVStore):
         Args:
           compression_params: as for other stores; 2bit sends a sixteenth of the bytes of float32, 1bit half of that.
         """
-        self._packer = _Packer(Settings.of(compression_params))
+        self._packer = Packer(Settings.of(compression_params))
 
     def save_optimizer_states(
         self, fname: str | os.PathLike[str], dump_optimizer: bool = False
@@ -362,42 +360,17 @@ class Alone:
         return False
 
 
-class _Packer:
-    """Compressed gradients as they travel, and what each still owes (`_compression`)."""
-
-    def __init__(self, how: Settings):
-        self._how = how
-        self._owed: dict[Any, Any] = {}
-        self._encode = jax.jit(functools.partial(_coded, kind=how.kind, threshold=how.threshold))
-
-    def pieces(self, key: Any, place: Place, value: Value) -> list[tuple[Part, Any, int]]:
-        """What each server is sent, and how many bytes that is."""
-        kind, threshold = self._how
-        gradient = on_host(value)
-        owed = self._owed.get(key)
-        with jax.enable_x64(True):
-            sent, self._owed[key] = self._encode(gradient, np.zeros_like(gradient) if owed is None else owed)
-        found: list[tuple[Part, Any, int]] = []
-        for part, piece in zip(place.parts, place.split(np.asarray(sent)), strict=True):
-            if kind in ("fp16", "bf16"):
-                found.append((part, piece, piece.nbytes))
-                continue
-            codes = np.asarray(_pack(kind)(piece))
-            found.append((part, (kind, threshold, piece.shape, codes), codes.nbytes))
-        return found
-
-
-def _coded(gradient: jax.Array, owed: jax.Array, *, kind: str, threshold: float) -> tuple[jax.Array, jax.Array]:
-    if kind not in ("fp16", "bf16"):
-        return encode(gradient, owed, kind, threshold)
-    whole = owed + gradient
-    sent = whole.astype("float16" if kind == "fp16" else "bfloat16")
-    return sent, whole - sent.astype(gradient.dtype)
-
-
-@functools.cache
-def _pack(kind: str) -> Callable[[Any], jax.Array]:
-    return jax.jit(functools.partial(pack, kind=kind))
+def _packed_pieces(packer: Packer, key: Any, place: Place, gradient: np.ndarray) -> list[tuple[Part, Any, int]]:
+    """What each server is sent of a compressed gradient, and how many bytes that is."""
+    kind, threshold = packer.how
+    found: list[tuple[Part, Any, int]] = []
+    for part, piece in zip(place.parts, place.split(packer.codes(key, gradient)), strict=True):
+        if kind in ("fp16", "bf16"):
+            found.append((part, piece, piece.nbytes))
+            continue
+        words = as_words(piece, kind)
+        found.append((part, (kind, threshold, piece.shape, words), words.nbytes))
+    return found
 
 
 def _numbers(optimizer: Any) -> dict[str, Any]:

@@ -49,6 +49,11 @@ def all_trees(n: int, size: float) -> float:
     return 2 * (n - 1) * (size / n) * n / n
 
 
+def packed(n: int, size: float, part: float = 1 / 16) -> float:
+    """Packed gradients, such a part of the size, gathered by all; summed whole where that is less."""
+    return min((n - 1) * part * size, ring(n, size))
+
+
 def server(n: int, size: float) -> float:
     """A worker of a parameter server: everything once."""
     return size
@@ -62,6 +67,7 @@ def server_link(n: int, size: float) -> float:
 TYPES = {
     "`local`, `device` on CPU devices (shared memory)": lambda n, size: 0.0,
     "`device`, `nccl`, `dist_sync`: all-reduce": ring,
+    "`dist_sync` with 2bit compression: all-gather of the packed gradients": packed,
     "`update_on_kvstore=True`: reduce-scatter, all-gather": shared_optimizer,
     "`MXNET_KVSTORE_USETREE=1`, small arrays: root of one tree": one_tree,
     "the same, big arrays: mean over all trees": all_trees,

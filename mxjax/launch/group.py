@@ -16,7 +16,8 @@ from .keeper import Keeper
 __all__ = ["join", "join_site"]
 
 #: What JAX calls the way to find out about a job, by the launcher's name of the site.
-DETECTION = {"slurm": "slurm", "mpi": "mpi4py", "ompi": "ompi", "k8s": "k8s", "auto": None}
+#: None: whichever it finds first; JAX has no name for Kubernetes.
+DETECTION = {"slurm": "slurm", "mpi": "mpi4py", "ompi": "ompi", "k8s": None, "auto": None}
 
 _kept: list[Keeper] = []
 
@@ -47,9 +48,6 @@ def join() -> member.Member:
         )
     here = member.join()
     address = here.start(settings.get("timeout.join"))
-    if settings.env("JAX_ENABLE_PREEMPTION_SERVICE") is None:
-        # It would keep SIGTERM, with which launchers end processes, to itself.
-        jax.config.update("jax_enable_preemption_service", False)
     _connect(
         coordinator_address=address, num_processes=here.size, process_id=here.rank,
         # JAX starts a service in rank 0 all the same; nobody connects to it.
@@ -85,6 +83,9 @@ def _listen_at(host: str | None) -> None:
 def _connect(**where: Any) -> None:
     import jax
 
+    if settings.env("JAX_ENABLE_PREEMPTION_SERVICE") is None:
+        # It would keep SIGTERM, with which launchers end processes, to itself.
+        jax.config.update("jax_enable_preemption_service", False)
     try:
         jax.distributed.initialize(
             initialization_timeout=int(settings.get("timeout.join")),
@@ -136,7 +137,7 @@ def _adopt() -> member.Member:
     if size > 1:
         note = np.asarray(multihost_utils.broadcast_one_to_all(note))
     host, port, token = bytes(note).rstrip(b"\0").decode().split()
-    here = member.reach(host, int(port), token, rank, joining)
+    here = member.reach(host, int(port), token, rank, joining, of=" in rank 0")
     here.start(joining)
     return here
 

@@ -36,6 +36,7 @@ class Job(NamedTuple):
       joining: seconds within which all must have joined.
       environment: variables of the processes, over this one's.
       prefix: whether lines of output begin with the rank.
+      name: what the command is called, where it is a launcher and no member of the job.
     """
 
     command: Sequence[str]
@@ -50,6 +51,7 @@ class Job(NamedTuple):
     joining: float = 300.0
     environment: dict[str, str] = {}  # noqa: RUF012
     prefix: bool = True
+    name: str | None = None
 
 
 class _Process:
@@ -57,6 +59,7 @@ class _Process:
 
     def __init__(self, job: Job, rank: int, environment: dict[str, str]) -> None:
         self.rank = rank
+        self.name = f"rank {rank}" if job.name is None else job.name  # for people
         # A session of its own: Ctrl-C reaches the launcher alone, and one signal all that it started.
         self.popen = subprocess.Popen(
             job.command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -200,7 +203,7 @@ def site(command: Sequence[str], environment: dict[str, str], restarts: int) -> 
     """Run the command of a site's own launcher, which starts the processes; its exit status."""
 
     def once(attempt: int) -> int:
-        job = Job(command, 1, 1, prefix=False)
+        job = Job(command, 1, 1, prefix=False, name=os.path.basename(command[0]))
         variables = {**environment, "DMLC_NUM_ATTEMPT": str(attempt)}
         processes = [_Process(job, 0, settings.child_environment(**variables))]
         try:
@@ -227,7 +230,7 @@ def _watch(job: Job, processes: list[_Process], keeper: Keeper | None) -> int:
         if first is None and (failed or late):
             first = _culprit(processes, lost)
             if first is not None:
-                say(f"rank {first.rank} ended with status {first.status}")
+                say(f"{first.name} ended with status {first.status}")
                 if keeper is not None:
                     keeper.missing(first.rank, f"has ended with status {first.status}")
         if late or not running:

@@ -358,15 +358,20 @@ def join() -> Member:
     return _member
 
 
-def reach(host: str, port: int, token: str, rank: int | None, joining: float) -> Member:
+def reach(
+    host: str, port: int, token: str, rank: int | None, joining: float, of: str = ""
+) -> Member:
     """Make this process a member of the job whose keeper is at this address.
+
+    Args:
+      of: whose it is, for people: where its end is that of a rank.
 
     Raises:
       GroupBroken: the keeper is not there, or refuses.
     """
     global _member
     channel = _reach(host, port, token.encode(), joining)
-    _member = Member(channel, f"{host}:{port}", rank, joining)
+    _member = Member(channel, f"{host}:{port}{of}", rank, joining)
     _watch_the_end(_member)
     return _member
 

@@ -28,6 +28,11 @@ def run(args: argparse.Namespace, environment: dict[str, str]) -> int:
     """
     if args.join or args.of or args.first:
         raise MXNetValueError("--join, --of and --first are for --engine local: sites know their machines")
+    if args.engine == "k8s" and args.restarts:
+        raise MXNetValueError(
+            "--restarts with --engine k8s: a pod cannot start the others again. Let Kubernetes do it: restartPolicy "
+            "and backoffLimit of the Job, or failurePolicy of the JobSet"
+        )
     if args.engine == "ray":
         from . import ray
 

@@ -392,10 +392,10 @@ def test_a_trainer_lets_the_servers_update(tmp_path: Path) -> None:
 
 
 def test_ray_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mxjax.kvstore import _ray
+    from mxjax.launch import cluster
 
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.setattr(_ray.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(cluster.importlib.util, "find_spec", lambda name: None)
     monkeypatch.delitem(sys.modules, "ray")
     monkeypatch.setattr(sys, "path", [])
     with pytest.raises(ImportError, match=r"mxjax\[ray\]"):

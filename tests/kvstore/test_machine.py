@@ -14,6 +14,7 @@ from mxjax.kvstore._host import ALIGNMENT, Pool
 from mxjax.kvstore._machine import LONGEST, Machine
 from mxjax.kvstore._pieces import Parts, Pieces
 from mxjax.kvstore._processes import padded, part_of
+from mxjax.kvstore._words import Words
 from mxjax.launch import wire
 from mxjax.launch.keeper import Keeper
 from mxjax.launch.member import Member
@@ -100,13 +101,11 @@ def test_what_is_wanted_of_sums_and_the_wholes_of_all_that_is(count):
         assert (whole == arrays[-1]).all()
         assert all(p.size <= -(-n // count) for p, n in zip(parts, sizes, strict=False))
         found.append([padded(p, n, count) for p, n in zip(parts, sizes, strict=False)])
-    given = [Parts(parts, rank, count, piece, Pool()) for rank, parts in enumerate(found)]
-    for k, nbytes in enumerate(given[0].sizes):
-        memory = np.full(nbytes, 255, np.uint8)
-        for one in given:
-            one.put(k, memory)
-        for one in given:
-            one.take(k, memory)
+    given = [Parts(parts, count, Pool()) for parts in found]
+    for one in given:
+        for rank, other in enumerate(given):
+            for start in range(0, other.mine.size, 1000):
+                one.put(rank, start, other.mine[start : start + 1000])
     for one in given:
         for whole, array in zip(one.wholes(), arrays, strict=False):
             assert whole.dtype == array.dtype and not whole[array.size :].any()
@@ -133,9 +132,9 @@ def arrays_of(rank: int, turn: int) -> list[np.ndarray]:
     return [draw.randn(n).astype("float32") for n in ((9000, 3, 50_000), (1,), (2000, 70))[turn % 3]]
 
 
-def wholes(machine: Machine, parts: list[np.ndarray], rank: int, absent=(), between=None) -> list[np.ndarray]:
-    given = Parts(parts, rank, 5 if absent or between else len(machine.ranks), 1 << 12, Pool(), absent)
-    machine.gather(given.sizes, given.put, given.take, between)
+def wholes(machine: Machine, parts: list[np.ndarray]) -> list[np.ndarray]:
+    given = Parts(parts, len(machine.ranks), Pool())
+    Words(None, None, machine).hand_out(given.mine, given.put)
     return given.wholes()
 
 
@@ -160,7 +159,7 @@ def test_one_machine_sums_in_the_order_of_the_ranks(ranks, size):
         for mine in found:
             assert all((a == b).all() for a, b in zip(mine, expected, strict=True))
         expected = [np.concatenate(parts) for parts in zip(*given, strict=True)]
-        for mine in job.do(lambda m, machine, part: wholes(machine, part, m.rank), machines, given):
+        for mine in job.do(lambda m, machine, part: wholes(machine, part), machines, given):
             assert all((a == b).all() for a, b in zip(mine, expected, strict=True))
 
 
@@ -192,21 +191,74 @@ def test_machines_send_one_sum_each(ranks, monkeypatch):
         where.name = "ab"[member.rank in (1, 3, 4)]  # a thread is now this rank's, now that one's
         return sums(machine, mine, between)
 
-    def gather(member: Member, machine: Machine, mine: list[np.ndarray], absent: list[int]) -> list[np.ndarray]:
-        where.name = "ab"[member.rank in (1, 3, 4)]
-        return wholes(machine, mine, member.rank, absent, between)
-
     for turn in range(4):
         given = [arrays_of(r, turn) for r in range(5)]
         found = job.do(work, machines, given)
         for k in range(len(given[0])):
             expected = in_order([given[0][k], given[2][k]]) + in_order([given[r][k] for r in (1, 3, 4)])
             assert all((mine[k] == expected).all() for mine in found)
-        others = [sorted(set(range(5)) - set(m.ranks)) for m in machines]
-        absent = [others[r] if r in (0, 1) else [] for r in range(5)]  # the leaders write zeros there
-        for mine in job.do(gather, machines, given, absent):
-            for k, whole in enumerate(mine):
-                assert (whole == np.concatenate([given[r][k] for r in range(5)])).all()
+
+
+def words_of(rank: int, turn: int) -> np.ndarray:
+    return np.random.RandomState(10 * turn + rank).randint(0, 256, (9000, 0, 1, 1024, 5000)[turn % 5]).astype("uint8")
+
+
+def exchanged(machine: Machine, mine: np.ndarray, rows: int, between=None) -> np.ndarray:
+    found = np.empty((rows, mine.size), np.uint8)
+
+    def take(start: int, parts) -> None:
+        for row, part in zip(found, parts, strict=True):
+            row[start : start + part.size] = part
+
+    machine.exchange(mine, 1024, take, between)
+    return found
+
+
+@linux
+@pytest.mark.parametrize("size", [2, 3])
+def test_one_machine_hands_everybody_the_bytes_of_all(ranks, size):
+    job = ranks(size)
+    machines = job.do(lambda m: Machine(m, True))
+    for turn in range(10):
+        given = [words_of(r, turn) for r in range(size)]
+        for found in job.do(lambda m, machine, mine: exchanged(machine, mine, size), machines, given):
+            assert (found == given).all()
+        given = [arrays_of(r, turn) for r in range(size)]  # sums and exchanges use the same memory by turns
+        for found in job.do(lambda m, machine, mine: sums(machine, mine), machines, given):
+            assert (found[-1] == in_order([g[-1] for g in given])).all()
+
+
+@linux
+def test_machines_hand_each_other_the_bytes_of_their_processes(ranks, monkeypatch):
+    """Ranks 0 and 2 on one machine, 1, 3 and 4 on another; the rows are theirs, and one that nobody has."""
+    job = ranks(5)
+    where = threading.local()
+    monkeypatch.setattr(_machine.socket, "gethostname", lambda: where.name)
+
+    def meet(member: Member) -> Machine:
+        where.name = "ab"[member.rank in (1, 3, 4)]
+        return Machine(member, True)
+
+    machines = job.do(meet)
+    assert all(m.groups == [[0, 2], [1, 3, 4]] and m.crowd == 3 for m in machines)
+    sent: dict[int, list[np.ndarray]] = {}
+    both = threading.Barrier(2)
+
+    def work(member: Member, machine: Machine, mine: np.ndarray) -> np.ndarray:
+        def between(parts):
+            sent[member.rank] = [p.copy() for p in parts]
+            both.wait(LONG)
+            rows = np.zeros((6, parts[0].size), np.uint8)
+            rows[:2], rows[3:] = sent[0], sent[1]
+            both.wait(LONG)
+            return rows
+
+        return exchanged(machine, mine, 6, between)
+
+    for turn in range(5):
+        given = [words_of(r, turn) for r in range(5)]
+        for found in job.do(work, machines, given):
+            assert (found[[0, 3, 1, 4, 5]] == given).all()
 
 
 @linux

@@ -99,6 +99,7 @@ def test_each_process_knows_the_servers_and_a_folder_that_goes_with_the_job(capf
         (["-n", "2", "--engine", "slurm", "--join", "a:1", "x.py"], "for --engine local"),
         (["--engine", "mpi", "x.py"], "-n is needed with --engine mpi"),
         (["-n", "3", "--engine", "k8s", "x.py"], "leave -n out"),
+        (["--restarts", "2", "--engine", "k8s", "x.py"], "Let Kubernetes do it"),
     ],
 )
 def test_mistakes_are_told_before_anything_starts(capfd, monkeypatch, arguments, message):

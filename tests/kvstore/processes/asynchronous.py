@@ -3,6 +3,7 @@
     asynchronous.py everything
     asynchronous.py kill|stop worker|server NUMBER
     asynchronous.py outsider worker 0
+    asynchronous.py places worker 0
 """
 
 from __future__ import annotations
@@ -136,6 +137,16 @@ def outsider():
     kv.barrier()
 
 
+def places():
+    """Which servers are on this process's machine, where machines are network namespaces."""
+    import ray
+
+    pids = ray.get([a.alive.remote() for a in kv._outbox.servers._actors])
+    here = [k for k, pid in enumerate(pids) if os.path.samefile(f"/proc/{pid}/ns/net", "/proc/self/ns/net")]
+    print("servers here:", here, flush=True)
+    kv.barrier()
+
+
 def listening():
     """Addresses other than loopback at which this process, or one that it started, listens."""
     own, todo = set(), [os.getpid()]
@@ -166,6 +177,8 @@ def listening():
 def fault(what, where, number):
     if what == "outsider":
         return outsider()
+    if what == "places":
+        return places()
     number = int(number)
     kv.init("w", mx.np.zeros(1000))
     kv.set_optimizer(mx.optimizer.SGD(learning_rate=1.0))

@@ -166,6 +166,36 @@ def test_sums_are_exact_in_shared_memory_and_without(jobs, share):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("share", [1, 0])
+def test_three_processes_compress_as_mxnet_does(jobs, share):
+    """Two processes: everything.py."""
+    status, output = jobs.run(
+        "-n", 3, *PATIENT, HERE / "compressed.py", "mxnet", MXJAX_COMM_SHARED_MEMORY=str(share)
+    )
+    assert status == 0, output
+    assert len(re.findall(r"^\[\d\] as MXNet: 13$", output, re.M)) == 3, output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "part"), [("2bit", 16), ("1bit", 32), ("fp16", 2), ("bf16", 2), ("none", 1)])
+def test_compressed_gradients_are_fewer_bytes(jobs, kind, part):
+    status, output = jobs.run("-n", 2, *PATIENT, HERE / "compressed.py", "bytes", kind)
+    assert status == 0, output
+    for sent, of in re.findall(r"^\[\d\] sent (\d+) of (\d+), ", output, re.M):
+        assert int(sent) * part == int(of)
+
+
+@pytest.mark.slow
+def test_ranks_that_compress_differently_all_hear_of_it(jobs):
+    status, output = jobs.run("-n", 3, *PATIENT, HERE / "compressed.py", "differs")
+    assert status == 7, output
+    found = heard(output)
+    assert sorted(found) == [0, 1, 2], output
+    for text in found.values():
+        assert "rank 1: set_gradient_compression" in text and "threshold=1.0" in text, output
+
+
+@pytest.mark.slow
 def test_variables_of_mxnet_s_own_launcher_are_understood(jobs):
     """Scheduler, server and workers run the same script, as tools/launch.py starts them."""
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -5,11 +5,13 @@ The machines are network namespaces of this one, each with a name and an address
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,7 +78,7 @@ def machines() -> Iterator[Machines]:
     made.remove()
 
 
-def launched(jobs, machines: Machines, *arguments: object):
+def launched(jobs, machines: Machines, *arguments: object, **variables: str):
     """A job of four processes, two on each machine."""
     found = []
     options = (("--port", PORT), ("--first", 2, "--join", f"{ADDRESSES[0]}:{PORT}"))
@@ -84,7 +86,7 @@ def launched(jobs, machines: Machines, *arguments: object):
         found.append(
             jobs.start_program(
                 *machines.on(k), sys.executable, "-m", "mxjax.launch", "-n", 2, "--of", 4, "--host", address,
-                *more, *arguments, DMLC_JOB_TOKEN="of this test",
+                *more, *arguments, DMLC_JOB_TOKEN="of this test", **variables,
             )  # fmt: skip
         )
     return found
@@ -98,6 +100,21 @@ def test_sums_over_two_machines(jobs, machines):
         assert started.returncode == 0, output
         assert len(re.findall(r"^\[\d\] exact", output, re.M)) == 2, output
         assert re.findall(r"machines (.*)$", output, re.M)[0] in ("[0, 1] of [0, 2]", "[2, 3] of [0, 2]")
+
+
+def test_compressed_gradients_are_fewer_bytes_on_the_cable(jobs, machines):
+    """What a machine's interface has sent, headers and all."""
+    sent = {}
+    for kind in ("none", "2bit"):
+        sent[kind] = []
+        for started in launched(jobs, machines, "--heartbeat", 120, HERE / "compressed.py", "bytes", kind):
+            output, _ = started.communicate(timeout=300)
+            assert started.returncode == 0, output
+            of, cable = re.findall(r"^\[[02]\] sent \d+ of (\d+), on the cable (\d+)$", output, re.M)[0]
+            sent[kind].append(int(cable) / int(of))
+    # Whole: one sum of both processes. Packed: the gradients of both, each a sixteenth.
+    assert all(1 < part < 1.1 for part in sent["none"]), sent
+    assert all(2 / 16 < part < 1.1 * 2 / 16 for part in sent["2bit"]), sent
 
 
 @pytest.mark.parametrize("how", ["down", "lost"])
@@ -122,3 +139,71 @@ def test_when_the_cable_is_cut_everybody_hears_of_it(jobs, machines, how):
     for output, ranks, told in zip(outputs, ((0, 1), (2, 3)), told_of, strict=True):
         for rank in ranks:
             assert re.search(rf"^\[{rank}\] (heard|mxjax): .*{told}", output, re.M), output
+
+
+needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="the servers are Ray's: pip install 'mxjax[ray]'"
+)
+#: What a cluster is started and entered with.
+GUARDED = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "5" * 64, "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+@pytest.fixture
+def cluster(jobs, machines) -> Iterator[dict[str, str]]:
+    """A Ray cluster of a node on each machine; what a job's environment must have of it."""
+    port = 6379
+    where = (("--head", f"--port={port}", "--include-dashboard=false"), (f"--address={ADDRESSES[0]}:{port}",))
+    nodes = []
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+        for k, (address, options) in enumerate(zip(ADDRESSES, where, strict=True)):
+            node = jobs.start_program(
+                *machines.on(k), sys.executable, "-u", "-m", "ray.scripts.scripts", "start", "--block", *options,
+                f"--node-ip-address={address}", f"--temp-dir={folder}/{k}", "--num-cpus=2", **GUARDED,
+            )  # fmt: skip
+            nodes.append(node)
+            seen = []
+            while "Ray runtime started" not in (seen or [""])[-1]:
+                seen.append(node.stdout.readline())
+                assert seen[-1], "".join(seen)
+        yield {"RAY_ADDRESS": f"{ADDRESSES[0]}:{port}", **GUARDED}
+        for node in reversed(nodes):
+            node.terminate()
+            node.communicate(timeout=120)
+
+
+@needs_ray
+def test_servers_of_two_machines(jobs, machines, cluster):
+    """Workers and servers on both; what they do is what they do on one."""
+    script = HERE / "asynchronous.py"
+    checks = re.findall(r"^    (\w+),$", script.read_text(), re.M)
+    outputs = []
+    for started in launched(jobs, machines, "-s", 2, "--heartbeat", 120, script, "everything", **cluster):
+        output, _ = started.communicate(timeout=600)
+        assert started.returncode == 0, output
+        outputs.append(output)
+    for rank in range(4):
+        assert re.findall(rf"^\[{rank}\] done (\w+)$", outputs[rank // 2], re.M) == checks, outputs
+    for k, started in enumerate(launched(jobs, machines, "-s", 3, script, "places", "worker", 0, **cluster)):
+        output, _ = started.communicate(timeout=300)
+        assert started.returncode == 0, output
+        assert re.findall(r"servers here: (.*)$", output, re.M) == [["[0, 2]", "[1]"][k]] * 2, output
+
+
+@needs_ray
+def test_a_server_of_the_other_machine_that_is_gone_is_named(jobs, machines, cluster):
+    """By who hears it first, and everybody hears of something."""
+    script = HERE / "asynchronous.py"
+    heard = []
+    for started in launched(jobs, machines, "-s", 2, "--heartbeat", 60, script, "kill", "server", 1, **cluster):
+        output, _ = started.communicate(timeout=300)
+        assert started.returncode == 7, output
+        heard += re.findall(r"^\[\d\] heard: (.*)$", output, re.M)
+    assert len(heard) == 4 and any("server 1 of 2 of the kvstore is gone" in text for text in heard), heard
+
+
+@needs_ray
+def test_several_machines_without_a_cluster_are_told_to_start_one(jobs, machines):
+    for started in launched(jobs, machines, "-s", 2, "--heartbeat", 60, HERE / "asynchronous.py", "everything"):
+        output, _ = started.communicate(timeout=300)
+        assert started.returncode == 1, output
+        assert "start a Ray cluster over them (`ray start --head`" in output, output
