@@ -75,13 +75,13 @@ def _token() -> str | None:
 class Actor:
     """A `Server` in a process of Ray's."""
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int) -> None:
         import jax
 
         jax.config.update("jax_platforms", "cpu")
         from ._server import Server
 
-        self._server = Server()
+        self._server = Server(rank)
 
     def do(self, requests: Sequence[tuple[Any, ...]]) -> list[Any]:
         """See `Server.do`."""
@@ -147,7 +147,7 @@ class RayServers:
                 self._init_own(space)
         make = ray.remote(num_cpus=0, max_restarts=0, concurrency_groups={"life": 1})(Actor)
         self._actors = [
-            make.options(name=f"server-{k}", namespace=space).remote() for k in range(self.count)
+            make.options(name=f"server-{k}", namespace=space).remote(k) for k in range(self.count)
         ]
         ray.get([a.alive.remote() for a in self._actors])
         # A token that all can make from the job's does not travel.
