@@ -61,7 +61,7 @@ def _times(profile: str | os.PathLike[str]) -> Times:
     except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
         raise MXNetValueError(
             "profiler.diff takes what profiler.dumps(format='json') gives, or the path of a trace "
-            f"file; got {str(profile)[:60]!r}: {error!r}"
+            f"file; got {str(profile)[:60]!r}: {type(error).__name__}: {error}"
         ) from None
 
 

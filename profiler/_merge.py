@@ -29,7 +29,7 @@ def merge(paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) 
         except (KeyError, TypeError, ValueError) as error:
             raise MXNetValueError(
                 f"{os.fspath(path)!r} is no trace of mxjax's profiler (JSON with otherData.base_time_ns): "
-                f"{error!r}"
+                f"{type(error).__name__}: {error}"
             ) from None
         traces.append((trace, base))
     if not traces:

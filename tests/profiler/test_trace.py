@@ -259,12 +259,24 @@ def test_counters_keep_fractions_and_large_numbers(config):
     assert values == [1.5, -0.5, 2.0**60, 2.0**60]
 
 
+def test_operators_of_the_legacy_front_end_bear_their_names(config):
+    """Their rows are named `add@nd` inside; XLA drops what follows an @ from its metadata."""
+    config(aggregate_stats=True)
+    a = mx.nd.ones((8, 8))
+    a.wait_to_read()
+    profiler.set_state("run")
+    (mx.nd.dot(a, a) + a).wait_to_read()
+    profiler.set_state("stop")
+    assert set(json.loads(profiler.dumps(format="json"))["Time"]["operator"]) == {"dot", "add"}
+    assert profiler.attribution()["none"] == 0
+
+
 @pytest.mark.parametrize("ending", ["json", "pftrace"])
 def test_any_text_is_a_name(config, work, tmp_path, ending):
     """Also one that is no UTF-8, or that means something to XLA, to HTML or to ourselves."""
     path = config(aggregate_stats=True, filename=str(tmp_path / f"trace.{ending}"))
     names = ['quote" \\', "a\nb", "\N{SNOWMAN}", "\ud800", "</script>", "d)e/f", "jvp(x)", "while", "", "x" * 3000]
-    names += ["operator", "hlo_op", "step", "input", "cpu/0", "host", "Device Storage"]
+    names += ["me@home", "operator", "hlo_op", "step", "input", "cpu/0", "host", "Device Storage"]
     profiler.set_state("run")
     for name in names:
         domain = profiler.Domain(name)
