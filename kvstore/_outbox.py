@@ -58,7 +58,7 @@ class LocalServers:
 
     def __init__(self, count: int = 1):
         self.count = count
-        self.servers = [Server() for _ in range(count)]
+        self.servers = [Server(rank) for rank in range(count)]
         self.messages = 0
         self._lock = threading.Lock()
 

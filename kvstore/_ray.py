@@ -42,13 +42,13 @@ def _token() -> str | None:
 class Actor:
     """A `Server` in a process of Ray's."""
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int) -> None:
         import jax
 
         jax.config.update("jax_platforms", "cpu")
         from ._server import Server
 
-        self._server = Server()
+        self._server = Server(rank)
 
     def do(self, requests: Sequence[tuple[Any, ...]]) -> list[Any]:
         """See `Server.do`."""
@@ -151,7 +151,7 @@ class RayServers:
             make.options(
                 name=f"server-{k}", namespace=space,
                 scheduling_strategy=affinity(places[k % len(places)], soft=False),
-            ).remote()
+            ).remote(k)
             for k in range(self.count)
         ]  # fmt: skip
         ray.get([a.alive.remote() for a in self._actors])

@@ -11,7 +11,7 @@ NumPy arrays, and each is done at once, in the order in which they come:
     ("numbers", text)                 what of the optimizer a worker has changed
     ("states", whole) -> bytes        the optimizer's states, with the optimizer itself if `whole`
     ("load", bytes)                   states instead of those that are there
-    ("command", head, body)           a number and a text, as MXNet's
+    ("command", head, body)           a number and a text, as MXNet's: 0 an optimizer, 5 for the profiler
     ("leave",) -> int                 a worker asks for nothing more: how many have said so
     ("left",) -> int                  how many have
     ("count",) -> int                 how many gradients were applied
@@ -40,6 +40,9 @@ from ._compression import decode, unpack
 __all__ = ["NUMBERS", "Server", "described"]
 
 log = logging.getLogger("mxjax.kvstore")
+
+#: The number of commands to a server's profiler (kSetProfilerParams in src/kvstore/kvstore_dist_server.h).
+_PROFILER = 5
 
 #: What of an optimizer may change while it runs in the servers.
 NUMBERS = "lr", "wd", "rescale_grad"
@@ -117,9 +120,10 @@ _KINDS = {
 
 
 class Server:
-    """A server's whole state; not safe for several threads at once."""
+    """A server's whole state, the `rank`-th of its job; not safe for several threads at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int = 0) -> None:
+        self._rank = rank
         self._values: dict[Any, ndarray] = {}
         self._updater: Updater | None = None
         self._text: str | None = None
@@ -188,6 +192,10 @@ class Server:
     def _command(self, head: int, body: str) -> None:
         if head == 0:
             self._optimizer(body)
+        elif head == _PROFILER:
+            from mxjax import profiler
+
+            profiler.server_command(body, self._rank)
         else:
             log.warning("unknown command (%s, %s)", head, body)
 

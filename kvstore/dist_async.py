@@ -319,8 +319,11 @@ class AsyncKVStore(KVStore):
             )
         return self._updater.optimizer
 
+    has_servers = True
+
     def send_command(self, head: int, body: str) -> None:
-        """Send a number and a text to all servers: 0 with an optimizer as JSON sets that, others are logged there.
+        """Send a number and a text to all servers: 0 with an optimizer as JSON sets that, 5 is for the profiler
+        there, others are logged.
 
         Raises:
           MXNetError: a server refuses it.

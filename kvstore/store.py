@@ -453,6 +453,9 @@ class KVStore(KVStoreBase):
 
     _barrier = barrier
 
+    #: Whether there are servers, which `send_command` tells something.
+    has_servers = False
+
     def send_command(self, head: int, body: str) -> None:
         """Send a command to the servers: a store of one process has none, and does nothing (as MXNet's)."""
 

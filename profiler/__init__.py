@@ -13,17 +13,18 @@ MXNet's table.
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mxjax import core, settings
-from mxjax.errors import MXNetAssertionError, MXNetError
+from mxjax.errors import MXNetAssertionError, MXNetError, MXNetKeyError
 
 from . import _configured
 from ._aggregate import SORT_KEYS
-from ._objects import Counter, Domain, Event, Frame, Marker, Task, custom_op, scope
+from ._objects import Counter, Domain, Event, Frame, Marker, Task, custom_op, named, scope
 from ._recording import GROUPINGS, Recording
 from ._state import parse_options, shares_of
 from ._state import profiler as _profiler
@@ -89,8 +90,10 @@ def set_config(**kwargs: Any) -> None:
     Raises:
       MXNetError: an unknown option, or a value of the wrong kind.
     """
-    process = parse_options(kwargs)["profile_process"]
-    if not _at_servers(process, "configure", options=kwargs):
+    options = parse_options(kwargs)
+    # A server may work in another folder.
+    sent = {name: options[name] for name in kwargs} | {"filename": os.path.abspath(options["filename"])}
+    if not _at_servers(options["profile_process"], "configure", options=sent):
         _profiler.configure(kwargs)
 
 
@@ -99,8 +102,12 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
 
     Raises:
       KeyError: another state or process.
+      MXNetError: the trace cannot be written where `set_config` says.
     """
-    action = {"stop": _profiler.stop, "run": _profiler.run}[state]
+    actions = {"stop": _profiler.stop, "run": _profiler.run}
+    if not isinstance(state, str) or state not in actions:
+        raise MXNetKeyError(f"the profiler's state is set to 'run' or 'stop', got {state!r}")
+    action = actions[state]
     if not _at_servers(profile_process, state):
         action()
 
@@ -212,7 +219,7 @@ def report(filename: str | None = None) -> str:
         text += f"Device time by how its operator is known: {known}\n"
     if filename is not None:
         page = _report.page(recordings, shares, "Profile")
-        with open(filename, "w", encoding="utf-8") as file:
+        with open(filename, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(page)
     return text
 
@@ -241,6 +248,7 @@ def _recorded(what: str) -> list[Recording]:
 
 def step(name: str = "step") -> None:
     """Mark the end of a step, for loops without a ``Trainer``."""
+    named(name, "step")
     recorder = _profiler.recorder
     if recorder is not None:
         now = time.time_ns()

@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     view = commands.add_parser("view", help="show a trace in the browser, without a network")
     view.add_argument("file")
-    view.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    view.add_argument("--port", type=_port, default=0, help="0 takes a free one")
     view.add_argument(
         "--plain", action="store_true", help="the profiler's own page, not Perfetto's"
     )
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         "tensorboard", help="show XLA's traces, with the operators in them, in TensorBoard"
     )
     board.add_argument("folder", help="of the option log_dir, or the trace that lies beside it")
-    board.add_argument("--port", type=int, default=6006)
+    board.add_argument("--port", type=_port, default=6006)
     merge = commands.add_parser("merge", help="the traces of several ranks as one")
     merge.add_argument("out")
     merge.add_argument("files", nargs="+")
@@ -58,6 +58,13 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port < 1 << 16:
+        raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, got {port}")
+    return port
 
 
 def _tensorboard(path: str, port: int) -> int:

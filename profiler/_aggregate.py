@@ -102,7 +102,7 @@ class Aggregate:
             )
             heads = ["Total Count", *columns]
             rules = ["-" * len(head) for head in heads]
-            lines += [category, "=" * 17, _row("Name", heads), _row("----", rules)]
+            lines += [_line(category), "=" * 17, _row("Name", heads), _row("----", rules)]
             for name, entry in self._sorted(category, sort_by, ascending):
                 values = [entry.low, entry.high, entry.average]
                 if not memory:
@@ -133,6 +133,11 @@ def _thousandth(value: float) -> float:
     return round(value / 1000, 6)
 
 
+def _line(name: str) -> str:
+    """A name as one line: the table's rows are lines."""
+    return name.translate({9: r"\t", 10: r"\n", 13: r"\r"})
+
+
 def _row(name: str, cells: list[str]) -> str:
     count, *others = cells
-    return f"{name:<25}{count:>16}" + "".join(f"{cell:>17}" for cell in others)
+    return f"{_line(name):<25}{count:>16}" + "".join(f"{cell:>17}" for cell in others)

@@ -54,11 +54,16 @@ def read(path: str) -> dict[str, Any]:
 
     Raises:
       OSError: there is none.
-      ValueError: it is no JSON.
+      ValueError: it is no JSON, or holds no list of events.
     """
     with open(path, encoding="utf-8") as file:
-        trace: dict[str, Any] = json.load(file)
-    return trace
+        trace = json.load(file)
+    if isinstance(trace, list):  # the form's other kind
+        trace = {"traceEvents": trace}
+    events = trace.get("traceEvents") if isinstance(trace, dict) else None
+    if not isinstance(events, list) or not all(isinstance(e, dict) for e in events):
+        raise ValueError("it holds no list of traceEvents")
+    return dict(trace)
 
 
 def _umask() -> int:

@@ -51,25 +51,25 @@ def _total(times: Times) -> tuple[int, float]:
 
 def _times(profile: str | os.PathLike[str]) -> Times:
     """Operators and their times out of ``dumps(format="json")``, or a trace file."""
-    text = os.fspath(profile)
     try:
-        given = json.loads(text) if text.lstrip().startswith("{") else _chrome.read(text)
-    except (OSError, ValueError) as error:
+        text = os.fspath(profile)
+        if not text.lstrip().startswith("{"):
+            return _of_trace(_chrome.read(text)["traceEvents"])
+        categories: Mapping[str, Any] = json.loads(text)["Time"]
+        rows: Mapping[str, Any] = next((categories[k] for k in GROUPINGS if k in categories), {})
+        return {name: (row["Count"], row["Total"]) for name, row in rows.items()}
+    except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
         raise MXNetValueError(
             "profiler.diff takes what profiler.dumps(format='json') gives, or the path of a trace "
-            f"file; got {text[:60]!r}: {error}"
+            f"file; got {str(profile)[:60]!r}: {type(error).__name__}: {error}"
         ) from None
-    if "traceEvents" in given:
-        return _of_trace(given["traceEvents"])
-    categories: Mapping[str, Any] = given.get("Time", {})
-    rows: Mapping[str, Any] = next((categories[k] for k in GROUPINGS if k in categories), {})
-    return {name: (row["Count"], row["Total"]) for name, row in rows.items()}
 
 
 def _of_trace(events: list[dict[str, Any]]) -> Times:
     times: Times = {}
     for e in events:
-        if e.get("ph") == "X" and e.get("cat") == "operator":
+        # A domain of the user's may be called `operator` too; its tasks ran nothing on a device.
+        if e.get("ph") == "X" and e.get("cat") == "operator" and "hlo_op" in e.get("args", {}):
             # A fusion's time is divided between its operators, as the table does.
             for path, share in e.get("args", {}).get("mx_ops", {e["name"]: 1.0}).items():
                 name = path.rpartition("/")[2]

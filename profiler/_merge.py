@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mxjax.errors import MXNetValueError
+from mxjax.errors import MXNetTypeError, MXNetValueError
 
 from . import _chrome
 
@@ -19,6 +19,8 @@ def merge(paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) 
     Each holds the epoch time it counts from, so that the ranks of one machine fall into place; of
     several machines the clocks decide.
     """
+    if isinstance(paths, (str, os.PathLike)):
+        raise MXNetTypeError(f"profiler.merge takes a list of paths, got the one path {os.fspath(paths)!r}")
     traces = []
     for path in paths:
         try:
@@ -27,7 +29,7 @@ def merge(paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) 
         except (KeyError, TypeError, ValueError) as error:
             raise MXNetValueError(
                 f"{os.fspath(path)!r} is no trace of mxjax's profiler (JSON with otherData.base_time_ns): "
-                f"{error!r}"
+                f"{type(error).__name__}: {error}"
             ) from None
         traces.append((trace, base))
     if not traces:

@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import math
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from mxjax import core
-from mxjax.errors import MXNetError, MXNetValueError
+from mxjax.errors import MXNetError, MXNetTypeError, MXNetValueError
 
 from ._recorder import Mark, Recorder, Span, this_thread
 from ._state import profiler
+
+
+def named(name: Any, of: str) -> str:
+    """The name, where it is a text.
+
+    Raises:
+      MXNetTypeError: it is none.
+    """
+    if not isinstance(name, str):
+        raise MXNetTypeError(f"profiler.{of} takes a text as its name, got {name!r}: write str(...) around it")
+    return name
+
+
+def _domain(domain: Any, of: str) -> Domain:
+    if not isinstance(domain, Domain):
+        raise MXNetTypeError(
+            f"profiler.{of} takes a profiler.Domain first, got {domain!r}: make one with profiler.Domain(name)"
+        )
+    return domain
 
 
 class Domain:
@@ -23,7 +44,7 @@ class Domain:
     """
 
     def __init__(self, name: str):
-        self.name = name
+        self.name = named(name, "Domain")
 
     def __str__(self) -> str:
         return self.name
@@ -36,7 +57,7 @@ class Domain:
         """A new `Frame` in this domain."""
         return Frame(self, name)
 
-    def new_counter(self, name: str, value: int | None = None) -> Counter:
+    def new_counter(self, name: str, value: float | None = None) -> Counter:
         """A new `Counter` in this domain, set to `value` where one is given."""
         return Counter(self, name, value)
 
@@ -51,7 +72,7 @@ class _Duration:
     _process = _category = ""
 
     def __init__(self, name: str):
-        self.name = name
+        self.name = named(name, type(self).__name__)
         self._started: int | None = None
 
     def start(self) -> None:
@@ -95,7 +116,7 @@ class Task(_Duration):
 
     def __init__(self, domain: Domain, name: str):
         super().__init__(name)
-        self._process = self._category = domain.name
+        self._process = self._category = _domain(domain, "Task").name
 
 
 class Frame(_Duration):
@@ -103,7 +124,7 @@ class Frame(_Duration):
 
     def __init__(self, domain: Domain, name: str):
         super().__init__(name)
-        self._process = domain.name
+        self._process = _domain(domain, "Frame").name
         self._category = f"{domain.name},frame"
 
 
@@ -114,35 +135,49 @@ class Event(_Duration):
 
 
 class Counter:
-    """A whole number that changes over time, drawn as a track.
+    """A number that changes over time, drawn as a track; it may be negative, and a fraction.
+
+    Raises:
+      MXNetError: a value is no number, or none that is finite.
 
     >>> counter = Domain("loading").new_counter("images", 0)
     >>> counter += 32
     """
 
-    def __init__(self, domain: Domain, name: str, value: int | None = None):
-        self.name = name
-        self._domain = domain.name
-        self._value = 0
+    def __init__(self, domain: Domain, name: str, value: float | None = None):
+        self.name = named(name, "Counter")
+        self._domain = _domain(domain, "Counter").name
+        self._value: float = 0
         self._lock = threading.Lock()
         if value is not None:
             self.set_value(value)
 
-    def set_value(self, value: int) -> None:
+    def set_value(self, value: float) -> None:
         """Set the counter."""
         with self._lock:
-            self._set(int(value))
+            self._set(self._number(value))
 
-    def increment(self, delta: int = 1) -> None:
+    def increment(self, delta: float = 1) -> None:
         """Add to the counter."""
         with self._lock:
-            self._set(self._value + int(delta))
+            self._set(self._value + self._number(delta))
 
-    def decrement(self, delta: int = 1) -> None:
+    def decrement(self, delta: float = 1) -> None:
         """Subtract from the counter; it may go below zero."""
-        self.increment(-int(delta))
+        self.increment(-self._number(delta))
 
-    def _set(self, value: int) -> None:
+    def _number(self, value: Any) -> float:
+        try:
+            number = float(value)
+        except (OverflowError, TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):  # a trace with it could not be read
+            raise MXNetValueError(f"counter {self.name!r} takes finite numbers, got {value!r:.60}")
+        if isinstance(value, int):
+            return int(value)  # a float would lose the last digits of a large one
+        return int(number) if number.is_integer() else number
+
+    def _set(self, value: float) -> None:
         self._value = value
         recorder = profiler.recorder
         if recorder is not None:
@@ -150,11 +185,11 @@ class Counter:
                 Mark(self._domain, self._domain, self.name, time.time_ns(), float(value))
             )
 
-    def __iadd__(self, delta: int) -> Counter:
+    def __iadd__(self, delta: float) -> Counter:
         self.increment(delta)
         return self
 
-    def __isub__(self, delta: int) -> Counter:
+    def __isub__(self, delta: float) -> Counter:
         self.decrement(delta)
         return self
 
@@ -172,8 +207,8 @@ class Marker:
     """
 
     def __init__(self, domain: Domain, name: str):
-        self.name = name
-        self.domain = domain
+        self.name = named(name, "Marker")
+        self.domain = _domain(domain, "Marker")
 
     def mark(self, scope: str = "process") -> None:
         """Record the instant; `scope` says how far across the trace its line is drawn.
@@ -206,7 +241,7 @@ def scope(name: str = _NO_SCOPE, append_mode: bool = True) -> Iterator[str]:
     ...     print(name)
     encoder:layer0:
     """
-    if not name.endswith(":"):
+    if not named(name, "scope").endswith(":"):
         name += ":"
     given = name
     around = _current_scope.get()

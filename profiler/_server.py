@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from typing import Any
 
 from mxjax.errors import MXNetError, MXNetValueError
+
+from ._session import users_frame
 
 HEAD = 5  # kSetProfilerParams among the store's commands (src/kvstore/kvstore_dist_server.h)
 _ACTIONS = frozenset({"configure", "run", "stop", "pause", "resume", "dump"})
@@ -27,6 +30,12 @@ def send(store: Any, action: str, **arguments: Any) -> None:
         raise MXNetError(
             f"profile_process='server' needs a kvstore with send_command, got {type(store).__name__}: "
             "pass the one that training uses to profiler.set_kvstore_handle"
+        )
+    if not getattr(store, "has_servers", True):
+        warnings.warn(
+            f"a kvstore of type {store.type!r} has no servers, so profile_process='server' profiles nothing; "
+            "its workers do all the work: profile those",
+            stacklevel=users_frame(),
         )
     tell(HEAD, json.dumps({"action": action, **arguments}))
 

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import glob
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -80,13 +81,23 @@ class XlaSession:
             options.device_tracer_level = min(self._level, 1)
         options.python_tracer_level = 0
         try:
+            # XLA's profiler would notice at its end only, and never let go of what it has.
+            os.makedirs(self.folder, exist_ok=True)
+        except OSError as error:
+            warnings.warn(
+                f"XLA's trace has no place, so only the host's side is recorded: {error}. Name a folder "
+                "with profiler.set_config(log_dir=...).",
+                stacklevel=users_frame(),
+            )
+            return False
+        try:
             jax.profiler.start_trace(self.folder, profiler_options=options)
         except RuntimeError as error:
             warnings.warn(
                 f"XLA's profiler is in use, so only the host's side is recorded: {error} Stop the "
                 "other trace (jax.profiler.stop_trace) before profiler.set_state('run') to see "
                 "the device's side.",
-                stacklevel=4,
+                stacklevel=users_frame(),
             )
             return False
         self._running = True
@@ -101,13 +112,23 @@ class XlaSession:
             jax.profiler.stop_trace()
         except RuntimeError as error:
             warnings.warn(
-                f"XLA's profiler was stopped by somebody else, its trace is lost: {error}",
-                stacklevel=4,
+                f"XLA's trace is lost: another part of the program stopped it, or it could not be written: {error}",
+                stacklevel=users_frame(),
             )
             return None
         pattern = os.path.join(glob.escape(self.folder), "**", "*.xplane.pb")
         found = glob.glob(pattern, recursive=True)
         return max(found, key=os.path.getmtime, default=None)
+
+
+def users_frame() -> int:
+    """The stacklevel with which a warning of the caller names the line that called the profiler."""
+    level, frame = 1, sys._getframe(1)
+    here = os.path.dirname(frame.f_code.co_filename)
+    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == here:
+        frame = frame.f_back
+        level += 1
+    return level
 
 
 def session_folder(xplane: str) -> str:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import operator
 import os
 import shutil
 import threading
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
 
 from mxjax import core, settings
-from mxjax.errors import MXNetError, MXNetValueError, did_you_mean
+from mxjax.errors import MXNetError, MXNetKeyError, MXNetValueError, did_you_mean
 
 from . import _chrome
 from ._aggregate import Aggregate
 from ._recorder import Mark, Recorder, Span
 from ._recording import GROUPINGS, Recording, Wanted
-from ._session import XlaSession, session_folder
+from ._session import XlaSession, session_folder, users_frame
 from ._steps import steps
 from ._xplane import enrich
 
@@ -53,6 +54,39 @@ _KINDS = ("profile_symbolic", "profile_imperative", "profile_api", "profile_memo
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
+def _path(value: Any) -> str:
+    path = os.fspath(value)
+    return os.fsdecode(path)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError
+    return int(value) if isinstance(value, str) else operator.index(value)
+
+
+def _seconds(value: Any) -> float:
+    seconds = float(value)
+    if seconds > threading.TIMEOUT_MAX or isinstance(value, bool):
+        raise ValueError
+    return seconds
+
+
+# How the values of each kind are read; names of files are the only texts that may be paths.
+_READ: dict[type, Callable[[Any], Any]] = {
+    bool: lambda value: _TRUTH[str(value).lower()],
+    str: _path,
+    float: _seconds,
+    int: _whole,
+}
+_EXPECTED = {
+    bool: "True or False",
+    str: "a text",
+    float: "a number of seconds",
+    int: "a whole number",
+}
+
+
 def parse_options(given: dict[str, Any]) -> dict[str, Any]:
     """Check and convert the arguments of `set_config`; those not given have their defaults.
 
@@ -70,11 +104,10 @@ def parse_options(given: dict[str, Any]) -> dict[str, Any]:
             )
         kind = OPTIONS[name][0]
         try:
-            options[name] = _TRUTH[str(value).lower()] if kind is bool else kind(value)
-        except (KeyError, TypeError, ValueError):
-            expected = "True or False" if kind is bool else f"a {kind.__name__}"
+            options[name] = _READ[kind](value)
+        except (KeyError, OverflowError, TypeError, ValueError):
             raise MXNetValueError(
-                f"profiler.set_config expects {expected} for {name}, got {value!r}"
+                f"profiler.set_config expects {_EXPECTED[kind]} for {name}, got {value!r}"
             ) from None
     if options["profile_process"] not in _PROCESSES:
         raise MXNetValueError(
@@ -84,6 +117,10 @@ def parse_options(given: dict[str, Any]) -> dict[str, Any]:
         raise MXNetValueError(
             f"timing is one of {', '.join(map(repr, TIMINGS))}, got {options['timing']!r}"
         )
+    if not options["filename"]:
+        raise MXNetValueError("filename is where the trace is written, got ''; leave it out for 'profile.json'")
+    if not (options["dump_period"] > 0 or not options["continuous_dump"] and options["dump_period"] == 0):
+        raise MXNetValueError(f"dump_period is a number of seconds above 0, got {options['dump_period']}")
     for name in ("rotate_events", "rotate_files"):
         if options[name] < 1:
             raise MXNetValueError(f"{name} is a number from 1 on, got {options[name]}")
@@ -108,6 +145,7 @@ class Profiler:
         self._pauses: list[tuple[int, int]] = []
         self._pause_began = 0
         self._output = False
+        self._began_in = 0  # the process
         self._dirty = False
         self._recordings: list[Recording] = []
         self._uncounted: list[Recording] = []
@@ -132,7 +170,7 @@ class Profiler:
         """Refuse to profile a server where there is none."""
         if process not in _PROCESSES:
             # MXNet looks the name up in a dict; code that catches its error catches this one.
-            raise KeyError(process)
+            raise MXNetKeyError(f"profile_process is 'worker' or 'server', got {process!r}")
         if process == "server" and self.kvstore is None:
             raise MXNetError(
                 "profile_process='server' profiles the servers of a distributed kvstore, and none "
@@ -143,7 +181,10 @@ class Profiler:
         with self._lock:
             if self.running:
                 return
+            if not defer:
+                self._check_filename()
             self._output = True
+            self._began_in = os.getpid()
             self._begin(defer)
             if not self._at_exit:
                 self._at_exit = True
@@ -151,6 +192,22 @@ class Profiler:
             if self.options["continuous_dump"] and self.options["dump_period"] > 0:
                 self._writer = _Writer(self)
                 self._writer.start()
+
+    def _check_filename(self) -> None:
+        """Refuse a file that cannot be written before anything is recorded for it."""
+        path = os.path.abspath(self.filename)
+        folder = os.path.dirname(path)
+        try:
+            os.makedirs(folder, exist_ok=True)
+            if os.path.isdir(path):
+                raise IsADirectoryError(f"{path!r} is a folder")
+            if not os.access(folder, os.W_OK):
+                raise PermissionError(f"no right to write into {folder!r}")
+        except OSError as error:
+            raise MXNetError(
+                f"profiler.set_state('run') cannot write the trace {self.filename!r}: {error}. Name another "
+                "with profiler.set_config(filename=...)."
+            ) from None
 
     def stop(self) -> None:
         with self._lock:
@@ -387,7 +444,7 @@ class Profiler:
                 except (OSError, ValueError) as error:  # the trace itself is worth more
                     warnings.warn(
                         f"XLA's own trace stays without the operators, which TensorBoard would show: {error}",
-                        stacklevel=3,
+                        stacklevel=users_frame(),
                     )
             spans += its_spans
             marks += its_marks
@@ -405,7 +462,9 @@ class Profiler:
         _chrome.write(path, spans, marks, about)
 
     def _finish(self) -> None:
-        """At the end of the process, save what nobody dumped."""
+        """At the end of the process, save what nobody dumped; not in a process that was forked off since."""
+        if os.getpid() != self._began_in:
+            return
         self.stop()
         if self._output:
             self.write()
@@ -460,9 +519,19 @@ class _Writer(threading.Thread):
         super().__init__(name="profiler dump", daemon=True)
         self._profiler = profiler
         self._stopped = threading.Event()
+        self._told = False
 
     def stop(self) -> None:
         self._stopped.set()
+
+    def _tell(self, error: OSError) -> None:
+        if not self._told:
+            self._told = True
+            warnings.warn(
+                f"the profiler cannot write {self._profiler.filename!r}: {error}. It goes on recording, and "
+                "tries again.",
+                stacklevel=2,
+            )
 
     def run(self) -> None:
         wait = self._profiler.options["dump_period"]
@@ -471,8 +540,11 @@ class _Writer(threading.Thread):
             with self._profiler._lock:
                 if self._stopped.is_set():
                     return
-                if not self._profiler.rotate_when_full():
-                    self._profiler.write_so_far()
+                try:
+                    if not self._profiler.rotate_when_full():
+                        self._profiler.write_so_far()
+                except OSError as error:  # a full disk may have room again
+                    self._tell(error)
             spent = time.perf_counter() - start
             wait = max(self._profiler.options["dump_period"], 20 * spent)
 

@@ -46,7 +46,7 @@ def steps(recordings: Iterable[Recording]) -> list[StepTimes]:
         if not every:
             continue
         recorder = recording.recorder
-        ends = sorted(s.stop for s in recorder.spans if s.category == "step")
+        ends = sorted(s.stop for s in recorder.spans if (s.process, s.category) == ("host", "step"))
         first, last = min(a for a, _ in every), max(b for _, b in every)
         edges = [first, *(e for e in ends if first < e)]
         # What the device still does after the last step's end belongs to that step.
@@ -63,7 +63,7 @@ def _intervals(recording: Recording) -> dict[str, list[Interval]]:
     for e in recording.device_events:
         found["collective" if e.collective else "device"].append((e.start, e.stop))
     for span in recorder.spans:
-        if span.category in ("input", "collective"):
+        if span.process == "host" and span.category in ("input", "collective"):
             found[span.category].append((span.start, span.stop))
     found["compile"] = [(start, stop) for _, _, start, stop, _ in recorder.compiles]
     found["dispatch"] = [(start, stop) for _, start, stop, _ in recorder.records]

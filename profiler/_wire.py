@@ -126,7 +126,8 @@ def write(*fields: tuple[int, int | float | str | bytes]) -> bytes:
         elif isinstance(value, float):
             out += varint(number << 3 | 1) + struct.pack("<d", value)
         else:
-            data = value.encode() if isinstance(value, str) else value
+            # Half a pair of surrogates, which a name may hold, has no code in UTF-8.
+            data = value.encode(errors="backslashreplace") if isinstance(value, str) else value
             out += varint(number << 3 | 2) + varint(len(data)) + data
     return bytes(out)
 

@@ -30,13 +30,15 @@ def check(path: str) -> list[str]:
     Raises:
       OSError: there is no such file.
     """
+    if os.fspath(path).endswith(".pftrace"):
+        return ["a .pftrace is not checked: write the trace to a name that ends in .json"]
     with open(path, encoding="utf-8") as file:
         try:
             trace = json.load(file)
         except ValueError as error:
             return [f"not JSON: {error}"]
-    events = trace.get("traceEvents")
-    if not isinstance(events, list):
+    events = trace.get("traceEvents") if isinstance(trace, dict) else None
+    if not isinstance(events, list) or not all(isinstance(e, dict) for e in events):
         return ["no list of traceEvents"]
     problems = [p for e in events for p in _form(e)]
     if problems:
@@ -123,7 +125,9 @@ def _device(events: list[dict[str, Any]], about: dict[str, Any]) -> list[str]:
         return start, start + _ns(e["dur"])
 
     spans = [e for e in events if e["ph"] == "X"]
-    raw = Counter((e["name"], *times(e)) for e in spans if e["cat"] == "hlo_op")
+    raw = Counter(
+        (e["name"], *times(e)) for e in spans if e["cat"] == "hlo_op" and "run_id" in e.get("args", {})
+    )
     renamed = Counter(
         (e["args"]["hlo_op"], *times(e))
         for e in spans

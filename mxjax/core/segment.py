@@ -148,9 +148,12 @@ class Step:
 
     @property
     def label(self) -> str:
-        """The name under which device events of this step appear."""
+        """The name under which device events of this step appear.
+
+        Without ``@``: XLA takes what follows for another kind of name, and leaves it out.
+        """
         name = self.call.name if self.call is not None else "segment"
-        return f"{self.scope}/{name}" if self.scope else name
+        return (f"{self.scope}/{name}" if self.scope else name).replace("@", "_")
 
     def __iter__(self) -> Iterator[Step]:
         return iter(self.path())

@@ -96,7 +96,8 @@ class Op:
         self.name = name
         self.fn = _drawing(fn) if keyed else fn
         self.names = names
-        self.display = display or name  # what traces and errors call it: MXNet's name
+        # What traces and errors call it: MXNet's name.
+        self.display = display or name.partition("@")[0]
         self.differentiable = differentiable
         self.samples = samples
         self.domain = domain

@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+import mxjax as mx
 from mxjax import profiler
 from mxjax.errors import MXNetError
-from mxjax.profiler import verify
+from mxjax.kvstore._server import Server
+from mxjax.profiler import _state, verify
 
 HEAD = "\nProfile Statistics:\n\tNote the difference in units for different entries.\n"
 
@@ -21,6 +24,12 @@ HEAD = "\nProfile Statistics:\n\tNote the difference in units for different entr
         {"bogus": 1},
         {"profile_all": "maybe"},
         {"dump_period": "x"},
+        {"dump_period": -1},
+        {"dump_period": "nan"},
+        {"filename": ""},
+        {"filename": 5},
+        {"rotate_events": 2.7},
+        {"rotate_files": True},
         {"profile_process": "nobody"},
         {"profile_process": "server"},
     ],
@@ -39,14 +48,17 @@ def test_set_config_suggests():
 def test_set_config_accepts_mxnets_forms():
     profiler.set_config(profile_all=1, aggregate_stats="true", dump_period="2.5", profile_api=False)
     profiler.set_config(gpu_memory_profile_filename_prefix="p", profile_process="worker")
+    profiler.set_config(filename=Path("p.json"), continuous_dump=False, dump_period=0)
 
 
 @pytest.mark.parametrize("call", [profiler.set_state, profiler.pause, profiler.resume])
 def test_an_unknown_state_or_process_is_a_key_error(call):
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="got 'bad'"):
         call("bad")
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="got 'bad'"):
         profiler.set_state("run", "bad")
+    with pytest.raises(KeyError):
+        call([])
     assert profiler.state() == "stop"
 
 
@@ -169,6 +181,64 @@ def test_the_file_name_may_change_during_a_run(config, work, tmp_path):
     assert verify.check(other) == []
 
 
+def test_a_file_that_cannot_be_written_is_refused_before_the_run(config, tmp_path):
+    (tmp_path / "file").write_text("")
+    for name in ("file/trace.json", "."):
+        config(filename=str(tmp_path / name))
+        with pytest.raises(MXNetError, match="filename="):
+            profiler.set_state("run")
+        assert profiler.state() == "stop"
+
+
+def test_xlas_trace_without_a_place_leaves_xlas_profiler_alone(config, work, tmp_path):
+    (tmp_path / "file").write_text("")
+    config(log_dir=str(tmp_path / "file"))
+    with pytest.warns(UserWarning, match="log_dir=") as caught:
+        profiler.set_state("run")
+    assert caught[0].filename == __file__
+    profiler.set_state("stop")
+    path = config()  # and the next run has the device's side
+    profiler.set_state("run")
+    work()
+    profiler.dump()
+    with open(path) as file:
+        assert [e for e in json.load(file)["traceEvents"] if e.get("cat") == "operator"]
+
+
+def test_a_disk_without_room_does_not_end_the_writing(config, work, tmp_path):
+    folder = tmp_path / "folder"
+    path = config(
+        filename=str(folder / "trace.json"), log_dir=str(tmp_path / "logs"), continuous_dump=True, dump_period=0.01
+    )
+    with pytest.warns(UserWarning, match="tries again"):
+        profiler.set_state("run")
+        work()
+        folder.rename(tmp_path / "away")
+        folder.write_text("")
+        eventually(lambda: _state.profiler._writer._told)
+    folder.unlink()
+    eventually(lambda: (folder / "trace.json").exists())
+    profiler.set_state("stop")
+    assert path and verify.check(str(folder / "trace.json")) == []
+
+
+def eventually(what):
+    for _ in range(1000):
+        if what():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not happen in ten seconds")
+
+
+def test_a_forked_process_leaves_the_file_to_who_began_it(config, work):
+    path = config()
+    profiler.set_state("run")
+    work()
+    _state.profiler._began_in += 1  # as a child sees it
+    _state.profiler._finish()
+    assert profiler.state() == "run" and not os.path.exists(path)
+
+
 @pytest.mark.observes
 def test_continuous_dump_writes_while_it_runs(config, work):
     path = config(continuous_dump=True, dump_period=0.01)
@@ -248,14 +318,17 @@ def test_autostart_profiles_a_whole_process(tmp_path, monkeypatch):
 
 
 class Store:
-    """A distributed store with one server, which is this process."""
+    """A distributed store with one server, which is in this process."""
+
+    has_servers = True
 
     def __init__(self):
         self.heads = []
+        self._server = Server(rank=3)
 
     def _send_command_to_servers(self, head, body):
         self.heads.append(head)
-        profiler.server_command(body, rank=3)
+        assert self._server.do([("command", head, body)]) == [None]
 
 
 def test_servers_are_profiled_through_the_store(work, tmp_path):
@@ -283,3 +356,7 @@ def test_servers_are_profiled_through_the_store(work, tmp_path):
     profiler.set_kvstore_handle(object())
     with pytest.raises(MXNetError, match="send_command"):
         profiler.set_state("run", profile_process="server")
+    profiler.set_kvstore_handle(mx.kv.create("local"))
+    with pytest.warns(UserWarning, match="'local' has no servers") as caught:
+        profiler.set_state("run", profile_process="server")
+    assert caught[0].filename == __file__

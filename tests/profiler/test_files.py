@@ -176,6 +176,9 @@ def test_view_and_tensorboard_say_what_is_missing(tmp_path, capsys, monkeypatch)
     broken.unlink()
     assert main(["view", str(tmp_path / "absent.json")]) == 1
     assert main(["view", str(tmp_path / "absent.pftrace")]) == 1
+    with pytest.raises(SystemExit):
+        main(["view", str(tmp_path / "absent.json"), "--port", "65536"])
+    assert "0 to 65535" in capsys.readouterr().err
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     (tmp_path / "x.pftrace").write_bytes(b"")
     capsys.readouterr()

@@ -3,6 +3,7 @@
 import html.parser
 import json
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,8 @@ import mxjax as mx
 from mxjax import autograd, gluon, profiler
 from mxjax.errors import MXNetError
 from mxjax.gluon import nn
-from mxjax.profiler import _chrome, _steps
+from mxjax.profiler import _chrome, _steps, verify
+from mxjax.profiler.__main__ import main as profiler_main
 from mxjax.profiler._recorder import Recorder, Run, Span
 from mxjax.profiler._recording import Recording, Wanted
 
@@ -174,20 +176,45 @@ def test_diff():
     assert rows["total"][2:5] == ["14.0000", "30.5000", "+16.5000"]
 
 
+@pytest.mark.parametrize(
+    "text", ["5", '{"a": 1}', '{"traceEvents": 5}', '{"traceEvents": [1]}', '{"traceEvents": [{"na', "", '"a"']
+)
+def test_what_is_no_trace_is_refused(text, tmp_path, capsys):
+    path = str(tmp_path / "damaged")  # what is named .json is checked when the test ends
+    Path(path).write_text(text)
+    with pytest.raises(MXNetError, match="takes what"):
+        profiler.diff(path, path)
+    with pytest.raises(MXNetError, match="no trace"):
+        profiler.merge([path], str(tmp_path / "out"))
+    for command in ("view", "tensorboard"):
+        assert profiler_main([command, path]) == 1
+    assert verify.check(path)
+    assert "no trace" in capsys.readouterr().err
+
+
+def test_arguments_of_another_kind_are_refused(tmp_path):
+    for wrong in (None, 5, '{"Time": 5}', '{"Time": {"operator": {"a": 1}}}'):
+        with pytest.raises(MXNetError, match="takes what"):
+            profiler.diff(wrong, wrong)
+    with pytest.raises(TypeError, match="a list of paths"):
+        profiler.merge("a.json", "b.json")
+
+
 def test_diff_of_files(tmp_path):
     def trace(name, *spans):
         path = str(tmp_path / name)
         _chrome.write(
-            path, [Span("cpu/0", "t", "operator", n, 0, d, a) for n, d, a in spans], [], {}
+            path, [Span("cpu/0", "t", "operator", n, 0, d, a and {"hlo_op": n, **a}) for n, d, a in spans], [], {}
         )
         return path
 
-    one = trace("a.json", ("dot", 4 * MS, None))
+    task = ("dot", MS, None)  # of a domain of the user's that is called `operator`
+    one = trace("a.json", ("dot", 4 * MS, {"result": "f32[]"}), task)
     two = trace("b.json", ("dot", 8 * MS, {"mx_ops": {"net/dot": 0.75, "net/exp": 0.25}}))
     rows = {line.split()[0]: line.split()[1:] for line in profiler.diff(one, two).splitlines()}
     assert rows["dot"][2:4] == ["4.0000", "6.0000"] and rows["exp"][3] == "2.0000"
     for path in (one, two):
-        (tmp_path / path).unlink()
+        Path(path).unlink()
     with pytest.raises(MXNetError, match="dumps"):
         profiler.diff(one, two)
     with pytest.raises(MXNetError, match="dumps"):

@@ -220,7 +220,7 @@ def test_objects_of_the_user(config):
     instants = {e["name"]: e["s"] for e in of(trace, 'do"main\n,instant_marker')}
     assert instants == {"global": "g", "process": "p", "thread": "t", "task": "p", "marker": "p"}
     assert len(of(trace, 'do"main\n,frame')) == len(of(trace, "event")) == 1
-    assert 'do"main\n,instant_marker' in profiler.dumps()
+    assert '\ndo"main\\n,instant_marker\n' in profiler.dumps()
 
 
 def test_misused_objects():
@@ -229,8 +229,72 @@ def test_misused_objects():
         domain.new_task("never started").stop()
     with pytest.raises(MXNetError, match="global"):
         domain.new_marker("marker").mark("nowhere")
-    with pytest.raises(ValueError):
-        domain.new_counter("counter", "x")
+    for wrong in ("x", None, float("nan"), float("inf"), 10**400):
+        counter = domain.new_counter("counter", 3)
+        with pytest.raises(ValueError, match="finite"):
+            counter.increment(wrong)
+        with pytest.raises(ValueError, match="'counter'"):
+            counter.set_value(wrong)
+        assert counter._value == 3
+    for make in (profiler.Domain, domain.new_task, domain.new_frame, domain.new_marker, profiler.Event, profiler.step):
+        with pytest.raises(TypeError, match="takes a text"):
+            make(5)
+    with pytest.raises(TypeError, match="takes a text"), profiler.scope(None):
+        pass
+    for kind in (profiler.Task, profiler.Frame, profiler.Counter, profiler.Marker):
+        with pytest.raises(TypeError, match=r"profiler\.Domain"):
+            kind("domain", "name")
+
+
+def test_counters_keep_fractions_and_large_numbers(config):
+    path = config()
+    profiler.set_state("run")
+    counter = profiler.Domain("domain").new_counter("counter", 1.5)
+    counter -= 2
+    counter.set_value(2**60 + 1)
+    counter += 1
+    assert counter._value == 2**60 + 2
+    profiler.dump()
+    values = [e["args"]["value"] for e in of(load(path), "domain") if e["ph"] == "C"]
+    assert values == [1.5, -0.5, 2.0**60, 2.0**60]
+
+
+def test_operators_of_the_legacy_front_end_bear_their_names(config):
+    """Their rows are named `add@nd` inside; XLA drops what follows an @ from its metadata."""
+    config(aggregate_stats=True)
+    a = mx.nd.ones((8, 8))
+    a.wait_to_read()
+    profiler.set_state("run")
+    (mx.nd.dot(a, a) + a).wait_to_read()
+    profiler.set_state("stop")
+    assert set(json.loads(profiler.dumps(format="json"))["Time"]["operator"]) == {"dot", "add"}
+    assert profiler.attribution()["none"] == 0
+
+
+@pytest.mark.parametrize("ending", ["json", "pftrace"])
+def test_any_text_is_a_name(config, work, tmp_path, ending):
+    """Also one that is no UTF-8, or that means something to XLA, to HTML or to ourselves."""
+    path = config(aggregate_stats=True, filename=str(tmp_path / f"trace.{ending}"))
+    names = ['quote" \\', "a\nb", "\N{SNOWMAN}", "\ud800", "</script>", "d)e/f", "jvp(x)", "while", "", "x" * 3000]
+    names += ["me@home", "operator", "hlo_op", "step", "input", "cpu/0", "host", "Device Storage"]
+    profiler.set_state("run")
+    for name in names:
+        domain = profiler.Domain(name)
+        with profiler.scope(name), domain.new_task("task"):
+            work()
+        counter = domain.new_counter(name, 1)
+        counter += 1
+        domain.new_marker(name).mark()
+    profiler.set_state("stop")
+    assert profiler.report(str(tmp_path / "report.html")).count("\n       1 ") == 1
+    assert "\n       2 " not in profiler.report()  # a domain called `step` ends none
+    assert profiler.attribution()["none"] == 0
+    assert json.loads(profiler.dumps(format="json"))["Time"]["operator"]["dot"]["Count"] == len(names)
+    profiler.dump()
+    if ending == "json":
+        trace = load(path)
+        assert {e["cat"] for e in trace["traceEvents"] if e["name"] == "task"} == set(names)
+        assert profiler.diff(path, path).split()[-1] == "1.00"
 
 
 def test_custom_operators(config, work):

@@ -17,9 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.experimental.layout import Layout, with_layout_constraint
 
-from mxjax.ops.lowering.linear import bilinear_triple
+from mxjax.ops.lowering.linear import bilinear_triple, materialize
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
@@ -62,18 +61,13 @@ def _im2col(x: jax.Array, *, geometry: Window) -> jax.Array:
     # One gather with constant indices: XLA:CPU copies whole rows of channels; slices and a
     # concatenation take four times as long. Both ends are materialised: else XLA computes x anew
     # for every patch that holds it, and loops over one flat index, which does not vectorise.
-    x = _materialize(x)
+    x = materialize(x)
     rows, cols = (
         (np.arange(o)[:, None] * s + np.arange(k) * d).astype(np.int32)
         for o, k, s, d in zip(geometry.out, *geometry[1:], strict=True)
     )
     at = x.at[:, rows[:, None, :, None], cols[None, :, None, :]]
-    return _materialize(at.get(mode="promise_in_bounds"))
-
-
-def _materialize(x: jax.Array) -> jax.Array:
-    """x in memory in row-major order: the constraint also ends XLA's fusions."""
-    return with_layout_constraint(x, Layout(major_to_minor=tuple(range(x.ndim))))
+    return materialize(at.get(mode="promise_in_bounds"))
 
 
 def _col2im(g: jax.Array, *, geometry: Window) -> jax.Array:
@@ -193,7 +187,7 @@ def _weight_gradient(x, g, *, plan, shape):
     if plan.weight_gradient == "lax":
         w = jax.ShapeDtypeStruct(own, x.dtype)
         out = jax.linear_transpose(lambda w: _lax(x, w, shape), w)(g)[0]
-        return _materialize(out) if shape.first else out
+        return materialize(out) if shape.first else out
     by_channel = _by_channel(len(g), filters, shape)
     # Small dimension first: with it last this product runs at half the speed.
     out = lax.dot_general(_rows(g), _patches(x, shape, by_channel), (((0,), (0,)), ((), ())))
@@ -201,7 +195,7 @@ def _weight_gradient(x, g, *, plan, shape):
         return out.reshape(own)
     # In its own order at once: XLA:CPU would carry it in the product's order to the end of the program
     # and copy it there, when that takes room for two of every weight.
-    return _materialize(jnp.moveaxis(out.reshape(filters, *shape.kernel, channels), -1, 1))
+    return materialize(jnp.moveaxis(out.reshape(filters, *shape.kernel, channels), -1, 1))
 
 
 @cache

@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+from jax.experimental.layout import Layout, with_layout_constraint
 from jax.interpreters import ad, batching, mlir
 
 if TYPE_CHECKING:
     from jax.extend.core import Primitive
+
+
+def materialize(x: jax.Array) -> jax.Array:
+    """x in memory in row-major order: the constraint also ends XLA's fusions."""
+    return with_layout_constraint(x, Layout(major_to_minor=tuple(range(x.ndim))))
 
 
 def linear_pair(name: str, forward: Callable, backward: Callable) -> tuple[Primitive, Primitive]:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mxjax.ops.lowering.linear import linear_pair
+from mxjax.ops.lowering.linear import linear_pair, materialize
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 CONVENTIONS = ("valid", "full", "same")
@@ -63,6 +63,9 @@ def _pick(index: jax.Array, x: jax.Array, *, geometry: Window) -> jax.Array:
 def _put(index: jax.Array, g: jax.Array, *, geometry: Window) -> jax.Array:
     size, kernel, stride = geometry
     nd, out = len(size), geometry.out
+    # In memory first: XLA would compute both anew, with all that leads to them, for every element of
+    # each window, in one loop with what follows.
+    index, g = materialize(index), materialize(g)
     zero = jnp.zeros((), g.dtype)
     n, c = g.shape[0], g.shape[-1]
     if kernel == stride:  # windows tile the image: one loop over (N, OH, KH, OW, KW, C)

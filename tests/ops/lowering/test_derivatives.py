@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -64,6 +66,19 @@ def test_weight_gradients_are_made_in_their_own_order(filters, side):
         compiled = jax.jit(gradients).lower(x, *[w] * count).compile(compiler_options=options)
         memory.append(compiled.memory_analysis().temp_size_in_bytes)
     assert memory[1] - memory[0] < w.size * 4
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 2)])
+def test_winners_of_max_pooling_are_found_once(kernel, stride):
+    """Their index is in memory; the loop that puts the gradient there does not search again."""
+    x = jax.ShapeDtypeStruct((2, 9, 9, 4), "float32")
+
+    def loss(x):
+        return (max_pool(jnp.sin(x), kernel, stride, layout="NHWC") ** 2).sum()
+
+    text = jax.jit(jax.grad(loss)).lower(x).compile().as_text()
+    entry = text[text.index("\nENTRY") :]
+    assert re.search(r"= s8\[2,4,4,4\]\S* fusion\(", entry)
 
 
 def equals_lax(plan, size, filters, kernel, stride, dilate, pad):
