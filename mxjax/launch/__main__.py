@@ -20,6 +20,7 @@ and on the second, with the same DMLC_JOB_TOKEN,
 
   python -m mxjax.launch -n 4 --of 8 --first 4 --host 10.0.0.2 --join 10.0.0.1:9000 script.py
 """
+_PORTS = 65_535  # the last one
 
 
 def parser() -> argparse.ArgumentParser:
@@ -88,8 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         heartbeat = settings.resolve("timeout.heartbeat", args.heartbeat)
         environment = {"MXJAX_TIMEOUT_HEARTBEAT": repr(heartbeat)}
-        if args.num_servers < 0:
-            raise ValueError(f"-s {args.num_servers}: expected a number of servers")
+        _check(args)
         environment["DMLC_NUM_SERVER"] = str(args.num_servers)
         if args.checkpoints:
             environment["DMLC_CHECKPOINTS"] = str(Path(args.checkpoints).absolute())
@@ -110,12 +110,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
+def _check(args: argparse.Namespace) -> None:
+    """Raise ValueError where a number cannot be."""
+    for option, number, what, least in (
+        ("-n", args.workers, "a number of processes", 1),
+        ("-s", args.num_servers, "a number of servers", 0),
+        ("--restarts", args.restarts, "how often to start again", 0),
+    ):
+        if number is not None and number < least:
+            raise ValueError(f"{option} {number}: expected {what}, at least {least}")
+    if not 0 <= args.port <= _PORTS:
+        raise ValueError(f"--port {args.port}: expected a port, 0 to {_PORTS}")
+
+
 def _job(args: argparse.Namespace, heartbeat: float, environment: dict[str, str]):  # type: ignore[no-untyped-def]
     from . import local
 
     count = 1 if args.workers is None else args.workers
     size = count if args.of is None else args.of
-    if count < 1 or args.first < 0 or args.first + count > size:
+    if args.first < 0 or args.first + count > size:
         raise ValueError(f"{count} processes from rank {args.first} on are not part of a job of {size}")
     keeper = None
     token = settings.env("DMLC_JOB_TOKEN") if args.join or args.of else None
@@ -123,7 +136,7 @@ def _job(args: argparse.Namespace, heartbeat: float, environment: dict[str, str]
         raise ValueError("several machines need the same DMLC_JOB_TOKEN in the environment of each")
     if args.join:
         host, colon, port = args.join.rpartition(":")
-        if not colon or not port.isdigit():
+        if not colon or not port.isdigit() or not 0 < int(port) <= _PORTS:
             raise ValueError(f"--join {args.join}: expected HOST:PORT")
         keeper = (host, int(port))
     if args.restarts and args.of:

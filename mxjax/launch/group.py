@@ -155,14 +155,17 @@ def _serve() -> None:
 
     Both end the process, as they do in MXNet.
     """
-    if settings.env("DMLC_ROLE") != "scheduler":
+    role = settings.env("DMLC_ROLE")
+    if role == "server":
         sys.exit(0)
+    if role != "scheduler":
+        raise MXNetValueError(f"DMLC_ROLE={role!r}: expected worker, scheduler or server")
     host = settings.env("DMLC_PS_ROOT_URI") or "127.0.0.1"
-    size = int(settings.env("DMLC_NUM_WORKER") or 1)
+    size = member.number("DMLC_NUM_WORKER")
     coordinator = Coordinator(host, size, settings.get("timeout.heartbeat"))
     keeper = Keeper(
         size, settings.env("DMLC_JOB_TOKEN") or "", host=host,
-        port=int(settings.env("DMLC_PS_ROOT_PORT") or 0), address=coordinator.address,
+        port=member.number("DMLC_PS_ROOT_PORT"), address=coordinator.address,
         heartbeat=settings.get("timeout.heartbeat"), joining=settings.get("timeout.join"),
     )  # fmt: skip
     keeper.over.wait()

@@ -352,9 +352,9 @@ def join() -> Member:
             if not host:
                 raise MXNetError(MISSING)
             token = settings.env("DMLC_JOB_TOKEN") or ""
-            rank = None if settings.env("DMLC_WORKER_ID") is None else _number("DMLC_WORKER_ID")
+            rank = None if settings.env("DMLC_WORKER_ID") is None else number("DMLC_WORKER_ID")
             joining = settings.get("timeout.join")
-            return reach(host, _number("DMLC_PS_ROOT_PORT"), token, rank, joining)
+            return reach(host, number("DMLC_PS_ROOT_PORT"), token, rank, joining)
     return _member
 
 
@@ -376,7 +376,12 @@ def reach(
     return _member
 
 
-def _number(name: str) -> int:
+def number(name: str) -> int:
+    """What a launcher's variable says.
+
+    Raises:
+      MXNetValueError: it is no number.
+    """
     text = settings.env(name) or ""
     if not text.isdigit():
         raise MXNetValueError(f"{name}={text!r}: expected a number, as launchers set it")

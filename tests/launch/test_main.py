@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
 
 import pytest
 
 from mxjax.launch import __main__ as command
-from mxjax.launch import sites
+from mxjax.launch import group, sites
 
 
 def launched(capfd, *arguments):
@@ -90,7 +91,10 @@ def test_each_process_knows_the_servers_and_a_folder_that_goes_with_the_job(capf
         (["-n", "2", "nowhere.py"], "there is no script 'nowhere.py'"),
         (["-n", "2", "--"], "needs a command"),
         (["-n", "2", "-m"], "-m needs a module"),
-        (["-n", "0", "--", "true"], "0 processes from rank 0"),
+        (["-n", "0", "--", "true"], "-n 0: expected a number of processes, at least 1"),
+        (["-n", "2", "--restarts", "-1", "--", "true"], "--restarts -1: expected how often"),
+        (["-n", "2", "--port", "99999", "--", "true"], "--port 99999: expected a port, 0 to 65535"),
+        (["-n", "2", "--host", "203.0.113.7", "--", "true"], "'203.0.113.7'"),
         (["-n", "2", "--of", "3", "--first", "2", "--", "true"], "not part of a job of 3"),
         (["-n", "2", "--of", "4", "--", "true"], "same DMLC_JOB_TOKEN"),
         (["-n", "2", "--env", "x", "--", "true"], "expected NAME=VALUE"),
@@ -147,3 +151,28 @@ def test_a_package_that_is_not_there_is_named_with_its_extra(capfd, monkeypatch,
     number = ["-n", "1"] if engine == "ray" else []
     status, _, err = launched(capfd, *number, "--engine", engine, script)
     assert status == 2 and f"pip install 'mxjax[{engine}]'" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("DMLC_ROLE", "worke", "expected worker, scheduler or server"),
+        ("DMLC_NUM_WORKER", "x", "DMLC_NUM_WORKER='x': expected a number"),
+        ("DMLC_PS_ROOT_PORT", "", "DMLC_PS_ROOT_PORT='': expected a number"),
+    ],
+)
+def test_variables_of_old_launchers_that_cannot_be_are_named(monkeypatch, name, value, message):
+    given = {
+        "DMLC_ROLE": "scheduler", "DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": "9", "DMLC_NUM_WORKER": "1",
+    }  # fmt: skip
+    for variable, text in {**given, name: value}.items():
+        monkeypatch.setenv(variable, text)
+    with pytest.raises(ValueError, match=message):
+        group.join()
+
+
+def test_a_port_in_use_is_named(capfd):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        status, out, err = launched(capfd, "-n", 1, "--port", port, *program("print('ran')"))
+    assert status == 2 and str(port) in err and "in use" in err and not out
