@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import mxjax as mx
+from mxjax.kvstore._words import Words
 
 DATA = Path(__file__).parents[2] / "data" / "kvstore_compression.json"
 #: Elements of the arrays that are sent, and how often they are pushed.
@@ -47,6 +48,18 @@ def as_mxnet(case):
         assert (out.asnumpy().reshape(-1) == np.array(pulled, "float32")).all(), (case, step)
 
 
+def without_machines():
+    """As between processes whose devices are no CPUs: each sends by itself."""
+    job = mx.kv.create("dist_sync")._processes
+    if job._mesh.size < job.size:
+        return  # these share memory
+    words = Words(job._mesh, job._device, None)
+    sizes = (0, 1, 5000)
+    found = words.gather([np.full(n, job.rank + 1, "uint8") for n in sizes], job.size)
+    for rows, size in zip(found, sizes, strict=True):
+        assert rows.shape == (job.size, size) and (rows.T == np.arange(job.size) + 1).all()
+
+
 def sent_by(kind):
     """The bytes of float32 gradients that this process gives to sums, and that its machine sends."""
     kv = mx.kv.create("dist_sync")
@@ -74,6 +87,7 @@ if __name__ == "__main__":
         found = cases(mx.kv.create("dist_sync").num_workers)
         for case in found:
             as_mxnet(case)
+        without_machines()
         print("as MXNet:", len(found), flush=True)
     elif sys.argv[1] == "bytes":
         sent, cable = sent_by(sys.argv[2])

@@ -20,4 +20,4 @@ for dtype in ("float32", "float16", "bfloat16", "float64", "int32", "int64", "ui
         for array, out in zip(arrays, outs, strict=True):
             assert (out.asnumpy().astype("int64") == array * everybody).all(), (dtype, array.size)
 machine = kv._processes._machine
-print("exact, machines", machine.ranks, "of", machine.leaders, flush=True)
+print(f"exact, machines {machine.ranks} of {machine.leaders}", flush=True)
