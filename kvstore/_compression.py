@@ -35,8 +35,13 @@ class Settings(NamedTuple):
 
         Raises:
           MXNetError: no type or an unknown one, a threshold that is no number or not allowed.
+          TypeError: it is no dictionary.
         """
-        kind = dict(params).get("type")
+        if not isinstance(params, dict):
+            raise errors.MXNetTypeError(
+                f"compression_params is a dict such as {{'type': '2bit', 'threshold': 0.5}}, got {params!r}"
+            )
+        kind = params.get("type")
         if kind is None:
             raise errors.MXNetError(
                 "Required parameter type of string is not presented: compression_params={'type': '2bit'}"
@@ -45,7 +50,7 @@ class Settings(NamedTuple):
             raise errors.MXNetError(
                 f"Unknown type for gradient compression {kind}: one of {', '.join(TYPES)} is expected"
             )
-        given = dict(params).get("threshold", 0.5)
+        given = params.get("threshold", 0.5)
         try:
             threshold = float(given)
         except (TypeError, ValueError):

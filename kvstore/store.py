@@ -413,16 +413,12 @@ class KVStore(KVStoreBase):
           MXNetError: the store is of the type ``local`` or ``nccl``, or the parameters are not allowed.
           TypeError: the parameters are no dict.
         """
-        if not isinstance(compression_params, dict):
-            raise errors.MXNetTypeError(
-                f"compression_params is a dict such as {{'type': '2bit', 'threshold': 0.5}}, got {compression_params!r}"
-            )
+        wanted = Settings.of(compression_params)
         if "device" not in self._name and "dist" not in self._name:
             raise errors.MXNetError(
                 "Gradient compression is not supported for this type of kvstore: use 'device', or "
                 "'dist_sync' between processes"
             )
-        wanted = Settings.of(compression_params)
         self._end()
         self._compressor = Compressor(wanted)
 

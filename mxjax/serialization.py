@@ -358,11 +358,7 @@ def _read_npz(source: Any) -> dict[str, np.ndarray]:
         raise
     except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OSError) as error:
         raise _bad(str(error)) from error
-    except (
-        NotImplementedError,
-        RuntimeError,
-        OverflowError,
-    ) as error:  # a method or flag nobody uses
+    except (NotImplementedError, RuntimeError, OverflowError) as error:  # a method or flag nobody uses
         raise _bad(str(error)) from error
     for key, parts in sparse.items():
         made[key] = _dense_parts(key, parts)
