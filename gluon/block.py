@@ -432,6 +432,11 @@ class HybridBlock(Block):
             from mxjax import memonger
 
             memonger.policy(mirror)  # an unknown name is refused here, not when the block is called
+        elif not (mirror is None or isinstance(mirror, bool) or callable(getattr(mirror, "lower", None))):
+            raise errors.MXNetTypeError(
+                "mirror is True, False, a name of memonger.policies() or a plan of memonger's, got "
+                f"{mirror!r} ({type(mirror).__name__})"
+            )
         self._active = active
         self._mirror = mirror
         self._graphs.clear()

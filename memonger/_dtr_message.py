@@ -83,10 +83,12 @@ def does_not_fit(
         rest = rows[_SHOWN:]
         shown.append(f"{size(sum(n for n, _ in rest)):>10}  in {len(rest)} more arrays")
     where = f", recorded at {place}," if place else ""
-    lines = "\n  ".join(shown)
+    holds = "".join(f"\n  {row}" for row in shown)
+    if holds:
+        holds = f" What holds the memory:{holds}"
     return errors.MXNetMemoryError(
         f"{name}{where} needs {size(need)} besides its operands; {size(live)} are held and cannot be given up "
-        f"now, and memory.dtr_eviction_threshold is {size(limit)}. What holds the memory:\n  {lines}\n"
+        f"now, and memory.dtr_eviction_threshold is {size(limit)}.{holds}\n"
         f"Raise the limit to at least {live + need} bytes (mx.dtr.eviction_threshold), use a smaller batch, or "
         "let go of arrays that are not needed"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from functools import cached_property
 from math import prod
@@ -16,7 +16,7 @@ from mxjax.core import SCALAR, SCALARS, Step, compiler, differentiable
 from ._arrange import is_costly, last_uses
 from ._cut import common_levels
 from ._price import kept
-from ._primitives import primitives
+from ._primitives import primitives, slow_bytes
 
 if TYPE_CHECKING:
     from mxjax.core import Graph
@@ -35,6 +35,9 @@ class Liveness:
     stretches from the last to the first; while it differentiates one it holds what crossed into it
     (``kept`` of all stretches before) and what differentiating it asks for (``inside``). Gradients of
     what crosses take the room of what they belong to.
+
+    Gradients of parameters are results of the program, whose room XLA uses for temporaries until they are
+    written: what crosses into a later stretch and fits there takes no bytes of its own.
     """
 
     def __init__(self, graph: Graph):
@@ -48,11 +51,13 @@ class Liveness:
         self._needs = self._residuals(costs)
         self.places = self._choose()
         self.size = len(self.places)
+        self._lodged = self._lodge()
 
     @cached_property
     def kept(self) -> np.ndarray:
         """kept[i, j]: bytes that the stretch gives to later ones, results of the graph not counted."""
-        return self._rectangles([(made, made + 1, last, nbytes) for made, last, nbytes in self._results.values()])
+        held = [(made, made + 1, last, n) for k, (made, last, n) in self._results.items() if k not in self._lodged]
+        return self._rectangles(held)
 
     @cached_property
     def inside(self) -> np.ndarray:
@@ -97,6 +102,28 @@ class Liveness:
         for number, at in first.items():
             made, _, nbytes = self._results[number]
             found.append((made, at, nbytes))
+        return found
+
+    def _lodge(self) -> set[int]:
+        """The results that wait in the room of gradients: each has one of a parameter to itself, of which the
+        first use, and so the last derivative, comes before anything that takes the result."""
+        graph = self.graph
+        free: list[int] = []  # bytes of the gradients that are written after the place at hand is passed
+        waiting = set(graph.written)
+        found: set[int] = set()
+        start = 0
+        for p in self.places[1:-1]:
+            for s in graph.steps[start:p]:
+                for i in waiting.intersection(s.args):
+                    waiting.remove(i)
+                    insort(free, graph.avals[-1 - i].nbytes)
+            start = p
+            for k, (made, last, nbytes) in self._results.items():
+                if made < p <= last and nbytes and k not in found:
+                    at = bisect_left(free, nbytes)
+                    if at < len(free):
+                        del free[at]
+                        found.add(k)
         return found
 
     def _choose(self) -> list[int]:
@@ -185,8 +212,9 @@ class _Costs:
             analysis = jax.jit(call.fn, keep_unused=True).lower(*structs).cost_analysis() or {}
         ins, fresh = tuple(found.ins), found.inner
         if fresh and not any(map(is_costly, primitives(call.fn, structs))):
-            # XLA makes them within the loops that need them, from the operand they come of.
-            fresh = 0
+            # XLA makes them within the loops that need them, from the operand they come of, but for what is
+            # slow to compute and the forward pass has computed: of tanh and the like the result is kept.
+            fresh = slow_bytes(call.fn, structs)
             if not found.outs:
                 floats = [i for i, s in enumerate(structs) if differentiable(s.dtype)]
                 ins = (*ins, max(floats, key=lambda i: prod(structs[i].shape)))

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import jaxprs_in_params
+from jax.extend.core import Literal, jaxprs_in_params
+
+from mxjax.core import differentiable, held, pullback
+
+# XLA computes these once and keeps the result for all that need it, rather than within each loop that does:
+# the arrays it keeps (jax 0.10.2; of erfc also the exponential inside, which its derivative is).
+SLOW = dict.fromkeys(
+    "atan2 cbrt cos erf exp exp2 expm1 log log1p logistic pow sin tan tanh".split(),
+    1,
+) | {"erfc": 2}
 
 
 def primitives(fn: Callable[..., Any], structs: Sequence[Any]) -> frozenset[str]:
@@ -16,6 +25,47 @@ def primitives(fn: Callable[..., Any], structs: Sequence[Any]) -> frozenset[str]
     found: set[str] = set()
     _walk(traced.jaxpr, found)
     return frozenset(found)
+
+
+def slow_bytes(fn: Callable[..., Any], structs: Sequence[Any]) -> int:
+    """Bytes of the :data:`SLOW` results inside a function that its results and its derivative both come of.
+
+    The function's own results are not counted, nor what lies before another such result.
+    """
+
+    def both(*inputs: Any) -> Any:
+        wants = [differentiable(x.dtype) for x in inputs]
+
+        def tupled(*full: Any) -> tuple[Any, ...]:
+            out = fn(*full)
+            return tuple(out) if isinstance(out, (tuple, list)) else (out,)
+
+        out, pull = pullback(tupled, inputs, wants)
+        return out, held(pull, inputs, out)[1]
+
+    with jax.enable_x64(True), jax.disable_jit():  # inner functions are opened
+        traced, (outs, fresh) = jax.make_jaxpr(both, return_shape=True)(*structs)
+    jaxpr = traced.jaxpr
+    results = {id(v) for v in jaxpr.outvars[: len(outs)]}
+    forward = _needed(jaxpr, results, frozenset())
+    slow = {
+        id(v): v.aval.size * v.aval.dtype.itemsize * SLOW[e.primitive.name]
+        for e in jaxpr.eqns
+        if e.primitive.name in SLOW
+        for v in e.outvars
+        if id(v) in forward and id(v) not in results
+    }
+    asked = _needed(jaxpr, {id(v) for v in jaxpr.outvars[len(outs) :]}, slow.keys() | results)
+    return int(sum(nbytes for v, nbytes in slow.items() if v in asked))
+
+
+def _needed(jaxpr: Any, wanted: set[int], known: Collection[int]) -> set[int]:
+    """All that these values come of, not looking behind what is known."""
+    wanted = set(wanted)
+    for e in reversed(jaxpr.eqns):
+        if any(id(v) in wanted and id(v) not in known for v in e.outvars):
+            wanted.update(id(v) for v in e.invars if not isinstance(v, Literal))
+    return wanted
 
 
 def _walk(jaxpr: Any, found: set[str]) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
+
 import mxjax
 from mxjax import errors
 
@@ -137,6 +139,7 @@ def sublinear(net: Any, *inputs: Any, **how: int | None) -> Segmented:
 
     Raises:
       MXNetValueError: an option is out of its range.
+      MXNetTypeError: no HybridBlock, or no array among its inputs.
 
     The search is Chen et al.'s (arXiv 1604.06174) with MegEngine's knobs; the model behind it counts what
     derivatives keep operator by operator, and XLA, which fuses operators, keeps less.
@@ -151,6 +154,13 @@ def sublinear(net: Any, *inputs: Any, **how: int | None) -> Segmented:
     True
     >>> net.hybridize(mirror=plan)
     """
+    _check(net)
+    kind = mxjax.nd.NDArray
+    if not any(isinstance(a, kind) for a in jax.tree_util.tree_leaves(inputs, is_leaf=lambda a: isinstance(a, kind))):
+        raise errors.MXNetTypeError(
+            "give what forward takes, such as sublinear(net, mx.np.zeros((32, 3, 224, 224))); an array of mxjax is "
+            f"expected among the inputs, got {', '.join(type(a).__name__ for a in inputs) or 'nothing'}"
+        )
     with mxjax.autograd.train_mode():
         graph = net.graph(*inputs)
     return Segmented(graph, options(**how))
@@ -175,6 +185,7 @@ def search_plan(net: Any, ntrial: int = 6, type_dict: Mapping[str, Any] | None =
     >>> mx.memonger.search_plan(net, data=(32, 64)) is net
     True
     """
+    _check(net)
     plan = sublinear(net, *_inputs(net, shapes, type_dict), trials=ntrial)
     net.hybridize(mirror=plan)
     return net
@@ -198,6 +209,7 @@ def get_cost(net: Any, *inputs: Any, type_dict: Mapping[str, Any] | None = None,
     >>> mx.memonger.get_cost(net, data=(32, 64)) < 1
     True
     """
+    _check(net)
     if inputs and shapes:
         raise errors.MXNetTypeError("get_cost takes arrays or shapes by name, not both")
     given = inputs or _inputs(net, shapes, type_dict)
@@ -215,10 +227,24 @@ def get_cost(net: Any, *inputs: Any, type_dict: Mapping[str, Any] | None = None,
     return rehearse(step, net).temp_bytes / 2**20
 
 
+def _check(net: Any) -> None:
+    if not hasattr(net, "graph"):
+        raise errors.MXNetTypeError(f"a HybridBlock is expected, got {type(net).__name__}")
+
+
 def _inputs(net: Any, shapes: Mapping[str, Any], types: Mapping[str, Any] | None) -> list[Any]:
     """Arrays of these shapes, in the order forward takes them; they are never computed."""
     if not shapes:
         raise errors.MXNetTypeError("give the shape of each input by its name, such as data=(32, 3, 224, 224)")
+    for name in types or ():
+        if name not in shapes:
+            raise errors.MXNetValueError(
+                f"type_dict names {name!r}, which is no input{errors.did_you_mean(name, list(shapes))}; there are: "
+                f"{', '.join(shapes)}"
+            )
+    for name, shape in shapes.items():
+        if not isinstance(shape, (tuple, list)):
+            raise errors.MXNetTypeError(f"{name}={shape!r}: a shape is expected, such as {name}=(32, 3, 224, 224)")
     names = [n for n in _parameters(net) if n in shapes]
     names += [n for n in shapes if n not in names]
     return [mxjax.np.zeros(tuple(shapes[n]), dtype=(types or {}).get(n, "float32")) for n in names]

@@ -79,7 +79,7 @@ def drop(x: Any) -> bool:
     (True, 32.0)
     >>> mx.dtr.disable()
     """
-    return bool(x._drop())
+    return bool(_array(x)._drop())
 
 
 def swap(x: Any) -> bool:
@@ -90,9 +90,9 @@ def swap(x: Any) -> bool:
     Raises:
       MXNetNotImplementedError: the device's memory is the host's (CPU), where it would save nothing.
     """
+    v = _array(x)._value()
     if not settings.get("memory.dtr_swap"):
         return False
-    v = x._value()
     if v.seg is not None:
         core.flush(v.seg)
     _refuse_swap(v.aval.device)
@@ -126,6 +126,12 @@ def stats(reset: bool = False) -> dict[str, Any]:
             _manager.counts = Counts()
             ledger.peak = dict(ledger.live)
     return found
+
+
+def _array(x: Any) -> Any:
+    if not hasattr(x, "_drop"):
+        raise errors.MXNetTypeError(f"an array of mxjax is expected, got {type(x).__name__}")
+    return x
 
 
 def _refuse_swap(device: Any) -> None:
@@ -166,10 +172,19 @@ def _threshold(name: str) -> property:
 
 
 class _Module(ModuleType):
-    """The module, with MegEngine's attributes that are settings."""
+    """The module, with MegEngine's attributes that are settings; a misspelt one is refused."""
 
     eviction_threshold = _threshold("memory.dtr_eviction_threshold")
     evictee_minimum_size = _threshold("memory.dtr_evictee_minimum_size")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not hasattr(self, name) and not name.startswith("_"):
+            known = ("eviction_threshold", "evictee_minimum_size")
+            raise errors.MXNetAttributeError(
+                f"mx.dtr has nothing to set that is called {name!r}{errors.did_you_mean(name, known)}; "
+                f"it has: {', '.join(known)}"
+            )
+        super().__setattr__(name, value)
 
 
 sys.modules[__name__].__class__ = _Module

@@ -14,6 +14,7 @@ from .interfaces import RematPolicy
 from .program import needed, run_steps
 from .segment import SCALAR, Segment, Step
 from .state import local, tell_calls
+from .tape import Leaf
 from .value import Value
 
 
@@ -22,10 +23,11 @@ class Graph:
 
     ``avals`` are the inputs (placeholders first, then the values the recording captured), ``outputs``
     the numbers of the results; a negative number names an input that is returned as it is. ``fmt`` gives
-    the kinds of the dynamic scalars, which follow the arrays as 0-d inputs.
+    the kinds of the dynamic scalars, which follow the arrays as 0-d inputs. ``written`` are the inputs (as
+    operands) of which a backward pass makes a new gradient, as far as the captured values tell.
     """
 
-    __slots__ = ("avals", "captured", "fmt", "name", "outputs", "scalars", "steps")
+    __slots__ = ("avals", "captured", "fmt", "name", "outputs", "scalars", "steps", "written")
 
     def __init__(
         self,
@@ -44,6 +46,10 @@ class Graph:
         self.fmt = fmt
         self.captured = tuple(captured)
         self.scalars = tuple(scalars)
+        first = len(self.avals) - len(self.captured)
+        self.written = tuple(
+            -1 - i for i, v in enumerate(self.captured, first) if type(v.tape) is Leaf and v.tape.req == "write"
+        )
 
     def run(self, *arrays: Any) -> tuple[Any, ...]:
         """Run on arrays or tracers: the inputs, then the dynamic scalars."""

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax import autograd, core, gluon
+from mxjax import autograd, core, errors, gluon
 from mxjax.gluon import nn
 
 KIB = 1024
@@ -570,3 +570,12 @@ def test_megengine_variables_switch_it_on():
     env["PYTHONPATH"] = str(Path(mx.__file__).parents[1])
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
     assert done.stdout.split() == ["True", str(3 << 29)], done.stderr
+
+
+def test_what_is_misspelt_or_no_array_is_refused() -> None:
+    with pytest.raises(AttributeError, match="did you mean 'eviction_threshold'"):
+        mx.dtr.eviction_treshold = "2GB"
+    assert not hasattr(mx.dtr, "eviction_treshold")
+    for call in (mx.dtr.drop, mx.dtr.swap):
+        with pytest.raises(errors.MXNetTypeError, match="an array of mxjax is expected, got int"):
+            call(3)

@@ -112,6 +112,14 @@ def test_an_unknown_policy_is_refused_where_it_is_given() -> None:
     assert not net._active
 
 
+@pytest.mark.parametrize("mirror", [3, 1.0, [], object(), "".join])
+def test_what_is_no_policy_is_refused_where_it_is_given(mirror: Any) -> None:
+    net = nn.Dense(1, in_units=1)
+    with pytest.raises(errors.MXNetTypeError, match=r"mirror is True, False, a name of memonger.policies\(\)"):
+        net.hybridize(mirror=mirror)
+    assert not net._active
+
+
 def test_an_unknown_policy() -> None:
     with pytest.raises(errors.MXNetError, match="mirror"):
         memonger.policy("miror")

@@ -256,3 +256,22 @@ def test_shapes_by_name_and_types() -> None:
         memonger.search_plan(net)
     with pytest.raises(errors.MXNetError, match="not both"):
         memonger.get_cost(net, mx.np.zeros((3, 7)), b=(4, 5))
+
+
+def test_what_cannot_be_searched() -> None:
+    net = networks.perceptrons(1, 4)
+    for wrong in (3, mx.gluon.Block()):
+        for call in (memonger.sublinear, memonger.get_cost):
+            with pytest.raises(errors.MXNetTypeError, match="a HybridBlock is expected"):
+                call(wrong, mx.np.zeros((2, 4)))
+        with pytest.raises(errors.MXNetTypeError, match="a HybridBlock is expected"):
+            memonger.search_plan(wrong, data=(2, 4))
+    with pytest.raises(errors.MXNetTypeError, match="got nothing"):
+        memonger.sublinear(net)
+    with pytest.raises(errors.MXNetTypeError, match="an array of mxjax is expected among the inputs, got list"):
+        memonger.sublinear(net, [1.0, 2.0])
+    with pytest.raises(errors.MXNetTypeError, match="data=32: a shape is expected"):
+        memonger.search_plan(net, data=32)
+    with pytest.raises(errors.MXNetValueError, match="'daat', which is no input; did you mean 'data'"):
+        memonger.search_plan(net, type_dict={"daat": "float32"}, data=(2, 4))
+    assert not net._active

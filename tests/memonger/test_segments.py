@@ -15,6 +15,7 @@ from mxjax import autograd, gluon, memonger
 from mxjax.gluon import nn
 from mxjax.memonger._arrange import ALL, Arranged, Part
 from mxjax.memonger._liveness import Liveness
+from mxjax.memonger._primitives import slow_bytes
 from mxjax.memonger._search import price
 from mxjax.memonger._segments import _peaks, least
 
@@ -73,15 +74,15 @@ def test_statistics_move_once_per_step() -> None:
 # ---- bytes and flops ---------------------------------------------------------------------------------
 
 
-def _cost(mirror: Any, blocks: int, freeze: bool = False) -> memonger.Measured:
-    """A training step of perceptrons on 512 rows of 32: what crosses a block's end has 64 KiB."""
+def _cost(mirror: Any, blocks: int, freeze: bool = False, rows: int = 512) -> memonger.Measured:
+    """A training step of perceptrons on rows of 32: what crosses a block's end has 64 KiB where they are 512."""
     net = networks.perceptrons(blocks, 32)
     if freeze:
         for p in list(net.collect_params().values())[:-4]:
             p.grad_req = "null"
     net.hybridize(mirror=mirror)
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01})
-    x = mx.np.zeros((512, 32))
+    x = mx.np.zeros((rows, 32))
 
     def step() -> None:
         with autograd.record():
@@ -115,6 +116,17 @@ def test_gradients_of_parameters_do_not_wait_for_the_end(kept: memonger.Measured
     found = _cost(Arranged(lambda g: [Part(p) for p in Liveness(g).places[1:]], "each"), 16)
     inside = kept.temp_bytes / 16
     assert found.temp_bytes <= 16 * 512 * 32 * 4 + 3 * inside
+
+
+def test_what_waits_in_the_room_of_gradients_is_free() -> None:
+    """64 rows: what crosses has 8 KiB, two gradients of each block 16 KiB. Each block is a segment, and the bytes
+    do not grow with the depth; a segment of one block need not make its result again."""
+    few, many = (_cost("sublinear", n, rows=64) for n in (6, 24))
+    assert many.temp_bytes <= 1.05 * few.temp_bytes
+    plain = _cost("barriers", 24, rows=64)
+    assert many.temp_bytes <= 0.1 * plain.temp_bytes
+    # Of a forward pass, a third of the arithmetic, half is done again.
+    assert many.flops <= 1.01 * 7 / 6 * plain.flops
 
 
 def test_no_gradient_is_computed_that_nobody_wants() -> None:
@@ -182,6 +194,43 @@ def test_what_crosses_and_what_is_inside() -> None:
     np.testing.assert_allclose(live.flops[0, end], 5 * 2 * 4 * 8 * 8, rtol=0.3)
 
 
+def test_results_wait_where_gradients_will_be() -> None:
+    def crossing(rows: int, change: Any = None) -> list[int]:
+        net = networks.perceptrons(6, 4)
+        if change is not None:
+            change(net)
+        live = Liveness(_graph(net, mx.np.zeros((rows, 4))))
+        return [int(live.kept[0, k]) for k in range(1, 6)]
+
+    def accumulate(net: Any) -> None:
+        net.setattr("grad_req", "add")
+
+    def freeze(net: Any) -> None:
+        for k in range(0, 6, 2):
+            net[k].setattr("grad_req", "null")
+
+    # Two weights of 256 bytes a block; what crosses has 16 bytes a row.
+    assert crossing(16) == [0] * 5
+    assert crossing(17) == [17 * 16] * 5
+    assert crossing(16, accumulate) == [256] * 5  # the gradient's room holds what is added to
+    assert crossing(16, freeze) == [256, 0, 0, 0, 0]  # the first has none before it, the others two blocks' two
+
+
+@pytest.mark.parametrize(
+    ("fn", "arrays"),
+    [
+        (lambda x: jax.nn.gelu(x, approximate=True), 1),  # tanh
+        (lambda x: jax.nn.gelu(x, approximate=False), 2),  # erfc, and exp within
+        (lambda x: jax.numpy.tanh(x), 0),  # the result itself
+        (lambda x: jax.nn.relu(x), 0),
+        (lambda x: x * x + 3, 0),
+    ],
+)
+def test_what_is_slow_is_not_computed_twice(fn: Any, arrays: int) -> None:
+    x = jax.ShapeDtypeStruct((6, 8), "float32")
+    assert slow_bytes(fn, [x]) == arrays * 6 * 8 * 4
+
+
 # ---- the least peak ----------------------------------------------------------------------------------
 
 
@@ -204,7 +253,7 @@ def test_no_cuts_are_better() -> None:
 
 
 def test_deeper_nesting_holds_less() -> None:
-    live = Liveness(_graph(networks.perceptrons(32, 4), mx.np.zeros((8, 4))))
+    live = Liveness(_graph(networks.perceptrons(32, 4), mx.np.zeros((64, 4))))
     peaks = [live.inside]
     for _ in range(3):
         peaks.append(_peaks(live, peaks[-1]))
@@ -218,7 +267,7 @@ def test_deeper_nesting_holds_less() -> None:
 
 
 def test_parts_cover_the_graph_in_order() -> None:
-    live = Liveness(_graph(networks.perceptrons(24, 4), mx.np.zeros((8, 4))))
+    live = Liveness(_graph(networks.perceptrons(24, 4), mx.np.zeros((64, 4))))
     n = len(live.graph.steps)
 
     def walk(parts: Any, start: int, stop: int) -> int:
