@@ -85,7 +85,8 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
         chosen = fit.original(found) if found else leanest
         trial = session.known(chosen, schedule)
         again = trial is not None and any(trial is t for t in turned)
-        if again and best is not None and (between := fit.between(schedule, wanted, best.cost)) is not None:
+        # With trials on both sides of the budget the model's slope is known there.
+        if best is not None and (between := fit.between(schedule, wanted, best.cost)) is not None:
             chosen, trial, again = between, None, False
         if again:
             assert trial is not None
@@ -295,9 +296,10 @@ def to_bytes(budget: Any, whole: int) -> int:
     elif isinstance(budget, Integral):
         found = int(budget)
     else:
-        if not 0 < budget <= 1:
+        share = float(budget)
+        if not 0 < share <= 1:
             raise errors.MXNetValueError(problem)
-        found = float(budget) * whole
+        found = share * whole
     if not 0 < found < float("inf"):
         raise errors.MXNetValueError(problem)
     return int(found)
