@@ -222,7 +222,8 @@ class Chain:
         once: set[int] = set()  # wanted only to compute others again
         for at in range(stop - 1, start - 1, -1):
             s, p = steps[at], prices[at]
-            reads = [s.args[i] for i in p.ins | p.again] + [s.first + k for k in p.outs]
+            again, results = (p.again, frozenset[int]()) if keep is not None else p.with_results
+            reads = [s.args[i] for i in p.ins | again] + [s.first + k for k in p.outs | results]
             for i in reads:
                 if 0 <= i < SCALAR:
                     needed[i] = at
@@ -406,8 +407,14 @@ class Chain:
         words: str,
     ) -> Option:
         taken = self.bytes(k for k in t.takes if first <= owner.get(k, first) < end)
-        # A result that is used behind the unit is held by its reader.
+        # A result that is used behind the unit is held by its reader, unless that is in this segment too and
+        # finds it computed again.
         own = self.bytes(k for k in t.kept if k not in owner)
+        own += self.bytes(
+            k
+            for k, at in owner.items()
+            if first <= at < end and start <= self.maker.get(k, -1) and stop <= self.last[k] < len(self.steps)
+        )
         passing = self.bytes(
             k
             for k in self.wanted

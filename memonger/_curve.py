@@ -132,6 +132,8 @@ def pareto(
     0.0
     """
     check(of, compilations)
+    if not isinstance(points, int):
+        raise errors.MXNetTypeError(f"points is how many budgets there are (an int), got {points!r}")
     if points < 1:
         raise errors.MXNetValueError(f"a curve has one point at least, got {points}")
     session = Session(net, as_inputs(inputs), optimizer, loss, labels)

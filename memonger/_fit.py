@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +62,8 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
 
     constant = baseline.bytes(of) - baseline.bytes("temp")
     floor = least(options)
+    leanest = solve(options, floor)
+    assert leanest is not None
     best: Trial | None = None
     lowest = baseline
     others = list(session.schedules)
@@ -77,12 +80,13 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
             break
         fit.update(schedule, wanted)
         target = wanted * (1 - slack) - fit.beside + fit.ahead(wanted * (1 - slack))
-        found = solve(fit.options, target) or solve(fit.options, max(least(fit.options), target))
-        assert found is not None
-        chosen = fit.original(found)
+        found = solve(fit.options, target)
+        # The leanest are the same whatever is asked for: what an error calls possible is found again.
+        chosen = fit.original(found) if found else leanest
         trial = session.known(chosen, schedule)
         again = trial is not None and any(trial is t for t in turned)
-        if again and best is not None and (between := fit.between(schedule, wanted, best.cost)) is not None:
+        # With trials on both sides of the budget the model's slope is known there.
+        if best is not None and (between := fit.between(schedule, wanted, best.cost)) is not None:
             chosen, trial, again = between, None, False
         if again:
             assert trial is not None
@@ -118,17 +122,45 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
                 slack += 1.0
             else:
                 slack += AIM if over < 2 or trial.bytes(of) <= (1 + NEAR) * wanted else SLACK / 2
+    within = [t for t in session.trials.values() if t.bytes(of) <= wanted]  # of other budgets as well
+    best = min(within, key=lambda t: t.cost, default=None)
     if best is None:
         raise InfeasibleBudget(
             f"no arrangement needs {human(wanted)} or less of {of} bytes: the leanest that was compiled needs "
-            f"{human(lowest.bytes(of))}, everything kept {human(baseline.bytes(of))}. Give a larger budget, or "
-            "a smaller batch",
+            f"{human(lowest.bytes(of))}, everything kept {human(baseline.bytes(of))}. "
+            f"{_what_holds(session, lowest, constant)}. Give a larger budget, or a smaller batch",
             lowest.bytes(of),
         )
     fit.see(best)
     fit.update(best.schedule, wanted)
     limit = relaxed(fit, best, wanted, of)
     return Found(best, baseline, wanted, limit, len(session.trials) - count)
+
+
+def _what_holds(session: Session, trial: Trial, constant: int) -> str:
+    """Where a trial needs most, by the model, and the arrays that are to blame."""
+    held = most = before = 0
+    for o in trial.chosen:
+        if held + o.work > most:
+            most, before, fattest = held + o.work, held, o
+        held += o.held
+    chain = session.chain
+    inside = [u for u in chain.units if fattest.start <= u.start < fattest.stop]
+    block = max(inside, key=lambda u: chain.treat(u.start, u.stop, frozenset()).work)
+    arrays = [(a, s.call.name) for s in chain.steps[block.start : block.stop] for a in s.avals]  # type: ignore[union-attr]
+    largest, operator = max(arrays, key=lambda made: made[0].nbytes)
+    count = sum(a.nbytes == largest.nbytes for a, _ in arrays)
+    text = (
+        f"Most is needed while {block.name} is differentiated: about {human(most - before)} there and "
+        f"{human(before)} held for earlier blocks; its largest arrays, {count} of {human(largest.nbytes)}, are those "
+        f"of {operator} {largest.shape}"
+    )
+    if constant:
+        text += (
+            f". {human(constant)} of the peak are parameters, gradients, the optimizer's states and the batch, which "
+            "no plan changes"
+        )
+    return text
 
 
 class Fit:
@@ -259,14 +291,15 @@ def to_bytes(budget: Any, whole: int) -> int:
             found = float(number) * _UNITS[text[len(number) :].strip() or "b"]
         except (KeyError, ValueError):
             raise errors.MXNetValueError(problem) from None
-    elif isinstance(budget, bool) or not isinstance(budget, (int, float)):
+    elif isinstance(budget, bool) or not isinstance(budget, Real):
         raise errors.MXNetTypeError(problem)
-    elif isinstance(budget, float):
-        if not 0 < budget <= 1:
-            raise errors.MXNetValueError(problem)
-        found = budget * whole
+    elif isinstance(budget, Integral):
+        found = int(budget)
     else:
-        found = budget
+        share = float(budget)
+        if not 0 < share <= 1:
+            raise errors.MXNetValueError(problem)
+        found = share * whole
     if not 0 < found < float("inf"):
         raise errors.MXNetValueError(problem)
     return int(found)

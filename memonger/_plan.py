@@ -116,7 +116,13 @@ class Plan(Scheduled):
         return [Part(len(graph.steps), ALL)] if graph.steps else []
 
     def apply(self, net: Any) -> Any:
-        """Hybridize the network with this plan; gives the network."""
+        """Hybridize the network with this plan; gives the network.
+
+        Raises:
+          TypeError: not a HybridBlock.
+        """
+        if not hasattr(net, "hybridize") or not hasattr(net, "graph"):
+            raise errors.MXNetTypeError(f"a plan is applied to a HybridBlock, got {type(net).__name__}")
         net.hybridize(mirror=self)
         return net
 
@@ -252,12 +258,21 @@ def planned(session: Session, found: Found, of: str, start: float) -> Plan:
 
 
 def as_inputs(inputs: Any) -> tuple[Any, ...]:
-    return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    found = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    if not found or not hasattr(found[0], "_value"):
+        got = type(found[0]).__name__ if found else "nothing"
+        raise errors.MXNetTypeError(
+            f"a plan is made for a batch: an mx.np array, or a tuple of what the network is called with that begins "
+            f"with one, got {got}. mx.np.array(...) makes one"
+        )
+    return found
 
 
 def check(of: str, compilations: int) -> None:
     if of not in ("peak", "temp"):
         raise errors.MXNetValueError(f"of is 'peak' or 'temp', got {of!r}")
+    if not isinstance(compilations, int):
+        raise errors.MXNetTypeError(f"compilations is a number of them (an int), got {compilations!r}")
     if compilations < 2:
         raise errors.MXNetValueError(
             f"a search takes two compilations at least, one without recomputation and one with, got {compilations}"

@@ -29,7 +29,8 @@ class Price(NamedTuple):
 
     ``flops`` is its arithmetic as XLA counts it; ``cost`` the same in the time of the processor at hand,
     as operations. Its derivative reads the operands ``ins``, the results ``outs`` and ``inner`` bytes of
-    its own, which can be made from the operands ``again`` at ``inner_cost``.
+    its own, which can be made from the operands ``again`` at ``inner_cost``; or, where all results are
+    kept, from the operands and results ``with_results``.
     """
 
     flops: float
@@ -38,21 +39,24 @@ class Price(NamedTuple):
     outs: frozenset[int]
     inner: int
     again: frozenset[int]
+    with_results: tuple[frozenset[int], frozenset[int]]
     inner_flops: float
     inner_cost: float
     costly: bool
 
 
 class Kept(NamedTuple):
-    """What a function's pullback holds: operands, results, and bytes of anything else.
+    """What a function's pullback holds: operands, results, and bytes of anything else but constants.
 
-    The last are made from the operands ``again`` by ``primitives``.
+    The last are made from the operands ``again`` by ``primitives``, or from the operands and results
+    ``with_results`` (relu's sign from its result).
     """
 
     ins: frozenset[int]
     outs: frozenset[int]
     inner: int
     again: frozenset[int]
+    with_results: tuple[frozenset[int], frozenset[int]]
     primitives: frozenset[str]
 
 
@@ -86,7 +90,7 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
         costly = any(map(is_costly, primitives))
         if not any(wants):
             none: frozenset[int] = frozenset()
-            return Price(flops, cost, none, none, 0, none, 0.0, 0.0, costly)
+            return Price(flops, cost, none, none, 0, none, (none, none), 0.0, 0.0, costly)
         found = kept(call.fn, structs, wants)
     inner_flops = inner_cost = 0.0
     if found.inner:
@@ -97,9 +101,7 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
             inner_flops = 0.0 if costly else flops
             inner_cost = 0.0 if found.primitives <= _FREE else (found.inner + read) * intensity
             inner_cost = min(inner_cost, cost)
-    return Price(
-        flops, cost, found.ins, found.outs, found.inner, found.again, inner_flops, inner_cost, costly
-    )
+    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly)
 
 
 def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) -> Kept:
@@ -113,40 +115,49 @@ def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) 
 
         out, pull = pullback(tupled, inputs, wants)
         plan[:], fresh = held(pull, inputs, out)
-        return fresh
+        return fresh, out
 
     with jax.enable_x64(True):
-        jaxpr, rest = jax.make_jaxpr(probe, return_shape=True)(*structs)
-    again, primitives = _slice(jaxpr.jaxpr, range(len(rest)))
+        jaxpr, (rest, results) = jax.make_jaxpr(probe, return_shape=True)(*structs)
+    again, _, primitives = _slice(jaxpr.jaxpr, range(len(rest)))
+    less, read, _ = _slice(jaxpr.jaxpr, range(len(rest)), len(results))
+    # Where relu's derivative is zero it reads zeros, which are nowhere kept in a program.
+    made = [x for k, x in enumerate(rest) if _slice(jaxpr.jaxpr, [k])[0]]
     return Kept(
         frozenset(i for kind, i in plan if kind == "in"),
         frozenset(i for kind, i in plan if kind == "out"),
-        sum(map(_bytes, rest)),
+        sum(map(_bytes, made)),
         frozenset(again),
+        (frozenset(less), frozenset(read)),
         frozenset(primitives),
     )
 
 
-def _slice(jaxpr: Any, outs: Iterable[int]) -> tuple[set[int], set[str]]:
-    """The inputs on which some outputs of a jaxpr depend, and the primitives in between."""
+def _slice(jaxpr: Any, outs: Iterable[int], given: int = 0) -> tuple[set[int], set[int], set[str]]:
+    """The inputs on which some outputs of a jaxpr depend, the last outputs (so many are ``given``) that
+    spare the way to what they are made of, and the primitives in between."""
+    known = {id(v): k for k, v in enumerate(jaxpr.outvars[len(jaxpr.outvars) - given :])}
     wanted = {id(jaxpr.outvars[k]) for k in outs}
     primitives: set[str] = set()
+    found: set[int] = set()
     for equation in reversed(jaxpr.eqns):
         used = [k for k, v in enumerate(equation.outvars) if id(v) in wanted]
+        found.update(known[id(equation.outvars[k])] for k in used if id(equation.outvars[k]) in known)
+        used = [k for k in used if id(equation.outvars[k]) not in known]
         if not used:
             continue
         bodies = list(jaxprs_in_params(equation.params))
         reads = range(len(equation.invars))
         name = equation.primitive.name
         if name in ("jit", "pjit", "closed_call", "core_call", "remat", "checkpoint") and len(bodies) == 1:
-            reads, inner = _slice(bodies[0], used)  # type: ignore[assignment]
+            reads, _, inner = _slice(bodies[0], used)  # type: ignore[assignment]
             primitives |= inner
         else:
             primitives.add(name)
             for body in bodies:
                 primitives.update(_primitives(body))
         wanted.update(id(equation.invars[k]) for k in reads if not isinstance(equation.invars[k], Literal))
-    return {k for k, v in enumerate(jaxpr.invars) if id(v) in wanted}, primitives
+    return {k for k, v in enumerate(jaxpr.invars) if id(v) in wanted}, found, primitives
 
 
 def _primitives(jaxpr: Any) -> Iterable[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -27,6 +28,15 @@ def _as_float(fn: Any, name: str) -> Any:
     return _refuse_bool(truncated(fn), name)
 
 
+@jax.custom_jvp
+def relu(x: Any) -> Any:
+    return jnp.maximum(x, jnp.zeros((), x.dtype))
+
+
+# By the result, as in MXNet: it is kept for the next layer anyway, while `jax.nn.relu` asks for its operand.
+relu.defjvps(lambda g, out, x: jnp.where(out > 0, g, jnp.zeros((), g.dtype)))
+
+
 def softrelu(x: Any) -> Any:
     return jnp.logaddexp(x, jnp.zeros((), x.dtype))
 
@@ -43,7 +53,7 @@ def _gelu(x: Any) -> Any:
     return jax.nn.gelu(x, approximate=False)
 
 
-unary("relu", _refuse_bool(jax.nn.relu, "relu"), np=None, npx="relu")
+unary("relu", _refuse_bool(relu, "relu"), np=None, npx="relu")
 unary("sigmoid", _as_float(jax.nn.sigmoid, "sigmoid"), np=None, npx="sigmoid")
 unary("softsign", _as_float(softsign, "softsign"), np=None, npx="softsign")
 unary("log_sigmoid", _as_float(jax.nn.log_sigmoid, "log_sigmoid"), np=None)
@@ -63,8 +73,8 @@ def _gamma(x: Any) -> Any:
 
 unary("gamma", _as_float(_gamma, "gamma"), np=None, npx="gamma", domain=(0.3, 3))
 
-ACTIVATIONS = {
-    "relu": jax.nn.relu,
+ACTIVATIONS: dict[str, Callable[..., Any]] = {
+    "relu": relu,
     "sigmoid": jax.nn.sigmoid,
     "log_sigmoid": jax.nn.log_sigmoid,
     "mish": mish,

@@ -110,6 +110,39 @@ def test_the_way_across_is_held_once(chains: dict[str, Chain]) -> None:
         assert here[1].held == others + own + chain.bytes(lean.kept)
 
 
+@pytest.mark.parametrize("name", ["transformer", "resnet", "unet", "translator"])
+@pytest.mark.parametrize(("first", "size"), [(0, 2), (1, 2), (0, 3), (2, 3), (1, 4)])
+def test_segments_hold_what_they_take_once(name: str, first: int, size: int, chains: dict[str, Chain]) -> None:
+    """However units are grouped, also where a block is cut inside and its input is made in the segment before.
+
+    What a decoder adds its cross attention to may be counted although nobody computes the sum again.
+    """
+    chain = chains[name]
+    options, stops = chain.options(), [u.stop for u in chain.units]
+    n = len(stops)
+    ends = [*range(first, n, size), n] if first else [*range(size, n, size), n]
+    held, taken, at = 0, set(), 0
+    for end in ends:
+        words = "recompute" if end - at == 1 else f"recompute {end - at} as one"
+        option = next(o for o in options[at] if o.decision == words and o.stop == stops[end - 1])
+        held += option.held
+        taken |= chain.treat(option.start, option.stop, frozenset()).takes
+        at = end
+    assert held == chain.bytes(taken) or (name == "translator" and held > chain.bytes(taken))
+
+
+def test_a_result_spares_its_operand_where_all_is_kept() -> None:
+    """relu's derivative goes by the result's sign, which the next layer reads: its operand is not kept."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(8, activation="relu", in_units=16), nn.Dense(2, in_units=8))
+    net.initialize()
+    chain = training_chain(net, (mx.np.ones((4, 16)),))
+    dense, relu, *_ = (s.first for s in chain.steps)
+    assert chain.treat(0, len(chain.steps), None).kept == {relu}
+    # Where it is named to be kept, what JAX keeps is not what the derivative reads.
+    assert chain.treat(0, len(chain.steps), frozenset({dense, relu})).kept == {dense, relu}
+
+
 def test_prices() -> None:
     net = nn.HybridSequential()
     net.add(nn.Dense(8, activation="tanh", in_units=16))

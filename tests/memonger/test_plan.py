@@ -148,8 +148,13 @@ def test_an_infeasible_budget_names_the_least() -> None:
     with pytest.raises(memonger.InfeasibleBudget, match="leanest") as caught:
         memonger.plan(_mlp(), _data(), budget=1000, of="temp")
     assert isinstance(caught.value, errors.MXNetError) and isinstance(caught.value, MemoryError)
+    # What holds it: each tanh of 512 rows of 64 float32.
+    assert "while dense" in str(caught.value) and "128.00 KiB" in str(caught.value)
+    assert "(512, 64)" in str(caught.value) and "optimizer" not in str(caught.value)
     least = caught.value.least_bytes
     assert memonger.plan(_mlp(), _data(), budget=least, of="temp").bytes == least
+    with pytest.raises(memonger.InfeasibleBudget, match="no plan changes"):
+        memonger.plan(_mlp(2), _data(), budget=1000)
 
 
 def test_an_arrangement_is_not_compiled_twice() -> None:
@@ -177,6 +182,12 @@ def test_loss_labels_and_trainer_are_the_users() -> None:
     _data_again = _data()
     # A number that changes from step to step may become an input of eight bytes.
     assert abs(memonger.measure(step, warmup=2).peak_bytes - found.bytes) <= 16
+
+
+def test_a_plan_is_applied_to_hybrid_blocks(plan: memonger.Plan) -> None:
+    for other in (gluon.Block(), "net"):
+        with pytest.raises(TypeError, match="applied to a HybridBlock"):
+            plan.apply(other)
 
 
 def test_a_plan_survives_its_file(plan: memonger.Plan, tmp_path: Path) -> None:
@@ -257,7 +268,8 @@ def test_other_sizes_keep_the_decisions(plan: memonger.Plan) -> None:
 
 @pytest.mark.parametrize(
     ("budget", "expected"),
-    [(7, 7), (0.5, 500), ("4GiB", 4 * 2**30), ("500MB", 500 * 10**6), ("1.5 kb", 1500), ("10", 10)],
+    [(7, 7), (np.int64(7), 7), (0.5, 500), (np.float32(0.5), 500)]
+    + [("4GiB", 4 * 2**30), ("500MB", 500 * 10**6), ("1.5 kb", 1500), ("10", 10)],
 )
 def test_budgets(budget: Any, expected: int) -> None:
     assert to_bytes(budget, 1000) == expected
@@ -282,6 +294,13 @@ def test_arguments_are_checked() -> None:
         memonger.plan(_mlp(1), _data(4), 1.0, compilations=1)
     with pytest.raises(TypeError, match="HybridBlock"):
         memonger.plan(lambda x: x, _data(4), 1.0)
+    with pytest.raises(TypeError, match="compilations is a number"):
+        memonger.plan(_mlp(1), _data(4), 1.0, compilations="3")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="points is how many"):
+        memonger.pareto(_mlp(1), _data(4), points=1.5)  # type: ignore[arg-type]
+    for batch in (np.ones((4, 64), "float32"), (), [None]):
+        with pytest.raises(TypeError, match=r"mx\.np\.array\(\.\.\.\) makes one"):
+            memonger.plan(_mlp(1), batch, 1.0)
 
 
 def test_the_curve_falls(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,9 @@ PLAIN = Plan("lax", "lax", "lax")
 # Beyond these bytes of patches, writing and reading them costs what the better product gains.
 VALUE_BYTES = 10 << 20
 WEIGHT_BYTES = 16 << 20
+# A weight gradient sums over the batch: patches that it alone needs are made, and gone again, so many
+# bytes at a time.
+PIECE_BYTES = 2 << 20
 
 
 # ---- patches: (N, H, W, C) -> (N, OH, OW, KH, KW, C) -------------------------------------------
@@ -189,13 +192,35 @@ def _weight_gradient(x, g, *, plan, shape):
         out = jax.linear_transpose(lambda w: _lax(x, w, shape), w)(g)[0]
         return materialize(out) if shape.first else out
     by_channel = _by_channel(len(g), filters, shape)
-    # Small dimension first: with it last this product runs at half the speed.
-    out = lax.dot_general(_rows(g), _patches(x, shape, by_channel), (((0,), (0,)), ((), ())))
+
+    def product(x, g):
+        # Small dimension first: with it last this product runs at half the speed.
+        return lax.dot_general(_rows(g), _patches(x, shape, by_channel), (((0,), (0,)), ((), ())))
+
+    size = len(x) if plan.value == "cols" else _piece(x, g, shape)
+    if size == len(x):
+        out = product(x, g)
+    else:
+
+        def add(k, out):
+            return out + product(*[lax.dynamic_slice_in_dim(a, k * size, size) for a in (x, g)])
+
+        out = lax.fori_loop(0, len(x) // size, add, jnp.zeros((filters, prod(own[1:])), x.dtype))
     if by_channel or not shape.first:
         return out.reshape(own)
     # In its own order at once: XLA:CPU would carry it in the product's order to the end of the program
     # and copy it there, when that takes room for two of every weight.
     return materialize(jnp.moveaxis(out.reshape(filters, *shape.kernel, channels), -1, 1))
+
+
+def _piece(x, g, shape):
+    """How many images' patches a weight gradient makes at a time; its sum takes room as well."""
+    one = prod(shape.window.out) * prod(shape.kernel) * x.shape[-1] * x.dtype.itemsize
+    total = g.shape[-1] * prod(shape.kernel) * x.shape[-1] * x.dtype.itemsize
+    if len(x) * one <= max(PIECE_BYTES, 2 * total):
+        return len(x)
+    most = max(1, max(PIECE_BYTES, total) // one)
+    return max(n for n in range(1, len(x)) if len(x) % n == 0 and n <= most)
 
 
 @cache

@@ -48,6 +48,26 @@ def test_patches_that_lie_as_the_weight_does_equal_lax():
     equals_lax(PLANS[0], (4, 5), 40, (3, 2), (2, 1), (1, 1), (1, 0))
 
 
+def test_weight_gradients_in_pieces_equal_lax(monkeypatch):
+    monkeypatch.setattr("mxjax.ops.lowering.convolution.PIECE_BYTES", 1)  # one image's patches at a time
+    equals_lax(PLANS[1], (7, 9), 2, (3, 2), (2, 1), (1, 2), (1, 0))
+
+
+def test_a_weight_gradient_never_has_all_patches_at_once():
+    shapes = [(8, 32, 32, 32), (32, 32, 3, 3)]
+    x, w = (jax.ShapeDtypeStruct(s, "float32") for s in shapes)
+    assert choose("cpu", "float32", (8, 32, 32, 32), (32, 3, 3, 32), (1, 1), (1, 1), (1, 1)) == PLANS[1]
+
+    def gradient(x, w, g):
+        return jax.vjp(lambda w: convolution(x, w, pad=(1, 1)), w)[1](g)[0]
+
+    program = jax.jit(gradient).lower(x, w, x).compile(compiler_options={"xla_backend_optimization_level": 0})
+    patches = 9 * 4 * np.prod(shapes[0])
+    images = 4 * np.prod(shapes[0])
+    # Both images in another order, one of them padded, and no more than 2 MiB of patches.
+    assert program.memory_analysis().temp_size_in_bytes < 2.6 * images + (2 << 20) < patches
+
+
 @pytest.mark.parametrize(("filters", "side"), [(256, 2), (8, 16)])
 def test_weight_gradients_are_made_in_their_own_order(filters, side):
     """Where barriers hold they would else be carried through these in the order of a product."""
