@@ -11,14 +11,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from mxjax import errors, initializer, settings
 from mxjax.array.ndarray import NDArray
-from mxjax.core import is_recording
+from mxjax.core import is_recording, mirroring
 from mxjax.core.state import local
 
-from .hybrid import CachedGraph, flatten, parts_of
+from .hybrid import CachedGraph, constant, flatten, parts_of
+from .mirroring import MirroredBlock
 from .parameter import DeferredInitializationError, Layout, Parameter
 from .shapes import Buckets, gated, serve_new_shape
 from .utils import HookHandle
@@ -40,7 +39,7 @@ def _keywords(init: Callable[..., None]) -> tuple[str, ...] | None:
     return tuple(p.name for p in params if p.kind in (P.POSITIONAL_OR_KEYWORD, P.KEYWORD_ONLY))
 
 
-class Block:
+class Block(MirroredBlock):
     """The base of all layers and networks: define ``forward`` on arrays.
 
     Blocks and parameters assigned as attributes are found by ``collect_params``, ``initialize`` and
@@ -361,7 +360,7 @@ class Block:
         return out
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
-        return self.forward(*args, **kwargs)
+        return (self.forward if self._force_mirroring is None else self._scoped_forward)(*args, **kwargs)
 
     def forward(self, *args: Any) -> Any:
         """The computation; to be defined."""
@@ -418,9 +417,9 @@ class HybridBlock(Block):
         """Run as cached graphs from now on (or no longer).
 
         ``mirror=True`` recomputes cheap activations in the backward pass instead of keeping them; a name of
-        ``memonger.policies()`` ("sublinear", "nested", ...) or a plan of memonger's recomputes more. XLA plans
-        memory and fuses by itself: ``static_alloc``, ``static_shape``, ``inline_limit`` and the bulk sizes
-        are accepted and change nothing.
+        ``memonger.policies()`` ("sublinear", "nested", ...) or a plan of memonger's recomputes more; a block's
+        ``force_mirroring`` says otherwise for that block. XLA plans memory and fuses by itself:
+        ``static_alloc``, ``static_shape``, ``inline_limit`` and the bulk sizes are accepted and change nothing.
         """
         if kwargs:
             known = ["active", "static_alloc", "static_shape", "inline_limit", "mirror"]
@@ -469,12 +468,13 @@ class HybridBlock(Block):
         return self._run_forward(*args, **kwargs)
 
     def _run_forward(self, *args: Any, **kwargs: Any) -> Any:
+        forward = self.forward if self._force_mirroring is None else self._scoped_forward
         try:
-            return self.forward(*args, **kwargs)
+            return forward(*args, **kwargs)
         except DeferredInitializationError:
             if not self._infer_own(args):
                 raise
-        return self.forward(*args, **kwargs)
+        return forward(*args, **kwargs)
 
     def _policy(self) -> Any:
         """The rematerialisation in force for this block, or ``None``."""
@@ -495,6 +495,7 @@ class HybridBlock(Block):
     def _run_cached(self, args: tuple[Any, ...]) -> Any:
         st = local.st
         policy = self._policy()
+        around = mirroring.get()
         for a in args:
             if not isinstance(a, NDArray):
                 leaves, tree = flatten(args)
@@ -508,9 +509,10 @@ class HybridBlock(Block):
             )
         key = (
             tree,
-            tuple([(a._v or a._value()).aval if isinstance(a, NDArray) else _constant(a) for a in leaves]),
+            tuple([(a._v or a._value()).aval if isinstance(a, NDArray) else constant(a) for a in leaves]),
             st.training,
             None if policy is None else policy.key(),
+            None if around is None else around.again,
         )
         if self._checked_layout != Layout.version:
             self._check_graphs()
@@ -572,19 +574,6 @@ def _hybrids(block: Block) -> list[HybridBlock]:
     found: list[HybridBlock] = []
     block.apply(lambda b: found.append(b) if isinstance(b, HybridBlock) else None)
     return found
-
-
-def _constant(x: Any) -> Any:
-    """What tells this argument, which becomes part of the graph, from others."""
-    if isinstance(x, np.ndarray):
-        return x.dtype.str, x.shape, x.tobytes()
-    if type(x) is float:
-        return float, x.hex()  # NaN equals itself, -0.0 is not 0.0
-    try:
-        hash(x)
-    except TypeError:
-        return type(x), repr(x)
-    return (type(x), x)
 
 
 def _indent(text: str, spaces: int) -> str:

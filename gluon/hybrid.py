@@ -47,11 +47,26 @@ def unflatten(tree: Any, leaves: Sequence[Any], arrays: Sequence[NDArray]) -> An
     return jax.tree_util.tree_unflatten(tree, [next(given) if _is_array(a) else a for a in leaves])
 
 
+def constant(x: Any) -> Any:
+    """What tells this argument, which becomes part of the graph, from others."""
+    if isinstance(x, np.ndarray):
+        return x.dtype.str, x.shape, x.tobytes()
+    if type(x) is float:
+        return float, x.hex()  # NaN equals itself, -0.0 is not 0.0
+    try:
+        hash(x)
+    except TypeError:
+        return type(x), repr(x)
+    return (type(x), x)
+
+
 def parts_of(block: Any) -> list[Any]:
-    """What a graph is recorded with: the blocks in their order, and the parameters' arrays."""
+    """What a graph is recorded with: the blocks in their order, what they say, and the parameters' arrays."""
     found: list[Any] = []
     block.apply(found.append)
+    says = [b.force_mirroring for b in found]
     found.pop()  # the block itself: it holds its graphs, and they must not hold it
+    found += says
     for p in block.collect_params().values():
         found.extend((p._arrays or {}).values())
     return found
@@ -115,6 +130,10 @@ class CachedGraph:
         self.n_outs = len(out_leaves)
         self.cls = type(out_leaves[0]) if out_leaves else NDArray
         self.draws = draws.used
+        if any(s.mirroring is not None for s in graph.steps):
+            from mxjax.memonger._force import heeding
+
+            policy = heeding(policy, graph)
         self.call = GraphCall(graph, policy)
         # Looked up anew at each call: the parameters' values, and the random key, which a seed replaces.
         self.sources: list[Any] = [_KEY if v is key else held.get(v, v) for v in graph.captured]

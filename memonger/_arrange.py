@@ -18,21 +18,27 @@ if TYPE_CHECKING:
 
 ALL = "all"  # everything the derivative asks for is kept: nothing is computed again
 MIRROR = "mirror"  # results of the costly primitives are kept, see `keep_costly`
+DRAWN = "drawn"  # only random bits, and what Python computed, are kept: see `keep_drawn`
 
-# Costly to compute again, or (random bits, callbacks) not to be computed twice.
-COSTLY = frozenset(
+# Not to be computed twice.
+ONCE = frozenset(
     {
-        "conv_general_dilated",
-        "convolution",
-        "dot_general",
-        "ragged_dot_general",
-        "concatenate",
         "random_bits",
         "threefry2x32",
         "rng_bit_generator",
         "rng_uniform",
         "pure_callback",
         "io_callback",
+    }
+)
+# Costly to compute again.
+COSTLY = ONCE | frozenset(
+    {
+        "conv_general_dilated",
+        "convolution",
+        "dot_general",
+        "ragged_dot_general",
+        "concatenate",
         "cholesky",
         "eigh",
         "svd",
@@ -65,7 +71,7 @@ class Part(NamedTuple):
     """A stretch of a graph's steps, up to ``stop`` (exclusive); it begins where the one before ends.
 
     ``keep`` is what stays in memory from the forward to the backward pass besides what the stretch
-    takes and gives: :data:`ALL`, :data:`MIRROR`, the numbers of results of its steps (the rest is
+    takes and gives: :data:`ALL`, :data:`MIRROR`, :data:`DRAWN`, the numbers of results of its steps (the rest is
     computed again when the backward pass comes there), or :class:`Offloaded`. With ``parts`` the stretch
     is computed again as those, each after its own rule; the last of them ends where the stretch ends.
     """
@@ -237,6 +243,11 @@ def keep_costly(primitive: Any, *avals: Any, **params: Any) -> bool:
     return False
 
 
+def keep_drawn(primitive: Any, *avals: Any, **params: Any) -> bool:
+    """Whether a stretch that is computed again as a whole keeps the result of this primitive."""
+    return primitive.name in ONCE
+
+
 def is_costly(primitive: str) -> bool:
     return primitive in COSTLY or primitive.startswith("convolution")
 
@@ -246,6 +257,8 @@ def _kept(run: Callable[..., Any], keep: Keep) -> Callable[..., Any]:
         return run
     if keep == MIRROR:
         return jax.checkpoint(run, policy=keep_costly)
+    if keep == DRAWN:
+        return jax.checkpoint(run, policy=keep_drawn)
     if isinstance(keep, Offloaded):
         policy = jax.checkpoint_policies.save_and_offload_only_these_names(
             names_which_can_be_saved=[_name(k) for k in sorted(keep.device)],

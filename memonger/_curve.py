@@ -48,6 +48,9 @@ def blocks(net: Any, *inputs: Any) -> Blocks:
     Bytes are of the arrays that derivatives read (exact, from the recorded graph in training mode);
     operations are XLA's count. Blocks are stretches between places where little crosses.
 
+    Raises:
+      TypeError: ``net`` is no HybridBlock, or the inputs do not begin with an array.
+
     >>> import mxjax as mx
     >>> net = mx.gluon.nn.HybridSequential()
     >>> net.add(mx.gluon.nn.Dense(8, activation="tanh", in_units=4), mx.gluon.nn.Dense(2, in_units=8))
@@ -55,7 +58,12 @@ def blocks(net: Any, *inputs: Any) -> Blocks:
     >>> sum(b.residuals for b in mx.memonger.blocks(net, mx.np.ones((16, 4)))) >= 16 * 8 * 4
     True
     """
-    chain = training_chain(net, inputs)
+    if not hasattr(net, "graph"):
+        raise errors.MXNetTypeError(
+            f"blocks takes a HybridBlock and what it is called with, got {net!r} ({type(net).__name__}). Write "
+            "blocks(net, x)"
+        )
+    chain = training_chain(net, as_inputs(inputs))
     found = []
     for u in chain.units:
         kept = chain.treat(u.start, u.stop, None)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ._arrange import MIRROR, Part, last_uses
+from ._arrange import ALL, DRAWN, MIRROR, Part, last_uses, unit
 
 if TYPE_CHECKING:
     from mxjax.core import Graph, Step
@@ -22,10 +23,38 @@ def mirrored(graph: Graph, keeps: Callable[[Step], bool]) -> list[Part]:
     inside is computed again and lives while that unit is differentiated. The units chosen minimise the
     sum of the former plus the largest of the latter. ``keeps`` tells the steps whose results are kept
     anyway. Residual blocks come out as units by themselves: inside them two arrays would cross.
+
+    Stretches that say themselves whether they are computed again (:func:`stretches`) are parts of their own.
     """
     steps = graph.steps
-    ends = boundaries(steps, graph.outputs, [not keeps(s) for s in steps])
-    return _grouped([Part(stop, MIRROR) for stop in ends])
+    last = last_uses(steps, graph.outputs)
+    found: list[Part] = []
+    for start, stop, again in stretches(steps):
+        if again is not None:
+            found.append(Part(stop, DRAWN if again else ALL))
+            continue
+        here = steps[start:stop]
+        ends = boundaries(here, unit(steps, start, stop, last).gives, [not keeps(s) for s in here])
+        found += _grouped([Part(start + end, MIRROR) for end in ends])
+    return found
+
+
+def forced(graph: Graph) -> list[Part]:
+    """The graph in parts where only stretches are computed again that say so themselves."""
+    found: list[Part] = []
+    for _, stop, again in stretches(graph.steps):
+        if found and found[-1].keep == ALL and not again:
+            found.pop()
+        found.append(Part(stop, DRAWN if again else ALL))
+    return found
+
+
+def stretches(steps: Sequence[Step]) -> Iterator[tuple[int, int, bool | None]]:
+    """Where steps begin and end that share one scope, and what it says of computing them again."""
+    stop = 0
+    for mark, run in groupby(steps, lambda s: s.mirroring):
+        start, stop = stop, stop + len(list(run))
+        yield start, stop, None if mark is None else mark.again
 
 
 def _grouped(parts: list[Part]) -> list[Part]:

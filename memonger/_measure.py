@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mxjax import core
+from mxjax import core, errors
 from mxjax.core import Step
 
 
@@ -71,12 +71,27 @@ def measure(fn: Callable[..., Any], *args: Any, warmup: int = 1) -> Measured:
 
     Programs of other threads that run meanwhile are counted too.
 
+    Raises:
+      TypeError: ``fn`` cannot be called, or ``warmup`` is no int.
+      ValueError: ``warmup`` is negative.
+
     >>> import mxjax as mx
     >>> x = mx.np.ones((64, 64))
     >>> cost = mx.memonger.measure(lambda: mx.np.dot(x, x).wait_to_read())
     >>> len(cost.programs), cost.flops >= 2 * 64**3
     (1, True)
     """
+    if not callable(fn):
+        raise errors.MXNetTypeError(
+            f"measure takes a function and what it is called with, got {fn!r} ({type(fn).__name__}). Write "
+            "measure(step, x), or measure(lambda: ...)"
+        )
+    if not isinstance(warmup, int) or isinstance(warmup, bool):
+        raise errors.MXNetTypeError(
+            f"warmup is a number of runs (an int), got {warmup!r} ({type(warmup).__name__})"
+        )
+    if warmup < 0:
+        raise errors.MXNetValueError(f"warmup is a number of runs, 0 or more, got {warmup}")
     for _ in range(warmup):
         fn(*args)
     core.wait_all()

@@ -31,6 +31,7 @@ from .settings import RunConfig
 # Loaded when first used, so that `import mxjax` stays quick: name -> module.
 _LAZY = {
     "amp": "amp",
+    "attribute": "attribute",
     "context": "context",
     "dtr": "memonger.dtr",
     "error": "error",
@@ -91,6 +92,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _OF_UTIL:
         found: Any = getattr(importlib.import_module(f"{__name__}.util"), name)
+    elif name == "AttrScope":
+        found = importlib.import_module(f"{__name__}.attribute").AttrScope
     elif name in _LAZY:
         found = importlib.import_module(f"{__name__}.{_LAZY[name]}")
     else:
@@ -100,7 +103,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_OF_UTIL})
+    return sorted({*globals(), *_LAZY, *_OF_UTIL, "AttrScope"})
 
 
 def waitall() -> None:

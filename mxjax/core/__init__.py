@@ -15,7 +15,7 @@ from .program import compile_function, match_donations, needed, pack, unpack
 from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar
 from .rehearsal import Abstract, Rehearsal, rehearsal
 from .scheduler import Work, deferred, drop_programs, flush, flush_all, flush_thread, read, wait_all
-from .segment import SCALAR, Step, Tree, user_site
+from .segment import SCALAR, Mirroring, Step, Tree, mirroring, user_site
 from .state import ThreadState, local, noting, observers, span, states
 from .stats import stats
 from .tape import Leaf, Node, attach_python, backward, gradients
@@ -49,6 +49,7 @@ __all__ = [
     "GraphCall",
     "Leaf",
     "MeshDevice",
+    "Mirroring",
     "Node",
     "Rehearsal",
     "ScalarFamily",
@@ -90,6 +91,7 @@ __all__ = [
     "needed",
     "note_calls",
     "memory",
+    "mirroring",
     "observe",
     "observers",
     "pack",

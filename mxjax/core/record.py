@@ -16,7 +16,7 @@ from . import compiler, scheduler
 from .aval import Aval
 from .call import Call, bind
 from .program import to_device
-from .segment import Elsewhere, Segment, Step, TracedInput, Tree, user_site
+from .segment import Elsewhere, Segment, Step, TracedInput, Tree, mirroring, user_site
 from .state import ThreadState, local, noting
 from .stats import stats
 from .value import TRACED, Dynamic, Failure, Value, traced
@@ -260,7 +260,10 @@ def _grow(st: ThreadState, seg: Segment, key: tuple[Any, ...], inputs: Sequence[
     if Tree.nodes > Tree.limit and not seg.step.depth and not seg.graph:
         seg.step = Tree.root(seg.device)  # a new tree: the old one has grown too large
     try:
-        return seg.step.grow(key, avals, seg.device, st.scope)
+        step = seg.step.grow(key, avals, seg.device, st.scope)
+        if seg.graph:  # elsewhere threads share the steps
+            step.mirroring = mirroring.get()
+        return step
     except Exception as error:
         seg.rollback()
         if isinstance(error, errors.MXNetError):

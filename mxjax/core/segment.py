@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,22 @@ def user_site(depth: int = 2) -> tuple[str, int]:
     return last.f_code.co_filename, last.f_lineno
 
 
+class Mirroring:
+    """What a scope says of the calls in it: whether the backward pass computes them again.
+
+    One object for each time that a scope is entered: calls that share it are one stretch.
+    """
+
+    __slots__ = ("again",)
+
+    def __init__(self, again: bool):
+        self.again = again
+
+
+# Of the innermost scope that says something (`mx.AttrScope`, `Block.force_mirroring`).
+mirroring: ContextVar[Mirroring | None] = ContextVar("mirroring", default=None)
+
+
 class Step:
     """A node of the tree: one call in the place where it was recorded, after all that led there."""
 
@@ -53,6 +70,7 @@ class Step:
         "fmt",
         "host",
         "many",
+        "mirroring",
         "n_ins",
         "n_outs",
         "new_ins",
@@ -93,6 +111,7 @@ class Step:
         self.seen = 0
         self.varying: dict[Any, set[Any]] | None = None
         self.scope = ""
+        self.mirroring: Mirroring | None = None  # of a graph's step: what its scope says
         self.site: tuple[str, int] = ("", 0)
 
     def grow(self, key: tuple[Any, ...], avals: tuple[Any, ...], device: Any, scope: str) -> Step:

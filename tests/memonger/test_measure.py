@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 import mxjax as mx
-from mxjax import memonger
+from mxjax import errors, memonger
 
 
 def test_a_matrix_product() -> None:
@@ -40,3 +44,35 @@ def test_numbers_as_operands_do_not_multiply_the_programs() -> None:
         y.wait_to_read()
 
     assert len(memonger.measure(chain).programs) == 1
+
+
+@pytest.mark.parametrize("fn", [5, None, "step"])
+def test_what_is_no_function_is_refused(fn: Any) -> None:
+    with pytest.raises(errors.MXNetTypeError, match=r"measure takes a function .*, got .* Write measure\(step, x\)"):
+        memonger.measure(fn)
+
+
+def test_warmup_is_a_number_of_runs() -> None:
+    runs: list[int] = []
+
+    def step() -> None:
+        runs.append(1)
+
+    with pytest.raises(errors.MXNetValueError, match="warmup is a number of runs, 0 or more, got -1"):
+        memonger.measure(step, warmup=-1)
+    for wrong in (1.5, "2", None, True):
+        with pytest.raises(errors.MXNetTypeError, match=r"warmup is a number of runs \(an int\), got"):
+            memonger.measure(step, warmup=wrong)  # type: ignore[arg-type]
+    assert not runs
+    memonger.measure(step, warmup=0)
+    assert len(runs) == 1
+
+
+def test_blocks_of_what_is_no_network_are_refused() -> None:
+    with pytest.raises(errors.MXNetTypeError, match=r"a HybridBlock .*, got 3 \(int\). Write blocks\(net, x\)"):
+        memonger.blocks(3, mx.np.ones((2, 2)))
+    net = mx.gluon.nn.Dense(1, in_units=2)
+    net.initialize()
+    for inputs in ((), (5,)):
+        with pytest.raises(errors.MXNetTypeError, match="a plan is made for a batch"):
+            memonger.blocks(net, *inputs)
