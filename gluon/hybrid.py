@@ -131,9 +131,9 @@ class CachedGraph:
         self.cls = type(out_leaves[0]) if out_leaves else NDArray
         self.draws = draws.used
         if any(s.mirroring is not None for s in graph.steps):
-            from mxjax.memonger._force import heeding
+            from mxjax import memonger
 
-            policy = heeding(policy, graph)
+            policy = memonger.heeding(policy, graph)
         self.call = GraphCall(graph, policy)
         # Looked up anew at each call: the parameters' values, and the random key, which a seed replaces.
         self.sources: list[Any] = [_KEY if v is key else held.get(v, v) for v in graph.captured]

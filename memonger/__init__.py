@@ -10,6 +10,7 @@ from mxjax.core import compiler
 
 from ._curve import Blocks, Curve, blocks, pareto
 from ._fit import InfeasibleBudget
+from ._force import heeding
 from ._measure import Cost, Measured, measure
 from ._mirror import Mirror
 from ._offload import Offload
@@ -32,6 +33,7 @@ __all__ = [
     "Segmented",
     "blocks",
     "get_cost",
+    "heeding",
     "load_plan",
     "measure",
     "pareto",

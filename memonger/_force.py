@@ -28,7 +28,12 @@ FORCED = Forced()
 
 
 def heeding(policy: Any, graph: Graph) -> Any:
-    """The rematerialisation of a graph in which blocks or scopes say something, by that of its network."""
+    """The rematerialisation of a graph in which blocks or scopes say something, by that of its network.
+
+    Args:
+      policy: the network's (``core.interfaces.RematPolicy``), or ``None``.
+      graph: what was recorded; its steps know what their scope says.
+    """
     if policy is None:
         return FORCED if any(s.mirroring is not None and s.mirroring.again for s in graph.steps) else None
     if isinstance(policy, (Chain, Offload, Plan)):
