@@ -11,6 +11,7 @@ from mxjax.core import SCALAR, SCALARS, compiler
 
 from ._arrange import ALL, Part, function, last_uses, unit
 from ._price import Price, kept, price
+from ._rooms import Stay, lodged
 
 if TYPE_CHECKING:
     from mxjax.core import Graph
@@ -88,6 +89,45 @@ class Chain:
                 self.maker[s.first + k] = at
                 if any(asked) and a.differentiable:
                     self.wanted.add(s.first + k)
+
+        self._lodged = self._lodge()
+
+    def _lodge(self) -> set[Any]:
+        """What waits in the room of a gradient where all is kept: numbers of results, and ``("gradient", number)``
+        for theirs, ``("inner", step)`` for what a costly call keeps inside.
+
+        A step's moment is its place forward, and backward counted from the end. A gradient is written where
+        the backward pass reaches the parameter's first use.
+        """
+        steps, size = self.steps, self.size
+        end = 2 * len(steps) - 1
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for at, s in enumerate(steps):
+            for i in s.args:
+                first.setdefault(i, at)
+                last[i] = at
+        rooms = [(size[i], end - first[i]) for i in self.graph.written if i in first and i in self.wanted]
+        outputs = set(self.graph.outputs)
+        stays = []
+        for at, (s, p) in enumerate(zip(steps, self.prices, strict=True)):
+            for o, k in enumerate(range(s.first, s.first + len(s.avals))):
+                if k in outputs or k not in first:
+                    continue
+                stays.append(Stay(k, at, end - (at if o in p.outs else first[k]), size[k]))
+                if k in self.wanted:
+                    stays.append(Stay(("gradient", k), end - last[k], end - at, size[k]))
+            if p.costly and p.inner:
+                stays.append(Stay(("inner", at), at, end - at, p.inner))
+        return lodged(stays, rooms)
+
+    def room(self, results: Iterable[int]) -> int:
+        """Bytes that results take while they wait, those aside that are in a gradient's room."""
+        return sum(self.size[k] for k in results if k not in self._lodged)
+
+    def _gradients(self, results: Iterable[int]) -> int:
+        """The same of their gradients."""
+        return sum(self.size[k] for k in results if ("gradient", k) not in self._lodged)
 
     # ---- cuts --------------------------------------------------------------------------------------
 
@@ -246,7 +286,6 @@ class Chain:
 
     def _work(self, start: int, stop: int, own: range, alive: dict[int, int]) -> int:
         """The most bytes in use in the backward pass: results until their last reader, and gradients."""
-        size = self.size
         change = [0] * (stop - start + 2)
 
         def use(low: int, high: int, bytes: int) -> None:  # steps low..high, inclusive
@@ -254,19 +293,19 @@ class Chain:
             change[high + 1 - start] -= bytes
 
         for k, until in alive.items():
-            use(max(until, start), stop - 1, size[k])
+            use(max(until, start), stop - 1, self.room((k,)))
         last: dict[int, int] = {}
         for at in range(start, stop):
             for i in self.steps[at].args:
                 if i >= 0 and i in self.wanted:
                     last[i] = at
-            if self.prices[at].costly:
+            if self.prices[at].costly and ("inner", at) not in self._lodged:
                 use(at, at, self.prices[at].inner)
         for k, at in last.items():  # a gradient lives from its first reader's turn to its maker's
-            use(self.maker[k] if k in own else start, at, size[k])
+            use(self.maker[k] if k in own else start, at, self._gradients((k,)))
         for k in own:
             if k in self.wanted and self.last.get(k, -1) >= stop:
-                use(self.maker[k], stop - 1, size[k])
+                use(self.maker[k], stop - 1, self._gradients((k,)))
         most = now = 0
         for x in change:
             now += x
@@ -365,14 +404,24 @@ class Chain:
             found = kept(function(steps), structs, wants)
         return found.inner + self.bytes(steps.gives[k] for k in found.outs)
 
-    def excess(self) -> list[int]:
-        """For each kind of unit by how much :meth:`whole` is more than what must be held."""
-        found: dict[int, int] = {}
+    def excess(self) -> list[float]:
+        """For each kind of unit by how much :meth:`whole` is more than what must be held.
+
+        Of that the share counts which, as of what must be held and of what costly calls keep inside, is not in
+        a gradient's room; the mean of a kind's units.
+        """
+        whole: dict[int, int] = {}
+        found: dict[int, list[float]] = {}
         for u in self.units:
-            if u.kind not in found:
-                needed = self.bytes(self.treat(u.start, u.stop, None).kept)
-                found[u.kind] = max(0, self.whole(u) - needed)
-        return [found[k] for k in range(len(found))]
+            needed = self.treat(u.start, u.stop, None).kept
+            if u.kind not in whole:
+                whole[u.kind] = max(0, self.whole(u) - self.bytes(needed))
+            own: list[tuple[int, Any]] = [(self.size[k], k) for k in needed]
+            own += [(p.inner, ("inner", at)) for at, p in enumerate(self.prices[u.start : u.stop], u.start) if p.costly]
+            every = sum(nbytes for nbytes, _ in own)
+            outside = sum(nbytes for nbytes, key in own if key not in self._lodged)
+            found.setdefault(u.kind, []).append(whole[u.kind] * (outside / every if every else 1.0))
+        return [sum(found[k]) / len(found[k]) for k in range(len(found))]
 
     # ---- options -----------------------------------------------------------------------------------
 
@@ -406,16 +455,16 @@ class Chain:
         owner: dict[int, int],
         words: str,
     ) -> Option:
-        taken = self.bytes(k for k in t.takes if first <= owner.get(k, first) < end)
+        taken = self.room(k for k in t.takes if first <= owner.get(k, first) < end)
         # A result that is used behind the unit is held by its reader, unless that is in this segment too and
         # finds it computed again.
-        own = self.bytes(k for k in t.kept if k not in owner)
-        own += self.bytes(
+        own = self.room(k for k in t.kept if k not in owner)
+        own += self.room(
             k
             for k, at in owner.items()
             if first <= at < end and start <= self.maker.get(k, -1) and stop <= self.last[k] < len(self.steps)
         )
-        passing = self.bytes(
+        passing = self._gradients(
             k
             for k in self.wanted
             if 0 <= k < self.steps[start].first and self.last.get(k, -1) >= stop
@@ -449,7 +498,7 @@ class Chain:
         takes = frozenset(k for k in todo if k not in own) | frozenset(
             k for _, t, _ in inner for k in t.takes if k not in own
         )
-        work = self.bytes(between) + max(t.work for _, t, _ in inner)
+        work = self.room(between) + max(t.work for _, t, _ in inner)
         nested = Treatment(
             frozenset(),
             takes,

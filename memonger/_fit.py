@@ -97,7 +97,8 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
         if trial is None:
             trial = session.measure(chosen, schedule)
             strange = trial.offset("temp") - session.at_most(trial) > STRANGE * (wanted - constant)
-            if others and (strange or (over and trial.bytes(of) > (1 + NEAR) * wanted)):
+            # Once a trial is within the budget, what lies beside it in the same order of work is known best.
+            if others and best is None and (strange or (over and trial.bytes(of) > (1 + NEAR) * wanted)):
                 other = others.pop()
                 if len(session.trials) - count < compilations:
                     reordered = session.measure(chosen, other)
@@ -264,7 +265,11 @@ class Fit:
 
 
 def relaxed(fit: Fit, trial: Trial, wanted: int, of: str) -> float:
-    """The least cost that the whole budget could have, were the options divisible."""
+    """The least cost that the whole budget could have, were the options divisible.
+
+    Both in XLA's bytes as best known: the options are those that the trials corrected, and what the trial needs
+    beside them is taken off the whole budget (slack included), as it was for the trial itself.
+    """
     return bound(fit.options, wanted - (trial.bytes(of) - fit.peak(trial))) or 0.0
 
 

@@ -105,7 +105,7 @@ class Session:
     def at_most(self, trial: Trial) -> int:
         """Bytes beside the model that units which keep all may explain."""
         kinds = {u.start: u.kind for u in self.chain.units}
-        return sum(self.excess[kinds[o.start]] for o in trial.chosen if o.part.keep == ALL)
+        return int(sum(self.excess[kinds[o.start]] for o in trial.chosen if o.part.keep == ALL))
 
     def known(self, chosen: Sequence[Option], schedule: str) -> Trial | None:
         return self.trials.get(_key(chosen, schedule))

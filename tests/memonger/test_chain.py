@@ -22,12 +22,15 @@ from mxjax.memonger._solve import bound, least, peak, solve
 @pytest.fixture(scope="module")
 def chains() -> dict[str, Chain]:
     zero = mx.init.Zero()  # nothing is computed with them, and random ones take their time
-    return {
-        "transformer": training_chain(*networks.transformer(3, 16, 2, 32, 2, init=zero)),
-        "resnet": training_chain(*networks.resnet((1, 2), side=32, batch=2, width=8, init=zero)),
-        "unet": training_chain(*networks.unet(3, 4, 32, 2, init=zero)),
-        "translator": training_chain(*networks.translator(1, 2, 16, 2, 16, 2, init=zero)),
+    made = {
+        "transformer": networks.transformer(3, 16, 2, 32, 2, init=zero),
+        "resnet": networks.resnet((1, 2), side=32, batch=2, width=8, init=zero),
+        "unet": networks.unet(3, 4, 32, 2, init=zero),
+        "translator": networks.translator(1, 2, 16, 2, 16, 2, init=zero),
     }
+    for net, _ in made.values():
+        net.setattr("grad_req", "add")  # such a gradient has no room for others: all that is held counts
+    return {name: training_chain(*network) for name, network in made.items()}
 
 
 def test_residual_blocks_are_cut_where_one_array_crosses(chains: dict[str, Chain]) -> None:
@@ -141,6 +144,23 @@ def test_a_result_spares_its_operand_where_all_is_kept() -> None:
     assert chain.treat(0, len(chain.steps), None).kept == {relu}
     # Where it is named to be kept, what JAX keeps is not what the derivative reads.
     assert chain.treat(0, len(chain.steps), frozenset({dense, relu})).kept == {dense, relu}
+
+
+@pytest.mark.parametrize(("wide", "held"), [(64, 0), (3, 4 * 16 * 4)])
+def test_what_waits_in_a_gradients_room_takes_none(wide: int, held: int) -> None:
+    """tanh's result (4 x 16) is read for the last time before the gradients of the first two matrices are written:
+    where one of them has as many numbers it waits there."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(wide, in_units=wide), nn.Dense(16, activation="tanh", in_units=wide), nn.Dense(8, in_units=16))
+    net.initialize()
+    batch = (mx.np.ones((4, wide)),)
+    chain = training_chain(net, batch)
+    tanh = next(s.first for s in chain.steps if s.call.name == "Activation")
+    assert chain.room([tanh]) == held and chain.bytes([tanh]) == 4 * 16 * 4
+    # The last matrix' gradient is written while tanh's result is read for it.
+    for parameter in list(net.collect_params().values())[:-2]:
+        parameter.grad_req = "add"
+    assert training_chain(net, batch).room([tanh]) == 4 * 16 * 4
 
 
 def test_prices() -> None:
