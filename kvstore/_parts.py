@@ -22,7 +22,6 @@ from mxjax.errors import MXNetValueError
 from mxjax.optimizer import Optimizer, rules
 from mxjax.optimizer.optimizer import flatten
 
-from ._collective import NAME
 from ._processes import Operation, Processes, Update, padded, part_of
 from ._zero import Kept, ShardedUpdater, mapped, wholes
 
@@ -104,12 +103,7 @@ class PartUpdater(ShardedUpdater):
                 run = self._programs[name] = _compile(step, shapes, len(given), self._home)
             start = time.time_ns()
             out = run(*jax.device_put(given, self._home), *states)
-            core.stats.programs += 1
-            for o in core.observers:
-                o.on_run(NAME, (), start, time.time_ns())
-        fresh = iter(out[len(keys) :])
-        for key, old in zip(keys, kept, strict=True):
-            self._kept[key] = old._replace(leaves=tuple(next(fresh) for _ in old.leaves))
+        self._has_run(keys, kept, out[len(keys) :], start)
         return [np.asarray(new) for new in out[: len(keys)]]
 
     def _share_part(self, key: Any, weight: np.ndarray, part: np.ndarray, device: Any) -> None:

@@ -138,13 +138,17 @@ class ShardedUpdater(Updater):
             start = time.time_ns()
             *out, last = run(jax.device_put(numbers, whole), *given, *states)
             in_flight.began([last], devices[0].platform)
-            core.stats.programs += 1
-            for o in core.observers:
-                o.on_run(NAME, (), start, time.time_ns())
-        fresh = iter(out[len(keys) :])
+        self._has_run(keys, kept, out[len(keys) :], start)
+        return [_values(a, w) for a, w in zip(out[: len(keys)], weights, strict=True)]
+
+    def _has_run(self, keys: Sequence[Any], kept: Sequence[Kept], leaves: Sequence[Any], start: int) -> None:
+        """Keep the states that a program begun at `start` (ns) gave, and tell the observers of it."""
+        core.stats.programs += 1
+        for o in core.observers:
+            o.on_run(NAME, (), start, time.time_ns())
+        fresh = iter(leaves)
         for key, old in zip(keys, kept, strict=True):
             self._kept[key] = old._replace(leaves=tuple(next(fresh) for _ in old.leaves))
-        return [_values(a, w) for a, w in zip(out[: len(keys)], weights, strict=True)]
 
     def _numbers_and_layout(
         self, keys: Sequence[Any], weights: Sequence[Any], kept: Sequence[Kept]

@@ -163,9 +163,8 @@ def test_one_machine_sums_in_the_order_of_the_ranks(ranks, size):
             assert all((a == b).all() for a, b in zip(mine, expected, strict=True))
 
 
-@linux
-def test_machines_send_one_sum_each(ranks, monkeypatch):
-    """Ranks 0 and 2 on one machine, 1, 3 and 4 on another; what leaders send is put together by this test."""
+def on_two_machines(ranks, monkeypatch):
+    """Ranks 0 and 2 on one machine, 1, 3 and 4 on another; where the thread is, and all machines."""
     job = ranks(5)
     where = threading.local()
     monkeypatch.setattr(_machine.socket, "gethostname", lambda: where.name)
@@ -174,7 +173,13 @@ def test_machines_send_one_sum_each(ranks, monkeypatch):
         where.name = "ab"[member.rank in (1, 3, 4)]
         return Machine(member, True)
 
-    machines = job.do(meet)
+    return job, where, job.do(meet)
+
+
+@linux
+def test_machines_send_one_sum_each(ranks, monkeypatch):
+    """What leaders send is put together by this test."""
+    job, where, machines = on_two_machines(ranks, monkeypatch)
     assert [m.ranks for m in machines] == [[0, 2], [1, 3, 4], [0, 2], [1, 3, 4], [1, 3, 4]]
     assert all(m.leaders == [0, 1] and m.piece == LONGEST for m in machines)
     sent: dict[str, np.ndarray] = {}
@@ -230,16 +235,8 @@ def test_one_machine_hands_everybody_the_bytes_of_all(ranks, size):
 
 @linux
 def test_machines_hand_each_other_the_bytes_of_their_processes(ranks, monkeypatch):
-    """Ranks 0 and 2 on one machine, 1, 3 and 4 on another; the rows are theirs, and one that nobody has."""
-    job = ranks(5)
-    where = threading.local()
-    monkeypatch.setattr(_machine.socket, "gethostname", lambda: where.name)
-
-    def meet(member: Member) -> Machine:
-        where.name = "ab"[member.rank in (1, 3, 4)]
-        return Machine(member, True)
-
-    machines = job.do(meet)
+    """The rows are those of the five ranks, and one that nobody has."""
+    job, where, machines = on_two_machines(ranks, monkeypatch)
     assert all(m.groups == [[0, 2], [1, 3, 4]] and m.crowd == 3 for m in machines)
     sent: dict[int, list[np.ndarray]] = {}
     both = threading.Barrier(2)
