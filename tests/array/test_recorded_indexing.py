@@ -155,4 +155,4 @@ def test_write(case, kind):
     if kind == "nd" and case["stmt"] == "x[True]=9":
         return  # True is 1 when nd reads, and so it is when nd writes
     put()
-    onp.testing.assert_allclose(x.asnumpy(), want, atol=1e-4)
+    onp.testing.assert_array_equal(x.asnumpy(), onp.asarray(want, x.dtype))
