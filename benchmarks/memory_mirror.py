@@ -21,7 +21,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import mxjax as mx
-from benchmarks.memory_sublinear import MIB, UNTIMED, Step, line, row
+from benchmarks.memory_sublinear import MIB, Step, line, row
+from mxjax.memonger._rehearse import COUNTING
 
 BLOCKS, CHANNELS, SIDE, BATCH = 32, 16, 32, 8
 
@@ -46,7 +47,7 @@ def rows(blocks: int = BLOCKS) -> list[dict[str, Any]]:
 
 def ours(blocks: int, name: str) -> Any:
     """What our step needs (``memonger.Measured``) under an arrangement, or under ``"none"``."""
-    with mx.config.scope(compiler_options=UNTIMED):
+    with mx.config.scope(compiler_options=COUNTING):
         return Step("residual", blocks, name != "none" and name).rehearsed()
 
 
@@ -91,7 +92,7 @@ def written_in_jax(blocks: int, lean: bool = False) -> int:
     params = {"stem": some(CHANNELS, 3, 3, 3), "blocks": [each] * blocks, "head": some(CHANNELS, 10)}
     x, labels = some(BATCH, 3, SIDE, SIDE), jax.ShapeDtypeStruct((BATCH,), "int32")
     platform = compiler.platform_now()
-    options = {**default_options(platform), **UNTIMED} if lean else dict(UNTIMED)
+    options = {**default_options(platform), **COUNTING} if lean else dict(COUNTING)
     compiler.merge(options, keep_barriers(platform))
     compiled = jax.jit(step, donate_argnums=0).lower(params, x, labels).compile(compiler_options=options)
     return int(compiled.memory_analysis().temp_size_in_bytes)

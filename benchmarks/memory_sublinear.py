@@ -27,6 +27,7 @@ if __name__ == "__main__":
 import mxjax as mx
 from benchmarks import memory_networks as networks
 from mxjax import gluon
+from mxjax.memonger._rehearse import COUNTING
 
 # 128 residual blocks with barriers alone take more than eight minutes to compile.
 DEPTHS = {"perceptron": (16, 32, 64, 128), "residual": (16, 32, 64)}
@@ -34,8 +35,6 @@ NAMES = ("barriers", "sublinear", "nested", "recursive")
 TIMED_AT = 64
 TIMED = ("barriers", "sublinear")
 MIB = 2**20  # what MXNet, and so memonger, prints as MB
-# LLVM's optimisations change neither bytes nor arithmetic, but take half of the time to compile.
-UNTIMED = {"xla_backend_optimization_level": 0}
 
 
 def rows(depths: Mapping[str, Sequence[int]] = DEPTHS, timed_at: int = TIMED_AT) -> list[dict[str, Any]]:
@@ -52,7 +51,7 @@ def measured(depths: Mapping[str, Sequence[int]], timed_at: int = TIMED_AT) -> I
             for name in NAMES:
                 step = Step(kind, n, name)
                 timed = n == timed_at and name in TIMED
-                with mx.config.scope(compiler_options={} if timed else UNTIMED):
+                with mx.config.scope(compiler_options={} if timed else COUNTING):
                     cost = step.rehearsed()
                 temp[name].append(cost.temp_bytes)
                 if name == "barriers":

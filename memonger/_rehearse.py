@@ -12,6 +12,10 @@ from mxjax import core, errors
 
 from ._measure import Measured, cost
 
+# A CPU program that is compiled to be counted and never runs: bytes and arithmetic are settled before code is
+# made, which is most of the time. It is made by LLVM without optimisations, and without MLIR.
+COUNTING: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+
 
 def rehearse(fn: Callable[..., Any], *changes: Any, args: tuple[Any, ...] = (), warmup: int = 1) -> Measured:
     """Compile what ``fn(*args)`` would run and tell its cost, without running or allocating anything.

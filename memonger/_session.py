@@ -11,7 +11,7 @@ from mxjax import core, errors
 from ._arrange import ALL, Arranged, Part
 from ._chain import Chain, Option
 from ._measure import Cost
-from ._rehearse import put_back, rehearsed
+from ._rehearse import COUNTING, put_back, rehearsed
 from ._solve import peak
 
 # The order of work within a program, a choice on CPUs alone. XLA's memory-optimised order (the engine's
@@ -40,8 +40,7 @@ class _Tried(Scheduled):
     def compiler_options(self, platform: str) -> dict[str, Any]:
         options = super().compiler_options(platform)
         if platform == "cpu":
-            # Bytes and arithmetic are settled before LLVM begins, whose work is a third of the time.
-            options["xla_backend_optimization_level"] = 0
+            options.update(COUNTING)
         return options
 
 
