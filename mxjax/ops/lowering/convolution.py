@@ -8,6 +8,7 @@ rule is `choose`; README.md beside this file has the measurements it stands on.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import cache
 from math import prod
@@ -57,6 +58,8 @@ WEIGHT_BYTES = 16 << 20
 # A weight gradient sums over the batch: patches that it alone needs are made, and gone again, so many
 # bytes at a time.
 PIECE_BYTES = 2 << 20
+# More of a patch's places than this are computed in the program; fewer are a constant of it.
+MOST_INDICES = 1 << 18
 
 
 # ---- patches: (N, H, W, C) -> (N, OH, OW, KH, KW, C) -------------------------------------------
@@ -64,13 +67,20 @@ def _im2col(x: jax.Array, *, geometry: Window) -> jax.Array:
     # One gather with constant indices: XLA:CPU copies whole rows of channels; slices and a
     # concatenation take four times as long. Both ends are materialised: else XLA computes x anew
     # for every patch that holds it, and loops over one flat index, which does not vectorise.
-    x = materialize(x)
+    n, h, w, c = x.shape
     rows, cols = (
-        (np.arange(o)[:, None] * s + np.arange(k) * d).astype(np.int32)
+        np.arange(o)[:, None] * s + np.arange(k) * d
         for o, k, s, d in zip(geometry.out, *geometry[1:], strict=True)
     )
-    at = x.at[:, rows[:, None, :, None], cols[None, :, None, :]]
-    return materialize(at.get(mode="promise_in_bounds"))
+    narrow = np.uint16 if h * w <= 1 << 16 else np.int32
+    flat: Any = (rows * w).astype(narrow)[:, None, :, None], cols.astype(narrow)[None, :, None, :]
+    if prod(geometry.out) * prod(geometry.kernel) > MOST_INDICES:
+        flat = map(jnp.asarray, flat)
+    # As a constant they are no temporaries, which would wait from the forward to the backward pass.
+    at = operator.add(*flat)[..., None]
+    pixels = lax.GatherDimensionNumbers(offset_dims=(0, 5), collapsed_slice_dims=(1,), start_index_map=(1,))
+    image = materialize(x).reshape(n, h * w, c)
+    return materialize(lax.gather(image, at, pixels, (n, 1, c), mode="promise_in_bounds"))
 
 
 def _col2im(g: jax.Array, *, geometry: Window) -> jax.Array:
