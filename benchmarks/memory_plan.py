@@ -88,8 +88,10 @@ def goals(r: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 if __name__ == "__main__":
     figures = []
-    for chosen in sys.argv[1:] or ("transformer", "resnet"):
-        for found_row in rows(chosen):
-            print(line(found_row), flush=True)
-            figures += goals(found_row)
-    print(json.dumps(figures))
+    try:
+        for chosen in sys.argv[1:] or ("transformer", "resnet"):
+            for found_row in rows(chosen):
+                print(line(found_row), flush=True)
+                figures += goals(found_row)
+    finally:  # what is known is told, though the rest failed
+        print(json.dumps(figures))

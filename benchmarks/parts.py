@@ -1,7 +1,8 @@
 """Parts of a benchmark, each in a process of its own, and one table of what they have measured.
 
 A part prints lines for people, and lines of JSON: lists of figures, ``{what, value, unit, at_most, at_least, met}``;
-`value` is None for what could not be measured, and `unit` says why.
+`value` is None for what could not be measured, and `unit` says why. A part that ends with another status than 0 is a
+figure too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ OUTPUT = FOLDER.parent / "bench_output"
 
 
 def main(name: str, parts: Sequence[str], arguments: list[str]) -> int:
-    """Run ``NAME_PART.py`` for the parts that are asked for, or for all; the exit status.
+    """Run ``NAME_PART.py`` for the parts that are asked for, or for all; 1 if one failed or missed a goal, else 0.
 
     Args:
       name: of the benchmark; ``bench_output/NAME.json`` gets the figures, ``NAME_PART.txt`` the output.
@@ -33,16 +34,15 @@ def main(name: str, parts: Sequence[str], arguments: list[str]) -> int:
         print(f"there is no part {unknown[0]!r}; there are: {', '.join(parts)}", file=sys.stderr)
         return 2
     OUTPUT.mkdir(exist_ok=True)
-    failed = 0
     figures: list[dict[str, Any]] = []
     for part in asked or parts:
         start = time.perf_counter()
         print(f"\n== {part}", flush=True)
-        with open(OUTPUT / f"{name}_{part}.txt", "w", encoding="utf-8") as out:
-            process = subprocess.Popen(
-                [sys.executable, "-u", str(FOLDER / f"{name}_{part}.py"), *options],
-                stdout=subprocess.PIPE, text=True,
-            )  # fmt: skip
+        command = [sys.executable, "-u", str(FOLDER / f"{name}_{part}.py"), *options]
+        with (
+            open(OUTPUT / f"{name}_{part}.txt", "w", encoding="utf-8") as out,
+            subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+        ):
             assert process.stdout is not None
             for line in process.stdout:
                 out.write(line)
@@ -50,12 +50,14 @@ def main(name: str, parts: Sequence[str], arguments: list[str]) -> int:
                     figures += json.loads(line)
                 else:
                     print(line, end="", flush=True)
-        status = process.wait()
-        failed |= status
+        status = process.returncode
+        if status:
+            failed = {"what": f"{part}: exit status", "value": status, "unit": "", "at_most": 0, "at_least": None}
+            figures.append({**failed, "met": False})
         print(f"-- {part}: {time.perf_counter() - start:.0f} s{f', status {status}' if status else ''}", flush=True)
     (OUTPUT / f"{name}.json").write_text(json.dumps(figures), encoding="utf-8")
     print(f"\n{table(figures)}\n\nbench_output/ holds the figures")
-    return failed
+    return int(any(f["met"] is False for f in figures))
 
 
 def table(figures: list[dict[str, Any]]) -> str:

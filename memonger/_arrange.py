@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ALL = "all"  # everything the derivative asks for is kept: nothing is computed again
 MIRROR = "mirror"  # results of the costly primitives are kept, see `keep_costly`
 DRAWN = "drawn"  # only random bits, and what Python computed, are kept: see `keep_drawn`
+STATISTICS = "statistics"  # only sums to next to nothing are kept: see `keep_statistics`
 
 # Not to be computed twice.
 ONCE = frozenset(
@@ -52,6 +53,8 @@ COSTLY = ONCE | frozenset(
 )
 # A reduction to less than this share of its input is kept as well: it costs nothing to hold.
 SMALL = 1 / 16
+# Where nothing else is kept a reduction must leave less: all that a hundred blocks keep so is less than one array.
+TINY = 1 / 1024
 
 
 class Offloaded(NamedTuple):
@@ -71,9 +74,10 @@ class Part(NamedTuple):
     """A stretch of a graph's steps, up to ``stop`` (exclusive); it begins where the one before ends.
 
     ``keep`` is what stays in memory from the forward to the backward pass besides what the stretch
-    takes and gives: :data:`ALL`, :data:`MIRROR`, :data:`DRAWN`, the numbers of results of its steps (the rest is
-    computed again when the backward pass comes there), or :class:`Offloaded`. With ``parts`` the stretch
-    is computed again as those, each after its own rule; the last of them ends where the stretch ends.
+    takes and gives: :data:`ALL`, :data:`MIRROR`, :data:`DRAWN`, :data:`STATISTICS`, the numbers of results of
+    its steps (the rest is computed again when the backward pass comes there), or :class:`Offloaded`. With
+    ``parts`` the stretch is computed again as those, each after its own rule; the last of them ends where
+    the stretch ends.
     """
 
     stop: int
@@ -235,17 +239,25 @@ def function(steps: Unit, keep: Keep = ALL) -> Callable[..., tuple[Any, ...]]:
 
 def keep_costly(primitive: Any, *avals: Any, **params: Any) -> bool:
     """Whether mirroring keeps the result of this primitive (a policy for ``jax.checkpoint``)."""
-    if is_costly(primitive.name):
-        return True
-    if primitive.name.startswith("reduce_") and "axes" in params:
-        gone = prod(avals[0].shape[d] for d in params["axes"])
-        return gone * SMALL >= 1
-    return False
+    return is_costly(primitive.name) or _leaves(SMALL, primitive, avals, params)
+
+
+def keep_statistics(primitive: Any, *avals: Any, **params: Any) -> bool:
+    """Whether a segment keeps the result of this primitive: a channel's mean and variance are a pass over the
+    data each, and a few bytes."""
+    return _leaves(TINY, primitive, avals, params)
 
 
 def keep_drawn(primitive: Any, *avals: Any, **params: Any) -> bool:
     """Whether a stretch that is computed again as a whole keeps the result of this primitive."""
     return primitive.name in ONCE
+
+
+def _leaves(share: float, primitive: Any, avals: Sequence[Any], params: Mapping[str, Any]) -> bool:
+    """Whether a primitive is a reduction that leaves so much of its operand, or less."""
+    if not primitive.name.startswith("reduce_") or "axes" not in params:
+        return False
+    return prod(avals[0].shape[d] for d in params["axes"]) * share >= 1
 
 
 def is_costly(primitive: str) -> bool:
@@ -259,6 +271,8 @@ def _kept(run: Callable[..., Any], keep: Keep) -> Callable[..., Any]:
         return jax.checkpoint(run, policy=keep_costly)
     if keep == DRAWN:
         return jax.checkpoint(run, policy=keep_drawn)
+    if keep == STATISTICS:
+        return jax.checkpoint(run, policy=keep_statistics)
     if isinstance(keep, Offloaded):
         policy = jax.checkpoint_policies.save_and_offload_only_these_names(
             names_which_can_be_saved=[_name(k) for k in sorted(keep.device)],

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import mxjax as mx
+from mxjax import autograd
 from mxjax.gluon import nn
-from mxjax.memonger._arrange import ALL, MIRROR, Part, function, last_uses, lower, unit
+from mxjax.memonger._arrange import ALL, MIRROR, STATISTICS, Part, function, last_uses, lower, unit
 
-KEEPS = [ALL, MIRROR, frozenset()]
+KEEPS = [ALL, MIRROR, STATISTICS, frozenset()]
 
 
 def _graph() -> Any:
@@ -46,7 +47,7 @@ def _arrangements(n: int) -> list[list[Part]]:
     return flat + named + nested
 
 
-@pytest.mark.parametrize("which", range(5))
+@pytest.mark.parametrize("which", range(6))
 def test_values_and_gradients_are_the_plain_ones(which: int) -> None:
     graph = _graph()
     parts = _arrangements(len(graph.steps))[which]
@@ -86,6 +87,23 @@ def test_what_is_named_is_what_is_kept() -> None:
     assert _kept(function(whole, frozenset({1})), given) == row
     assert _kept(function(whole, frozenset({1, 3})), given) == 2 * row
     assert _kept(function(whole, ALL), given) >= 4 * row
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_of_statistics_a_segment_keeps_those_that_are_next_to_nothing(nested: bool) -> None:
+    """BatchNorm's mean and variance are sums of 1024 elements each, LayerNorm's of 4."""
+    net = nn.HybridSequential()
+    for _ in range(2):
+        net.add(nn.Dense(4, in_units=4, flatten=False), nn.BatchNorm(axis=-1, in_channels=4))
+        net.add(nn.LayerNorm(in_channels=4))
+    net.initialize()
+    with autograd.train_mode():
+        graph = net.graph(mx.np.zeros((1024, 4)))
+    n = len(graph.steps)
+    inner = (Part(n // 2, STATISTICS), Part(n, STATISTICS)) if nested else ()
+    statistics = 2 * 2 * 4 * 4  # two blocks, mean and variance, four channels, four bytes
+    assert _kept(lower(graph, [Part(n, frozenset(), inner and (Part(n // 2), Part(n)))]), _arrays(graph)) == 0
+    assert _kept(lower(graph, [Part(n, STATISTICS, inner)]), _arrays(graph)) == statistics
 
 
 def test_nested_parts_keep_what_crosses_the_outer_ends_only() -> None:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import mxjax as mx
+from benchmarks import memory_sublinear
 from mxjax import autograd, errors, gluon, memonger
 from mxjax.gluon import nn
+from mxjax.memonger._rehearse import COUNTING
 
 
 def _net() -> nn.HybridSequential:
@@ -133,3 +135,17 @@ def test_unknown_shapes_are_named() -> None:
 def test_other_things_are_refused() -> None:
     with pytest.raises(TypeError, match="int"):
         memonger.rehearse(lambda: None, 3)
+
+
+@pytest.mark.parametrize("kind", ["perceptron", "residual"])
+def test_what_is_compiled_to_be_counted_counts_the_same(kind: str) -> None:
+    """Convolutions, loops and matrix products, with and without what is left out where nothing runs."""
+
+    def cost(options: dict[str, Any]) -> tuple[int, float]:
+        with mx.config.scope(compiler_options=options):
+            found = memory_sublinear.Step(kind, 4, "sublinear").rehearsed()
+        return found.temp_bytes, found.flops
+
+    whole = cost({"xla_backend_optimization_level": 3})
+    assert cost(COUNTING) == whole
+    assert memory_sublinear.counted(kind, 4, "sublinear") == whole
