@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 ALL = "all"  # everything the derivative asks for is kept: nothing is computed again
 MIRROR = "mirror"  # results of the costly primitives are kept, see `keep_costly`
 DRAWN = "drawn"  # only random bits, and what Python computed, are kept: see `keep_drawn`
-STATISTICS = "statistics"  # only sums to next to nothing are kept: see `keep_statistics`
 
 # Not to be computed twice.
 ONCE = frozenset(
@@ -74,10 +73,10 @@ class Part(NamedTuple):
     """A stretch of a graph's steps, up to ``stop`` (exclusive); it begins where the one before ends.
 
     ``keep`` is what stays in memory from the forward to the backward pass besides what the stretch
-    takes and gives: :data:`ALL`, :data:`MIRROR`, :data:`DRAWN`, :data:`STATISTICS`, the numbers of results of
-    its steps (the rest is computed again when the backward pass comes there), or :class:`Offloaded`. With
-    ``parts`` the stretch is computed again as those, each after its own rule; the last of them ends where
-    the stretch ends.
+    takes and gives: :data:`ALL`, :data:`MIRROR`, :data:`DRAWN`, the numbers of results of its steps
+    (and what :func:`keep_statistics` says: the rest is computed again when the backward pass comes there),
+    or :class:`Offloaded`. With ``parts`` the stretch is computed again as those, each after its own rule;
+    the last of them ends where the stretch ends.
     """
 
     stop: int
@@ -243,8 +242,8 @@ def keep_costly(primitive: Any, *avals: Any, **params: Any) -> bool:
 
 
 def keep_statistics(primitive: Any, *avals: Any, **params: Any) -> bool:
-    """Whether a segment keeps the result of this primitive: a channel's mean and variance are a pass over the
-    data each, and a few bytes."""
+    """Whether the result of this primitive is kept wherever others are computed again: a channel's mean and variance
+    are a pass over the data each, and a few bytes."""
     return _leaves(TINY, primitive, avals, params)
 
 
@@ -271,8 +270,6 @@ def _kept(run: Callable[..., Any], keep: Keep) -> Callable[..., Any]:
         return jax.checkpoint(run, policy=keep_costly)
     if keep == DRAWN:
         return jax.checkpoint(run, policy=keep_drawn)
-    if keep == STATISTICS:
-        return jax.checkpoint(run, policy=keep_statistics)
     if isinstance(keep, Offloaded):
         policy = jax.checkpoint_policies.save_and_offload_only_these_names(
             names_which_can_be_saved=[_name(k) for k in sorted(keep.device)],
@@ -281,10 +278,8 @@ def _kept(run: Callable[..., Any], keep: Keep) -> Callable[..., Any]:
             offload_dst=memory.PINNED,
         )
         return jax.checkpoint(run, policy=policy)
-    if keep:
-        names = [_name(k) for k in sorted(keep)]  # type: ignore[arg-type]
-        return jax.checkpoint(run, policy=jax.checkpoint_policies.save_only_these_names(*names))
-    return jax.checkpoint(run)
+    names = jax.checkpoint_policies.save_only_these_names(*[_name(k) for k in sorted(keep)])  # type: ignore[arg-type]
+    return jax.checkpoint(run, policy=jax.checkpoint_policies.save_from_both_policies(names, keep_statistics))
 
 
 def _name(result: int) -> str:

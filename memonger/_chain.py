@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mxjax.core import SCALAR, SCALARS, compiler
 
-from ._arrange import ALL, Part, function, last_uses, unit
+from ._arrange import function, last_uses, unit
 from ._price import Price, kept, price
 from ._rooms import Stay, lodged
 
@@ -17,26 +17,8 @@ if TYPE_CHECKING:
     from mxjax.core import Graph
 
 # A cut must hold back this many times the bytes that it makes the graph keep, on both sides.
-WORTH = 2.5
+WORTH = 1.0
 MOST = 96  # units
-
-
-class Option(NamedTuple):
-    """One way to treat the steps from ``start`` to ``stop``.
-
-    ``held`` bytes wait for the backward pass; ``work`` bytes are in use, at most, while it is here (those
-    held among them). ``flops`` are computed again, which takes the time of ``cost`` operations.
-    ``decision`` says it in words.
-    """
-
-    start: int
-    stop: int
-    part: Part
-    held: int
-    work: int
-    flops: float
-    cost: float
-    decision: str
 
 
 class Treatment(NamedTuple):
@@ -125,7 +107,7 @@ class Chain:
         """Bytes that results take while they wait, those aside that are in a gradient's room."""
         return sum(self.size[k] for k in results if k not in self._lodged)
 
-    def _gradients(self, results: Iterable[int]) -> int:
+    def gradients(self, results: Iterable[int]) -> int:
         """The same of their gradients."""
         return sum(self.size[k] for k in results if ("gradient", k) not in self._lodged)
 
@@ -178,7 +160,7 @@ class Chain:
         kinds: dict[Any, int] = {}
         units = []
         for start, stop in ends:
-            kind = kinds.setdefault(self._likeness(start, stop), len(kinds))
+            kind = kinds.setdefault(self.likeness(start, stop), len(kinds))
             units.append(Unit(start, stop, self._name(start, stop), kind))
         return units
 
@@ -214,7 +196,7 @@ class Chain:
         sums = [list(accumulate(x))[:-1] for x in (whole, spared, count)]
         return sums[0], [few if n == 1 else all_ for all_, few, n in zip(*sums, strict=True)]
 
-    def _likeness(self, start: int, stop: int) -> Any:
+    def likeness(self, start: int, stop: int) -> Any:
         """Equal for stretches that compute the same on operands of the same shapes."""
         base = self.steps[start].first
         seen: dict[int, int] = {}
@@ -302,92 +284,15 @@ class Chain:
             if self.prices[at].costly and ("inner", at) not in self._lodged:
                 use(at, at, self.prices[at].inner)
         for k, at in last.items():  # a gradient lives from its first reader's turn to its maker's
-            use(self.maker[k] if k in own else start, at, self._gradients((k,)))
+            use(self.maker[k] if k in own else start, at, self.gradients((k,)))
         for k in own:
             if k in self.wanted and self.last.get(k, -1) >= stop:
-                use(self.maker[k], stop - 1, self._gradients((k,)))
+                use(self.maker[k], stop - 1, self.gradients((k,)))
         most = now = 0
         for x in change:
             now += x
             most = max(most, now)
         return most
-
-    def families(self) -> list[list[tuple[str, Treatment, Part]]]:
-        """For each unit the ways to treat it that are not worse than another in every respect."""
-        known: dict[int, tuple[int, list[frozenset[int] | None]]] = {}
-        found = []
-        for u in self.units:
-            base = self.steps[u.start].first
-            if u.kind not in known:
-                keeps = self._keeps(u)
-                known[u.kind] = base, keeps
-            at, keeps = known[u.kind]
-            moved = [
-                None if k is None else frozenset(i - at + base for i in k) for k in keeps
-            ]
-            family = []
-            for k in moved:
-                t = self.treat(u.start, u.stop, k)
-                family.append((self._words(k, t), t, Part(u.stop, ALL if k is None else t.kept)))
-            found.append(family)
-        return found
-
-    def _words(self, keep: frozenset[int] | None, t: Treatment) -> str:
-        if keep is None:
-            return "keep all"
-        if not t.kept:
-            return "recompute"
-        names = dict.fromkeys(self._label(k) for k in sorted(t.kept))
-        return "keep " + ", ".join(names)
-
-    def _label(self, k: int) -> str:
-        at = self.maker[k]
-        while not self.prices[at].flops and self.steps[at].args and self.steps[at].args[0] in self.maker:
-            at = self.maker[self.steps[at].args[0]]  # the same numbers in another order
-        s = self.steps[at]
-        assert s.call is not None
-        inner = s.scope.rpartition("/")[2]
-        return inner if inner and self.prices[at].costly and s.call.name != "matmul" else s.call.name
-
-    def _keeps(self, u: Unit) -> list[frozenset[int] | None]:
-        """Sets of results worth keeping: from none up, each time the one that saves most for its bytes,
-        and from all down, each time the one that costs least for its bytes."""
-        own = [
-            s.first + k
-            for s in self.steps[u.start : u.stop]
-            for k in range(len(s.avals))
-            if self.size[s.first + k]
-        ]
-        tried: dict[frozenset[int], Treatment] = {}
-
-        def treat(keep: frozenset[int]) -> Treatment:
-            if keep not in tried:
-                tried[keep] = self.treat(u.start, u.stop, keep)
-            return tried[keep]
-
-        keep: frozenset[int] = frozenset()
-        while True:
-            now = treat(keep)
-            better = [(self.bytes(t.kept) - self.bytes(now.kept), now.cost - t.cost, keep | {k}) for k in own
-                      if k not in keep and (t := treat(keep | {k})).cost < now.cost]  # fmt: skip
-            if not better:
-                break
-            keep = max(better, key=lambda b: b[1] / max(b[0], 1))[2]
-        keep = treat(frozenset(own)).kept
-        while keep:
-            now = treat(keep)
-            fewer = [(self.bytes(now.kept) - self.bytes(t.kept), t.cost - now.cost, t.kept) for k in keep
-                     if (t := treat(keep - {k})) and t.kept != now.kept]  # fmt: skip
-            if not fewer:
-                break
-            keep = min(fewer, key=lambda b: b[1] / max(b[0], 1))[2]
-        best: list[frozenset[int] | None] = [None]
-        least = float("inf")
-        for t in sorted(tried.values(), key=lambda t: (self.bytes(t.kept), t.cost)):
-            if t.cost < least:
-                least = t.cost
-                best.append(t.kept)
-        return best
 
     def bytes(self, results: Iterable[int]) -> int:
         return sum(self.size[k] for k in results)
@@ -422,106 +327,6 @@ class Chain:
             outside = sum(nbytes for nbytes, key in own if key not in self._lodged)
             found.setdefault(u.kind, []).append(whole[u.kind] * (outside / every if every else 1.0))
         return [sum(found[k]) / len(found[k]) for k in range(len(found))]
-
-    # ---- options -----------------------------------------------------------------------------------
-
-    def options(self) -> list[list[Option]]:
-        """For each unit what may be done from there on: with it alone, or with several as one segment.
-
-        An array that several units read is held once: by the first that always does.
-        """
-        families = self.families()
-        owner: dict[int, int] = {}
-        for at, family in enumerate(families):
-            for k in frozenset.intersection(*[t.takes for _, t, _ in family]):
-                owner.setdefault(k, at)
-        units = self.units
-        found: list[list[Option]] = []
-        for i, (u, family) in enumerate(zip(units, families, strict=True)):
-            here = [self._option(u.start, u.stop, i, i + 1, part, t, owner, words) for words, t, part in family]
-            for count in _counts(len(units) - i):
-                here.extend(self._segments(i, i + count, families, owner))
-            found.append(here)
-        return found
-
-    def _option(
-        self,
-        start: int,
-        stop: int,
-        first: int,
-        end: int,
-        part: Part,
-        t: Treatment,
-        owner: dict[int, int],
-        words: str,
-    ) -> Option:
-        taken = self.room(k for k in t.takes if first <= owner.get(k, first) < end)
-        # A result that is used behind the unit is held by its reader, unless that is in this segment too and
-        # finds it computed again.
-        own = self.room(k for k in t.kept if k not in owner)
-        own += self.room(
-            k
-            for k, at in owner.items()
-            if first <= at < end and start <= self.maker.get(k, -1) and stop <= self.last[k] < len(self.steps)
-        )
-        passing = self._gradients(
-            k
-            for k in self.wanted
-            if 0 <= k < self.steps[start].first and self.last.get(k, -1) >= stop
-        )
-        return Option(start, stop, part, taken + own, taken + t.work + passing, t.flops, t.cost, words)
-
-    def _segments(
-        self,
-        i: int,
-        j: int,
-        families: list[list[tuple[str, Treatment, Part]]],
-        owner: dict[int, int],
-    ) -> Iterable[Option]:
-        """Units as one segment of which nothing is kept: computed again at once, or unit by unit."""
-        start, stop = self.units[i].start, self.units[j - 1].stop
-        whole = self.treat(start, stop, frozenset())
-        count = j - i
-        yield self._option(start, stop, i, j, Part(stop), whole, owner, f"recompute {count} as one")
-        # Unit by unit: the segment's own computation gives what the units take, each then redoes itself.
-        inner = [self._leanest(family) for family in families[i:j]]
-        own = range(self.steps[start].first, self.steps[stop - 1].first + len(self.steps[stop - 1].avals))
-        between = {k for _, t, _ in inner for k in t.takes if k in own}
-        flops = cost = 0.0
-        todo = set(between)
-        for at in range(stop - 1, start - 1, -1):
-            s = self.steps[at]
-            if any(s.first + k in todo for k in range(len(s.avals))):
-                todo.update(x for x in s.args if 0 <= x < SCALAR)
-                flops += self.prices[at].flops
-                cost += self.prices[at].cost
-        takes = frozenset(k for k in todo if k not in own) | frozenset(
-            k for _, t, _ in inner for k in t.takes if k not in own
-        )
-        work = self.room(between) + max(t.work for _, t, _ in inner)
-        nested = Treatment(
-            frozenset(),
-            takes,
-            flops + sum(t.flops for _, t, _ in inner),
-            cost + sum(t.cost for _, t, _ in inner),
-            work,
-        )
-        part = Part(stop, frozenset(), tuple(p for _, _, p in inner))
-        yield self._option(start, stop, i, j, part, nested, owner, f"recompute {count}, one by one")
-
-    def _leanest(self, family: list[tuple[str, Treatment, Part]]) -> tuple[str, Treatment, Part]:
-        return min(family[1:], key=lambda f: self.bytes(f[1].kept))
-
-
-def _counts(most: int) -> list[int]:
-    """How many units a segment may hold: 2, 3, 4, 6, 8, 12, ..."""
-    found = []
-    k = 2
-    while k <= most:
-        found.append(k)
-        k = k * 3 // 2 if k & (k - 1) == 0 and k > 2 or k == 2 else k * 4 // 3
-    return found
-
 
 def _common(a: str, b: str) -> int:
     """How many levels of blocks two steps share."""

@@ -11,9 +11,9 @@ import numpy as np
 from mxjax import errors
 
 from ._arrange import ALL
-from ._chain import Option
 from ._session import MEMORY, Session, Trial
 from ._solve import bound, least, peak, solve
+from ._treatments import Option
 
 SLACK = 0.04  # of the budget may be left over
 GAP = 0.05  # above the relaxed optimum is good enough
@@ -22,6 +22,8 @@ NEAR = 0.02  # of the budget too much: one more step in the same order of work m
 MORE = 3  # compilations beyond the limit before a budget is said to be infeasible
 FLATTEST = 0.25  # bytes that XLA's count is taken to grow by, at least, for each of the model's
 TURNS = 40  # solutions looked at; most are known after a while
+CLOSER = 0.5  # so much of the way to the other side of the budget is left, once a step ended on the same side again
+DISTANT = 0.05  # of its distance from the budget a trial need not be explained
 HALF = 0.5  # of the temporaries of the step that keeps all: from there on its order of work comes first
 STRANGE = 0.3  # of the budget beside the model: the other order of work is worth a trial
 
@@ -72,7 +74,7 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
     schedule = others.pop(0)
     fit = Fit(session, of, constant + 0.02 * floor)
     slack = AIM
-    over = 0
+    over = run = 0
     turned: list[Trial] = []
     # Where nothing was within the budget yet, a few more may follow: the leanest ones.
     for _ in range(TURNS):
@@ -86,8 +88,9 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
         trial = session.known(chosen, schedule)
         again = trial is not None and any(trial is t for t in turned)
         # With trials on both sides of the budget the model's slope is known there.
-        if best is not None and (between := fit.between(schedule, wanted, best.cost)) is not None:
-            chosen, trial, again = between, None, False
+        halfway = best and fit.between(schedule, wanted, best.cost, run)
+        if halfway:
+            chosen, trial, again = halfway, None, False
         if again:
             assert trial is not None
             # The same again: tighter where it was too much, looser where much is left, or enough.
@@ -107,6 +110,8 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
         fit.see(trial)
         turned.append(trial)
         lowest = min(lowest, trial, key=lambda t: t.bytes(of))
+        side = 1 if trial.bytes(of) > wanted else -1
+        run = side + (run if halfway and run * side > 0 else 0)
         if trial.bytes(of) <= wanted:
             if best is None or trial.cost < best.cost:
                 best = trial
@@ -176,7 +181,7 @@ class Fit:
         self.session, self.of = session, of
         self.options: list[list[Option]] = session.options
         self.kinds = {u.start: u.kind for u in session.chain.units}
-        self.prior = np.array([beside, *(0.5 * e for e in session.excess)])
+        self.prior = np.array([beside, *session.excess])
         self.spread = np.array([max(beside, 1.0), *(0.5 * e + 1.0 for e in session.excess)])
         self.guess = self.prior
         self.beside = beside
@@ -194,7 +199,7 @@ class Fit:
         if a is None or b is None or a.schedule != b.schedule:
             return 0.0
         step = self.peak(b) - self.peak(a)
-        if not step:
+        if abs(step) < NEAR * wanted:
             return 0.0
         slope = min(1.0, max(FLATTEST, (b.bytes(self.of) - a.bytes(self.of)) / step))
         return (wanted - b.bytes(self.of)) * (1 / slope - 1)
@@ -202,17 +207,23 @@ class Fit:
     def peak(self, trial: Trial) -> int:
         return peak([self.inflated(o) for o in trial.chosen])
 
-    def between(self, schedule: str, wanted: int, cost: float) -> list[Option] | None:
-        """Between the nearest trials on both sides of the budget: what costs less and was not compiled."""
+    def between(self, schedule: str, wanted: int, cost: float, run: int) -> list[Option] | None:
+        """Between the nearest trials on both sides of the budget: what costs less and was not compiled.
+
+        XLA's bytes go in steps. After a ``run`` of several such trials over the budget (or, negative, within it) the
+        next is nearer to the other side than a straight line says.
+        """
         seen = [t for t in self.session.trials.values() if t.schedule == schedule]
         below = [t for t in seen if t.bytes(self.of) <= wanted]
-        above = [t for t in seen if t.bytes(self.of) > wanted]
+        above = [t for t in seen if t.bytes(self.of) > wanted and t.cost]
         if not below or not above:
             return None
         low = max(below, key=lambda t: t.bytes(self.of))
         high = min(above, key=lambda t: t.bytes(self.of))
         gap = high.bytes(self.of) - low.bytes(self.of)
         straight = max(0.0, (wanted * (1 - AIM) - low.bytes(self.of)) / gap)
+        closer = CLOSER ** max(0, abs(run) - 1)
+        straight = straight * closer if run > 0 else 1 - (1 - straight) * closer
         start, end = self.peak(low), self.peak(high)
         for part in (1.0, 1.25, 0.75, 1.5, 0.5):
             found = solve(self.options, start + min(1.0, part * straight) * (end - start))
@@ -229,7 +240,7 @@ class Fit:
         if seen:
             rows = np.array([self._row(t) for t in seen]) * self.spread
             # Bytes far from the budget are explained less exactly.
-            noise = np.array([0.003 * wanted + 0.05 * abs(t.bytes(self.of) - wanted) for t in seen])
+            noise = np.array([0.003 * wanted + DISTANT * abs(t.bytes(self.of) - wanted) for t in seen])
             left = np.array([t.offset(self.of) for t in seen]) - np.array(
                 [self._row(t) for t in seen]
             ) @ self.prior

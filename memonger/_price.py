@@ -97,10 +97,9 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
         if any(map(is_costly, found.primitives)):
             inner_flops, inner_cost = flops, cost
         else:
-            read = sum(_bytes(structs[i]) for i in found.again)
-            inner_flops = 0.0 if costly else flops
-            inner_cost = 0.0 if found.primitives <= _FREE else (found.inner + read) * intensity
-            inner_cost = min(inner_cost, cost)
+            # Fused into the loops that need it, which have read what it is made of: no bytes are moved for it.
+            inner_flops = 0.0 if costly or found.primitives <= _FREE else flops
+            inner_cost = inner_flops
     return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._arrange import ALL, STATISTICS, Arranged, Part
+from ._arrange import ALL, Arranged, Part
 from ._liveness import Liveness
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def recursive(live: Liveness) -> list[Part]:
 
 def segment_parts(live: Liveness, ends: Sequence[int], again: Sequence[bool]) -> list[Part]:
     """Parts that end at these places, and which of them are computed again."""
-    return [Part(live.places[j], STATISTICS if a else ALL) for j, a in zip(ends, again, strict=True)]
+    return [Part(live.places[j], frozenset() if a else ALL) for j, a in zip(ends, again, strict=True)]
 
 
 def least(live: Liveness, levels: int) -> list[Part]:
@@ -100,7 +100,7 @@ def _parts(live: Liveness, peaks: Sequence[np.ndarray], start: int, stop: int, r
         whole = ends[fits & (live.inside[start, ends] <= room)]
         middle = int(whole[-1]) if len(whole) else int(ends[fits][0])
         inner = _parts(live, peaks[:-1], start, middle, room)
-        found.append(Part(live.places[middle], STATISTICS, tuple(inner) if len(inner) > 1 else ()))
+        found.append(Part(live.places[middle], frozenset(), tuple(inner) if len(inner) > 1 else ()))
         room -= int(live.kept[start, middle])
         start = middle
     found.append(Part(live.places[stop], ALL))
@@ -112,7 +112,7 @@ def _halves(live: Liveness, start: int, stop: int) -> list[Part]:
     if middle is None:
         return [Part(live.places[stop], ALL)]
     first = _halves(live, start, middle)
-    part = Part(live.places[middle], STATISTICS, tuple(first) if len(first) > 1 else ())
+    part = Part(live.places[middle], frozenset(), tuple(first) if len(first) > 1 else ())
     return [part, *_halves(live, middle, stop)]
 
 

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from mxjax import core, errors
 
 from ._arrange import ALL, Arranged, Part
-from ._chain import Chain, Option
+from ._chain import Chain
 from ._measure import Cost
 from ._rehearse import COUNTING, put_back, rehearsed
 from ._solve import peak
+from ._treatments import Option, Options
 
 # The order of work within a program, a choice on CPUs alone. XLA's memory-optimised order (the engine's
 # default) needs least for stacks of convolutions; for what is computed again before many small matrix
@@ -83,7 +84,7 @@ class Session:
         self.net, self.inputs, self.loss, self.labels = net, inputs, loss, labels
         self.chain = training_chain(net, inputs)
         self.graph = self.chain.graph
-        self.options = self.chain.options()
+        self.options = Options(self.chain)()
         self.excess = self.chain.excess()
         self.trainer = _trainer(net, optimizer)
         self.trials: dict[Any, Trial] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from ._chain import Option
+    from ._treatments import Option
 
 # States kept per position. Of neighbours that differ by less than their share of the budget the cheaper
 # stays; bytes are never rounded, so what comes out is within the budget exactly.
