@@ -23,7 +23,7 @@ if __name__ == "__main__":
 import mxjax as mx
 from benchmarks.memory_jax import Written
 from benchmarks.memory_sublinear import MIB, Step, line, row
-from mxjax.memonger._rehearse import COUNTING
+from mxjax.memonger._rehearse import counting
 
 BLOCKS = 32
 
@@ -31,7 +31,7 @@ BLOCKS = 32
 def rows(blocks: int = BLOCKS) -> list[dict[str, Any]]:
     """The rows of the table: what, value, goal, and whether it is met (``None``: no goal)."""
     costs = {name: ours(blocks, name) for name in ("none", "barriers", "mirror")}
-    written, lean = (Written(blocks, lean, COUNTING).temp_bytes for lean in (False, True))
+    written, lean = (Written(blocks, lean, counting()).temp_bytes for lean in (False, True))
     mirror, barriers = costs["mirror"], costs["barriers"]
     kept = f"residual N={blocks}"
     return [
@@ -48,7 +48,7 @@ def rows(blocks: int = BLOCKS) -> list[dict[str, Any]]:
 
 def ours(blocks: int, name: str) -> Any:
     """What our step needs (``memonger.Measured``) under an arrangement, or under ``"none"``."""
-    with mx.config.scope(compiler_options=COUNTING):
+    with mx.config.scope(compiler_options=counting()):
         return Step("residual", blocks, name != "none" and name).rehearsed()
 
 

@@ -33,20 +33,23 @@ import mxjax as mx
 from benchmarks import memory_networks as networks
 from benchmarks.memory_jax import Written
 from mxjax import gluon
-from mxjax.memonger._rehearse import COUNTING
+from mxjax.memonger._rehearse import counting
 
 DEPTHS = {kind: (16, 32, 64, 128) for kind in ("perceptron", "residual")}
 NAMES = ("barriers", "sublinear", "nested", "recursive")
 TIMED_AT = 64
 TIMED = ("barriers", "sublinear")
 MIB = 2**20  # what MXNet, and so memonger, prints as MB
-# Each weight gradient of a convolution is a loop. For a kernel in a loop XLA's older emitters look through the whole
-# program, so with hundreds of loops MLIR is the faster way (128 blocks with barriers: 78 s of CPU, not 112); no need
-# to split the code for several threads where other processes use the cores.
-COUNTED = {
-    "perceptron": COUNTING,
-    "residual": {**COUNTING, "xla_cpu_use_fusion_emitters": True, "xla_cpu_parallel_codegen_split_count": 1},
-}
+
+
+def options_for(kind: str) -> dict[str, Any]:
+    """The options under which programs of a chain are counted."""
+    if kind == "perceptron":
+        return counting()
+    # Each weight gradient of a convolution is a loop. For a kernel in a loop XLA's older emitters look through the
+    # whole program, so with hundreds of loops MLIR is the faster way (128 blocks with barriers: 78 s of CPU, not
+    # 112); no need to split the code for several threads where other processes use the cores.
+    return {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
 
 
 def measured(depths: Mapping[str, Sequence[int]], timed_at: int = TIMED_AT) -> Iterator[dict[str, Any]]:
@@ -70,7 +73,7 @@ def measured(depths: Mapping[str, Sequence[int]], timed_at: int = TIMED_AT) -> I
 
 def counted(kind: str, n: int, name: str) -> tuple[int, float]:
     """Bytes of temporaries and arithmetic of a step, compiled for nothing else."""
-    with mx.config.scope(compiler_options=COUNTED[kind]):
+    with mx.config.scope(compiler_options=options_for(kind)):
         found = Step(kind, n, name).rehearsed()
     return found.temp_bytes, found.flops
 

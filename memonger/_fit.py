@@ -174,7 +174,7 @@ class Fit:
 
     What a recomputed unit keeps is exact. Of one that keeps all, XLA keeps what suits its fusions:
     between what the model says and what JAX would keep. Both are learned from the trials by least
-    squares, starting from half of that difference (one unknown per kind of unit).
+    squares, starting from all of that difference (one unknown per kind of unit).
     """
 
     def __init__(self, session: Session, of: str, beside: float):

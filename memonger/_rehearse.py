@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import jax
@@ -12,9 +13,18 @@ from mxjax import core, errors
 
 from ._measure import Measured, cost
 
-# A CPU program that is compiled to be counted and never runs: bytes and arithmetic are settled before code is
-# made, which is most of the time. It is made by LLVM without optimisations, and without MLIR.
-COUNTING: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+
+@cache
+def counting() -> dict[str, Any]:
+    """Options for a CPU program that is compiled to be counted and never runs.
+
+    Bytes and arithmetic are settled before code is made, which is most of the time. It is made by LLVM without
+    optimisations, and without MLIR where this XLA can.
+    """
+    from mxjax import engine
+
+    options: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+    return {name: value for name, value in options.items() if engine.knows("cpu", name, value)}
 
 
 def rehearse(fn: Callable[..., Any], *changes: Any, args: tuple[Any, ...] = (), warmup: int = 1) -> Measured:

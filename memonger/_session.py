@@ -11,7 +11,7 @@ from mxjax import core, errors
 from ._arrange import ALL, Arranged, Part
 from ._chain import Chain
 from ._measure import Cost
-from ._rehearse import COUNTING, put_back, rehearsed
+from ._rehearse import counting, put_back, rehearsed
 from ._solve import peak
 from ._treatments import Option, Options
 
@@ -41,7 +41,7 @@ class _Tried(Scheduled):
     def compiler_options(self, platform: str) -> dict[str, Any]:
         options = super().compiler_options(platform)
         if platform == "cpu":
-            options.update(COUNTING)
+            options.update(counting())
         return options
 
 

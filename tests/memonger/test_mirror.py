@@ -15,7 +15,7 @@ from mxjax import errors, memonger, settings
 from mxjax.core import GraphCall, compiler
 from mxjax.core.graph import Pair
 from mxjax.gluon import nn
-from mxjax.memonger._rehearse import COUNTING
+from mxjax.memonger._rehearse import counting
 
 
 def _train(mirror: Any, **kwargs: Any) -> list[np.ndarray]:
@@ -131,8 +131,8 @@ def test_an_unknown_policy() -> None:
 def test_a_compiled_step_keeps_less() -> None:
     """XLA could undo it all: it merges what is computed twice, and computes again what it likes."""
     mirrored, barriers, plain = (ours(32, name) for name in ("mirror", "barriers", "none"))
-    assert mirrored.temp_bytes <= 0.5 * Written(32, options=COUNTING).temp_bytes
-    assert mirrored.temp_bytes <= 0.6 * Written(32, lean=True, options=COUNTING).temp_bytes
+    assert mirrored.temp_bytes <= 0.5 * Written(32, options=counting()).temp_bytes
+    assert mirrored.temp_bytes <= 0.6 * Written(32, lean=True, options=counting()).temp_bytes
     assert mirrored.temp_bytes <= 0.72 * barriers.temp_bytes
     assert mirrored.temp_bytes <= plain.temp_bytes
     assert mirrored.flops <= 1.03 * barriers.flops
@@ -147,7 +147,7 @@ def test_the_network_written_in_jax_is_ours() -> None:
     # Few elements: where one lies so near to zero that rounding decides its sign, relu tells another story.
     training = networks.Training(net, *networks.batch(4, 8), learning_rate=1.0)
     values = [p.data().asnumpy() for p in net.collect_params().values() if p.grad_req != "null"]
-    written = Written(2, options=COUNTING, rate=1.0)
+    written = Written(2, options=counting(), rate=1.0)
     stem, rest, head = values[:2], values[2:-2], values[-2:]
     # Each block: two times a convolution's weights, gamma and beta.
     blocks = [

@@ -11,7 +11,7 @@ import mxjax as mx
 from benchmarks import memory_sublinear
 from mxjax import autograd, errors, gluon, memonger
 from mxjax.gluon import nn
-from mxjax.memonger._rehearse import COUNTING
+from mxjax.memonger._rehearse import counting
 
 
 def _net() -> nn.HybridSequential:
@@ -147,5 +147,5 @@ def test_what_is_compiled_to_be_counted_counts_the_same(kind: str) -> None:
         return found.temp_bytes, found.flops
 
     whole = cost({"xla_backend_optimization_level": 3})
-    assert cost(COUNTING) == whole
+    assert cost(counting()) == whole
     assert memory_sublinear.counted(kind, 4, "sublinear") == whole
