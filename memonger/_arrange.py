@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -132,11 +133,15 @@ class Lowered:
     Args:
       wanted: the operands that a derivative is asked for, inputs and results; without them no gradients
         are tied together, and none is computed in vain.
+      scope: a name with a place for a number, under which the operations of each part are found.
     """
 
-    def __init__(self, graph: Graph, parts: Sequence[Part], wanted: frozenset[int] = frozenset()):
+    def __init__(
+        self, graph: Graph, parts: Sequence[Part], wanted: frozenset[int] = frozenset(), scope: str | None = None
+    ):
         self._graph = graph
         self._parts = parts
+        self._scope = scope
         last = last_uses(graph.steps, graph.outputs)
         self._runs = list(_runs(graph.steps, 0, parts, last, wanted))
 
@@ -145,7 +150,7 @@ class Lowered:
         n = len(graph.avals)
         env: dict[int, Any] = {-1 - i: a for i, a in enumerate(arrays[:n])}
         env.update({SCALAR + i: a for i, a in enumerate(arrays[n:])})
-        _run_all(self._runs, env)
+        _run_all(self._runs, env, self._scope)
         return tuple(env[k] for k in graph.outputs)
 
     def wanting(self, wants: Sequence[bool]) -> Lowered:
@@ -154,7 +159,7 @@ class Lowered:
         for s in self._graph.steps:
             if not wanted.isdisjoint(s.args):
                 wanted.update(k for k, a in enumerate(s.avals, s.first) if a.differentiable)
-        return Lowered(self._graph, self._parts, frozenset(wanted))
+        return Lowered(self._graph, self._parts, frozenset(wanted), self._scope)
 
 
 def lower(graph: Graph, parts: Sequence[Part]) -> Lowered:
@@ -321,14 +326,15 @@ def _nested(whole: Unit, inner: Sequence[_Run]) -> Callable[..., Any]:
     return run
 
 
-def _run_all(runs: Sequence[_Run], env: dict[int, Any]) -> None:
-    for steps, fn, tied in runs:
+def _run_all(runs: Sequence[_Run], env: dict[int, Any], scope: str | None = None) -> None:
+    for n, (steps, fn, tied) in enumerate(runs):
         given = [env[i] for i in steps.takes]
-        if len(tied) > 1:
-            for k, x in zip(tied, _together(*[given[k] for k in tied]), strict=True):
-                given[k] = x
-        out = fn(*given)
-        env.update(zip(steps.gives, lax.optimization_barrier(out), strict=True))
+        with jax.named_scope(scope.format(n)) if scope else nullcontext():
+            if len(tied) > 1:
+                for k, x in zip(tied, _together(*[given[k] for k in tied]), strict=True):
+                    given[k] = x
+            out = lax.optimization_barrier(fn(*given))
+        env.update(zip(steps.gives, out, strict=True))
 
 
 @jax.custom_vjp

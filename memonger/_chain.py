@@ -111,6 +111,11 @@ class Chain:
         """The same of their gradients."""
         return sum(self.size[k] for k in results if ("gradient", k) not in self._lodged)
 
+    def flowing(self, position: int) -> int:
+        """Bytes of the gradients that wait while the backward pass goes on from a step to the one before it."""
+        crossing = {k for k in self.wanted if self.maker.get(k, position) < position <= self.last.get(k, -1)}
+        return self.gradients(crossing)
+
     # ---- cuts --------------------------------------------------------------------------------------
 
     @cached_property

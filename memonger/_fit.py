@@ -10,22 +10,20 @@ import numpy as np
 
 from mxjax import errors
 
-from ._arrange import ALL
+from ._arrange import ALL, Part
 from ._session import MEMORY, Session, Trial
 from ._solve import bound, least, peak, solve
-from ._treatments import Option
+from ._treatments import Option, index
 
 SLACK = 0.04  # of the budget may be left over
 GAP = 0.05  # above the relaxed optimum is good enough
 AIM = 0.004  # of the budget is left free on purpose: the model is not exact to the byte
-NEAR = 0.02  # of the budget too much: one more step in the same order of work mends that
 MORE = 3  # compilations beyond the limit before a budget is said to be infeasible
-FLATTEST = 0.25  # bytes that XLA's count is taken to grow by, at least, for each of the model's
 TURNS = 40  # solutions looked at; most are known after a while
 CLOSER = 0.5  # so much of the way to the other side of the budget is left, once a step ended on the same side again
-DISTANT = 0.05  # of its distance from the budget a trial need not be explained
-HALF = 0.5  # of the temporaries of the step that keeps all: from there on its order of work comes first
-STRANGE = 0.3  # of the budget beside the model: the other order of work is worth a trial
+DISTANT = 0.02  # of the budget: trials that are nearer than that count alike
+TRUST = 0.8  # of what XLA needs less than the model somewhere is expected of parts that were not compiled there
+WARY = 2  # trials over the budget, and none within: then the worst that was seen at a part's place is expected of it
 
 
 class InfeasibleBudget(errors.MXNetMemoryError):
@@ -55,7 +53,6 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
     Raises:
       InfeasibleBudget: even the leanest arrangement needs more.
     """
-    options = session.options
     count = len(session.trials)
     baseline = session.measure(session.plain, MEMORY)
     wanted = to_bytes(budget, baseline.bytes(of))
@@ -63,16 +60,11 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
         return Found(baseline, baseline, wanted, 0.0, len(session.trials) - count)
 
     constant = baseline.bytes(of) - baseline.bytes("temp")
-    floor = least(options)
-    leanest = solve(options, floor)
-    assert leanest is not None
+    fit = Fit(session, of, wanted)
     best: Trial | None = None
     lowest = baseline
     others = list(session.schedules)
-    if wanted - constant >= HALF * baseline.bytes("temp"):
-        others.sort(key=lambda order: order != baseline.schedule)  # what is known already is near
     schedule = others.pop(0)
-    fit = Fit(session, of, constant + 0.02 * floor)
     slack = AIM
     over = run = 0
     turned: list[Trial] = []
@@ -80,54 +72,44 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
     for _ in range(TURNS):
         if len(session.trials) - count >= compilations + (MORE if best is None else 0):
             break
-        fit.update(schedule, wanted)
-        target = wanted * (1 - slack) - fit.beside + fit.ahead(wanted * (1 - slack))
-        found = solve(fit.options, target)
-        # The leanest are the same whatever is asked for: what an error calls possible is found again.
-        chosen = fit.original(found) if found else leanest
+        fit.update(schedule)
+        target = wanted * (1 - slack) - fit.beside
+        floor = least(fit.options)
+        # With trials on both sides of the budget XLA's bytes are known there.
+        chosen = fit.between(schedule, best.cost, run) if best else None
+        halfway = chosen is not None
+        if chosen is None:
+            found = solve(fit.options, max(target, floor))
+            assert found is not None
+            chosen = fit.original(found)
         trial = session.known(chosen, schedule)
-        again = trial is not None and any(trial is t for t in turned)
-        # With trials on both sides of the budget the model's slope is known there.
-        halfway = best and fit.between(schedule, wanted, best.cost, run)
-        if halfway:
-            chosen, trial, again = halfway, None, False
-        if again:
+        if any(trial is t for t in turned):
             assert trial is not None
+            if target <= floor:
+                if not others or best is not None:
+                    break
+                schedule = others.pop()  # the leanest may need less there
+                continue
             # The same again: tighter where it was too much, looser where much is left, or enough.
             slack += AIM if trial.bytes(of) > wanted else -AIM
             if not -SLACK < slack < SLACK:
                 break
+            continue
         if trial is None:
             trial = session.measure(chosen, schedule)
-            strange = trial.offset("temp") - session.at_most(trial) > STRANGE * (wanted - constant)
-            # Once a trial is within the budget, what lies beside it in the same order of work is known best.
-            if others and best is None and (strange or (over and trial.bytes(of) > (1 + NEAR) * wanted)):
-                other = others.pop()
-                if len(session.trials) - count < compilations:
-                    reordered = session.measure(chosen, other)
-                    if reordered.bytes(of) < trial.bytes(of):
-                        trial, schedule = reordered, other
-        fit.see(trial)
         turned.append(trial)
+        fit.update(schedule)
         lowest = min(lowest, trial, key=lambda t: t.bytes(of))
         side = 1 if trial.bytes(of) > wanted else -1
         run = side + (run if halfway and run * side > 0 else 0)
-        if trial.bytes(of) <= wanted:
+        if side < 0:
             if best is None or trial.cost < best.cost:
                 best = trial
-            fit.update(trial.schedule, wanted)  # judged by what this trial taught, as the report is
-            if _good(fit, trial, wanted, of):
+            if _good(fit, trial, wanted, of):  # judged by what this trial taught, as the report is
                 break
-        elif target <= floor and best is None and trial.model <= floor:
-            if not others:
-                break
-            schedule = others.pop()  # the leanest may need less there
-        elif not again:
-            over += 1  # XLA's bytes do not follow the model's smoothly
-            if best is None and over >= compilations:
-                slack += 1.0
-            else:
-                slack += AIM if over < 2 or trial.bytes(of) <= (1 + NEAR) * wanted else SLACK / 2
+        elif best is None:
+            over += 1
+            fit.wary = over >= WARY
     within = [t for t in session.trials.values() if t.bytes(of) <= wanted]  # of other budgets as well
     best = min(within, key=lambda t: t.cost, default=None)
     if best is None:
@@ -137,8 +119,7 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
             f"{_what_holds(session, lowest, constant)}. Give a larger budget, or a smaller batch",
             lowest.bytes(of),
         )
-    fit.see(best)
-    fit.update(best.schedule, wanted)
+    fit.update(best.schedule)
     limit = relaxed(fit, best, wanted, of)
     return Found(best, baseline, wanted, limit, len(session.trials) - count)
 
@@ -170,58 +151,97 @@ def _what_holds(session: Session, trial: Trial, constant: int) -> str:
 
 
 class Fit:
-    """What XLA needs beside the model: a constant, and something for each unit that keeps all.
+    """What each option takes: as the model says, and what XLA needs beside it at each place of the chain.
 
-    What a recomputed unit keeps is exact. Of one that keeps all, XLA keeps what suits its fusions:
-    between what the model says and what JAX would keep. Both are learned from the trials by least
-    squares, starting from all of that difference (one unknown per kind of unit).
+    XLA tells the most bytes that were in use while each part was at work, what earlier parts hold among them. By
+    how much that differs from the model is known of parts that were compiled, and expected of others at the same
+    place: the mean of what was seen there, that of trials near the budget counting most (``wary``: the worst). What
+    a unit that keeps all holds is taken from the step in which all of them do.
     """
 
-    def __init__(self, session: Session, of: str, beside: float):
-        self.session, self.of = session, of
-        self.options: list[list[Option]] = session.options
-        self.kinds = {u.start: u.kind for u in session.chain.units}
-        self.prior = np.array([beside, *session.excess])
-        self.spread = np.array([max(beside, 1.0), *(0.5 * e + 1.0 for e in session.excess)])
-        self.guess = self.prior
-        self.beside = beside
-        self.last: Trial | None = None
-        self.before: Trial | None = None
+    def __init__(self, session: Session, of: str, wanted: int):
+        self.session, self.of, self.wanted = session, of, wanted
+        units = session.chain.units
+        self.places = {u.start: i for i, u in enumerate(units)} | {units[-1].stop: len(units)}
+        self.kinds = {u.start: u.kind for u in units}
+        self.plain = self._plain()
+        self.whole = [[self._whole(o) for o in here] for here in session.options]
+        self.options = self.whole
+        self.errors = np.zeros(len(units))
+        self.compiled: dict[tuple[int, Part], float] = {}
+        self.beside = 0
+        self.wary = False
 
-    def see(self, trial: Trial) -> None:
-        """This trial is the one that must be explained exactly."""
-        if trial is not self.last:
-            self.before, self.last = self.last, trial
+    def _plain(self) -> dict[int, int]:
+        """By where they start, what units hold in the step that keeps all."""
+        trial = self.session.known(self.session.plain, MEMORY)
+        if trial is None or not trial.stages:
+            return {}
+        before = [
+            stage.after - self.session.chain.flowing(o.start)
+            for o, stage in zip(trial.chosen, trial.stages, strict=True)
+        ]
+        before.append(before[-1] + trial.chosen[-1].held)
+        return {o.start: after - start for o, start, after in zip(trial.chosen, before, before[1:], strict=False)}
 
-    def ahead(self, wanted: float) -> float:
-        """How much further the model must go, by the last two trials: XLA's bytes may follow it slower."""
-        a, b = self.before, self.last
-        if a is None or b is None or a.schedule != b.schedule:
-            return 0.0
-        step = self.peak(b) - self.peak(a)
-        if abs(step) < NEAR * wanted:
-            return 0.0
-        slope = min(1.0, max(FLATTEST, (b.bytes(self.of) - a.bytes(self.of)) / step))
-        return (wanted - b.bytes(self.of)) * (1 / slope - 1)
+    def _whole(self, o: Option) -> Option:
+        """The option, one that keeps all with what XLA holds for it."""
+        if o.part.keep != ALL:
+            return o
+        more = int(self.session.excess[self.kinds[o.start]])
+        return o._replace(held=self.plain.get(o.start, o.held + more))
+
+    def update(self, schedule: str) -> None:
+        """Learn from the trials under this order of work; the one nearest to the budget is explained exactly."""
+        seen = [t for t in self.session.trials.values() if t.schedule == schedule]
+        places = np.zeros((2, len(self.errors)))
+        parts: dict[tuple[int, Part], tuple[float, float]] = {}
+        for trial in seen:
+            weight = 1 / (DISTANT + abs(trial.bytes(self.of) / self.wanted - 1)) ** 2
+            held = 0
+            for o, stage in zip(map(self._whole, trial.chosen), trial.stages or ()):  # noqa: B905, there may be none
+                error = stage.most - held - o.work
+                held += o.held
+                places[:, self._covered(o)] += [[weight], [weight * error]]
+                old = parts.get((o.start, o.part), (0.0, 0.0))
+                parts[o.start, o.part] = old[0] + weight, old[1] + weight * error
+        self.errors = places[1] / np.maximum(places[0], 1e-9)
+        self.compiled = {key: total / weight for key, (weight, total) in parts.items()}
+        self.options = [[self._corrected(o) for o in here] for here in self.whole]
+        if seen:
+            near = min(reversed(seen), key=lambda t: abs(t.bytes(self.of) - self.wanted))
+            self.beside = near.bytes(self.of) - self.peak(near)
+
+    def _covered(self, o: Option) -> slice:
+        return slice(self.places[o.start], self.places[o.stop])
+
+    def _corrected(self, o: Option) -> Option:
+        error = self.compiled.get((o.start, o.part))
+        if error is None:
+            here = self.errors[self._covered(o)]
+            error = max(0.0, float(here.max())) if self.wary else float(here.mean())
+            error *= TRUST if error < 0 else 1
+        return o._replace(work=max(0, o.work + int(error)))
 
     def peak(self, trial: Trial) -> int:
-        return peak([self.inflated(o) for o in trial.chosen])
+        """The most bytes in use, of those that options tell."""
+        return peak([self._corrected(self._whole(o)) for o in trial.chosen])
 
-    def between(self, schedule: str, wanted: int, cost: float, run: int) -> list[Option] | None:
+    def between(self, schedule: str, cost: float, run: int) -> list[Option] | None:
         """Between the nearest trials on both sides of the budget: what costs less and was not compiled.
 
         XLA's bytes go in steps. After a ``run`` of several such trials over the budget (or, negative, within it) the
         next is nearer to the other side than a straight line says.
         """
         seen = [t for t in self.session.trials.values() if t.schedule == schedule]
-        below = [t for t in seen if t.bytes(self.of) <= wanted]
-        above = [t for t in seen if t.bytes(self.of) > wanted and t.cost]
+        below = [t for t in seen if t.bytes(self.of) <= self.wanted]
+        above = [t for t in seen if t.bytes(self.of) > self.wanted and t.cost]
         if not below or not above:
             return None
         low = max(below, key=lambda t: t.bytes(self.of))
         high = min(above, key=lambda t: t.bytes(self.of))
         gap = high.bytes(self.of) - low.bytes(self.of)
-        straight = max(0.0, (wanted * (1 - AIM) - low.bytes(self.of)) / gap)
+        straight = max(0.0, (self.wanted * (1 - AIM) - low.bytes(self.of)) / gap)
         closer = CLOSER ** max(0, abs(run) - 1)
         straight = straight * closer if run > 0 else 1 - (1 - straight) * closer
         start, end = self.peak(low), self.peak(high)
@@ -234,51 +254,16 @@ class Fit:
                 return chosen
         return None
 
-    def update(self, schedule: str, wanted: int) -> None:
-        """Explain what was seen under this order of work."""
-        seen = [t for t in self.session.trials.values() if t.schedule == schedule]
-        if seen:
-            rows = np.array([self._row(t) for t in seen]) * self.spread
-            # Bytes far from the budget are explained less exactly.
-            noise = np.array([0.003 * wanted + DISTANT * abs(t.bytes(self.of) - wanted) for t in seen])
-            left = np.array([t.offset(self.of) for t in seen]) - np.array(
-                [self._row(t) for t in seen]
-            ) @ self.prior
-            gain = rows.T @ np.linalg.inv(rows @ rows.T + np.diag(noise**2))
-            self.guess = self.prior + self.spread * (gain @ left)
-            self.guess[1:] = np.maximum(self.guess[1:], -0.2 * self.spread[1:])
-        self.beside = self.guess[0]
-        last = self.last
-        if last is not None and last.schedule == schedule:
-            self.beside = last.offset(self.of) - self._row(last)[1:] @ self.guess[1:]
-        self.options = [[self.inflated(o) for o in here] for here in self.session.options]
-
-    def _row(self, trial: Trial) -> np.ndarray:
-        row = np.zeros(self.prior.size)
-        row[0] = 1.0
-        for o in trial.chosen:
-            if o.part.keep == ALL:
-                row[1 + self.kinds[o.start]] += 1
-        return row
-
-    def inflated(self, o: Option) -> Option:
-        """The option with what XLA needs for it."""
-        if o.part.keep != ALL:
-            return o
-        more = int(self.guess[1 + self.kinds[o.start]])
-        return o._replace(held=max(0, o.held + more), work=max(0, o.work + more))
-
     def original(self, chosen: Sequence[Option]) -> list[Option]:
         """The session's options for these."""
-        plain = self.session.options
-        at = {here[0].start: i for i, here in enumerate(plain)}
-        return [plain[at[o.start]][self.options[at[o.start]].index(o)] for o in chosen]
+        rows = [self.places[o.start] for o in chosen]
+        return [self.session.options[i][index(self.options[i], o)] for i, o in zip(rows, chosen, strict=True)]
 
 
 def relaxed(fit: Fit, trial: Trial, wanted: int, of: str) -> float:
     """The least cost that the whole budget could have, were the options divisible.
 
-    Both in XLA's bytes as best known: the options are those that the trials corrected, and what the trial needs
+    Both in XLA's bytes as best known: the options are those that trials corrected, and what the trial needs
     beside them is taken off the whole budget (slack included), as it was for the trial itself.
     """
     return bound(fit.options, wanted - (trial.bytes(of) - fit.peak(trial))) or 0.0

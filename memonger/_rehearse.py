@@ -57,15 +57,20 @@ def rehearse(fn: Callable[..., Any], *changes: Any, args: tuple[Any, ...] = (), 
 
 def rehearsed(fn: Callable[..., Any], *args: Any) -> Measured:
     """The cost of ``fn(*args)``, compiled; inside :func:`put_back`."""
+    costs = [cost(program, runs) for program, runs in programs(fn, *args)]
+    costs.sort(key=lambda c: c.temp_bytes, reverse=True)
+    return Measured(tuple(costs))
+
+
+def programs(fn: Callable[..., Any], *args: Any) -> list[tuple[Any, int]]:
+    """The programs that ``fn(*args)`` would run, compiled, and how often; inside :func:`put_back`."""
     with core.rehearsal() as found:
         kept = fn(*args)  # until the end: what the step returns is held by the caller of a real one
     del kept
     runs: dict[int, int] = {}
     for p in found.programs:
         runs[id(p)] = runs.get(id(p), 0) + 1
-    costs = [cost(p, runs[id(p)]) for p in {id(p): p for p in found.programs}.values()]
-    costs.sort(key=lambda c: c.temp_bytes, reverse=True)
-    return Measured(tuple(costs))
+    return [(p, runs[id(p)]) for p in {id(p): p for p in found.programs}.values()]
 
 
 @contextmanager

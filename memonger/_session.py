@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 from mxjax import core, errors
 
-from ._arrange import ALL, Arranged, Part
+from ._arrange import Arranged, Lowered, Part
 from ._chain import Chain
-from ._measure import Cost
-from ._rehearse import counting, put_back, rehearsed
+from ._measure import Cost, cost
+from ._occupancy import SCOPE, Stage, stages
+from ._rehearse import counting, programs, put_back
 from ._solve import peak
 from ._treatments import Option, Options
 
-# The order of work within a program, a choice on CPUs alone. XLA's memory-optimised order (the engine's
-# default) needs least for stacks of convolutions; for what is computed again before many small matrix
-# products it puts the weights' gradients off, and so keeps what they are made from.
+# The order of work within a program, a choice on CPUs alone. XLA's memory-optimised order (the engine's default)
+# needs least nearly everywhere: it computes again just before the result is needed, the other all of a part first.
 MEMORY, PLAIN = "memory", "plain"
 
 
@@ -38,6 +38,9 @@ class Scheduled(Arranged):
 class _Tried(Scheduled):
     """An arrangement whose step is compiled to be measured and never runs."""
 
+    def lower(self, graph: Any) -> Callable[..., Any]:
+        return Lowered(graph, self.arrange(graph), scope=SCOPE)
+
     def compiler_options(self, platform: str) -> dict[str, Any]:
         options = super().compiler_options(platform)
         if platform == "cpu":
@@ -52,6 +55,7 @@ class Trial(NamedTuple):
     schedule: str
     model: int
     measured: Cost
+    stages: list[Stage] | None = None
 
     @property
     def cost(self) -> float:
@@ -97,15 +101,7 @@ class Session:
     @property
     def schedules(self) -> tuple[str, ...]:
         """The orders of work there are, the likelier one first."""
-        if self.chain.platform != "cpu":
-            return (MEMORY,)
-        convolves = any(s.call.name in ("Convolution", "Deconvolution") for s in self.graph.steps)  # type: ignore[union-attr]
-        return (MEMORY, PLAIN) if convolves else (PLAIN, MEMORY)
-
-    def at_most(self, trial: Trial) -> int:
-        """Bytes beside the model that units which keep all may explain."""
-        kinds = {u.start: u.kind for u in self.chain.units}
-        return int(sum(self.excess[kinds[o.start]] for o in trial.chosen if o.part.keep == ALL))
+        return (MEMORY, PLAIN) if self.chain.platform == "cpu" else (MEMORY,)
 
     def known(self, chosen: Sequence[Option], schedule: str) -> Trial | None:
         return self.trials.get(_key(chosen, schedule))
@@ -119,9 +115,9 @@ class Session:
             with _hybridized(self.net, policy), put_back((self.net, self.trainer)):
                 with core.rehearsal(compiles=False):
                     self._step()
-                found = rehearsed(self._step)
-            most = max(found.programs, key=lambda p: p.peak_bytes)
-            self.trials[key] = Trial(tuple(chosen), schedule, peak(chosen), most)
+                found = [(cost(*p), p[0].compiled) for p in programs(self._step)]
+            most, compiled = max(found, key=lambda p: p[0].peak_bytes)
+            self.trials[key] = Trial(tuple(chosen), schedule, peak(chosen), most, stages(compiled, len(parts)))
         return self.trials[key]
 
     def _step(self) -> Any:

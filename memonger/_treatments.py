@@ -309,7 +309,7 @@ class Options:
             for limit in limits:
                 chosen = solve(inner, limit)
                 assert chosen is not None
-                found[tuple((q := place[o.start], _index(inner[q], o)) for o in chosen)] = None
+                found[tuple((q := place[o.start], index(inner[q], o)) for o in chosen)] = None
             self._known[key] = [list(c) for c in found]
         return self._known[key]
 
@@ -323,7 +323,8 @@ def _owners(families: Iterable[tuple[int, list[Way]]]) -> dict[int, int]:
     return owner
 
 
-def _index(here: list[Option], wanted: Option) -> int:
+def index(here: list[Option], wanted: Option) -> int:
+    """The place of this very option."""
     return next(n for n, o in enumerate(here) if o is wanted)
 
 

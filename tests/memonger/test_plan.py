@@ -107,7 +107,7 @@ NETWORKS: dict[str, Callable[[], Any]] = {
     "ladder": _ladder,
     "unet": lambda: networks.unet(2, 4, 32, 4),
     "translator": lambda: networks.translator(1, 1, 32, 2, 32, 4),
-    "resnet": lambda: networks.resnet((1, 1), side=32, batch=8, width=8),
+    "resnet": lambda: networks.resnet((2, 2), side=32, batch=8, width=16),
 }
 
 

@@ -207,6 +207,9 @@ def _weight_gradient(x, g, *, plan, shape):
         # Small dimension first: with it last this product runs at half the speed.
         return lax.dot_general(_rows(g), _patches(x, shape, by_channel), (((0,), (0,)), ((), ())))
 
+    if plan.value == "cols" and shape.kernel != (1, 1):
+        # Where barriers hold, memory is short: the value's patches would wait for this. They are dropped elsewhere.
+        x = lax.optimization_barrier(x)
     size = len(x) if plan.value == "cols" else _piece(x, g, shape)
     if size == len(x):
         out = product(x, g)

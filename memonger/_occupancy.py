@@ -1,0 +1,202 @@
+"""What a compiled program's temporaries hold while each part of the network is at work, as XLA assigned them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# The scope of the n-th part in the names of its operations.
+SCOPE = "memonger_part{}"
+_SCOPE = re.compile(SCOPE.format(r"(\d+)"))
+_INSIDE = frozenset({"while", "call", "conditional"})  # what these call has its buffers among the caller's
+_WORDS = frozenset({"tuple", "get-tuple-element", "bitcast", "parameter", "constant"})  # nothing is done there
+_SETTLED = 4  # instructions about a boundary among which the one counts at which least is held
+
+
+class Stage(NamedTuple):
+    """A part's backward pass: bytes in use when it ends, and the most while the part is at work (forward too)."""
+
+    after: int
+    most: int
+
+
+def stages(compiled: Any, parts: int) -> list[Stage] | None:
+    """The stages of a training step whose parts ran in scopes of their own (:data:`SCOPE`).
+
+    ``None`` where the backend does not tell its buffers.
+    """
+    buffers: bytes = getattr(compiled.memory_analysis(), "serialized_buffer_assignment_proto", None) or b""
+    modules = compiled.runtime_executable().hlo_modules() if buffers else []
+    if len(modules) != 1:
+        return None
+    order = _Order(modules[0].as_serialized_hlo_module_proto())
+    held = order.held(buffers)
+    of, backward = order.parts()
+    if not len(held) or not backward.any():
+        return None
+    # Where part k's backward pass ends: as many instructions came by then as those of parts k and later are.
+    turns = np.flatnonzero(backward)
+    ends = [turns[max(0, int((of[turns] >= k).sum()) - 1)] for k in range(parts)]
+    forward = np.arange(len(held)) < turns[0]
+    found = []
+    for k, end in enumerate(ends):
+        start = ends[k + 1] + 1 if k + 1 < parts else turns[0]
+        until = len(held) if k == 0 else end + 1
+        most = max(held[start:until].max(initial=0), held[forward & (of == k)].max(initial=0))
+        near = held[max(0, end - _SETTLED) : end + _SETTLED + 1]
+        found.append(Stage(int(near.min(initial=most)), int(most)))
+    return found
+
+
+class _Instruction(NamedTuple):
+    opcode: str
+    operands: tuple[int, ...]
+    element: int  # of a tuple, where it takes one
+    name: str
+
+
+class _Order:
+    """The instructions of a scheduled module's entry in order of work."""
+
+    def __init__(self, module: bytes):
+        fields = _fields(module)
+        computations = {_number(c, 5): c.get(2, []) for c in map(_fields, fields[3])}
+        entry = _number(fields, 6)
+        schedules = {_number(s, 1): s for s in map(_fields, _fields(fields[7][0])[1])}
+        self.order = _numbers(_fields(schedules[entry][2][0]).get(1, []))
+        self.at = {i: moment for moment, i in enumerate(self.order)}
+        self.instructions: dict[int, _Instruction] = {}
+        todo: list[tuple[int, int | None]] = [(entry, None)]
+        while todo:
+            computation, caller = todo.pop()
+            for one in map(_fields, computations[computation]):
+                number, opcode = _number(one, 35), one[2][0].decode()
+                if caller is None:
+                    name = _fields(one[7][0]).get(2, [b""])[0].decode() if 7 in one else ""
+                    operands = tuple(_numbers(one.get(36, [])))
+                    self.instructions[number] = _Instruction(opcode, operands, _number(one, 13), name)
+                else:
+                    self.at[number] = self.at[caller]
+                if opcode in _INSIDE and number in self.at:
+                    todo += [(c, caller or number) for c in _numbers(one.get(38, []))]
+
+    def parts(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each instruction whose it is (that of the one before where its name does not tell, -1 before the
+        first), and whether something is done there that by its name belongs to the backward pass."""
+        of = np.full(len(self.order), -1)
+        backward = np.zeros(len(self.order), bool)
+        last = -1
+        for moment, i in enumerate(self.order):
+            name = self.instructions[i].name
+            scope = _SCOPE.search(name)
+            if scope:
+                last = int(scope[1])
+                backward[moment] = "transpose(" in name and self.instructions[i].opcode not in _WORDS
+            of[moment] = last
+        return of, backward
+
+    def held(self, buffers: bytes) -> np.ndarray:
+        """Bytes of temporaries in use at each instruction."""
+        assignment = _fields(buffers)
+        maker = {}
+        for found in assignment.get(1, []):
+            buffer = _fields(found)
+            maker[_number(buffer, 1)] = _number(_fields(buffer[3][0]), 4)
+        until = self._last_uses()
+        rooms: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+        for k, found in enumerate(assignment.get(3, [])):
+            allocation = _fields(found)
+            if any(_number(allocation, f) for f in (3, 5, 7, 12)):  # of a thread, an argument, a result, a constant
+                continue
+            for placed in map(_fields, allocation.get(9, [])):
+                made = maker[_number(placed, 1)]
+                if made in self.at:
+                    moment = self.at[made]
+                    stay = (moment, max(moment, until.get(made, moment)), _number(placed, 3))
+                    rooms.setdefault((k, _number(placed, 2)), []).append(stay)
+        held = np.zeros(len(self.order), np.int64)
+        for stays in rooms.values():  # one after another has the same place
+            here = np.zeros_like(held)
+            for start, end, nbytes in stays:
+                np.maximum(here[start : end + 1], nbytes, out=here[start : end + 1])
+            held += here
+        return held
+
+    def _last_uses(self) -> dict[int, int]:
+        """For each instruction that makes something the last that reads it, by whatever name."""
+        last: dict[int, int] = {}
+        values: dict[int, list[frozenset[int]]] = {}  # what the elements of each result are made by
+        for moment, i in enumerate(self.order):
+            opcode, operands, element, _ = self.instructions[i]
+            given = [values[o] for o in operands]
+            if opcode == "get-tuple-element" and element < len(given[0]):
+                read: Sequence[frozenset[int]] = [given[0][element]]
+            else:
+                read = [v for g in given for v in g]
+            for maker in frozenset().union(*read):
+                last[maker] = moment
+            if opcode == "tuple":
+                values[i] = [frozenset[int]().union(*g) for g in given]
+            elif opcode in ("get-tuple-element", "opt-barrier", "bitcast", "while"):
+                values[i] = list(read)
+            else:
+                values[i] = [frozenset((i,))]
+        return last
+
+
+# ---- protocol buffers: field numbers are those of XLA's hlo.proto ------------------------------------
+
+
+def _fields(message: bytes) -> dict[int, list[Any]]:
+    """The fields of a message by number: integers, or bytes."""
+    found: dict[int, list[Any]] = {}
+    at, end = 0, len(message)
+    while at < end:
+        tag, at = _varint(message, at)
+        kind, values = tag & 7, found.setdefault(tag >> 3, [])
+        if kind == 0:
+            value, at = _varint(message, at)
+            values.append(value)
+            continue
+        length = {1: 8, 5: 4}.get(kind)
+        if kind == 2:
+            length, at = _varint(message, at)
+        if length is None or at + length > end:
+            raise ValueError(f"no message: a field of kind {kind} at byte {at} of {end}")
+        values.append(message[at : at + length])
+        at += length
+    return found
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+
+
+def _number(fields: dict[int, list[Any]], which: int) -> int:
+    return int(fields.get(which, (0,))[0])
+
+
+def _numbers(values: Sequence[Any]) -> list[int]:
+    """Repeated integers, packed or not."""
+    return list(_unpacked(values))
+
+
+def _unpacked(values: Sequence[Any]) -> Iterator[int]:
+    for value in values:
+        if isinstance(value, int):
+            yield value
+            continue
+        at = 0
+        while at < len(value):
+            number, at = _varint(value, at)
+            yield number

@@ -1,0 +1,104 @@
+"""What XLA's buffers hold, moment by moment, against what the program must hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from mxjax.core import keep_barriers
+from mxjax.memonger._occupancy import SCOPE, Stage, _fields, _numbers, stages
+
+ROWS, WIDE = 512, 256
+ARRAY = ROWS * WIDE * 4
+PARTS = 4
+LAYERS = 4  # in each
+
+
+def _step(weights: list[jax.Array], x: jax.Array) -> list[jax.Array]:
+    """Gradients of layers whose derivatives read their input and their output: one array for each layer."""
+
+    def loss(weights: list[jax.Array]) -> jax.Array:
+        y = x
+        for k, w in enumerate(weights):
+            with jax.named_scope(SCOPE.format(k)):
+                for row in range(LAYERS):
+                    y = jnp.tanh(y @ w + row)
+                y = lax.optimization_barrier(y)
+        return (y * y).sum()
+
+    return jax.grad(loss)(weights)
+
+
+def _compiled(fn: Any) -> Any:
+    weights = [jax.ShapeDtypeStruct((WIDE, WIDE), jnp.float32)] * PARTS
+    x = jax.ShapeDtypeStruct((ROWS, WIDE), jnp.float32)
+    return jax.jit(fn).lower(weights, x).compile(keep_barriers("cpu"))
+
+
+@pytest.fixture(scope="module")
+def found() -> tuple[Any, list[Stage]]:
+    with jax.default_device(jax.devices("cpu")[0]):
+        compiled = _compiled(_step)
+    found = stages(compiled, PARTS)
+    assert found is not None
+    return compiled, found
+
+
+def test_the_most_is_what_xla_counts(found: tuple[Any, list[Stage]]) -> None:
+    compiled, parts = found
+    temp = compiled.memory_analysis().temp_size_in_bytes
+    most = max(s.most for s in parts)
+    assert temp * 0.9 <= most <= temp * 1.1  # buffers that share a place are told apart by their start alone
+
+
+def test_each_part_leaves_what_earlier_parts_hold(found: tuple[Any, list[Stage]]) -> None:
+    """When the backward pass leaves part k, the results of k parts wait, and one gradient."""
+    _, parts = found
+    left = [s.after / ARRAY for s in parts]
+    # A weight's gradient, half an array, may be in the making.
+    np.testing.assert_allclose(np.diff(left[1:]), LAYERS, rtol=0, atol=0.5)
+    assert left[0] < 1.1  # nothing but what is on its way out
+    assert all(s.after <= s.most for s in parts)
+
+
+def test_a_loop_holds_what_its_body_does() -> None:
+    def looped(weights: list[jax.Array], x: jax.Array) -> list[jax.Array]:
+        def loss(weights: list[jax.Array]) -> jax.Array:
+            y = x
+            for k, w in enumerate(weights):
+                with jax.named_scope(SCOPE.format(k)):
+                    y = lax.optimization_barrier(lax.fori_loop(0, 3, lambda _, y, w=w: jnp.tanh(y @ w), y))
+            return (y * y).sum()
+
+        return jax.grad(loss)(weights)
+
+    with jax.default_device(jax.devices("cpu")[0]):
+        compiled = _compiled(looped)
+    found = stages(compiled, PARTS)
+    assert found is not None
+    temp = compiled.memory_analysis().temp_size_in_bytes
+    assert temp * 0.8 <= max(s.most for s in found) <= temp * 1.2
+    assert temp > 2 * PARTS * ARRAY  # each turn keeps its result
+
+
+def test_a_program_without_parts_tells_nothing() -> None:
+    compiled = jax.jit(lambda x: x + 1).lower(jax.ShapeDtypeStruct((4,), jnp.float32)).compile()
+    assert stages(compiled, 1) is None
+
+
+def test_messages() -> None:
+    # Field 1: 150; field 2: "hi"; field 3, packed: 3 and 270; after the examples of the protocol buffers' encoding.
+    message = b"\x08\x96\x01" + b"\x12\x02hi" + b"\x1a\x03\x03\x8e\x02"
+    found = _fields(message)
+    assert found[1] == [150] and found[2] == [b"hi"] and _numbers(found[3]) == [3, 270]
+
+
+@pytest.mark.parametrize("message", [b"\x12\x05hi", b"\x0b"])
+def test_what_is_no_message_is_refused(message: bytes) -> None:
+    with pytest.raises(ValueError, match="no message"):
+        _fields(message)
