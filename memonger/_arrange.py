@@ -12,7 +12,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 from mxjax import errors
-from mxjax.core import SCALAR, keep_barriers, memory, platform_of
+from mxjax.core import SCALAR, compiler, keep_barriers, memory, platform_of
 
 if TYPE_CHECKING:
     from mxjax.core import Graph, Step
@@ -150,7 +150,8 @@ class Lowered:
         n = len(graph.avals)
         env: dict[int, Any] = {-1 - i: a for i, a in enumerate(arrays[:n])}
         env.update({SCALAR + i: a for i, a in enumerate(arrays[n:])})
-        _run_all(self._runs, env, self._scope)
+        with compiler.short_of_memory():
+            _run_all(self._runs, env, self._scope)
         return tuple(env[k] for k in graph.outputs)
 
     def wanting(self, wants: Sequence[bool]) -> Lowered:

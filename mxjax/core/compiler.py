@@ -32,6 +32,22 @@ def platform_now() -> str:
     return str(found)
 
 
+@contextmanager
+def short_of_memory() -> Iterator[None]:
+    """While operators are traced between barriers, so that they can choose the lowering that keeps less."""
+    before = getattr(_now, "short", False)
+    _now.short = True
+    try:
+        yield
+    finally:
+        _now.short = before
+
+
+def is_short_of_memory() -> bool:
+    """Whether the operator at hand is traced under :func:`short_of_memory`."""
+    return bool(getattr(_now, "short", False))
+
+
 Contributor = Callable[[str, Sequence[Any]], dict[str, Any]]
 
 # Each is asked for every program: (platform, calls in the program) -> options.

@@ -128,6 +128,7 @@ def convolution(
         num_group=num_group,
         layout=layout,
         platform=compiler.platform_now(),
+        lean=compiler.is_short_of_memory(),
     )
 
 

@@ -112,7 +112,8 @@ def _col2im(g: jax.Array, *, geometry: Window) -> jax.Array:
 # keep x and w themselves for the backward pass: never x's patches, which are larger by the kernel's
 # number of elements, nor w in another order.
 class Shape(NamedTuple):
-    """What the two operands of a product do not tell; ``first``: the weight's channels come first."""
+    """What the two operands of a product do not tell; ``first``: the weight's channels come first; ``lean``: its
+    gradient makes the patches again (behind a barrier, which must hold), lest the value's wait for it."""
 
     size: tuple[int, int]
     kernel: tuple[int, int]
@@ -120,6 +121,7 @@ class Shape(NamedTuple):
     dilate: tuple[int, int]
     pad: tuple[int, int]
     first: bool = False
+    lean: bool = False
 
     @property
     def window(self) -> Window:
@@ -207,8 +209,7 @@ def _weight_gradient(x, g, *, plan, shape):
         # Small dimension first: with it last this product runs at half the speed.
         return lax.dot_general(_rows(g), _patches(x, shape, by_channel), (((0,), (0,)), ((), ())))
 
-    if plan.value == "cols" and shape.kernel != (1, 1):
-        # Where barriers hold, memory is short: the value's patches would wait for this. They are dropped elsewhere.
+    if shape.lean and plan.value == "cols" and shape.kernel != (1, 1):
         x = lax.optimization_barrier(x)
     size = len(x) if plan.value == "cols" else _piece(x, g, shape)
     if size == len(x):
@@ -298,6 +299,7 @@ def convolution(
     layout: str | None = None,
     platform: str = "cpu",
     plan: Plan | None = None,
+    lean: bool = False,
 ) -> jax.Array:
     """Cross-correlates images with a bank of kernels (what MXNet calls Convolution).
 
@@ -348,16 +350,16 @@ def convolution(
         lifted = weight[:, None] if last else weight[:, :, None]
         out = _last(
             to_last(x)[:, None], lifted, bias, (1, *stride), (1, *dilate), (0, *pad), num_group,
-            platform, plan, not last,
+            platform, plan, not last, lean,
         )[:, 0]
     else:
         out = _last(
-            to_last(x), weight, bias, stride, dilate, pad, num_group, platform, plan, not last
+            to_last(x), weight, bias, stride, dilate, pad, num_group, platform, plan, not last, lean
         )
     return out if last else jnp.moveaxis(out, -1, 1)
 
 
-def _last(x, w, bias, stride, dilate, pad, num_group, platform, plan, first):
+def _last(x, w, bias, stride, dilate, pad, num_group, platform, plan, first, lean):
     """The convolution of a channels-last image; ``first``: the weight's channels come first."""
     w_shape = (w.shape[0], *w.shape[2:], w.shape[1]) if first else w.shape
     plan = plan or choose(platform, x.dtype, x.shape, w_shape, stride, dilate, pad, num_group)
@@ -370,6 +372,6 @@ def _last(x, w, bias, stride, dilate, pad, num_group, platform, plan, first):
             feature_group_count=num_group,
         )
         return out if bias is None else out + bias
-    shape = Shape(x.shape[1:3], w_shape[1:3], stride, dilate, pad, first)
+    shape = Shape(x.shape[1:3], w_shape[1:3], stride, dilate, pad, first, lean)
     out = _primitives()[0].bind(x, w, plan=plan, shape=shape)
     return out if bias is None else _bias(out, bias)

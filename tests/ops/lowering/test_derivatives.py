@@ -53,6 +53,18 @@ def test_weight_gradients_in_pieces_equal_lax(monkeypatch):
     equals_lax(PLANS[1], (7, 9), 2, (3, 2), (2, 1), (1, 2), (1, 0))
 
 
+@pytest.mark.parametrize("lean", [False, True])
+def test_patches_wait_for_the_weight_gradient_unless_memory_is_short(lean):
+    x, w = (jax.ShapeDtypeStruct(s, "float32") for s in [(8, 3, 64, 64), (16, 3, 7, 7)])
+
+    def loss(w, x):
+        return (convolution(x, w, stride=(2, 2), pad=(3, 3), lean=lean) ** 2).sum()
+
+    options = default_options("cpu") | (keep_barriers("cpu") if lean else {})
+    text = jax.jit(jax.value_and_grad(loss)).lower(w, x).compile(options).as_text()
+    assert len(re.findall(" gather[(]", text)) == 1 + lean  # one for both, or one each
+
+
 def test_a_weight_gradient_never_has_all_patches_at_once():
     shapes = [(8, 32, 32, 32), (32, 32, 3, 3)]
     x, w = (jax.ShapeDtypeStruct(s, "float32") for s in shapes)
