@@ -24,6 +24,7 @@ CLOSER = 0.5  # so much of the way to the other side of the budget is left, once
 DISTANT = 0.02  # of the budget: trials that are nearer than that count alike
 TRUST = 0.8  # of what XLA needs less than the model somewhere is expected of parts that were not compiled there
 WARY = 2  # trials over the budget, and none within: then the worst that was seen at a part's place is expected of it
+STEP = 0.1  # of the budget by which the target falls with each such trial
 
 
 class InfeasibleBudget(errors.MXNetMemoryError):
@@ -91,8 +92,8 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
                 schedule = others.pop()  # the leanest may need less there
                 continue
             # The same again: tighter where it was too much, looser where much is left, or enough.
-            slack += AIM if trial.bytes(of) > wanted else -AIM
-            if not -SLACK < slack < SLACK:
+            slack += (STEP if fit.wary else AIM) if trial.bytes(of) > wanted else -AIM
+            if best is not None and not -SLACK < slack < SLACK:
                 break
             continue
         if trial is None:
@@ -103,13 +104,17 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
         side = 1 if trial.bytes(of) > wanted else -1
         run = side + (run if halfway and run * side > 0 else 0)
         if side < 0:
+            if best is None:
+                slack = AIM
             if best is None or trial.cost < best.cost:
                 best = trial
             if _good(fit, trial, wanted, of):  # judged by what this trial taught, as the report is
                 break
         elif best is None:
             over += 1
-            fit.wary = over >= WARY
+            if over >= WARY:
+                fit.wary = True
+                slack += STEP
     within = [t for t in session.trials.values() if t.bytes(of) <= wanted]  # of other budgets as well
     best = min(within, key=lambda t: t.cost, default=None)
     if best is None:

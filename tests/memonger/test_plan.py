@@ -125,6 +125,14 @@ def test_heterogeneous_networks(name: str) -> None:
     assert memonger.measure(step).temp_bytes <= found.report.budget
 
 
+def test_a_backend_may_tell_no_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mxjax.memonger._session.stages", lambda compiled, parts: None)
+    net, inputs = _ladder()
+    found = memonger.plan(net, inputs, budget=0.9, of="temp")
+    assert found.bytes <= found.report.budget
+    assert found.recompute > 0
+
+
 def test_nothing_is_changed_by_planning(plan: memonger.Plan) -> None:
     net = _mlp(3)
     net.hybridize(mirror=True)
