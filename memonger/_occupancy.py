@@ -13,6 +13,7 @@ SCOPE = "memonger_part{}"
 _SCOPE = re.compile(SCOPE.format(r"(\d+)"))
 _INSIDE = frozenset({"while", "call", "conditional"})  # what these call has its buffers among the caller's
 _WORDS = frozenset({"tuple", "get-tuple-element", "bitcast", "parameter", "constant"})  # nothing is done there
+_SCHEDULE = 7  # the field of a module that holds it
 _SETTLED = 4  # instructions about a boundary among which the one counts at which least is held
 
 
@@ -26,13 +27,14 @@ class Stage(NamedTuple):
 def stages(compiled: Any, parts: int) -> list[Stage] | None:
     """The stages of a training step whose parts ran in scopes of their own (:data:`SCOPE`).
 
-    ``None`` where the backend does not tell its buffers.
+    ``None`` where the backend tells no buffers or no order of work.
     """
     buffers: bytes = getattr(compiled.memory_analysis(), "serialized_buffer_assignment_proto", None) or b""
     modules = compiled.runtime_executable().hlo_modules() if buffers else []
-    if len(modules) != 1:
+    module = _fields(modules[0].as_serialized_hlo_module_proto()) if len(modules) == 1 else {}
+    if _SCHEDULE not in module:
         return None
-    order = _Order(modules[0].as_serialized_hlo_module_proto())
+    order = _Order(module)
     held = order.held(buffers)
     of, backward = order.parts()
     if not len(held) or not backward.any():
@@ -61,11 +63,10 @@ class _Instruction(NamedTuple):
 class _Order:
     """The instructions of a scheduled module's entry in order of work."""
 
-    def __init__(self, module: bytes):
-        fields = _fields(module)
-        computations = {_number(c, 5): c.get(2, []) for c in map(_fields, fields[3])}
-        entry = _number(fields, 6)
-        schedules = {_number(s, 1): s for s in map(_fields, _fields(fields[7][0])[1])}
+    def __init__(self, module: dict[int, list[Any]]):
+        computations = {_number(c, 5): c.get(2, []) for c in map(_fields, module[3])}
+        entry = _number(module, 6)
+        schedules = {_number(s, 1): s for s in map(_fields, _fields(module[_SCHEDULE][0])[1])}
         self.order = _numbers(_fields(schedules[entry][2][0]).get(1, []))
         self.at = {i: moment for moment, i in enumerate(self.order)}
         self.instructions: dict[int, _Instruction] = {}

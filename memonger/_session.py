@@ -13,7 +13,6 @@ from ._chain import Chain
 from ._measure import Cost, cost
 from ._occupancy import SCOPE, Stage, stages
 from ._rehearse import counting, programs, put_back
-from ._solve import peak
 from ._treatments import Option, Options
 
 # The order of work within a program, a choice on CPUs alone. XLA's memory-optimised order (the engine's default)
@@ -49,13 +48,12 @@ class _Tried(Scheduled):
 
 
 class Trial(NamedTuple):
-    """One arrangement, what the model says it needs, and what XLA says."""
+    """One arrangement, and what XLA says it needs: in all, and while each part is at work."""
 
     chosen: tuple[Option, ...]
     schedule: str
-    model: int
     measured: Cost
-    stages: list[Stage] | None = None
+    stages: list[Stage] | None
 
     @property
     def cost(self) -> float:
@@ -63,10 +61,6 @@ class Trial(NamedTuple):
 
     def bytes(self, of: str) -> int:
         return self.measured.peak_bytes if of == "peak" else self.measured.temp_bytes
-
-    def offset(self, of: str) -> int:
-        """What the model does not see: parameters, gradients, what XLA does in its own way."""
-        return self.bytes(of) - self.model
 
 
 class Session:
@@ -117,7 +111,7 @@ class Session:
                     self._step()
                 found = [(cost(*p), p[0].compiled) for p in programs(self._step)]
             most, compiled = max(found, key=lambda p: p[0].peak_bytes)
-            self.trials[key] = Trial(tuple(chosen), schedule, peak(chosen), most, stages(compiled, len(parts)))
+            self.trials[key] = Trial(tuple(chosen), schedule, most, stages(compiled, len(parts)))
         return self.trials[key]
 
     def _step(self) -> Any:

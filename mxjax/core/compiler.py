@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import jax
@@ -13,14 +13,20 @@ _now = threading.local()
 
 
 @contextmanager
-def for_platform(platform: str) -> Iterator[None]:
-    """While operators are traced for a platform, so that they can choose their lowering by it."""
-    before = getattr(_now, "platform", None)
-    _now.platform = platform
+def _while(**values: Any) -> Iterator[None]:
+    """These values for what is traced here, by this thread."""
+    before = dict(_now.__dict__)
+    _now.__dict__.update(values)
     try:
         yield
     finally:
-        _now.platform = before
+        _now.__dict__.clear()
+        _now.__dict__.update(before)
+
+
+def for_platform(platform: str) -> AbstractContextManager[None]:
+    """While operators are traced for a platform, so that they can choose their lowering by it."""
+    return _while(platform=platform)
 
 
 def platform_now() -> str:
@@ -32,15 +38,9 @@ def platform_now() -> str:
     return str(found)
 
 
-@contextmanager
-def short_of_memory() -> Iterator[None]:
+def short_of_memory() -> AbstractContextManager[None]:
     """While operators are traced between barriers, so that they can choose the lowering that keeps less."""
-    before = getattr(_now, "short", False)
-    _now.short = True
-    try:
-        yield
-    finally:
-        _now.short = before
+    return _while(short=True)
 
 
 def is_short_of_memory() -> bool:

@@ -114,3 +114,19 @@ def test_nested_parts_keep_what_crosses_the_outer_ends_only() -> None:
     nested = _kept(lower(graph, [Part(n // 2, frozenset(), inner), Part(n)]), arrays)
     row = 3 * 6 * 4
     assert nested == row and flat >= (n - 1) * row
+
+
+@pytest.mark.parametrize("first", ["plain", "arranged"])
+def test_convolutions_are_lean_between_barriers_alone(first: str) -> None:
+    net = nn.Conv2D(4, 3, in_channels=3)
+    net.initialize()
+    graph = net.graph(mx.np.zeros((2, 3, 8, 8)))
+
+    def lean(fn: Any) -> bool:
+        found = str(jax.make_jaxpr(fn)(*_arrays(graph)))
+        assert "convolution[" in found
+        return "lean=True" in found
+
+    ways = {"plain": graph.run, "arranged": lower(graph, [Part(len(graph.steps), ALL)])}
+    order = sorted(ways, key=lambda name: name != first)  # neither remembers the other's trace
+    assert {name: lean(ways[name]) for name in order} == {"plain": False, "arranged": True}

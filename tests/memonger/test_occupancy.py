@@ -91,6 +91,23 @@ def test_a_program_without_parts_tells_nothing() -> None:
     assert stages(compiled, 1) is None
 
 
+def test_a_program_without_an_order_of_work_tells_nothing(found: tuple[Any, list[Stage]]) -> None:
+    class Unordered:  # as a backend may give it: two fields of a module, not its schedule
+        def memory_analysis(self) -> Any:
+            return found[0].memory_analysis()
+
+        def runtime_executable(self) -> Any:
+            return self
+
+        def hlo_modules(self) -> list[Any]:
+            return [self]
+
+        def as_serialized_hlo_module_proto(self) -> bytes:
+            return b"\x0a\x01m\x30\x01"
+
+    assert stages(Unordered(), PARTS) is None
+
+
 def test_messages() -> None:
     # Field 1: 150; field 2: "hi"; field 3, packed: 3 and 270; after the examples of the protocol buffers' encoding.
     message = b"\x08\x96\x01" + b"\x12\x02hi" + b"\x1a\x03\x03\x8e\x02"
