@@ -12,7 +12,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 from mxjax import errors
-from mxjax.core import SCALAR, compiler, keep_barriers, memory, platform_of
+from mxjax.core import SCALAR, compiler, images, keep_barriers, memory, platform_of
 
 if TYPE_CHECKING:
     from mxjax.core import Graph, Step
@@ -150,9 +150,8 @@ class Lowered:
         n = len(graph.avals)
         env: dict[int, Any] = {-1 - i: a for i, a in enumerate(arrays[:n])}
         env.update({SCALAR + i: a for i, a in enumerate(arrays[n:])})
-        with compiler.short_of_memory():
-            _run_all(self._runs, env, self._scope)
-        return tuple(env[k] for k in graph.outputs)
+        _run_all(self._runs, env, self._scope)
+        return tuple(images.array(env[k]) for k in graph.outputs)
 
     def wanting(self, wants: Sequence[bool]) -> Lowered:
         """The same function, for its derivative by those inputs."""
@@ -233,10 +232,10 @@ def function(steps: Unit, keep: Keep = ALL) -> Callable[..., tuple[Any, ...]]:
             # The backward pass starts from what has the name, not from the operand itself.
             env[k] = checkpoint_name(env[k], _name(k))
         for step in steps.steps:
-            with jax.named_scope(step.label):
-                out = step.call.fn(*[env[i] for i in step.args])  # type: ignore[union-attr]
+            with jax.named_scope(step.label), compiler.short_of_memory(all_kept=keep == ALL):
+                out = images.run(step.call, [env[i] for i in step.args])  # type: ignore[arg-type]
             for k, o in enumerate(out if step.many else (out,), step.first):
-                env[k] = checkpoint_name(o, _name(k)) if k in named else o
+                env[k] = checkpoint_name(lax.optimization_barrier(o), _name(k)) if k in named else o
         return tuple(env[k] for k in steps.gives)
 
     return _kept(run, keep)

@@ -239,48 +239,69 @@ class Chain:
         """What the backward pass through some steps needs when it finds the results ``keep``.
 
         ``None`` keeps all results. What calls keep inside themselves is made again from their operands
-        (XLA does so by itself where that is a matter of one pass).
+        (XLA does so by itself where that is a matter of one pass). A result is computed again just before it
+        is needed, be it for others that are computed again; where that is one pass over what it is made of, in
+        the very loop that reads it.
         """
         steps, prices = self.steps, self.prices
         own = range(steps[start].first, steps[stop - 1].first + len(steps[stop - 1].avals))
         needed: dict[int, int] = {}  # results and the first step whose derivative reads them
+        since: dict[int, int] = {}  # and at which step's turn they are needed first
         redone: dict[int, int] = {}
         flops = cost = 0.0
         once: set[int] = set()  # wanted only to compute others again
+        inside: list[tuple[int, int, int]] = []  # of calls that are computed again
         for at in range(stop - 1, start - 1, -1):
             s, p = steps[at], prices[at]
             again, results = (p.again, frozenset[int]()) if keep is not None else p.with_results
             reads = [s.args[i] for i in p.ins | again] + [s.first + k for k in p.outs | results]
             for i in reads:
-                if 0 <= i < SCALAR:
-                    needed[i] = at
+                todo = [i] if 0 <= i < SCALAR else []
+                while todo:
+                    k = todo.pop()
+                    since.setdefault(k, at)
+                    maker = self.maker[k]
+                    if keep is None or k not in own or k in keep or p.costly or prices[maker].costly:
+                        needed[k] = at
+                    else:  # one pass over what it is made of, in the loop that reads it
+                        once.add(k)
+                        todo += [x for x in steps[maker].args if 0 <= x < SCALAR and x not in todo]
             made = range(s.first, s.first + len(s.avals))
             lost = keep is not None and any(k not in keep and (k in needed or k in once) for k in made)
             if lost:
                 flops += p.flops
                 cost += p.cost
-                once.update(i for i in s.args if 0 <= i < SCALAR)
+                turn = max(since[k] for k in made if k in since)
+                inside += [(at, turn, p.slow), (turn, turn, p.space)]
+                for i in s.args:
+                    if 0 <= i < SCALAR:
+                        once.add(i)
+                        since[i] = max(since.get(i, turn), turn)
                 redone.update({k: needed[k] for k in made if k in needed and k not in keep})  # type: ignore[operator]
             elif keep is not None:
                 flops += p.inner_flops
                 cost += p.inner_cost
+                inside.append((at, at, p.slow))
         all_needed = {**dict.fromkeys(once, start), **needed}
         found = {k: at for k, at in all_needed.items() if k in own and k not in redone}
         found = {k: at for k, at in found.items() if keep is None or k in keep}
         takes = frozenset(k for k in all_needed if k not in own)
-        work = self._work(start, stop, own, {**found, **redone})
+        alive = {**dict.fromkeys(found, stop - 1), **{k: since[k] for k in redone}}
+        stays = [(needed.get(k, start), turn, self.room((k,))) for k, turn in alive.items()]
+        work = self._work(start, stop, own, stays + inside)
         return Treatment(frozenset(found), takes, flops, cost, work)
 
-    def _work(self, start: int, stop: int, own: range, alive: dict[int, int]) -> int:
-        """The most bytes in use in the backward pass: results until their last reader, and gradients."""
+    def _work(self, start: int, stop: int, own: range, stays: list[tuple[int, int, int]]) -> int:
+        """The most bytes in use in the backward pass: gradients, and what ``stays``: until the turn of a step, from
+        that of another on (the backward pass comes there before), so many bytes."""
         change = [0] * (stop - start + 2)
 
         def use(low: int, high: int, bytes: int) -> None:  # steps low..high, inclusive
             change[low - start] += bytes
             change[high + 1 - start] -= bytes
 
-        for k, until in alive.items():
-            use(max(until, start), stop - 1, self.room((k,)))
+        for until, since, nbytes in stays:
+            use(max(until, start), since, nbytes)
         last: dict[int, int] = {}
         for at in range(start, stop):
             for i in self.steps[at].args:
@@ -288,6 +309,7 @@ class Chain:
                     last[i] = at
             if self.prices[at].costly and ("inner", at) not in self._lodged:
                 use(at, at, self.prices[at].inner)
+            use(at, at, self.prices[at].space)
         for k, at in last.items():  # a gradient lives from its first reader's turn to its maker's
             use(self.maker[k] if k in own else start, at, self.gradients((k,)))
         for k in own:

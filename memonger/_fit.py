@@ -11,7 +11,7 @@ import numpy as np
 from mxjax import errors
 
 from ._arrange import ALL, Part
-from ._session import MEMORY, Session, Trial
+from ._session import MEMORY, PLAIN, Session, Trial
 from ._solve import bound, least, peak, solve
 from ._treatments import Option, index
 
@@ -24,7 +24,8 @@ CLOSER = 0.5  # so much of the way to the other side of the budget is left, once
 DISTANT = 0.02  # of the budget: trials that are nearer than that count alike
 TRUST = 0.8  # of what XLA needs less than the model somewhere is expected of parts that were not compiled there
 WARY = 2  # trials over the budget, and none within: then the worst that was seen at a part's place is expected of it
-STEP = 0.1  # of the budget by which the target falls with each such trial
+TWICE = 2  # times what such a trial was over the budget is the target lowered,
+STEP = 0.1  # by so much of the budget at most
 
 
 class InfeasibleBudget(errors.MXNetMemoryError):
@@ -86,16 +87,21 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
         trial = session.known(chosen, schedule)
         if any(trial is t for t in turned):
             assert trial is not None
-            if target <= floor:
-                if not others or best is not None:
+            if target > floor:
+                # The same again: tighter where it was too much, looser where much is left, or enough.
+                slack += (STEP if fit.wary else AIM) if trial.bytes(of) > wanted else -AIM
+                if best is not None and not -SLACK < slack < SLACK:
+                    break
+                continue
+            if best is not None:
+                break
+            leanest = fit.leanest(schedule)
+            if leanest is None:
+                if not others:
                     break
                 schedule = others.pop()  # the leanest may need less there
                 continue
-            # The same again: tighter where it was too much, looser where much is left, or enough.
-            slack += (STEP if fit.wary else AIM) if trial.bytes(of) > wanted else -AIM
-            if best is not None and not -SLACK < slack < SLACK:
-                break
-            continue
+            chosen, trial = leanest, None
         if trial is None:
             trial = session.measure(chosen, schedule)
         turned.append(trial)
@@ -111,10 +117,12 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
             if _good(fit, trial, wanted, of):  # judged by what this trial taught, as the report is
                 break
         elif best is None:
+            if schedule == PLAIN and trial is not lowest:
+                break
             over += 1
             if over >= WARY:
                 fit.wary = True
-                slack += STEP
+                slack += min(STEP, TWICE * (trial.bytes(of) / wanted - 1))
     within = [t for t in session.trials.values() if t.bytes(of) <= wanted]  # of other budgets as well
     best = min(within, key=lambda t: t.cost, default=None)
     if best is None:
@@ -183,7 +191,7 @@ class Fit:
         if trial is None or not trial.stages:
             return {}
         before = [
-            stage.after - self.session.chain.flowing(o.start)
+            stage.after - self.session.chain.flowing(o.start) - self.session.lingering(o.start)
             for o, stage in zip(trial.chosen, trial.stages, strict=True)
         ]
         before.append(before[-1] + trial.chosen[-1].held)
@@ -259,10 +267,18 @@ class Fit:
                 return chosen
         return None
 
-    def original(self, chosen: Sequence[Option]) -> list[Option]:
-        """The session's options for these."""
+    def leanest(self, schedule: str) -> list[Option] | None:
+        """What needs least by the model alone, unless it was compiled: errors seen elsewhere may mislead."""
+        found = solve(self.whole, least(self.whole))
+        assert found is not None
+        chosen = self.original(found, self.whole)
+        return chosen if self.session.known(chosen, schedule) is None else None
+
+    def original(self, chosen: Sequence[Option], of: list[list[Option]] | None = None) -> list[Option]:
+        """The session's options for these, which are ``of`` the corrected ones by default."""
         rows = [self.places[o.start] for o in chosen]
-        return [self.session.options[i][index(self.options[i], o)] for i, o in zip(rows, chosen, strict=True)]
+        of = of or self.options
+        return [self.session.options[i][index(of[i], o)] for i, o in zip(rows, chosen, strict=True)]
 
 
 def relaxed(fit: Fit, trial: Trial, wanted: int, of: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -12,6 +12,7 @@ from jax.extend.core import Literal, jaxprs_in_params
 from mxjax.core import SCALARS, compiler, held, pullback
 
 from ._arrange import is_costly
+from ._primitives import SLOW, slow_bytes
 
 if TYPE_CHECKING:
     from mxjax.core import Call
@@ -30,7 +31,9 @@ class Price(NamedTuple):
     ``flops`` is its arithmetic as XLA counts it; ``cost`` the same in the time of the processor at hand,
     as operations. Its derivative reads the operands ``ins``, the results ``outs`` and ``inner`` bytes of
     its own, which can be made from the operands ``again`` at ``inner_cost``; or, where all results are
-    kept, from the operands and results ``with_results``.
+    kept, from the operands and results ``with_results``. While it is at work it needs ``space`` bytes (a
+    convolution's patches); where it is computed again XLA keeps ``slow`` bytes of what is inside it until it
+    has been differentiated.
     """
 
     flops: float
@@ -43,6 +46,13 @@ class Price(NamedTuple):
     inner_flops: float
     inner_cost: float
     costly: bool
+    slow: int = 0
+    space: int = 0
+
+    @property
+    def own(self) -> frozenset[int]:
+        """The results that its derivative reads where all are kept."""
+        return self.outs | self.with_results[1]
 
 
 class Kept(NamedTuple):
@@ -91,7 +101,8 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
         if not any(wants):
             none: frozenset[int] = frozenset()
             return Price(flops, cost, none, none, 0, none, (none, none), 0.0, 0.0, costly)
-        found = kept(call.fn, structs, wants)
+        with compiler.short_of_memory(all_kept=True):
+            found = kept(call.fn, structs, wants)
     inner_flops = inner_cost = 0.0
     if found.inner:
         if any(map(is_costly, found.primitives)):
@@ -100,7 +111,31 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
             # Fused into the loops that need it, which have read what it is made of: no bytes are moved for it.
             inner_flops = 0.0 if costly or found.primitives <= _FREE else flops
             inner_cost = inner_flops
-    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly)
+    slow = slow_bytes(call.fn, structs) if found.inner and not SLOW.keys().isdisjoint(primitives) else 0
+    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow, _space(traced.jaxpr.jaxpr))
+
+
+def _space(jaxpr: Any) -> int:
+    """The bytes of the largest array inside a convolution, where it is larger than what that takes and gives."""
+    most = 0
+    for equation in jaxpr.eqns:
+        for body in jaxprs_in_params(equation.params):
+            most = max(most, _space(body))
+        if equation.primitive.name == "convolution":
+            structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
+            run = partial(equation.primitive.impl, **equation.params)
+            opened = jax.make_jaxpr(run)(*structs).jaxpr
+            inside = max(map(_bytes, _made(opened)), default=0)
+            if inside > max(_bytes(v.aval) for v in (*equation.invars, *equation.outvars)):
+                most = max(most, inside)
+    return most
+
+
+def _made(jaxpr: Any) -> Iterable[Any]:
+    for equation in jaxpr.eqns:
+        yield from (v.aval for v in equation.outvars)
+        for body in jaxprs_in_params(equation.params):
+            yield from _made(body)
 
 
 def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) -> Kept:
@@ -118,14 +153,20 @@ def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) 
 
     with jax.enable_x64(True):
         jaxpr, (rest, results) = jax.make_jaxpr(probe, return_shape=True)(*structs)
-    again, _, primitives = _slice(jaxpr.jaxpr, range(len(rest)))
-    less, read, _ = _slice(jaxpr.jaxpr, range(len(rest)), len(results))
-    # Where relu's derivative is zero it reads zeros, which are nowhere kept in a program.
-    made = [x for k, x in enumerate(rest) if _slice(jaxpr.jaxpr, [k])[0]]
+    inner = []
+    turned: set[int] = set()
+    for k in range(len(rest)):
+        operands, _, by = _slice(jaxpr.jaxpr, [k])
+        if by == {"transpose"}:  # the operand itself: XLA gives it the order that is read
+            turned |= operands
+        elif operands:  # where relu's derivative is zero it reads zeros, which are nowhere kept in a program
+            inner.append(k)
+    again, _, primitives = _slice(jaxpr.jaxpr, inner)
+    less, read, _ = _slice(jaxpr.jaxpr, inner, len(results))
     return Kept(
-        frozenset(i for kind, i in plan if kind == "in"),
+        frozenset(turned.union(i for kind, i in plan if kind == "in")),
         frozenset(i for kind, i in plan if kind == "out"),
-        sum(map(_bytes, made)),
+        sum(_bytes(rest[k]) for k in inner),
         frozenset(again),
         (frozenset(less), frozenset(read)),
         frozenset(primitives),

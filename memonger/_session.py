@@ -82,7 +82,9 @@ class Session:
         self.net, self.inputs, self.loss, self.labels = net, inputs, loss, labels
         self.chain = training_chain(net, inputs)
         self.graph = self.chain.graph
-        self.options = Options(self.chain)()
+        ways = Options(self.chain)
+        self.options = ways()
+        self.lingering = ways.lingering
         self.excess = self.chain.excess()
         self.trainer = _trainer(net, optimizer)
         self.trials: dict[Any, Trial] = {}

@@ -88,6 +88,18 @@ class Options:
             found.append(here)
         return found
 
+    def lingering(self, position: int) -> int:
+        """Bytes that wait at a position of the step that keeps all though the model has a later unit hold them: what
+        a derivative yet to come reads of its own result (relu's sign)."""
+        chain = self.chain
+        return chain.room(
+            k
+            for k, owner in self._owner.items()
+            if 0 <= k
+            and chain.maker.get(k, position) < position <= self._span(owner, owner + 1)[0]
+            and k - chain.steps[chain.maker[k]].first in chain.prices[chain.maker[k]].own
+        )
+
     # ---- stretches of which results are kept ---------------------------------------------------------
 
     def _families(self, count: int) -> Iterator[list[Way]]:
@@ -232,7 +244,7 @@ class Options:
             chain.steps[start].first, chain.steps[stop - 1].first + len(chain.steps[stop - 1].avals)
         )
         inner = self._inside(i, j, own)
-        seen = set()
+        found = []
         for chosen in self._chosen([[o for _, o in here] for here in inner]):
             ways = [inner[q][n][0] for q, n in chosen]
             treatments = [w.treatment for w in ways]
@@ -242,9 +254,6 @@ class Options:
             flops += sum(t.flops for t in treatments)
             cost += sum(t.cost for t in treatments)
             work = peak([inner[q][n][1] for q, n in chosen])
-            if (work, cost) in seen:
-                continue
-            seen.add((work, cost))
             outside = todo.union(*[t.takes for t in treatments]).difference(own)
             held = sum(len(t.kept) for t in treatments)
             words = f"recompute {count}, one by one" + (
@@ -254,7 +263,12 @@ class Options:
             treatment = whole.treatment._replace(
                 takes=frozenset(outside), flops=flops, cost=cost, work=work
             )
-            yield self._option(Stretch(i, j, []), Way(words, treatment, part), self._owner)
+            found.append((work, cost, Way(words, treatment, part)))
+        cheapest = float("inf")
+        for _, cost, way in sorted(found, key=lambda f: f[:2]):
+            if cost < cheapest:
+                cheapest = cost
+                yield self._option(Stretch(i, j, []), way, self._owner)
 
     def _inside(self, i: int, j: int, own: range) -> list[list[tuple[Way, Option]]]:
         """The options of each unit of a segment that is computed again: bytes as within the segment."""

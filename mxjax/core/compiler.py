@@ -38,14 +38,22 @@ def platform_now() -> str:
     return str(found)
 
 
-def short_of_memory() -> AbstractContextManager[None]:
-    """While operators are traced between barriers, so that they can choose the lowering that keeps less."""
-    return _while(short=True)
+def short_of_memory(all_kept: bool = False) -> AbstractContextManager[None]:
+    """While operators are traced between barriers, so that they can choose the lowering that keeps less.
+
+    ``all_kept``: what their derivatives ask for is kept as it is, nobody chooses of it.
+    """
+    return _while(short=True, all_kept=all_kept)
 
 
 def is_short_of_memory() -> bool:
     """Whether the operator at hand is traced under :func:`short_of_memory`."""
     return bool(getattr(_now, "short", False))
+
+
+def is_all_kept() -> bool:
+    """Whether it is so, and all that its derivative asks for is kept."""
+    return bool(getattr(_now, "all_kept", False))
 
 
 Contributor = Callable[[str, Sequence[Any]], dict[str, Any]]

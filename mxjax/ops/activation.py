@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from mxjax.core import compiler
+
 from .elementwise import truncated
 from .samples import Given, b, case, f, i
 from .table import op, unary
@@ -33,8 +35,14 @@ def relu(x: Any) -> Any:
     return jnp.maximum(x, jnp.zeros((), x.dtype))
 
 
-# By the result, as in MXNet: it is kept for the next layer anyway, while `jax.nn.relu` asks for its operand.
-relu.defjvps(lambda g, out, x: jnp.where(out > 0, g, jnp.zeros((), g.dtype)))
+@relu.defjvp
+def _relu_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    # By the result, as in MXNet: it is kept for the next layer anyway, while `jax.nn.relu` asks for its operand.
+    (x,), (g,) = primals, tangents
+    out = relu(x)
+    if compiler.is_all_kept():
+        out = lax.optimization_barrier(out)  # lest XLA finds the sign by computing the result again
+    return out, jnp.where(out > 0, g, jnp.zeros((), g.dtype))
 
 
 def softrelu(x: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -243,6 +244,8 @@ def pooling(
         options["count_include_pad"] = count_include_pad is not False
     elif pool_type == "lp":
         options["p_value"] = p_value or 2
+    elif pool_type == "max":
+        options["lean"] = compiler.is_short_of_memory()
     out = _POOLS[pool_type](data, *window, **options)
     if pool_type == "max" and window and jnp.issubdtype(out.dtype, jnp.floating):
         at = 1 if layout and layout.endswith("C") else 2
@@ -253,7 +256,7 @@ def pooling(
     return out
 
 
-_POOLS = {"max": pools.max_pool, "avg": pools.avg_pool, "sum": pools.sum_pool, "lp": pools.lp_pool}
+_POOLS: dict[str, Any] = {"max": pools.max_pool, "avg": pools.avg_pool, "sum": pools.sum_pool, "lp": pools.lp_pool}
 
 
 @op(
@@ -287,6 +290,19 @@ def _shaped(v: Any, ndim: int, axis: int) -> Any:
 def _computing(x: Any) -> Any:
     """Half precision is normalised in float32."""
     return x.astype("float32") if x.dtype.itemsize < 4 else x
+
+
+def _others(ndim: int, axis: int) -> tuple[int, ...]:
+    return tuple(d for d in range(ndim) if d != axis % ndim)
+
+
+def _variance(x: Any, mean: Any, axis: int) -> Any:
+    return jnp.square(x - _shaped(mean, x.ndim, axis)).mean(_others(x.ndim, axis))
+
+
+def _normalised(x: Any, mean: Any, scale: Any, shift: Any, axis: int) -> Any:
+    mean, scale, shift = (_shaped(v, x.ndim, axis) for v in (mean, scale, shift))
+    return (x - mean) * scale + shift
 
 
 _BN = [
@@ -328,11 +344,12 @@ def batch_norm(
     ``1 - momentum``; otherwise they are the running ones. ``fix_gamma`` takes 1 for gamma.
     """
     x32 = _computing(x)
-    axes = tuple(d for d in range(x.ndim) if d != axis % x.ndim)
     learn = is_train and not use_global_stats
+    # Where memory is short the derivative keeps x alone, not the centred x besides.
+    lean = partial(jax.checkpoint, static_argnums=-1) if compiler.is_all_kept() else lambda fn: fn
     if learn:
-        mean = x32.mean(axes)
-        var = jnp.square(x32 - _shaped(mean, x.ndim, axis)).mean(axes)
+        mean = x32.mean(_others(x.ndim, axis))
+        var = lean(_variance)(x32, mean, axis)
     else:
         mean, var = running_mean.astype(x32.dtype), running_var.astype(x32.dtype)
     scale = lax.rsqrt(var + np.asarray(eps, var.dtype))
@@ -340,8 +357,8 @@ def batch_norm(
         out_scale = scale * gamma.astype(x32.dtype)
     else:
         out_scale = scale
-    out = (x32 - _shaped(mean, x.ndim, axis)) * _shaped(out_scale, x.ndim, axis)
-    out = (out + _shaped(beta.astype(x32.dtype), x.ndim, axis)).astype(x.dtype)
+    shift = beta.astype(x32.dtype)
+    out = lean(_normalised)(x32, mean, out_scale, shift, axis).astype(x.dtype)
     outs = (out, mean.astype(gamma.dtype), scale.astype(gamma.dtype)) if output_mean_var else (out,)
     if not is_train:
         return outs if output_mean_var else out

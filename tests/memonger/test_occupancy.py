@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 from jax import lax
 
+import mxjax as mx
 from mxjax.core import keep_barriers
+from mxjax.gluon import nn
 from mxjax.memonger._occupancy import SCOPE, Stage, _fields, _numbers, stages
+from mxjax.memonger._session import MEMORY, Session
 
 ROWS, WIDE = 512, 256
 ARRAY = ROWS * WIDE * 4
@@ -119,3 +122,36 @@ def test_messages() -> None:
 def test_what_is_no_message_is_refused(message: bytes) -> None:
     with pytest.raises(ValueError, match="no message"):
         _fields(message)
+
+
+def test_of_images_xla_holds_what_the_model_says() -> None:
+    """Convolutions' results and relu's, each once: nothing centred, nothing in a second order, no window's padded
+    image. (XLA keeps more wherever it may: it computes a sign, or a window's winner, from whatever is there.)"""
+    net = nn.HybridSequential()
+    for _ in range(3):
+        net.add(Around(16))
+    net.add(nn.MaxPool2D(3, 2, 1), Around(16))
+    net.initialize()
+    session = Session(net, (mx.np.ones((8, 16, 32, 32)),), "sgd")
+    trial = session.measure(session.plain, MEMORY)
+    assert trial.stages is not None and len(trial.chosen) >= 4
+    image = 8 * 16 * 32 * 32 * 4
+    held = 0
+    for option, stage in zip(trial.chosen, trial.stages, strict=True):
+        waits = stage.after - session.chain.flowing(option.start) - session.lingering(option.start)
+        assert abs(waits - held) < image / 2, option
+        held += option.held
+
+
+class Around(nn.HybridBlock):
+    """Two convolutions with BatchNorm and relu, and a way around them."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.body = nn.HybridSequential()
+        for _ in range(2):
+            self.body.add(nn.Conv2D(channels, 3, padding=1, in_channels=channels, use_bias=False))
+            self.body.add(nn.BatchNorm(in_channels=channels), nn.Activation("relu"))
+
+    def forward(self, x: Any) -> Any:
+        return mx.npx.relu(self.body(x) + x)

@@ -28,11 +28,13 @@ MAX_SLICES = 32
 
 
 class Window(NamedTuple):
-    """How a window walks over a padded channels-last image."""
+    """How a window walks over a padded channels-last image; ``lean``: which element won is kept for the derivative,
+    behind a barrier (which must hold), lest XLA finds it out again and keeps the image for that."""
 
     size: tuple[int, ...]
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
+    lean: bool = False
 
     @property
     def out(self) -> tuple[int, ...]:
@@ -61,7 +63,7 @@ def _pick(index: jax.Array, x: jax.Array, *, geometry: Window) -> jax.Array:
 
 
 def _put(index: jax.Array, g: jax.Array, *, geometry: Window) -> jax.Array:
-    size, kernel, stride = geometry
+    size, kernel, stride, _ = geometry
     nd, out = len(size), geometry.out
     # In memory first: XLA would compute both anew, with all that leads to them, for every element of
     # each window, in one loop with what follows.
@@ -120,6 +122,8 @@ def _max_slices_jvp(geometry: Window, primals: Any, tangents: Any) -> Any:
     for k, a in enumerate(rest, 1):
         index = jnp.where(a > first, jnp.int8(k), index)
         first = jnp.maximum(first, a)
+    if geometry.lean:
+        first, index = lax.optimization_barrier((first, index))
     return first, _pick_and_put()[0].bind(index, tangents[0], geometry=geometry)
 
 
@@ -223,6 +227,7 @@ def max_pool(
     global_pool: bool = False,
     layout: str | None = None,
     platform: str = "cpu",
+    lean: bool = False,
 ) -> jax.Array:
     """The maximum of each window; its gradient goes to the window's first maximum.
 
@@ -241,7 +246,7 @@ def max_pool(
     def run(x: jax.Array) -> jax.Array:
         if platform == "cpu" and prod(kernel) <= MAX_SLICES and x.size:
             x = _pad(x, _lowest(x.dtype), pads)
-            return _max_slices(x, Window(x.shape[1:-1], kernel, stride))
+            return _max_slices(x, Window(x.shape[1:-1], kernel, stride, lean))
         return lax.reduce_window(
             x, np.asarray(_lowest(x.dtype), x.dtype), lax.max, (1, *kernel, 1), (1, *stride, 1),
             ((0, 0), *pads, (0, 0)),

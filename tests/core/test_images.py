@@ -1,0 +1,116 @@
+"""Images stay channels last between calls: the same numbers, and nothing is turned in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax import core
+from mxjax.core import images
+from mxjax.gluon import nn
+from mxjax.memonger._arrange import ALL, Part, lower
+
+
+class Mixed(nn.HybridBlock):
+    """Calls through which an image goes as it is, and some before which it must be turned back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2D(4, 3, padding=1, in_channels=3), nn.Conv2D(4, 1, in_channels=4)
+        self.norm, self.pool = nn.BatchNorm(in_channels=4), nn.MaxPool2D(3, 2, 1)
+        self.third = nn.Conv2D(2, 3, in_channels=8)
+
+    def forward(self, x: Any) -> Any:
+        x = mx.npx.relu(self.norm(self.first(x)))
+        y = mx.npx.leaky_relu(self.second(x), act_type="gelu") + 0.5 * x
+        y = mx.np.concatenate([y, x], axis=1)
+        y = mx.np.where(y > 0.1, y, mx.np.exp(-y))
+        y = mx.np.pad(self.pool(y), ((0, 0), (1, 0), (0, 1), (0, 0)))[:, 1:]
+        z = self.third(y)
+        shares = z.mean(axis=(1, 3)).reshape(-1), z.max(axis=1), z.sum(axis=-2), z.transpose(0, 3, 1, 2)
+        return sum(mx.np.square(s).mean() for s in shares) + mx.npx.softmax(z, axis=1)[:, 0].sum()
+
+
+def _graph(net: Any, *shape: int, dtype: str = "float32") -> tuple[Any, list[Any]]:
+    mx.random.seed(3)
+    net.initialize(mx.init.Xavier())
+    x = mx.np.array(np.random.RandomState(0).randn(*shape).astype(dtype))
+    with mx.autograd.train_mode():
+        graph = net.graph(x)
+    rng = np.random.RandomState(1)
+    return graph, [jnp.asarray(np.abs(rng.randn(*a.shape)).astype(a.dtype)) for a in graph.avals]
+
+
+def _found(fn: Any, arrays: list[Any]) -> list[np.ndarray]:
+    which = tuple(i for i, a in enumerate(arrays) if a.dtype == "float32")
+    loss, grads = jax.value_and_grad(lambda *a: fn(*a)[0].sum(), argnums=which)(*arrays)
+    return [np.asarray(loss), *map(np.asarray, grads)]
+
+
+@pytest.mark.parametrize("parts", [[5], [2, 7], [1, 2, 3, 4, 5, 6, 8, 9]])
+@pytest.mark.parametrize("keep", [ALL, frozenset(), frozenset({0, 3})])
+def test_values_and_gradients_are_the_plain_ones(parts: list[int], keep: Any) -> None:
+    graph, arrays = _graph(Mixed(), 2, 3, 8, 9)
+    arranged = lower(graph, [Part(n, keep) for n in (*parts, len(graph.steps))])
+    for a, b in zip(_found(graph.run, arrays), _found(arranged, arrays), strict=True):
+        np.testing.assert_allclose(b, a, rtol=2e-5, atol=2e-6)
+
+
+def test_all_results_of_a_graph_are_as_they_are_elsewhere() -> None:
+    class Two(nn.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2D(4, 3, in_channels=3)
+
+        def forward(self, x: Any) -> Any:
+            y = self.conv(x)
+            return y, mx.npx.relu(y), y > 0
+
+    graph, arrays = _graph(Two(), 2, 3, 5, 6)
+    arranged = lower(graph, [Part(len(graph.steps), ALL)])
+    for a, b in zip(graph.run(*arrays), arranged(*arrays), strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        np.testing.assert_allclose(b, a, rtol=1e-6)
+
+
+def test_no_images_at_all() -> None:
+    graph, arrays = _graph(Mixed(), 0, 3, 8, 9)
+    out = lower(graph, [Part(len(graph.steps), ALL)])(*arrays)
+    assert out[0].shape == graph.run(*arrays)[0].shape
+
+
+def test_only_the_batch_and_the_result_are_turned() -> None:
+    """Of a stack of convolutions and what stands between them no result changes its order."""
+    net = nn.HybridSequential()
+    for k in range(3):
+        net.add(nn.Conv2D(4, 3, padding=1, in_channels=4 if k else 3))
+        net.add(nn.BatchNorm(in_channels=4), nn.Activation("relu"))
+    net.add(nn.MaxPool2D(2))
+    graph, arrays = _graph(net, 2, 3, 8, 8)
+    ends = [Part(n, ALL) for n in range(3, len(graph.steps), 3)] + [Part(len(graph.steps), ALL)]
+
+    def turned(fn: Any) -> int:
+        """How many arrays of the batch's length change their order."""
+        with core.compiler.for_platform("cpu"):
+            jaxpr = jax.make_jaxpr(lambda *a: fn(*a))(*arrays).jaxpr
+        large = [e.outvars[0].aval.shape for e in jaxpr.eqns if e.primitive.name == "transpose"]
+        return sum(len(shape) == 4 and shape[0] == 2 for shape in large)
+
+    assert turned(lower(graph, ends)) == 2
+    assert turned(graph.run) == 8  # before and after each convolution and the pooling
+
+
+def test_elsewhere_than_on_a_cpu_nothing_is_touched() -> None:
+    graph, arrays = _graph(nn.Conv2D(4, 1, in_channels=3), 2, 3, 8, 9)
+    (step,) = graph.steps
+    operands = [arrays[-1 - i] for i in step.args]
+    with core.compiler.for_platform("cpu"):
+        found = images.run(step.call, operands)
+    assert isinstance(found, images.Image) and found.last.shape == (2, 8, 9, 4)
+    with core.compiler.for_platform("gpu"):
+        assert images.run(step.call, operands).shape == (2, 4, 8, 9)
