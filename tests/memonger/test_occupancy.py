@@ -124,7 +124,7 @@ def test_what_is_no_message_is_refused(message: bytes) -> None:
         _fields(message)
 
 
-def test_of_images_xla_holds_what_the_model_says() -> None:
+def test_of_images_xla_holds_no_more_than_the_model_says() -> None:
     """Convolutions' results and relu's, each once: nothing centred, nothing in a second order, no window's padded
     image. (XLA keeps more wherever it may: it computes a sign, or a window's winner, from whatever is there.)"""
     net = nn.HybridSequential()
@@ -139,8 +139,9 @@ def test_of_images_xla_holds_what_the_model_says() -> None:
     held = 0
     for option, stage in zip(trial.chosen, trial.stages, strict=True):
         waits = stage.after - session.chain.flowing(option.start) - session.lingering(option.start)
-        assert abs(waits - held) < image / 2, option
+        assert waits < held + image / 2, option
         held += option.held
+    assert waits > held - 2 * image
 
 
 class Around(nn.HybridBlock):
