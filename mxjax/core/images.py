@@ -58,9 +58,9 @@ def run(call: Call, operands: Sequence[Any]) -> Any:
     of_images = [isinstance(x, Image) for x in operands]
     if not any(of_images) and not any(getattr(x, "ndim", 0) >= _LEAST for x in operands):
         return call.fn(*operands)
-    structs = [_struct(x) for x in operands]
-    key = compiler.is_short_of_memory(), compiler.is_all_kept(), bool(jax.config.read("jax_enable_x64"))
-    closed, tree, pointwise, turns = _traced(call, tuple(structs), key)
+    traced = _jitted(call, compiler.is_short_of_memory(), compiler.is_all_kept()).trace(*map(_struct, operands))
+    closed, tree = traced.jaxpr, jax.tree_util.tree_structure(traced.out_info)
+    pointwise, turns = _is_pointwise(closed), _turns(closed.jaxpr)
     if pointwise and any(of_images):
         return jax.tree_util.tree_map(Image, call.fn(*[_turned(x) for x in operands]))
     if closed.effects or not (turns or any(of_images)):
@@ -73,26 +73,25 @@ def _struct(x: Any) -> jax.ShapeDtypeStruct:
 
 
 @lru_cache(maxsize=4096)
-def _traced(call: Call, structs: tuple[Any, ...], key: Any) -> tuple[Any, Any, bool, bool]:
-    """The jaxpr of a call, the structure of what it gives, whether it is pointwise, whether it turns anything."""
-    # A function of its own: JAX must not remember the trace for another platform.
-    closed, out = jax.make_jaxpr(lambda *a: call.fn(*a), return_shape=True)(*structs)
-    tree = jax.tree_util.tree_structure(out)
-    shapes = {x.shape for x in (*structs, *jax.tree_util.tree_leaves(out)) if x.shape}
-    pointwise = len(shapes) == 1 and not closed.effects and _is_pointwise(closed.jaxpr)
-    return closed, tree, pointwise, _turns(closed.jaxpr)
+def _jitted(call: Call, *circumstances: Any) -> Any:
+    """A call's function, for JAX to remember its traces: one for what JAX knows nothing of."""
+    return jax.jit(lambda *a: call.fn(*a))
 
 
-def _is_pointwise(jaxpr: Any) -> bool:
+def _is_pointwise(closed: Any) -> bool:
+    """Whether all arrays have one shape, and each element of the results comes of those at the same place."""
+    shapes = {a.shape for a in (*closed.in_avals, *closed.out_avals) if a.shape}
+    return len(shapes) == 1 and not closed.effects and _each_by_itself(closed.jaxpr)
+
+
+def _each_by_itself(jaxpr: Any) -> bool:
     from jax.extend.core import jaxprs_in_params
 
     for e in jaxpr.eqns:
         inner = list(jaxprs_in_params(e.params))
         known = e.primitive.name in _POINTWISE or (inner and e.primitive.name in _INLINED | {"custom_jvp_call"})
-        if not known or not all(map(_is_pointwise, inner)):
-            return False
         shapes = {v.aval.shape for v in (*e.invars, *e.outvars) if v.aval.shape}
-        if len(shapes) > 1:
+        if not known or len(shapes) > 1 or not all(map(_each_by_itself, inner)):
             return False
     return True
 
