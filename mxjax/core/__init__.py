@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import callback, compiler, holders, memory, rng
+from . import callback, compiler, holders, images, memory, rng
 from .aval import Aval, MeshDevice, aval, aval_of
 from .call import SCALARS, Call, bind, differentiable, held, pullback
 from .compiler import platform_of
@@ -80,6 +80,7 @@ __all__ = [
     "held",
     "holders",
     "host",
+    "images",
     "is_recording",
     "keep_barriers",
     "local",
