@@ -255,17 +255,18 @@ class Chain:
             s, p = steps[at], prices[at]
             again, results = (p.again, frozenset[int]()) if keep is not None else p.with_results
             reads = [s.args[i] for i in p.ins | again] + [s.first + k for k in p.outs | results]
-            for i in reads:
-                todo = [i] if 0 <= i < SCALAR else []
-                while todo:
-                    k = todo.pop()
-                    since.setdefault(k, at)
-                    maker = self.maker[k]
-                    if keep is None or k not in own or k in keep or p.costly or prices[maker].costly:
-                        needed[k] = at
-                    else:  # one pass over what it is made of, in the loop that reads it
-                        once.add(k)
-                        todo += [x for x in steps[maker].args if 0 <= x < SCALAR and x not in todo]
+            todo = {i for i in reads if 0 <= i < SCALAR}
+            looked: set[int] = set()
+            while todo:
+                k = todo.pop()
+                looked.add(k)
+                since.setdefault(k, at)
+                maker = self.maker[k]
+                if keep is None or k not in own or k in keep or p.costly or prices[maker].costly:
+                    needed[k] = at
+                else:  # one pass over what it is made of, in the loop that reads it
+                    once.add(k)
+                    todo.update(x for x in steps[maker].args if 0 <= x < SCALAR and x not in looked)
             made = range(s.first, s.first + len(s.avals))
             lost = keep is not None and any(k not in keep and (k in needed or k in once) for k in made)
             if lost:

@@ -200,6 +200,39 @@ def test_a_segment_that_keeps_more_meanwhile_costs_less(name: str, chains: dict[
     assert several
 
 
+def test_ways_that_meet_again_are_walked_once() -> None:
+    """In each of 40 sums two ways lead to the one before: 2^40 ways in all."""
+
+    class Ladder(nn.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Dense(4, in_units=4), nn.Dense(4, in_units=4)
+
+        def forward(self, x: Any) -> Any:
+            x = self.first(x)
+            for _ in range(40):
+                x = mx.np.tanh(x) + x
+            return self.last(x)
+
+    class Counted(dict[int, int]):
+        looks = 0
+
+        def __getitem__(self, key: int) -> int:
+            self.looks += 1
+            assert self.looks < 10 * n * n, "walked more than once"
+            return super().__getitem__(key)
+
+    net = Ladder()
+    net.initialize()
+    chain = training_chain(net, (mx.np.ones((2, 4)),))
+    n = len(chain.steps)
+    chain.maker = Counted(chain.maker)
+    kept = {s.first for s in chain.steps[::7]}
+    for keep in (frozenset[int](), frozenset(kept)):
+        assert chain.treat(0, n, keep).kept <= keep
+    assert chain.maker.looks
+
+
 def test_a_result_spares_its_operand_where_all_is_kept() -> None:
     """relu's derivative goes by the result's sign, which the next layer reads: its operand is not kept."""
     net = nn.HybridSequential()
