@@ -62,7 +62,20 @@ def test_patches_wait_for_the_weight_gradient_unless_memory_is_short(lean):
 
     options = default_options("cpu") | (keep_barriers("cpu") if lean else {})
     text = jax.jit(jax.value_and_grad(loss)).lower(w, x).compile(options).as_text()
-    assert len(re.findall(" gather[(]", text)) == 1 + lean  # one for both, or one each
+    # One for both; or one for the value, and pieces for the gradient: the first, and in a loop those that are added.
+    assert len(re.findall(" gather[(]", text)) == (3 if lean else 1)
+
+
+def test_pieces_of_a_weight_gradient_are_added_to_the_first():
+    """Zeros to add them to would be one array for all loops of a program, which waits from the first to the last."""
+    x, w = (jax.ShapeDtypeStruct(s, "float32") for s in [(8, 32, 32, 32), (32, 32, 3, 3)])
+
+    def loss(w, x):
+        return (convolution(x, w, pad=(1, 1)) ** 2).sum()
+
+    text = jax.jit(jax.grad(loss)).lower(w, x).compile().as_text()
+    assert " while(" in text
+    assert not re.search(r"f32\[32,288\]\S* broadcast\(", text)
 
 
 def test_a_weight_gradient_never_has_all_patches_at_once():
