@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from . import callback, compiler, holders, images, memory, rng
 from .aval import Aval, MeshDevice, aval, aval_of
-from .call import SCALARS, Call, bind, differentiable, held, pullback
+from .call import SCALARS, Call, bind, cotangent, differentiable, held, once, pullback
 from .compiler import platform_of
 from .compiler_options import keep_barriers
 from .graph import Graph, GraphCall, is_recording, recording
@@ -67,6 +67,7 @@ __all__ = [
     "compile_function",
     "compiler",
     "concrete",
+    "cotangent",
     "failed",
     "default_device",
     "deferred",
@@ -95,6 +96,7 @@ __all__ = [
     "mirroring",
     "observe",
     "observers",
+    "once",
     "pack",
     "pending",
     "pending_errors",

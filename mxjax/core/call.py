@@ -177,6 +177,45 @@ def held(pull: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> tuple[list[tu
     return plan, fresh
 
 
+def once(plan: Sequence[tuple[str, int]], jaxpr: Any, outs: int) -> tuple[list[tuple[str, int]], list[int]]:
+    """A pullback's plan (:func:`held`) with each array in it once, though calls inside give back what they were given.
+
+    Args:
+      jaxpr: of a function that returns the arrays kept for the pullback, and then so many results.
+
+    Returns:
+      the plan, and which of the arrays are left.
+    """
+    makers = {id(v): e for e in jaxpr.eqns for v in e.outvars}
+    results = jaxpr.outvars[len(jaxpr.outvars) - outs :]
+    places = {id(v): ("in", i) for i, v in enumerate(jaxpr.invars)}
+    for i, v in enumerate(results):
+        places.setdefault(id(_origin(v, makers)), ("out", i))
+    left: list[int] = []
+    merged = []
+    for kind, k in plan:
+        if kind == "kept":
+            origin = id(_origin(jaxpr.outvars[k], makers))
+            if origin not in places:
+                places[origin] = ("kept", len(left))
+                left.append(k)
+            kind, k = places[origin]
+        merged.append((kind, k))
+    return merged, left
+
+
+def _origin(v: Any, makers: dict[int, Any]) -> Any:
+    """The variable that this one is another name of, if checkpointed calls passed it on."""
+    while (e := makers.get(id(v))) is not None and e.primitive.name in ("checkpoint", "remat", "remat2"):
+        body = e.params["jaxpr"]
+        inner = body.outvars[e.outvars.index(v)]
+        place = next((i for i, w in enumerate(body.invars) if w is inner), None)
+        if place is None:
+            break
+        v = e.invars[place]
+    return v
+
+
 def wanting(fn: Callable[..., Any], wants: Sequence[bool]) -> Callable[..., Any]:
     """The form of a function for its derivative by those inputs, where it has one (`interfaces.RematPolicy`)."""
     form = getattr(fn, "wanting", None)

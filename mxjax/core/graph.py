@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from .aval import PINNED, Aval
-from .call import SCALARS, Call, cotangent, held, pullback, wanting
+from .call import SCALARS, Call, cotangent, held, once, pullback, wanting
 from .interfaces import RematPolicy
 from .program import needed, run_steps
 from .segment import SCALAR, Segment, Step
@@ -205,22 +205,25 @@ class Pair:
         def linear(*inputs: Any) -> tuple[Any, Any]:
             return pullback(lambda *full: tuple(fn(*full)), inputs, wants)
 
+        plan: list[tuple[str, int]] = []
+
         def probe(*inputs: Any) -> Any:
             out, pull = linear(*inputs)
             self._tree = jax.tree_util.tree_structure(pull)
-            plan, fresh = held(pull, inputs, out)
-            self._plan = tuple(plan)
-            self.kept = len(fresh)
-            self._offloaded = frozenset(
-                k for k, x in enumerate(fresh) if x.aval.memory_space == jax.memory.Space.Host
-            )
-            return out
+            plan[:], fresh = held(pull, inputs, out)
+            return fresh, out
 
         # One abstract run finds the residuals, and which of them are inputs or outputs themselves.
         structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
         with jax.enable_x64(True):
-            self._outs = jax.eval_shape(probe, *structs)
+            traced, (_, self._outs) = jax.make_jaxpr(probe, return_shape=True)(*structs)
         self.n_outs = len(self._outs)
+        merged, left = once(plan, traced.jaxpr, self.n_outs)
+        self._plan = tuple(merged)
+        self.kept = len(left)
+        self._offloaded = frozenset(
+            k for k, at in enumerate(left) if traced.out_avals[at].memory_space == jax.memory.Space.Host
+        )
 
         def forward(*inputs: Any) -> tuple[Any, ...]:
             out, pull = linear(*inputs)

@@ -345,20 +345,24 @@ def batch_norm(
     """
     x32 = _computing(x)
     learn = is_train and not use_global_stats
-    # Where memory is short the derivative keeps x alone, not the centred x besides.
-    lean = partial(jax.checkpoint, static_argnums=-1) if compiler.is_all_kept() else lambda fn: fn
+    # Where memory is short the derivative starts from x itself: neither keeps nor holds the centred x besides.
+    lean = partial(jax.checkpoint, static_argnums=-1) if compiler.is_short_of_memory() else lambda fn: fn
     if learn:
+        # Nothing below depends on what is subtracted from x, if that is made good per channel: so it is the mean as a
+        # constant, and the mean's derivative asks for no sums over x but those that beta's and gamma's ask for.
         mean = x32.mean(_others(x.ndim, axis))
-        var = lean(_variance)(x32, mean, axis)
+        fixed = lax.stop_gradient(mean)
+        off = mean - fixed  # zero, with the mean's derivative
+        var = lean(_variance)(x32, fixed, axis) - off * off
     else:
         mean, var = running_mean.astype(x32.dtype), running_var.astype(x32.dtype)
+        fixed, off = mean, None
     scale = lax.rsqrt(var + np.asarray(eps, var.dtype))
-    if not fix_gamma:
-        out_scale = scale * gamma.astype(x32.dtype)
-    else:
-        out_scale = scale
+    out_scale = scale if fix_gamma else scale * gamma.astype(x32.dtype)
     shift = beta.astype(x32.dtype)
-    out = lean(_normalised)(x32, mean, out_scale, shift, axis).astype(x.dtype)
+    if off is not None:
+        shift = shift - off * out_scale
+    out = lean(_normalised)(x32, fixed, out_scale, shift, axis).astype(x.dtype)
     outs = (out, mean.astype(gamma.dtype), scale.astype(gamma.dtype)) if output_mean_var else (out,)
     if not is_train:
         return outs if output_mean_var else out
