@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -246,11 +246,13 @@ class Chain:
         steps, prices = self.steps, self.prices
         own = range(steps[start].first, steps[stop - 1].first + len(steps[stop - 1].avals))
         needed: dict[int, int] = {}  # results and the first step whose derivative reads them
-        since: dict[int, int] = {}  # and at which step's turn they are needed first
+        since: dict[int, int] = {}  # and at which step's turn they, or what they are made of, are needed first
+        whole: dict[int, int] = {}  # and at which one as arrays, if a loop that reads them can compute them
         redone: dict[int, int] = {}
         flops = cost = 0.0
         once: set[int] = set()  # wanted only to compute others again
         inside: list[tuple[int, int, int]] = []  # of calls that are computed again
+        making: list[tuple[int, int]] = []  # while they are computed
         for at in range(stop - 1, start - 1, -1):
             s, p = steps[at], prices[at]
             again, results = (p.again, frozenset[int]()) if keep is not None else p.with_results
@@ -264,6 +266,7 @@ class Chain:
                 maker = self.maker[k]
                 if keep is None or k not in own or k in keep or p.costly or prices[maker].costly:
                     needed[k] = at
+                    whole.setdefault(k, at)
                 else:  # one pass over what it is made of, in the loop that reads it
                     once.add(k)
                     todo.update(x for x in steps[maker].args if 0 <= x < SCALAR and x not in looked)
@@ -273,12 +276,16 @@ class Chain:
                 flops += p.flops
                 cost += p.cost
                 turn = max(since[k] for k in made if k in since)
-                inside += [(at, turn, p.slow), (turn, turn, p.space)]
+                inside.append((at, turn, p.slow))
+                making.append((turn, p.space[0]))
                 for i in s.args:
                     if 0 <= i < SCALAR:
                         once.add(i)
                         since[i] = max(since.get(i, turn), turn)
-                redone.update({k: needed[k] for k in made if k in needed and k not in keep})  # type: ignore[operator]
+                        if p.costly:
+                            whole[i] = max(whole.get(i, turn), turn)
+                moment = since if p.costly else whole
+                redone.update({k: moment[k] for k in made if k in needed and k not in keep})  # type: ignore[operator]
             elif keep is not None:
                 flops += p.inner_flops
                 cost += p.inner_cost
@@ -287,40 +294,70 @@ class Chain:
         found = {k: at for k, at in all_needed.items() if k in own and k not in redone}
         found = {k: at for k, at in found.items() if keep is None or k in keep}
         takes = frozenset(k for k in all_needed if k not in own)
-        alive = {**dict.fromkeys(found, stop - 1), **{k: since[k] for k in redone}}
+        alive = {**dict.fromkeys(found, stop - 1), **redone}
         stays = [(needed.get(k, start), turn, self.room((k,))) for k, turn in alive.items()]
-        work = self._work(start, stop, own, stays + inside)
+        work = self._work(start, stop, own, stays + inside, making)
         return Treatment(frozenset(found), takes, flops, cost, work)
 
-    def _work(self, start: int, stop: int, own: range, stays: list[tuple[int, int, int]]) -> int:
+    def _work(
+        self, start: int, stop: int, own: range, stays: list[tuple[int, int, int]], making: list[tuple[int, int]]
+    ) -> int:
         """The most bytes in use in the backward pass: gradients, and what ``stays``: until the turn of a step, from
-        that of another on (the backward pass comes there before), so many bytes."""
-        change = [0] * (stop - start + 2)
+        that of another on (the backward pass comes there before), so many bytes; and what ``making`` takes in a turn.
 
-        def use(low: int, high: int, bytes: int) -> None:  # steps low..high, inclusive
-            change[low - start] += bytes
-            change[high + 1 - start] -= bytes
+        In a step's turn first is made what it needs, then comes its derivative: each has a place here.
+        """
+        change = [0] * (2 * (stop - start) + 1)
+
+        def use(low: int, high: int, bytes: int) -> None:  # inclusive
+            change[low - 2 * start] += bytes
+            change[high + 1 - 2 * start] -= bytes
 
         for until, since, nbytes in stays:
-            use(max(until, start), since, nbytes)
-        last: dict[int, int] = {}
-        for at in range(start, stop):
-            for i in self.steps[at].args:
-                if i >= 0 and i in self.wanted:
-                    last[i] = at
-            if self.prices[at].costly and ("inner", at) not in self._lodged:
-                use(at, at, self.prices[at].inner)
-            use(at, at, self.prices[at].space)
-        for k, at in last.items():  # a gradient lives from its first reader's turn to its maker's
-            use(self.maker[k] if k in own else start, at, self.gradients((k,)))
-        for k in own:
-            if k in self.wanted and self.last.get(k, -1) >= stop:
-                use(self.maker[k], stop - 1, self.gradients((k,)))
+            use(2 * max(until, start), 2 * since + 1, nbytes)
+        for turn, nbytes in making:
+            use(2 * turn + 1, 2 * turn + 1, nbytes)
+        for at, p in enumerate(self.prices[start:stop], start):
+            if p.costly and ("inner", at) not in self._lodged:
+                use(2 * at, 2 * at, p.inner)
+            use(2 * at, 2 * at, p.space[1])
+        for until, since, nbytes in self._flow(start, stop, own):
+            use(2 * until, min(2 * since, 2 * stop - 1), nbytes)
         most = now = 0
         for x in change:
             now += x
             most = max(most, now)
         return most
+
+    def _flow(self, start: int, stop: int, own: range) -> Iterator[tuple[int, int, int]]:
+        """The gradients of the backward pass through some steps: until the turn of a step, from another's (``stop`` for
+        those it begins with), bytes.
+
+        A gradient lives from its first reader's turn to its maker's. Where that reader passes on the gradient that
+        it was given (a sum), both are one array, up to the next reader's turn.
+        """
+        readers: dict[int, list[int]] = {}
+        for at in range(start, stop):
+            for i in self.steps[at].args:
+                if i >= 0 and i in self.wanted:
+                    readers.setdefault(i, []).append(at)
+        given = {k for k in own if k in self.wanted and self.last.get(k, -1) >= stop}
+        low = {k: self.maker[k] if k in own else start for k in given.union(readers)}
+        high = {k: stop if k in given else readers[k][-1] for k in low}
+        for k in sorted(low, reverse=True):  # what is made later passes its gradient on first
+            at = high[k]
+            if k in given or readers[k].count(at) > 1:
+                continue
+            step = self.steps[at]
+            source = next((step.first + r for o, r in self.prices[at].passed if step.args[o] == k), None)
+            if source not in low:
+                continue
+            another = readers[k][-2] if len(readers[k]) > 1 else -1
+            low[source] = min(low[source], max(low[k], another + 1))
+            high[k] = another
+        for k, until in low.items():
+            if until <= high[k]:
+                yield until, high[k], self.gradients((k,))
 
     def bytes(self, results: Iterable[int]) -> int:
         return sum(self.size[k] for k in results)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 from jax.extend.core import Literal, jaxprs_in_params
 
-from mxjax.core import SCALARS, compiler, held, pullback
+from mxjax.core import SCALARS, compiler, cotangent, held, once, pullback
 
 from ._arrange import is_costly
 from ._primitives import SLOW, slow_bytes
@@ -31,9 +31,10 @@ class Price(NamedTuple):
     ``flops`` is its arithmetic as XLA counts it; ``cost`` the same in the time of the processor at hand,
     as operations. Its derivative reads the operands ``ins``, the results ``outs`` and ``inner`` bytes of
     its own, which can be made from the operands ``again`` at ``inner_cost``; or, where all results are
-    kept, from the operands and results ``with_results``. While it is at work it needs ``space`` bytes (a
-    convolution's patches); where it is computed again XLA keeps ``slow`` bytes of what is inside it until it
-    has been differentiated.
+    kept, from the operands and results ``with_results``. While it is at work it needs ``space`` bytes, and its
+    derivative so many (a convolution's patches); where it is computed again XLA keeps ``slow`` bytes of what is
+    inside it until it has been differentiated. ``passed`` are operands whose gradient is that of a result, as it is:
+    operand and result.
     """
 
     flops: float
@@ -47,7 +48,8 @@ class Price(NamedTuple):
     inner_cost: float
     costly: bool
     slow: int = 0
-    space: int = 0
+    space: tuple[int, int] = (0, 0)
+    passed: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def own(self) -> frozenset[int]:
@@ -112,16 +114,23 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
             inner_flops = 0.0 if costly or found.primitives <= _FREE else flops
             inner_cost = inner_flops
     slow = slow_bytes(call.fn, structs) if found.inner and not SLOW.keys().isdisjoint(primitives) else 0
-    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow, _space(traced.jaxpr.jaxpr))
+    space, same = (_space(traced.jaxpr.jaxpr), 0), frozenset[tuple[int, int]]()
+    patches = any(p.startswith("convolution") for p in primitives)
+    if patches or not (costly or found.inner):
+        back = _backward(call.fn, structs, wants, platform)
+        space = space[0], _space(back)
+        same = _passed(back, wants, len(outs))
+    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow, space, same)
 
 
 def _space(jaxpr: Any) -> int:
-    """The bytes of the largest array inside a convolution, where it is larger than what that takes and gives."""
+    """The bytes of the largest array inside a convolution (or its derivative), where it is larger than what that
+    takes and gives."""
     most = 0
     for equation in jaxpr.eqns:
         for body in jaxprs_in_params(equation.params):
             most = max(most, _space(body))
-        if equation.primitive.name == "convolution":
+        if equation.primitive.name.startswith("convolution"):
             structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
             run = partial(equation.primitive.impl, **equation.params)
             opened = jax.make_jaxpr(run)(*structs).jaxpr
@@ -143,19 +152,16 @@ def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) 
     plan: list[tuple[str, int]] = []
 
     def probe(*inputs: Any) -> Any:
-        def tupled(*full: Any) -> tuple[Any, ...]:
-            out = fn(*full)
-            return tuple(out) if isinstance(out, (tuple, list)) else (out,)
-
-        out, pull = pullback(tupled, inputs, wants)
+        out, pull = pullback(_tupled(fn), inputs, wants)
         plan[:], fresh = held(pull, inputs, out)
         return fresh, out
 
     with jax.enable_x64(True):
         jaxpr, (rest, results) = jax.make_jaxpr(probe, return_shape=True)(*structs)
+    plan, left = once(plan, jaxpr.jaxpr, len(results))
     inner = []
     turned: set[int] = set()
-    for k in range(len(rest)):
+    for k in left:
         operands, _, by = _slice(jaxpr.jaxpr, [k])
         if by == {"transpose"}:  # the operand itself: XLA gives it the order that is read
             turned |= operands
@@ -171,6 +177,36 @@ def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) 
         (frozenset(less), frozenset(read)),
         frozenset(primitives),
     )
+
+
+def _backward(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool], platform: str) -> Any:
+    """The jaxpr of a function's pullback: from its results' gradients and its operands to the operands' gradients."""
+
+    def gradients(given: Sequence[Any], inputs: Sequence[Any]) -> Any:
+        out, pull = pullback(_tupled(fn), inputs, wants)
+        return pull(tuple(map(cotangent, out, given)))
+
+    with jax.enable_x64(True), compiler.for_platform(platform), compiler.short_of_memory(all_kept=True):
+        results = jax.eval_shape(_tupled(fn), *structs)
+        return jax.make_jaxpr(gradients)(results, structs).jaxpr
+
+
+def _passed(back: Any, wants: Sequence[bool], results: int) -> frozenset[tuple[int, int]]:
+    """The operands whose gradient is that of a result, in another shape at most, and that result; in pairs."""
+    found = set()
+    for k, operand in enumerate(i for i, w in enumerate(wants) if w):
+        read, _, by = _slice(back, [k])
+        if len(read) == 1 and by <= _FREE and min(read) < results:
+            found.add((operand, min(read)))
+    return frozenset(found)
+
+
+def _tupled(fn: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    def tupled(*operands: Any) -> tuple[Any, ...]:
+        out = fn(*operands)
+        return tuple(out) if isinstance(out, (tuple, list)) else (out,)
+
+    return tupled
 
 
 def _slice(jaxpr: Any, outs: Iterable[int], given: int = 0) -> tuple[set[int], set[int], set[str]]:

@@ -262,6 +262,35 @@ def test_what_waits_in_a_gradients_room_takes_none(wide: int, held: int) -> None
     assert training_chain(net, batch).room([tanh]) == 4 * 16 * 4
 
 
+class Residual(nn.HybridSequential):
+    """x + dense(x), and relu of that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = nn.Dense(8, in_units=8, use_bias=False)
+
+    def forward(self, x: Any) -> Any:
+        return mx.npx.relu(x + self.dense(x))
+
+
+def test_a_sum_passes_its_gradient_on_as_it_is() -> None:
+    net = nn.HybridSequential()
+    net.add(nn.Dense(8, in_units=2, use_bias=False), Residual(), nn.Dense(2, in_units=8))
+    net.initialize()
+    chain = training_chain(net, (mx.np.ones((64, 2)),))
+    names = [s.call.name for s in chain.steps]
+    first, dense, add, relu = (names.index("FullyConnected"), 1, names.index("add"), names.index("relu"))
+    assert chain.prices[add].passed == {(0, 0), (1, 0)}
+    assert not chain.prices[relu].passed and not chain.prices[dense].passed
+    # One array from the sum's turn to the product's, which adds its own share: 64 x 8 numbers once, not three times.
+    start, stop = add - 1, add + 1
+    own = range(chain.steps[start].first, chain.steps[add].first + 1)
+    flow = list(chain._flow(start, stop, own))
+    assert first == 0 and start == dense
+    whole = 64 * 8 * 4
+    assert sorted(flow) == [(start, start, whole), (start, stop, whole)]
+
+
 def test_prices() -> None:
     net = nn.HybridSequential()
     net.add(nn.Dense(8, activation="tanh", in_units=16))
