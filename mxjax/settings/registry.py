@@ -150,6 +150,8 @@ class Registry:
     def sources(self, name: str) -> list[Found]:
         """Every source that has a value for the option, the strongest first."""
         name = self.canonical(name)
+        if name in self._watched:
+            self._look_again(name)
         overlay = self._scope.get()
         layers = (overlay.changes if overlay else {}, self._set, self._found)
         option = self.options[name]

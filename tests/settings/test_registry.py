@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from mxjax.errors import MXNetError
-from mxjax.settings.explain import explain
+from mxjax.settings.explain import changed, explain
 from mxjax.settings.kinds import Boolean, Choice, Flags, Integer, Path, Text
 from mxjax.settings.option import Legacy, Option
 from mxjax.settings.registry import Registry, SettingError
@@ -208,6 +208,7 @@ def test_dynamic_options_read_the_environment_again_and_others_do_not():
     with pytest.raises(SettingError, match="MXNET_BACKWARD_DO_MIRROR='2': expected 0 or 1"):
         registry.get("memory.remat")
     del environ["MXNET_BACKWARD_DO_MIRROR"]
+    assert changed(registry) == []  # whoever asks first looks again
     assert registry.get("memory.remat") == "none"
 
 
