@@ -21,9 +21,8 @@ _LAUNCH = 1e-6
 
 # Equations that only wrap another program, under the name of which parameter.
 _WRAPPERS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-_WRAPPING = frozenset(
-    {"jit", "pjit", "closed_call", "core_call", "remat", "remat2", "checkpoint", "custom_jvp_call"}
-    | {"custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin"}
+_WRAPPING = (
+    core.AGAIN | core.INLINED | {"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin"}
 )
 
 

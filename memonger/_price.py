@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 from jax.extend.core import Literal, jaxprs_in_params
 
-from mxjax.core import SCALARS, compiler, cotangent, held, once, pullback
+from mxjax.core import AGAIN, INLINED, SCALARS, compiler, cotangent, held, once, pullback
 
 from ._arrange import is_costly
-from ._primitives import SLOW, slow_bytes
+from ._primitives import SLOW, slow_bytes, tupled
 
 if TYPE_CHECKING:
     from mxjax.core import Call
@@ -23,6 +23,10 @@ INTENSITY = {"cpu": 8.0, "gpu": 24.0, "tpu": 120.0}
 
 # Calls of these primitives alone give their input in another shape: nothing is computed.
 _FREE = frozenset({"reshape", "squeeze", "expand_dims", "stop_gradient"})
+
+
+# Calls inside of which one looks.
+_OPENED = AGAIN | INLINED
 
 
 class Price(NamedTuple):
@@ -152,7 +156,7 @@ def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) 
     plan: list[tuple[str, int]] = []
 
     def probe(*inputs: Any) -> Any:
-        out, pull = pullback(_tupled(fn), inputs, wants)
+        out, pull = pullback(tupled(fn), inputs, wants)
         plan[:], fresh = held(pull, inputs, out)
         return fresh, out
 
@@ -183,11 +187,11 @@ def _backward(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bo
     """The jaxpr of a function's pullback: from its results' gradients and its operands to the operands' gradients."""
 
     def gradients(given: Sequence[Any], inputs: Sequence[Any]) -> Any:
-        out, pull = pullback(_tupled(fn), inputs, wants)
+        out, pull = pullback(tupled(fn), inputs, wants)
         return pull(tuple(map(cotangent, out, given)))
 
     with jax.enable_x64(True), compiler.for_platform(platform), compiler.short_of_memory(all_kept=True):
-        results = jax.eval_shape(_tupled(fn), *structs)
+        results = jax.eval_shape(tupled(fn), *structs)
         return jax.make_jaxpr(gradients)(results, structs).jaxpr
 
 
@@ -199,14 +203,6 @@ def _passed(back: Any, wants: Sequence[bool], results: int) -> frozenset[tuple[i
         if len(read) == 1 and by <= _FREE and min(read) < results:
             found.add((operand, min(read)))
     return frozenset(found)
-
-
-def _tupled(fn: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    def tupled(*operands: Any) -> tuple[Any, ...]:
-        out = fn(*operands)
-        return tuple(out) if isinstance(out, (tuple, list)) else (out,)
-
-    return tupled
 
 
 def _slice(jaxpr: Any, outs: Iterable[int], given: int = 0) -> tuple[set[int], set[int], set[str]]:
@@ -225,7 +221,7 @@ def _slice(jaxpr: Any, outs: Iterable[int], given: int = 0) -> tuple[set[int], s
         bodies = list(jaxprs_in_params(equation.params))
         reads = range(len(equation.invars))
         name = equation.primitive.name
-        if name in ("jit", "pjit", "closed_call", "core_call", "remat", "checkpoint") and len(bodies) == 1:
+        if name in _OPENED and len(bodies) == 1:
             reads, _, inner = _slice(bodies[0], used)  # type: ignore[assignment]
             primitives |= inner
         else:

@@ -27,6 +27,16 @@ def primitives(fn: Callable[..., Any], structs: Sequence[Any]) -> frozenset[str]
     return frozenset(found)
 
 
+def tupled(fn: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    """The same function, whose result is a tuple always."""
+
+    def run(*operands: Any) -> tuple[Any, ...]:
+        out = fn(*operands)
+        return tuple(out) if isinstance(out, (tuple, list)) else (out,)
+
+    return run
+
+
 def slow_bytes(fn: Callable[..., Any], structs: Sequence[Any]) -> int:
     """Bytes of the :data:`SLOW` results inside a function that its results and its derivative both come of.
 
@@ -36,11 +46,7 @@ def slow_bytes(fn: Callable[..., Any], structs: Sequence[Any]) -> int:
     def both(*inputs: Any) -> Any:
         wants = [differentiable(x.dtype) for x in inputs]
 
-        def tupled(*full: Any) -> tuple[Any, ...]:
-            out = fn(*full)
-            return tuple(out) if isinstance(out, (tuple, list)) else (out,)
-
-        out, pull = pullback(tupled, inputs, wants)
+        out, pull = pullback(tupled(fn), inputs, wants)
         return out, held(pull, inputs, out)[1]
 
     with jax.enable_x64(True), jax.disable_jit():  # inner functions are opened

@@ -6,7 +6,18 @@ from collections.abc import Callable
 
 from . import callback, compiler, holders, images, memory, rng
 from .aval import Aval, MeshDevice, aval, aval_of
-from .call import SCALARS, Call, bind, cotangent, differentiable, held, once, pullback
+from .call import (
+    AGAIN,
+    INLINED,
+    SCALARS,
+    Call,
+    bind,
+    cotangent,
+    differentiable,
+    held,
+    once,
+    pullback,
+)
 from .compiler import platform_of
 from .compiler_options import keep_barriers
 from .graph import Graph, GraphCall, is_recording, recording
@@ -36,6 +47,8 @@ from .value import (
 )
 
 __all__ = [
+    "AGAIN",
+    "INLINED",
     "SCALAR",
     "SCALARS",
     "TRACED",

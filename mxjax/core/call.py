@@ -15,6 +15,11 @@ from .aval import Aval, aval
 from .compiler import for_platform, platform_of
 from .stats import stats
 
+# What `jax.checkpoint` is called in a jaxpr, by version of JAX.
+AGAIN = frozenset({"checkpoint", "remat", "remat2"})
+# Calls in a jaxpr that are nothing but their bodies.
+INLINED = frozenset({"closed_call", "core_call", "jit", "pjit"})
+
 
 class Call:
     """One operator with its attributes; interned by :func:`bind`, so that equality is identity.
@@ -206,7 +211,7 @@ def once(plan: Sequence[tuple[str, int]], jaxpr: Any, outs: int) -> tuple[list[t
 
 def _origin(v: Any, makers: dict[int, Any]) -> Any:
     """The variable that this one is another name of, if checkpointed calls passed it on."""
-    while (e := makers.get(id(v))) is not None and e.primitive.name in ("checkpoint", "remat", "remat2"):
+    while (e := makers.get(id(v))) is not None and e.primitive.name in AGAIN:
         body = e.params["jaxpr"]
         inner = body.outvars[e.outvars.index(v)]
         place = next((i for i, w in enumerate(body.invars) if w is inner), None)

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from . import compiler
+from .call import AGAIN, INLINED
 
 if TYPE_CHECKING:
     from .call import Call
@@ -28,8 +29,6 @@ _POINTWISE = frozenset(
     "sqrt square stop_gradient sub tan tanh xor".split()
 )
 _REDUCING = frozenset("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum".split())
-_INLINED = frozenset({"closed_call", "core_call", "jit", "pjit"})
-_AGAIN = frozenset({"checkpoint", "remat", "remat2"})
 _LEAST = 4  # dimensions: with fewer, other changes of order look the same
 
 
@@ -89,7 +88,7 @@ def _each_by_itself(jaxpr: Any) -> bool:
 
     for e in jaxpr.eqns:
         inner = list(jaxprs_in_params(e.params))
-        known = e.primitive.name in _POINTWISE or (inner and e.primitive.name in _INLINED | {"custom_jvp_call"})
+        known = e.primitive.name in _POINTWISE or (inner and e.primitive.name in INLINED | {"custom_jvp_call"})
         shapes = {v.aval.shape for v in (*e.invars, *e.outvars) if v.aval.shape}
         if not known or len(shapes) > 1 or not all(map(_each_by_itself, inner)):
             return False
@@ -101,7 +100,7 @@ def _turns(jaxpr: Any) -> bool:
 
     return any(
         _gives_image(e)
-        or (e.primitive.name in _INLINED and any(map(_turns, jaxprs_in_params(e.params))))
+        or (e.primitive.name in INLINED and any(map(_turns, jaxprs_in_params(e.params))))
         for e in jaxpr.eqns
     )
 
@@ -134,10 +133,10 @@ def _one(e: Any, given: list[Any]) -> Sequence[Any]:
     name, params = e.primitive.name, e.params
     if _gives_image(e) and not isinstance(given[0], Image):
         return [Image(given[0])]
-    if name in _INLINED and "jaxpr" in params:
+    if name in INLINED and "jaxpr" in params:
         return _evaluate(params["jaxpr"].jaxpr, params["jaxpr"].consts, *given)
     if any(isinstance(x, Image) for x in given):
-        if name in _AGAIN:
+        if name in AGAIN:
             inner = partial(_evaluate, params["jaxpr"], getattr(params["jaxpr"], "consts", ()))
             again: Any = jax.checkpoint(inner, policy=params["policy"], prevent_cse=params["prevent_cse"])
             return list(again(*given))

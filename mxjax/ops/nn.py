@@ -356,11 +356,11 @@ def batch_norm(
         var = lean(_variance)(x32, fixed, axis) - off * off
     else:
         mean, var = running_mean.astype(x32.dtype), running_var.astype(x32.dtype)
-        fixed, off = mean, None
+        fixed = mean
     scale = lax.rsqrt(var + np.asarray(eps, var.dtype))
     out_scale = scale if fix_gamma else scale * gamma.astype(x32.dtype)
     shift = beta.astype(x32.dtype)
-    if off is not None:
+    if learn:
         shift = shift - off * out_scale
     out = lean(_normalised)(x32, fixed, out_scale, shift, axis).astype(x.dtype)
     outs = (out, mean.astype(gamma.dtype), scale.astype(gamma.dtype)) if output_mean_var else (out,)

@@ -84,14 +84,11 @@ def _im2col(x: jax.Array, *, geometry: Window) -> jax.Array:
 
 
 def _col2im(g: jax.Array, *, geometry: Window) -> jax.Array:
+    # Columns of a kernel row are added in one fused loop, rows in place: three times as fast as
+    # 25 pads or 25 in-place additions.
     (h, w), (kh, kw), (sh, sw), (dh, dw) = geometry
     n, oh, ow, *_, c = g.shape
     zero = jnp.zeros((), g.dtype)
-    if (kh, kw) == (1, 1):  # between zeros: whoever adds the gradient of another branch puts them there
-        apart = [(0, size - (o - 1) * s - 1, s - 1) for size, o, s in zip((h, w), (oh, ow), (sh, sw), strict=True)]
-        return lax.pad(g.reshape(n, oh, ow, c), zero, ((0, 0, 0), *apart, (0, 0, 0)))
-    # Columns of a kernel row are added in one fused loop, rows in place: three times as fast as
-    # 25 pads or 25 in-place additions.
     phases = -(-h // sh)  # rows of the image, as (phases, sh): a strided row is then a plain slice
     out = jnp.zeros((n, phases, sh, w, c), g.dtype)
     for i in range(kh):
@@ -116,7 +113,7 @@ def _col2im(g: jax.Array, *, geometry: Window) -> jax.Array:
 # number of elements, nor w in another order.
 class Shape(NamedTuple):
     """What the two operands of a product do not tell; ``first``: the weight's channels come first; ``lean``: its
-    gradient makes the patches again (behind a barrier, which must hold), lest the value's wait for it."""
+    gradient makes the patches again (piece by piece, behind a barrier, which must hold), lest the value's wait for it."""
 
     size: tuple[int, int]
     kernel: tuple[int, int]
@@ -212,8 +209,6 @@ def _weight_gradient(x, g, *, plan, shape):
         # Small dimension first: with it last this product runs at half the speed.
         return lax.dot_general(_rows(g), _patches(x, shape, by_channel), (((0,), (0,)), ((), ())))
 
-    if shape.lean and plan.value == "cols" and shape.kernel != (1, 1):
-        x = lax.optimization_barrier(x)
     size = len(x) if plan.value == "cols" and not shape.lean else _piece(x, g, shape)
     # The first outside of the loop: zeros to begin with would be shared by all loops, and wait from one to the next.
     first = x[:size], g[:size]
