@@ -264,9 +264,24 @@ def _end_behind(executor: Any, job: Any, folder: str) -> None:
 
 
 def _end_processes(executor: Any, job: Any, folder: str) -> None:
-    executor.shutdown(wait=not sys.is_finalizing(), kill_workers=True)
+    calls = getattr(executor, "_call_queue", None)
+    wait = not sys.is_finalizing()
+    executor.shutdown(wait=wait, kill_workers=True)
+    if wait and calls is not None:
+        _end_feeder(calls)
     discard(job)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_feeder(calls: Any) -> None:
+    """Wait for the thread that wrote to the queue `calls`, whose workers are dead.
+
+    loky does not, and the thread is a daemon: where it was the last to hold the queue's semaphores
+    it released them, and a program that ended meanwhile told its user that they had leaked.
+    """
+    calls._reader.close()  # a write to a full pipe fails now, instead of waiting for a reader
+    if calls._thread is not None:
+        calls._thread.join()
 
 
 def _discard_result(future: Future[Any]) -> None:

@@ -490,6 +490,41 @@ def test_a_program_with_workers_at_work_ends_at_once(tmp_path):
     assert time.monotonic() - start < 60
 
 
+@pytest.mark.parametrize("indices", [1, 50_000])
+def test_no_thread_outlives_the_pool_and_releases_its_semaphores(tmp_path, indices):
+    """With one that is slow to end, and once with one that waits for room in a full pipe."""
+    program = f"""
+    import atexit, threading, time
+    import numpy as np
+    from loky.backend.queues import Queue
+    from loky.backend.synchronize import SemLock, sem_unlink
+    from mxjax.gluon.data import DataLoader, SimpleDataset
+
+    feed, cleanup = Queue._feed, SemLock._cleanup
+
+    def slow_feed(*arguments):
+        feed(*arguments)
+        time.sleep(0.5)
+
+    def slow_cleanup(name):
+        if threading.current_thread().daemon:
+            sem_unlink(name)
+            time.sleep(5)
+        cleanup(name)
+
+    Queue._feed = staticmethod(slow_feed)
+    SemLock._cleanup = staticmethod(slow_cleanup)
+
+    atexit.register(time.sleep, 1)  # the program ends while a slow thread cleans up
+    count = {indices}
+    slow = SimpleDataset(range(8 * count)).transform(lambda i: time.sleep(0 if i < count else 9))
+    batches = iter(DataLoader(slow, count, num_workers=2, batchify_fn=len))
+    print(next(batches), flush=True)
+    """
+    done = run(["-c", textwrap.dedent(program)], cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{indices}\n", "")
+
+
 def test_workers_of_a_killed_program_end(tmp_path):
     ending = """
     print("pids", *loader._pool._executor._processes, loader._pool._folder, flush=True)
