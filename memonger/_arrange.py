@@ -14,6 +14,9 @@ from jax.ad_checkpoint import checkpoint_name
 from mxjax import errors
 from mxjax.core import SCALAR, compiler, images, keep_barriers, memory, platform_of
 
+from ._names import name
+from ._names import run as run_named
+
 if TYPE_CHECKING:
     from mxjax.core import Graph, Step
 
@@ -230,12 +233,13 @@ def function(steps: Unit, keep: Keep = ALL) -> Callable[..., tuple[Any, ...]]:
         env = dict(zip(steps.takes, given, strict=True))
         for k in taken:
             # The backward pass starts from what has the name, not from the operand itself.
-            env[k] = checkpoint_name(env[k], _name(k))
+            env[k] = checkpoint_name(env[k], name(k))
         for step in steps.steps:
+            results = range(step.first, step.first + len(step.avals))
+            names = {at: name(k) for at, k in enumerate(results) if k in named}
             with jax.named_scope(step.label), compiler.short_of_memory(all_kept=keep == ALL):
-                out = images.run(step.call, [env[i] for i in step.args])  # type: ignore[arg-type]
-            for k, o in enumerate(out if step.many else (out,), step.first):
-                env[k] = checkpoint_name(lax.optimization_barrier(o), _name(k)) if k in named else o
+                found = run_named(step.call, [env[i] for i in step.args], names)  # type: ignore[arg-type]
+            env.update(zip(results, found, strict=True))
         return tuple(env[k] for k in steps.gives)
 
     return _kept(run, keep)
@@ -277,18 +281,14 @@ def _kept(run: Callable[..., Any], keep: Keep) -> Callable[..., Any]:
         return jax.checkpoint(run, policy=keep_drawn)
     if isinstance(keep, Offloaded):
         policy = jax.checkpoint_policies.save_and_offload_only_these_names(
-            names_which_can_be_saved=[_name(k) for k in sorted(keep.device)],
-            names_which_can_be_offloaded=[_name(k) for k in sorted(keep.host)],
+            names_which_can_be_saved=[name(k) for k in sorted(keep.device)],
+            names_which_can_be_offloaded=[name(k) for k in sorted(keep.host)],
             offload_src="device",
             offload_dst=memory.PINNED,
         )
         return jax.checkpoint(run, policy=policy)
-    names = jax.checkpoint_policies.save_only_these_names(*[_name(k) for k in sorted(keep)])  # type: ignore[arg-type]
+    names = jax.checkpoint_policies.save_only_these_names(*[name(k) for k in sorted(keep)])  # type: ignore[arg-type]
     return jax.checkpoint(run, policy=jax.checkpoint_policies.save_from_both_policies(names, keep_statistics))
-
-
-def _name(result: int) -> str:
-    return f"result{result}"
 
 
 class _Run(NamedTuple):

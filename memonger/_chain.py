@@ -103,6 +103,12 @@ class Chain:
                 stays.append(Stay(("inner", at), at, end - at, p.inner))
         return lodged(stays, rooms)
 
+    def read_later(self, start: int, stop: int) -> frozenset[int]:
+        """The results of some steps that the derivatives of later ones read: they wait for the backward pass anyway."""
+        own = range(self.steps[start].first, self.steps[stop - 1].first + len(self.steps[stop - 1].avals))
+        later = zip(self.steps[stop:], self.prices[stop:], strict=True)
+        return frozenset(s.args[i] for s, p in later for i in p.ins if s.args[i] in own)
+
     def room(self, results: Iterable[int]) -> int:
         """Bytes that results take while they wait, those aside that are in a gradient's room."""
         return sum(self.size[k] for k in results if k not in self._lodged)
@@ -255,7 +261,11 @@ class Chain:
         making: list[tuple[int, int]] = []  # while they are computed
         for at in range(stop - 1, start - 1, -1):
             s, p = steps[at], prices[at]
-            again, results = (p.again, frozenset[int]()) if keep is not None else p.with_results
+            made = range(s.first, s.first + len(s.avals))
+            read = p.with_results
+            if keep is not None and not keep.issuperset(made[k] for k in read[1]):
+                read = p.again, frozenset[int]()
+            again, results = read
             reads = [s.args[i] for i in p.ins | again] + [s.first + k for k in p.outs | results]
             todo = {i for i in reads if 0 <= i < SCALAR}
             looked: set[int] = set()
@@ -270,7 +280,6 @@ class Chain:
                 else:  # one pass over what it is made of, in the loop that reads it
                     once.add(k)
                     todo.update(x for x in steps[maker].args if 0 <= x < SCALAR and x not in looked)
-            made = range(s.first, s.first + len(s.avals))
             lost = keep is not None and any(k not in keep and (k in needed or k in once) for k in made)
             if lost:
                 flops += p.flops

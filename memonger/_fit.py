@@ -80,6 +80,8 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
         # With trials on both sides of the budget XLA's bytes are known there.
         chosen = fit.between(schedule, best.cost, run) if best else None
         halfway = chosen is not None
+        if best is None and len(session.trials) - count >= compilations:
+            chosen = fit.leanest(schedule)
         if chosen is None:
             found = solve(fit.options, max(target, floor))
             assert found is not None
@@ -89,7 +91,9 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
             assert trial is not None
             if target > floor:
                 # The same again: tighter where it was too much, looser where much is left, or enough.
-                slack += (STEP if fit.wary else AIM) if trial.bytes(of) > wanted else -AIM
+                # Where XLA does not tell what parts need, nothing else was learnt from it.
+                far = fit.wary or not trial.stages
+                slack += (STEP if far else AIM) if trial.bytes(of) > wanted else -AIM
                 if best is not None and not -SLACK < slack < SLACK:
                     break
                 continue
@@ -268,10 +272,15 @@ class Fit:
         return None
 
     def leanest(self, schedule: str) -> list[Option] | None:
-        """What needs least by the model alone, unless it was compiled: errors seen elsewhere may mislead."""
-        found = solve(self.whole, least(self.whole))
+        """What needs least, unless it was compiled: by the model, and by XLA's bytes where a part was compiled at this
+        very place. Errors of others may mislead."""
+        options = [
+            [o._replace(work=max(0, o.work + int(self.compiled.get((o.start, o.part), 0.0)))) for o in here]
+            for here in self.whole
+        ]
+        found = solve(options, least(options))
         assert found is not None
-        chosen = self.original(found, self.whole)
+        chosen = self.original(found, options)
         return chosen if self.session.known(chosen, schedule) is None else None
 
     def original(self, chosen: Sequence[Option], of: list[list[Option]] | None = None) -> list[Option]:

@@ -48,7 +48,8 @@ class Way(NamedTuple):
 class Stretch(NamedTuple):
     """The units from ``first`` to ``end`` (exclusive) as one, and the ways to treat it.
 
-    None of these is worse than another in every respect. Where it is a single unit, the first keeps all.
+    None of these is worse than another in every respect, but that each also stands without the results that wait for
+    the backward pass anyway. Where it is a single unit, the first keeps all.
     """
 
     first: int
@@ -150,7 +151,7 @@ class Options:
 
     def _keeps(self, start: int, stop: int) -> list[frozenset[int] | None]:
         """Sets of results worth keeping: from none up, each time the one that saves most for its bytes,
-        and from all down, each time the one that costs least for its bytes."""
+        and from all down, each time the one that costs least for its bytes. What later steps read takes none."""
         chain = self.chain
         own = [
             k
@@ -158,6 +159,7 @@ class Options:
             for k in range(s.first, s.first + len(s.avals))
             if chain.size[k]
         ]
+        there = chain.read_later(start, stop)
         tried: dict[frozenset[int], Treatment] = {}
 
         def treat(keep: frozenset[int]) -> Treatment:
@@ -166,7 +168,7 @@ class Options:
             return tried[keep]
 
         def nbytes(t: Treatment) -> int:
-            return chain.bytes(t.kept)
+            return chain.bytes(t.kept - there)
 
         keep: frozenset[int] = frozenset()
         while True:
@@ -184,13 +186,14 @@ class Options:
             if not fewer:
                 break
             keep = min(fewer, key=lambda b: b[1] / max(b[0], 1))[2]
-        best: list[frozenset[int] | None] = [None]
+        best: dict[frozenset[int] | None, None] = {None: None}
         cheapest = float("inf")
         for t in sorted(tried.values(), key=lambda t: (nbytes(t), t.cost)):
             if t.cost < cheapest:
                 cheapest = t.cost
-                best.append(t.kept)
-        return best
+                # With and without what waits anyway: XLA's order of work decides which needs less here.
+                best.update(dict.fromkeys((t.kept, treat(t.kept - there).kept)))
+        return list(best)
 
     def _option(self, s: Stretch, way: Way, owner: dict[int, int], since: int = 0) -> Option:
         """What a stretch needs; ``since``: of results before that one somebody else takes care."""
