@@ -164,7 +164,7 @@ def pareto(
         lowest = at(1)
         assert lowest is not None
         for k in range(1, points):
-            at(int(most * (lowest / most) ** (k / (points - 1))))
+            at(max(lowest, int(most * (lowest / most) ** (k / (points - 1)))))  # rounding must not go below the least
     return Curve(_distinct(curve))
 
 
