@@ -238,7 +238,7 @@ class Fit:
             here = self.errors[self._covered(o)]
             error = max(0.0, float(here.max())) if self.wary else float(here.mean())
             error *= TRUST if error < 0 else 1
-        return o._replace(work=max(0, o.work + int(error)))
+        return _off(o, error)
 
     def peak(self, trial: Trial) -> int:
         """The most bytes in use, of those that options tell."""
@@ -274,10 +274,7 @@ class Fit:
     def leanest(self, schedule: str) -> list[Option] | None:
         """What needs least, unless it was compiled: by the model, and by XLA's bytes where a part was compiled at this
         very place. Errors of others may mislead."""
-        options = [
-            [o._replace(work=max(0, o.work + int(self.compiled.get((o.start, o.part), 0.0)))) for o in here]
-            for here in self.whole
-        ]
+        options = [[_off(o, self.compiled.get((o.start, o.part), 0.0)) for o in here] for here in self.whole]
         found = solve(options, least(options))
         assert found is not None
         chosen = self.original(found, options)
@@ -288,6 +285,11 @@ class Fit:
         rows = [self.places[o.start] for o in chosen]
         of = of or self.options
         return [self.session.options[i][index(of[i], o)] for i, o in zip(rows, chosen, strict=True)]
+
+
+def _off(o: Option, error: float) -> Option:
+    """The option, its work so many bytes more."""
+    return o._replace(work=max(0, o.work + int(error)))
 
 
 def relaxed(fit: Fit, trial: Trial, wanted: int, of: str) -> float:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
-from jax.extend.core import Literal, jaxprs_in_params
+from jax.extend.core import jaxprs_in_params
 
-from mxjax.core import INLINED, compiler, differentiable, images
+from mxjax.core import INLINED, bound, compiler, differentiable, evaluate, images
+
+from ._primitives import tupled
 
 if TYPE_CHECKING:
     from mxjax.core import Call
@@ -33,17 +35,17 @@ def run(call: Call, operands: Sequence[Any], keep: Mapping[int, str]) -> tuple[A
         pushed = _pushed(call, tree, tuple([(x.shape, x.dtype) for x in leaves]), *_circumstances())
         if pushed.read.intersection(keep):
             return _marked(call, tree, pushed, keep)(*leaves)  # type: ignore[no-any-return]
-    found = _results(call, operands)
-    return tuple(_mark(x, keep[k]) if k in keep else x for k, x in enumerate(found))
+    return _named(_results(call, operands), keep)
 
 
-def _mark(x: Any, what: str) -> Any:
-    return checkpoint_name(lax.optimization_barrier(x), what)
+def _named(found: Sequence[Any], keep: Mapping[int, str]) -> tuple[Any, ...]:
+    return tuple(
+        checkpoint_name(lax.optimization_barrier(x), keep[k]) if k in keep else x for k, x in enumerate(found)
+    )
 
 
 def _results(call: Call, operands: Sequence[Any]) -> tuple[Any, ...]:
-    out = images.run(call, operands)
-    return tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    return tupled(partial(images.run, call))(operands)
 
 
 class _Pushed(NamedTuple):
@@ -108,33 +110,27 @@ def _marked(call: Call, tree: Any, pushed: _Pushed, keep: Mapping[int, str]) -> 
 
     @jax.custom_jvp
     def marked(*leaves: Any) -> tuple[Any, ...]:
-        found = _results(call, tree.unflatten(leaves))
-        return tuple(_mark(x, keep[k]) if k in keep else x for k, x in enumerate(found))
+        return _named(_results(call, tree.unflatten(leaves)), keep)
 
     @marked.defjvp
     def _jvp(leaves: Any, tangents: Any) -> Any:
         closed = pushed.closed
         names = {id(closed.jaxpr.outvars[k]): what for k, what in keep.items()}
         moved = [tangents[k] for k in pushed.moving]
-        out = _evaluate(closed.jaxpr, closed.consts, names, *leaves, *moved)
+        out = _evaluate(closed.jaxpr, closed.consts, names, (*leaves, *moved))
         return pushed.tree.unflatten(out[:count]), pushed.tree.unflatten(out[count:])
 
     return marked
 
 
-def _evaluate(jaxpr: Any, consts: Sequence[Any], names: Mapping[int, str], *args: Any) -> list[Any]:
+def _evaluate(jaxpr: Any, consts: Sequence[Any], names: Mapping[int, str], args: Sequence[Any]) -> list[Any]:
     """The results of a jaxpr; those variables that have names get them where they are made."""
-    env = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
-    for e in jaxpr.eqns:
-        given = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
-        inside, body = {}, _body(e)
-        if body is not None:
-            inside = {id(w): names[id(v)] for v, w in zip(e.outvars, body.outvars, strict=True) if id(v) in names}
-        if inside:
-            found = _evaluate(body, e.params["jaxpr"].consts, inside, *given)
-        else:
-            out = e.primitive.bind(*given, **e.primitive.get_bind_params(e.params))
-            found = list(out) if e.primitive.multiple_results else [out]
-            found = [_mark(x, names[id(v)]) if id(v) in names else x for v, x in zip(e.outvars, found, strict=True)]
-        env.update(zip(e.outvars, found, strict=True))
-    return [v.val if isinstance(v, Literal) else env[v] for v in jaxpr.outvars]
+
+    def one(e: Any, given: Sequence[Any]) -> Sequence[Any]:
+        here = {k: names[id(v)] for k, v in enumerate(e.outvars) if id(v) in names}
+        body = _body(e) if here else None
+        if body is None:
+            return _named(bound(e, given, e.params), here)
+        return _evaluate(body, e.params["jaxpr"].consts, {id(body.outvars[k]): what for k, what in here.items()}, given)
+
+    return evaluate(jaxpr, consts, args, one)

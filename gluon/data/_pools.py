@@ -281,7 +281,7 @@ def _end_feeder(calls: Any) -> None:
     """
     calls._reader.close()  # a write to a full pipe fails now, instead of waiting for a reader
     if calls._thread is not None:
-        calls._thread.join()
+        calls._thread.join(5.0)  # a program ends, whatever becomes of the thread
 
 
 def _discard_result(future: Future[Any]) -> None:

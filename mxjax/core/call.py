@@ -209,6 +209,25 @@ def once(plan: Sequence[tuple[str, int]], jaxpr: Any, outs: int) -> tuple[list[t
     return merged, left
 
 
+def evaluate(
+    jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], one: Callable[[Any, list[Any]], Sequence[Any]]
+) -> list[Any]:
+    """The results of a jaxpr, where ``one`` gives those of an equation from its operands (:func:`bound`, or others)."""
+    from jax.extend.core import Literal
+
+    env = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
+    for e in jaxpr.eqns:
+        found = one(e, [v.val if isinstance(v, Literal) else env[v] for v in e.invars])
+        env.update(zip(e.outvars, found, strict=True))
+    return [v.val if isinstance(v, Literal) else env[v] for v in jaxpr.outvars]
+
+
+def bound(e: Any, given: Sequence[Any], params: Any) -> list[Any]:
+    """The results of an equation's primitive, with these operands and parameters."""
+    found: Any = e.primitive.bind(*given, **e.primitive.get_bind_params(params))
+    return list(found) if e.primitive.multiple_results else [found]
+
+
 def _origin(v: Any, makers: dict[int, Any]) -> Any:
     """The variable that this one is another name of, if checkpointed calls passed it on."""
     while (e := makers.get(id(v))) is not None and e.primitive.name in AGAIN:

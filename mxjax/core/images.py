@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from . import compiler
-from .call import AGAIN, INLINED
+from .call import AGAIN, INLINED, bound, evaluate
 
 if TYPE_CHECKING:
     from .call import Call
@@ -118,15 +118,7 @@ def _turned(x: Any) -> Any:
 
 
 def _evaluate(jaxpr: Any, consts: Sequence[Any], *args: Any) -> list[Any]:
-    from jax.extend.core import Literal
-
-    env = dict(zip(jaxpr.constvars, consts, strict=True))
-    env.update(zip(jaxpr.invars, args, strict=True))
-    for e in jaxpr.eqns:
-        given = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
-        found = _one(e, given)
-        env.update(zip(e.outvars, found, strict=True))
-    return [v.val if isinstance(v, Literal) else env[v] for v in jaxpr.outvars]
+    return evaluate(jaxpr, consts, args, _one)
 
 
 def _one(e: Any, given: list[Any]) -> Sequence[Any]:
@@ -144,12 +136,7 @@ def _one(e: Any, given: list[Any]) -> Sequence[Any]:
         found = rule(e, given) if rule else None
         if found is not None:
             return found
-    return _bound(e, [array(x) for x in given], params)
-
-
-def _bound(e: Any, given: Sequence[Any], params: Any) -> list[Any]:
-    found: Any = e.primitive.bind(*given, **e.primitive.get_bind_params(params))
-    return list(found) if e.primitive.multiple_results else [found]
+    return bound(e, [array(x) for x in given], params)
 
 
 # ---- what becomes of images: results, or None where they are turned back first --------------------------
@@ -159,7 +146,7 @@ def _pointwise_rule(e: Any, given: Sequence[Any]) -> Sequence[Any] | None:
     rank = len(e.outvars[0].aval.shape)
     if any(len(v.aval.shape) not in (0, rank) for v in e.invars):
         return None
-    return [Image(x) for x in _bound(e, [_turned(x) for x in given], e.params)]
+    return [Image(x) for x in bound(e, [_turned(x) for x in given], e.params)]
 
 
 def _transpose_rule(e: Any, given: Sequence[Any]) -> Sequence[Any] | None:
@@ -176,20 +163,20 @@ def _reduce_rule(e: Any, given: Sequence[Any]) -> Sequence[Any]:
     rank = len(e.invars[0].aval.shape)
     left = [d for d in range(rank) if d not in e.params["axes"]]
     axes = tuple(sorted(_place(d, rank) for d in e.params["axes"]))
-    (out,) = _bound(e, [given[0].last], {**e.params, "axes": axes})
+    (out,) = bound(e, [given[0].last], {**e.params, "axes": axes})
     places = sorted(_place(d, rank) for d in left)
     return [jnp.transpose(out, [places.index(_place(d, rank)) for d in left])]
 
 
 def _concatenate_rule(e: Any, given: Sequence[Any]) -> Sequence[Any]:
     at = _place(e.params["dimension"], len(e.outvars[0].aval.shape))
-    return [Image(x) for x in _bound(e, [_turned(x) for x in given], {**e.params, "dimension": at})]
+    return [Image(x) for x in bound(e, [_turned(x) for x in given], {**e.params, "dimension": at})]
 
 
 def _pad_rule(e: Any, given: Sequence[Any]) -> Sequence[Any]:
     n, c, *spatial = e.params["padding_config"]
     config = (n, *spatial, c)
-    return [Image(x) for x in _bound(e, [_turned(given[0]), array(given[1])], {**e.params, "padding_config": config})]
+    return [Image(x) for x in bound(e, [_turned(given[0]), array(given[1])], {**e.params, "padding_config": config})]
 
 
 _RULES: dict[str, Callable[[Any, Sequence[Any]], Sequence[Any] | None]] = {
