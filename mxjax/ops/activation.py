@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -39,10 +40,13 @@ def relu(x: Any) -> Any:
 def _relu_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     # By the result, as in MXNet: it is kept for the next layer anyway, while `jax.nn.relu` asks for its operand.
     (x,), (g,) = primals, tangents
-    out = relu(x)
-    if compiler.is_all_kept():
-        out = lax.optimization_barrier(out)  # lest XLA finds the sign by computing the result again
+    out = _once(relu(x))
     return out, jnp.where(out > 0, g, jnp.zeros((), g.dtype))
+
+
+def _once(out: Any) -> Any:
+    """A result that its own derivative reads: where all is kept XLA is held from computing it again for that."""
+    return lax.optimization_barrier(out) if compiler.is_all_kept() else out
 
 
 def softrelu(x: Any) -> Any:
@@ -211,6 +215,25 @@ def _within(data: Any, length: Any, axis: int) -> Any:
     return at < jnp.expand_dims(length, axis % data.ndim).astype("int32")
 
 
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _softmax(x: Any, axis: int, where: Any = None) -> Any:
+    """softmax of the elements ``where`` is true; 0 elsewhere, and where none of a row is above -inf."""
+    if where is None:
+        return jax.nn.softmax(x, axis)
+    top = jnp.max(x, axis, keepdims=True, initial=-jnp.inf, where=where)
+    e = jnp.where(where, jnp.exp(x - jnp.where(jnp.isfinite(top), top, 0)), 0)
+    total = e.sum(axis, keepdims=True)
+    return e / jnp.where(total == 0, 1, total)
+
+
+@_softmax.defjvp
+def _softmax_jvp(axis: int, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    # By the result, as in MXNet: JAX's own asks for the exponentials and their sum.
+    out = _once(_softmax(primals[0], axis, primals[1]))
+    g = out * tangents[0]
+    return out, g - out * g.sum(axis, keepdims=True)
+
+
 _SOFTMAX = [
     case(f(3, 4)),
     case(f(2, 3, 4), axis=1, temperature=2.0),
@@ -236,9 +259,7 @@ def softmax(
     """exp(x / temperature) over its sum along an axis; beyond ``length`` it is 0."""
     _floats(data, "softmax")
     x = _scaled(data, temperature, dtype)
-    if length is None or not use_length:
-        return jax.nn.softmax(x, axis)
-    return jax.nn.softmax(x, axis, where=_within(x, length, axis))
+    return _softmax(x, axis, _within(x, length, axis) if use_length and length is not None else None)
 
 
 @op(npx="log_softmax", display="log_softmax", samples=[_SOFTMAX[0], _SOFTMAX[1]])
@@ -269,7 +290,7 @@ def softmin(
     data: Any, *, axis: int = -1, temperature: float | None = None, dtype: Any = None, use_length: bool = False
 ) -> Any:
     """softmax(-x)."""
-    return jax.nn.softmax(-_scaled(data, temperature, dtype), axis)
+    return _softmax(-_scaled(data, temperature, dtype), axis)
 
 
 _MASKED = [case(f(3, 4), b(3, 4)), case(f(3, 4), b(3, 4), temperature=2.0)]
@@ -280,12 +301,7 @@ def masked_softmax(
     data: Any, mask: Any, *, axis: int = -1, temperature: float | None = 1.0, normalize: bool | None = True
 ) -> Any:
     """softmax of the elements where mask is true; 0 elsewhere."""
-    kept = mask.astype(bool)
-    x = jnp.where(kept, _scaled(data, temperature, None), -jnp.inf)
-    top = lax.stop_gradient(jnp.max(x, axis, keepdims=True))
-    e = jnp.where(kept, jnp.exp(x - jnp.where(jnp.isfinite(top), top, 0)), 0)
-    total = e.sum(axis, keepdims=True)
-    return e / jnp.where(total == 0, 1, total)
+    return _softmax(_scaled(data, temperature, None), axis, mask.astype(bool))
 
 
 @op(npx="masked_log_softmax", nd="masked_log_softmax", samples=[case(f(3, 4), Given([[1, 0, 1, 1]], "bool"))],
@@ -306,8 +322,8 @@ def masked_log_softmax(
 def softmax_activation(data: Any, *, mode: str = "instance") -> Any:
     """softmax over everything but axis 0 (``instance``), or over axis 1 (``channel``)."""
     if mode == "channel":
-        return jax.nn.softmax(data, 1)
-    return jax.nn.softmax(data.reshape(data.shape[0], -1), -1).reshape(data.shape)
+        return _softmax(data, 1)
+    return _softmax(data.reshape(data.shape[0], -1), -1).reshape(data.shape)
 
 
 @op(nd="softmax_cross_entropy", samples=[case(f(3, 4), Given([0, 3, 1]))])
