@@ -1,0 +1,48 @@
+"""softmax of rows of which nothing is left, and of what must not be looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax import autograd
+
+INF = np.inf
+# Row by row what real MXNet 2.0.0b1 gives: masked_softmax, and its gradient for the weights 1, 2, 4.
+ROWS = {
+    "some masked": ([1, 2, 3], [1, 1, 0], [0.26894143, 0.73105854, 0], [-0.19661193, 0.19661197, 0]),
+    "all masked": ([1, 2, 3], [0, 0, 0], [0, 0, 0], [0, 0, 0]),
+    "nothing but -inf left": ([-INF, -INF, 0], [1, 1, 0], [0, 0, 0], [0, 0, 0]),
+    "one -inf": ([-INF, 1, 2], [1, 1, 0], [0, 1, 0], [0, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_masked_softmax_of_rows_with_nothing_left(row: str, hybridize: bool) -> None:
+    given, mask, expected, gradient = ROWS[row]
+    net = mx.gluon.nn.HybridLambda(lambda x: mx.npx.masked_softmax(x, mx.np.array([mask], dtype=bool)))
+    if hybridize:
+        net.hybridize()
+    x = mx.np.array([given], dtype="float32")
+    x.attach_grad()
+    with autograd.record():
+        out = net(x)
+        loss = (out * mx.np.array([1.0, 2.0, 4.0])).sum()
+    loss.backward()
+    np.testing.assert_allclose(out.asnumpy(), [expected], rtol=1e-6)
+    np.testing.assert_allclose(x.grad.asnumpy(), [gradient], rtol=1e-6)
+
+
+@pytest.mark.parametrize("beyond", [INF, np.nan])
+def test_what_is_beyond_the_length_changes_nothing(beyond: float) -> None:
+    """The row is softmax of its first two elements: 1 / (1 + e) and e / (1 + e)."""
+    x = mx.np.array([[1, 2, beyond]], dtype="float32")
+    x.attach_grad()
+    with autograd.record():
+        out = mx.npx.softmax(x, mx.np.array([2], dtype="int32"), use_length=True)
+    out.backward(mx.np.array([[1.0, 2.0, 4.0]]))
+    p = 1 / (1 + np.e)
+    np.testing.assert_allclose(out.asnumpy(), [[p, 1 - p, 0]], rtol=1e-6)
+    np.testing.assert_allclose(x.grad.asnumpy(), [[-p * (1 - p), p * (1 - p), 0]], rtol=1e-6)
