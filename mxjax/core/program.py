@@ -154,21 +154,24 @@ def overwriting(
     Unless the compiler sees that all readers come first, it saves a copy of the input for them. An update
     takes all gradients, and these depend on all readers: a barrier before it is enough. But gradients
     that meet there may all be computed at the end, with all that they are computed from in memory until
-    then: where that is more than the copies, there is no barrier.
+    then: where that is more than the copies, there is no barrier. Nor is there one before a step that takes
+    more of what others made than it writes over: a backward pass would hold every mask instead of computing it
+    where it reads it, to save the copy of a channel's mean.
     """
     readers: dict[int, int] = {}
-    between = 0
+    made: dict[int, int] = {}
     kept = set(live)
     for step in steps:
-        between += sum(a.nbytes for k, a in enumerate(step.avals, step.first) if k not in kept)
+        made.update({k: a.nbytes for k, a in enumerate(step.avals, step.first) if k not in kept})
         for i in set(step.args):
             readers[i] = readers.get(i, 0) + 1
     read = [j for j in donate if j in after and readers[-1 - j] > 1]
     copies = sum(avals[j].nbytes for j in read)
-    if between > copies:
+    if sum(made.values()) > copies:
         return frozenset()
-    over = {after[j] for j in read}
-    return frozenset(s for s in steps if any(k in over for k in range(s.first, s.first + len(s.avals))))
+    over = {after[j]: avals[j].nbytes for j in read}
+    written = {s: sum(over.get(k, 0) for k in range(s.first, s.first + len(s.avals))) for s in steps}
+    return frozenset(s for s, n in written.items() if n and n >= sum(made.get(i, 0) for i in set(s.args)))
 
 
 def kind(a: Aval) -> tuple[Any, ...]:

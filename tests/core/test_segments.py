@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from typing import NamedTuple
 
 import numpy as onp
 import pytest
 
 import mxjax as mx
 from mxjax.core import flush_thread
+from mxjax.core.program import overwriting
 from mxjax.core.scheduler import forget
 
 
@@ -228,3 +230,29 @@ def test_a_result_never_shares_its_input(same):
         flush_thread()
     onp.testing.assert_array_equal(y.asnumpy(), onp.arange(5.0))
     onp.testing.assert_array_equal(x.asnumpy(), onp.arange(5.0) + 3)
+
+
+class _Array(NamedTuple):
+    nbytes: int
+
+
+class _Step(NamedTuple):
+    first: int
+    avals: tuple[_Array, ...]
+    args: tuple[int, ...]
+
+
+def test_an_update_comes_after_all_readers_unless_more_would_wait_for_it():
+    """A forward pass, a backward pass that also replaces a statistic, and an update of the weight."""
+    weight, statistic, data = -1, -2, -3
+    forward = _Step(0, (_Array(900),), (weight, statistic, data))
+    backward = _Step(1, (_Array(10), _Array(1000)), (0, weight, statistic))
+    update = _Step(3, (_Array(1000),), (weight, 2))
+    steps, avals = [forward, backward, update], [_Array(1000), _Array(10), _Array(64)]
+
+    def late(live):
+        return overwriting(steps, avals, live, [0, 1], {0: 3, 1: 1})
+
+    assert late([1, 2, 3]) == {update}  # 900 bytes would wait, to save a copy of 10
+    assert late([0, 1, 2, 3]) == {backward, update}  # they are there anyway
+    assert late([1, 3]) == frozenset()  # gradients too, which are more than the copies are
