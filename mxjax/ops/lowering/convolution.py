@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -58,6 +58,8 @@ WEIGHT_BYTES = 16 << 20
 # A weight gradient sums over the batch: patches that it alone needs are made, and gone again, so many
 # bytes at a time.
 PIECE_BYTES = 2 << 20
+# At most so many pieces of an input's gradient, which are all written down in the program.
+PIECES = 8
 # More of a patch's places than this are computed in the program; fewer are a constant of it.
 MOST_INDICES = 1 << 18
 
@@ -186,6 +188,12 @@ def _input_gradient(g, w, *, plan, shape):
     if plan.input_gradient == "lax":
         x = jax.ShapeDtypeStruct((g.shape[0], *shape.size, channels), g.dtype)
         return jax.linear_transpose(lambda x: _lax(x, w, shape), x)(g)[0]
+    if shape.lean:  # the columns of so many images at a time as are no larger than what is made of them
+        columns = prod(shape.window.out) * prod(shape.kernel)
+        most = max(1, len(g) // PIECES, len(g) * prod(shape.size) // columns)
+        size = max(n for n in range(1, len(g) + 1) if len(g) % n == 0 and n <= most)
+        one = partial(_input_gradient, w=w, plan=plan, shape=shape._replace(lean=False))
+        return _in_pieces(one, g, size)
     by_channel = _by_channel(len(g), len(w), shape)
     cols = _rows(g) @ _filters(w, shape, by_channel)
     if by_channel:
@@ -194,6 +202,18 @@ def _input_gradient(g, w, *, plan, shape):
     padded = _col2im(cols, geometry=shape.window)
     (ph, pw), (h, w_) = shape.pad, shape.size
     return padded[:, ph : ph + h, pw : pw + w_]
+
+
+def _in_pieces(fn, g, size):
+    """fn(g), of so many images at a time, each written before the next begins."""
+    out = fn(g[:size])
+    if size == len(g):
+        return out
+    out = lax.pad(out, jnp.zeros((), out.dtype), [(0, len(g) - size, 0), *[(0, 0, 0)] * (out.ndim - 1)])
+    for k in range(size, len(g), size):
+        g, out = lax.optimization_barrier((g, out))
+        out = lax.dynamic_update_slice_in_dim(out, fn(g[k : k + size]), k, 0)
+    return out
 
 
 def _weight_gradient(x, g, *, plan, shape):

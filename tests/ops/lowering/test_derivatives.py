@@ -53,6 +53,38 @@ def test_weight_gradients_in_pieces_equal_lax(monkeypatch):
     equals_lax(PLANS[1], (7, 9), 2, (3, 2), (2, 1), (1, 2), (1, 0))
 
 
+@pytest.mark.parametrize("images", [1, 2, 5, 12])
+@pytest.mark.parametrize("kernel,stride,dilate,pad", WINDOWS)
+def test_input_gradients_in_pieces_equal_lax(images, kernel, stride, dilate, pad):
+    x, w = normal(images, 3, 8, 9), normal(4, 3, *kernel)
+
+    def loss(x, w, **how):
+        return jnp.sin(convolution(x, w, stride=stride, dilate=dilate, pad=pad, plan=PLANS[0], **how)).sum()
+
+    def lax_loss(x, w):
+        return jnp.sin(lax.conv_general_dilated(x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate)).sum()
+
+    for got, expected in zip(jax.grad(loss, (0, 1))(x, w, lean=True), jax.grad(lax_loss, (0, 1))(x, w), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+    check_grads(lambda x: loss(x, w, lean=True), (x,), order=2, modes=["rev"])
+
+
+def test_columns_of_an_input_gradient_take_no_more_room_than_the_image():
+    g = (8, 128, 4, 4)  # of 3 x 3 columns for each of its pixels: 4 times what the image has where the stride is 2
+    x, w = (jax.ShapeDtypeStruct(s, "float32") for s in [(8, 64, 8, 8), (128, 64, 3, 3)])
+
+    def temp(lean):
+        def gradient(x, w, g):
+            pull = jax.vjp(lambda x: convolution(x, w, stride=(2, 2), pad=(1, 1), plan=PLANS[0], lean=lean), x)[1]
+            return pull(g)[0] * 2
+
+        step = jax.jit(gradient).lower(x, w, jax.ShapeDtypeStruct(g, "float32"))
+        return step.compile(default_options("cpu") | keep_barriers("cpu")).memory_analysis().temp_size_in_bytes
+
+    image, columns = 8 * 64 * 64 * 4, 8 * 16 * 64 * 9 * 4
+    assert temp(lean=True) <= temp(lean=False) - (columns - image)
+
+
 @pytest.mark.parametrize("lean", [False, True])
 def test_patches_wait_for_the_weight_gradient_unless_memory_is_short(lean):
     x, w = (jax.ShapeDtypeStruct(s, "float32") for s in [(8, 3, 64, 64), (16, 3, 7, 7)])
