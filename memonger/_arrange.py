@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from contextlib import nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +16,7 @@ from mxjax.core import SCALAR, compiler, images, keep_barriers, memory, platform
 
 from ._names import name
 from ._names import run as run_named
+from ._order import branches, fork, together
 
 if TYPE_CHECKING:
     from mxjax.core import Graph, Step
@@ -79,8 +80,8 @@ class Part(NamedTuple):
     ``keep`` is what stays in memory from the forward to the backward pass besides what the stretch
     takes and gives: :data:`ALL`, :data:`MIRROR`, :data:`DRAWN`, the numbers of results of its steps
     (and what :func:`keep_statistics` says: the rest is computed again when the backward pass comes there),
-    or :class:`Offloaded`. With ``parts`` the stretch is computed again as those, each after its own rule;
-    the last of them ends where the stretch ends.
+    or :class:`Offloaded`. With ``parts`` the stretch is computed again as those, each after its own rule
+    (where ``keep`` is :data:`ALL` that is all there is to it); the last of them ends where the stretch ends.
     """
 
     stop: int
@@ -146,7 +147,8 @@ class Lowered:
         self._parts = parts
         self._scope = scope
         last = last_uses(graph.steps, graph.outputs)
-        self._runs = list(_runs(graph.steps, 0, parts, last, wanted))
+        whole = Unit(tuple(graph.steps), (), tuple(k for k in graph.outputs if k >= 0))
+        self._runs = list(_runs(graph.steps, 0, whole, parts, last, wanted))
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         graph = self._graph
@@ -193,6 +195,13 @@ def last_uses(steps: Sequence[Step], outputs: Sequence[int]) -> dict[int, int]:
     return last
 
 
+def _last_inside(steps: Unit) -> dict[int, int]:
+    """For each result that a unit reads the last of its steps that does; what it gives is read after them."""
+    last = {i: at for at, s in enumerate(steps.steps) for i in s.args if 0 <= i < SCALAR}
+    last.update(dict.fromkeys(steps.gives, len(steps.steps)))
+    return last
+
+
 def _offloads(part: Part) -> bool:
     return isinstance(part.keep, Offloaded) or any(map(_offloads, part.parts))
 
@@ -221,24 +230,35 @@ def refuse_without_host_memory(device: Any) -> None:
         )
 
 
-def function(steps: Unit, keep: Keep = ALL) -> Callable[..., tuple[Any, ...]]:
-    """A unit as a function of what it takes; its derivative keeps what ``keep`` says."""
+def function(steps: Unit, keep: Keep = ALL, wanted: Set[int] = frozenset()) -> Callable[..., tuple[Any, ...]]:
+    """A unit as a function of what it takes; its derivative keeps what ``keep`` says.
+
+    Where something is computed again, gradients of the results that are ``wanted`` take little room: see ``_order.py``.
+    """
     named = keep if isinstance(keep, frozenset) else frozenset()
     taken: frozenset[int] = frozenset()
     if isinstance(keep, Offloaded):
         named = keep.host | keep.device
         taken = named.intersection(steps.takes)
+    wanted = frozenset() if keep == ALL else wanted
+    tied = branches(steps.steps, wanted)
+    again = {i: at for i, at in _last_inside(steps).items() if i in wanted}
 
     def run(*given: Any) -> tuple[Any, ...]:
         env = dict(zip(steps.takes, given, strict=True))
         for k in taken:
             # The backward pass starts from what has the name, not from the operand itself.
             env[k] = checkpoint_name(env[k], name(k))
-        for step in steps.steps:
+        for at, step in enumerate(steps.steps):
+            env.update(zip(tied[at], together(*[env[i] for i in tied[at]]), strict=True))
+            operands = {i: env[i] for i in step.args}
+            for i in operands:
+                if again.get(i, at) > at:
+                    operands[i], env[i] = fork(env[i])
             results = range(step.first, step.first + len(step.avals))
-            names = {at: name(k) for at, k in enumerate(results) if k in named}
+            names = {nth: name(k) for nth, k in enumerate(results) if k in named}
             with jax.named_scope(step.label), compiler.short_of_memory(all_kept=keep == ALL):
-                found = run_named(step.call, [env[i] for i in step.args], names)  # type: ignore[arg-type]
+                found = run_named(step.call, [operands[i] for i in step.args], names)  # type: ignore[arg-type]
             env.update(zip(results, found, strict=True))
         return tuple(env[k] for k in steps.gives)
 
@@ -292,59 +312,59 @@ def _kept(run: Callable[..., Any], keep: Keep) -> Callable[..., Any]:
 
 
 class _Run(NamedTuple):
-    """A part as a function, and which of what it takes (by place) has a gradient."""
+    """A part as a function, which of what it takes (by place) has a gradient, and which of these have readers after
+    it whose gradients are added in place."""
 
     steps: Unit
     fn: Callable[..., Any]
     tied: tuple[int, ...]
+    forked: tuple[int, ...]
 
 
 def _runs(
     steps: Sequence[Step],
     start: int,
+    within: Unit,
     parts: Sequence[Part],
     last: dict[int, int],
-    wanted: frozenset[int],
+    wanted: Set[int],
 ) -> Iterator[_Run]:
+    """The parts of a unit that begins with that step, one after another."""
+    again = {i: start + at for i, at in _last_inside(within).items()}
     for part in parts:
         whole = unit(steps, start, part.stop, last)
         tied = tuple(k for k, i in enumerate(whole.takes) if i in wanted)
         if part.parts:
-            inner = list(_runs(steps, start, part.parts, last, wanted))
-            yield _Run(whole, _kept(_nested(whole, inner), part.keep), tied)
+            inner = list(_runs(steps, start, whole, part.parts, last, wanted))
+            # Of pieces of one computation the forward pass may be fused.
+            fn = _kept(_nested(whole, inner, barriers=part.keep != ALL), part.keep)
         else:
-            yield _Run(whole, function(whole, part.keep), tied)
+            fn = function(whole, part.keep, wanted)
+        lean = part.parts or part.keep != ALL
+        forked = tuple(k for k in tied if lean and again.get(whole.takes[k], -1) >= part.stop)
+        yield _Run(whole, fn, tied, forked)
         start = part.stop
 
 
-def _nested(whole: Unit, inner: Sequence[_Run]) -> Callable[..., Any]:
+def _nested(whole: Unit, inner: Sequence[_Run], barriers: bool) -> Callable[..., Any]:
     def run(*given: Any) -> tuple[Any, ...]:
         env = dict(zip(whole.takes, given, strict=True))
-        _run_all(inner, env)
+        _run_all(inner, env, barriers=barriers)
         return tuple(env[k] for k in whole.gives)
 
     return run
 
 
-def _run_all(runs: Sequence[_Run], env: dict[int, Any], scope: str | None = None) -> None:
-    for n, (steps, fn, tied) in enumerate(runs):
-        given = [env[i] for i in steps.takes]
+def _run_all(runs: Sequence[_Run], env: dict[int, Any], scope: str | None = None, barriers: bool = True) -> None:
+    for n, (steps, fn, tied, forked) in enumerate(runs):
         with jax.named_scope(scope.format(n)) if scope else nullcontext():
+            given = [env[i] for i in steps.takes]
+            for k in forked:
+                given[k], env[steps.takes[k]] = fork(given[k])
             if len(tied) > 1:
-                for k, x in zip(tied, _together(*[given[k] for k in tied]), strict=True):
+                for k, x in zip(tied, together(*[given[k] for k in tied]), strict=True):
                     given[k] = x
-            out = lax.optimization_barrier(fn(*given))
+            out = fn(*given)
+            if barriers:
+                out = lax.optimization_barrier(out)
         env.update(zip(steps.gives, out, strict=True))
-
-
-@jax.custom_vjp
-def _together(*arrays: Any) -> tuple[Any, ...]:
-    """The arrays themselves; their gradients pass one barrier together.
-
-    A barrier forward would do that too, but what the backward pass keeps were then no longer the
-    program's inputs: parameters would be kept a second time.
-    """
-    return arrays
-
-
-_together.defvjp(lambda *arrays: (arrays, None), lambda _, given: lax.optimization_barrier(given))

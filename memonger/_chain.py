@@ -308,6 +308,30 @@ class Chain:
         work = self._work(start, stop, own, stays + inside, making)
         return Treatment(frozenset(found), takes, flops, cost, work)
 
+    def cuts(self, start: int, stop: int, keep: frozenset[int]) -> list[int]:
+        """Where the derivative of some steps that keep these results begins to compute something again, of which
+        nothing is read until then: the backward pass may be through with what comes behind before it does."""
+        found: list[int] = []
+        own = range(self.steps[start].first, self.steps[stop - 1].first + len(self.steps[stop - 1].avals))
+        missing: set[int] = set()  # what was read and is neither kept nor, so far, computed again
+        end = stop
+        for at in range(stop - 1, start - 1, -1) if keep else ():
+            s, p = self.steps[at], self.prices[at]
+            made = range(s.first, s.first + len(s.avals))
+            again, results = p.with_results
+            if not keep.issuperset(made[k] for k in results):
+                again, results = p.again, frozenset()
+            read = {s.args[i] for i in p.ins | again} | {made[k] for k in p.outs | results}
+            before = len(missing)
+            missing |= read.intersection(own) - keep
+            if not missing.isdisjoint(made):
+                missing.update(i for i in s.args if i in own and i not in keep)
+            if missing and not before and at + 1 < end:
+                found.append(at + 1)
+                end = at + 1
+            missing.difference_update(made)
+        return found[::-1]
+
     def _work(
         self, start: int, stop: int, own: range, stays: list[tuple[int, int, int]], making: list[tuple[int, int]]
     ) -> int:

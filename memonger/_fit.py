@@ -21,6 +21,7 @@ AIM = 0.004  # of the budget is left free on purpose: the model is not exact to 
 MORE = 3  # compilations beyond the limit before a budget is said to be infeasible
 TURNS = 40  # solutions looked at; most are known after a while
 CLOSER = 0.5  # so much of the way to the other side of the budget is left, once a step ended on the same side again
+FAR = 0.05  # of the budget is the other side away at most: so near the model is right enough
 DISTANT = 0.02  # of the budget: trials that are nearer than that count alike
 TRUST = 0.8  # of what XLA needs less than the model somewhere is expected of parts that were not compiled there
 WARY = 2  # trials over the budget, and none within: then the worst that was seen at a part's place is expected of it
@@ -203,7 +204,7 @@ class Fit:
 
     def _whole(self, o: Option) -> Option:
         """The option, one that keeps all with what XLA holds for it."""
-        if o.part.keep != ALL:
+        if o.part.keep != ALL or o.part.parts:
             return o
         more = int(self.session.excess[self.kinds[o.start]])
         return o._replace(held=self.plain.get(o.start, o.held + more))
@@ -258,10 +259,14 @@ class Fit:
         low = max(below, key=lambda t: t.bytes(self.of))
         high = min(above, key=lambda t: t.bytes(self.of))
         gap = high.bytes(self.of) - low.bytes(self.of)
+        start, end = self.peak(low), self.peak(high)
+        if high.bytes(self.of) > (1 + FAR) * self.wanted:  # a trial for another budget
+            near = int((1 + FAR) * self.wanted) - low.bytes(self.of)
+            end = start + (end - start) * near // gap
+            gap = near
         straight = max(0.0, (self.wanted * (1 - AIM) - low.bytes(self.of)) / gap)
         closer = CLOSER ** max(0, abs(run) - 1)
         straight = straight * closer if run > 0 else 1 - (1 - straight) * closer
-        start, end = self.peak(low), self.peak(high)
         for part in (1.0, 1.25, 0.75, 1.5, 0.5):
             found = solve(self.options, start + min(1.0, part * straight) * (end - start))
             if found is None:

@@ -36,21 +36,30 @@ def stages(compiled: Any, parts: int) -> list[Stage] | None:
         return None
     order = _Order(module)
     held = order.held(buffers)
-    of, backward = order.parts()
+    of, forward, backward = order.parts()
     if not len(held) or not backward.any():
         return None
-    # Where part k's backward pass ends: as many instructions came by then as those of parts k and later are.
     turns = np.flatnonzero(backward)
-    ends = [turns[max(0, int((of[turns] >= k).sum()) - 1)] for k in range(parts)]
-    forward = np.arange(len(held)) < turns[0]
+    before = np.flatnonzero(forward & (np.arange(len(held)) < turns[0]))
+    began = [0, *(_end(before, of[before] < k) + 1 for k in range(1, parts)), turns[0]]
+    ends = [_end(turns, of[turns] >= k) for k in range(parts)]
     found = []
     for k, end in enumerate(ends):
         start = ends[k + 1] + 1 if k + 1 < parts else turns[0]
         until = len(held) if k == 0 else end + 1
-        most = max(held[start:until].max(initial=0), held[forward & (of == k)].max(initial=0))
+        most = max(held[start:until].max(initial=0), held[began[k] : began[k + 1]].max(initial=0))
         near = held[max(0, end - _SETTLED) : end + _SETTLED + 1]
         found.append(Stage(int(near.min(initial=most)), int(most)))
     return found
+
+
+def _end(turns: np.ndarray, here: np.ndarray) -> int:
+    """After which of some moments those that should be ``here`` are over, with the fewest exceptions on both sides.
+
+    A statistic of an early part may be updated after all others: what is in use then is not that part's.
+    """
+    wrong = np.cumsum(np.concatenate(([0], np.where(here, -1, 1))))
+    return int(np.concatenate(([turns[0] - 1], turns))[np.argmin(wrong)])
 
 
 class _Instruction(NamedTuple):
@@ -84,20 +93,21 @@ class _Order:
                 if opcode in _INSIDE and number in self.at:
                     todo += [(c, caller or number) for c in _numbers(one.get(38, []))]
 
-    def parts(self) -> tuple[np.ndarray, np.ndarray]:
+    def parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For each instruction whose it is (that of the one before where its name does not tell, -1 before the
-        first), and whether something is done there that by its name belongs to the backward pass."""
+        first), and whether something is done there that by its name belongs to the forward or the backward pass."""
         of = np.full(len(self.order), -1)
-        backward = np.zeros(len(self.order), bool)
+        forward, backward = np.zeros((2, len(self.order)), bool)
         last = -1
         for moment, i in enumerate(self.order):
             name = self.instructions[i].name
             scope = _SCOPE.search(name)
             if scope:
                 last = int(scope[1])
-                backward[moment] = "transpose(" in name and self.instructions[i].opcode not in _WORDS
+                if self.instructions[i].opcode not in _WORDS:
+                    (backward if "transpose(" in name else forward)[moment] = True
             of[moment] = last
-        return of, backward
+        return of, forward, backward
 
     def held(self, buffers: bytes) -> np.ndarray:
         """Bytes of temporaries in use at each instruction."""

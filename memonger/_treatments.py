@@ -123,7 +123,18 @@ class Options:
 
     def _way(self, start: int, stop: int, keep: frozenset[int] | None) -> Way:
         t = self.chain.treat(start, stop, keep)
-        return Way(self._words(keep, t), t, Part(stop, ALL if keep is None else t.kept))
+        return Way(self._words(keep, t), t, Part(stop, ALL) if keep is None else self._part(start, stop, t.kept))
+
+    def _part(self, start: int, stop: int, kept: frozenset[int]) -> Part:
+        """A part that keeps these results: in pieces, where what is computed again of one may wait for the next."""
+        steps = self.chain.steps
+        ends = [*self.chain.cuts(start, stop, kept), stop]
+        first = [steps[at].first for at in (start, *ends[:-1])]
+        pieces = tuple(
+            Part(end, frozenset(k for k in kept if a <= k < b))
+            for end, a, b in zip(ends, first, [*first[1:], SCALAR], strict=True)
+        )
+        return Part(stop, ALL, pieces) if len(pieces) > 1 else pieces[0]
 
     def _words(self, keep: frozenset[int] | None, t: Treatment) -> str:
         if keep is None:

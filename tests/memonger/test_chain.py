@@ -14,7 +14,7 @@ from benchmarks import memory_networks as networks
 from mxjax.core import SCALAR
 from mxjax.gluon import nn
 from mxjax.memonger import _chain
-from mxjax.memonger._arrange import ALL, Part, function, unit
+from mxjax.memonger._arrange import ALL, Part, _runs, unit
 from mxjax.memonger._chain import Chain
 from mxjax.memonger._price import kept, price
 from mxjax.memonger._session import training_chain
@@ -124,9 +124,10 @@ def test_what_an_option_holds_is_what_jax_keeps(name: str, chains: dict[str, Cha
         steps = unit(chain.steps, start, stop, chain.last)
         structs = [chain.avals[i].struct for i in steps.takes]
         for way in stretch.ways:
-            if way.part.keep == ALL:  # as XLA likes
+            if way.part == Part(stop, ALL):  # as XLA likes
                 continue
-            found = kept(function(steps, way.part.keep), structs, [i in chain.wanted for i in steps.takes])
+            run = next(_runs(chain.steps, start, steps, [way.part], chain.last, chain.wanted))
+            found = kept(run.fn, structs, [i in chain.wanted for i in steps.takes])
             taken = {steps.takes[i] for i in found.ins if 0 <= steps.takes[i] < SCALAR}
             assert taken == way.treatment.takes
             fresh = found.inner + chain.bytes(steps.gives[k] for k in found.outs) - chain.bytes(way.treatment.kept)
@@ -197,12 +198,46 @@ def _held_and_taken(chain: Chain, first: int, size: int) -> tuple[int, int]:
 def test_a_segment_that_keeps_more_meanwhile_costs_less(name: str, chains: dict[str, Chain]) -> None:
     several = 0
     for here in options_of(chains[name]):
-        for _, group in itertools.groupby(here, key=lambda o: o.stop if o.part.parts else None):
-            ways = [o for o in group if o.part.parts]
+        segments = [o for o in here if o.part.parts and o.part.keep != ALL]
+        for _, group in itertools.groupby(segments, key=lambda o: o.stop):
+            ways = list(group)
             assert all(a.work < b.work and a.cost >= b.cost for a, b in itertools.pairwise(ways))
             assert all(o.held == ways[0].held for o in ways)  # nothing of it waits from the forward pass
             several += len(ways) > 1
     assert several
+
+
+def test_cuts_stand_where_something_is_computed_again() -> None:
+    """Convolution, BatchNorm, sum with the input, relu; then two more convolutions with a relu."""
+
+    class Net(nn.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.convs = [nn.Conv2D(4, 1, in_channels=4, use_bias=False) for _ in range(3)]
+            for k, conv in enumerate(self.convs):
+                self.register_child(conv, str(k))
+            self.norm = nn.BatchNorm(in_channels=4)
+
+        def forward(self, x: Any) -> Any:
+            x = mx.npx.relu(x + self.norm(self.convs[0](x)))
+            return self.convs[2](mx.npx.relu(self.convs[1](x)))
+
+    net = Net()
+    net.initialize()
+    chain = training_chain(net, [mx.np.zeros((2, 4, 8, 8))])
+    names = [s.call.name for s in chain.steps]  # type: ignore[union-attr]
+    assert names == ["Convolution", "BatchNorm", "add", "relu", "Convolution", "relu", "Convolution"]
+    first, second = (chain.steps[names.index("relu", k)].first for k in (0, 4))
+    inner = chain.steps[4].first
+    n = len(names)
+    # relu and the sum pass the gradient by what is kept; BatchNorm asks for the convolution's result.
+    assert chain.cuts(0, n, frozenset({first, second})) == [2]
+    assert chain.cuts(0, n, frozenset({first, second, chain.steps[0].first})) == []
+    # The second relu's result is made again from what is kept, while the last convolution asks for it.
+    assert chain.cuts(0, n, frozenset({first, inner})) == [2]
+    # The first one's only for the convolution that reads it.
+    assert chain.cuts(0, n, frozenset({inner})) == [5]
+    assert chain.cuts(0, n, frozenset()) == []
 
 
 def test_ways_that_meet_again_are_walked_once() -> None:

@@ -13,7 +13,7 @@ from jax import lax
 import mxjax as mx
 from mxjax.core import keep_barriers
 from mxjax.gluon import nn
-from mxjax.memonger._occupancy import SCOPE, Stage, _fields, _numbers, stages
+from mxjax.memonger._occupancy import SCOPE, Stage, _end, _fields, _numbers, stages
 from mxjax.memonger._session import MEMORY, Session
 
 ROWS, WIDE = 512, 256
@@ -156,3 +156,39 @@ class Around(nn.HybridBlock):
 
     def forward(self, x: Any) -> Any:
         return mx.npx.relu(self.body(x) + x)
+
+
+def test_strays_do_not_move_the_end_of_a_part() -> None:
+    """Updates of moving statistics of early parts come late, a weight's change of order comes early."""
+    of = np.array([0, 0, 1, 0, 0, 1, 1, 1, 0, 2, 2, 1, 2, 0, 1])
+    turns = np.flatnonzero(of >= 0)
+    assert [_end(turns, of < part) for part in (1, 2)] == [4, 8]
+    assert _end(turns + 5, of >= 3) == 4  # nothing is of it
+    backward = np.array([2, 2, 1, 2, 2, 1, 1, 0, 1, 1, 0, 0, 2, 0])
+    assert [_end(turns[:14], backward >= part) for part in (2, 1)] == [4, 9]
+
+
+def test_early_parts_are_not_told_what_late_ones_hold() -> None:
+    """A statistic of the first part is computed last of all forward; what is in use then is not the first part's."""
+
+    def step(weights: list[jax.Array], x: jax.Array) -> Any:
+        def loss(weights: list[jax.Array]) -> Any:
+            y, late = x, []
+            for k, w in enumerate(weights):
+                with jax.named_scope(SCOPE.format(k)):
+                    late.append(y[:2] @ w)
+                    for row in range(LAYERS):
+                        y = jnp.tanh(y @ w + row)
+                    y = lax.optimization_barrier(y)
+            last = (y * y).sum()
+            with jax.named_scope(SCOPE.format(0)):
+                late = [x + last for x in late]  # not before all is done
+            return last, late
+
+        return jax.grad(loss, has_aux=True)(weights)
+
+    with jax.default_device(jax.devices("cpu")[0]):
+        found = stages(_compiled(step), PARTS)
+    assert found is not None
+    assert [s.most for s in found] == sorted(s.most for s in found)
+    assert found[0].most <= found[-1].most - (PARTS - 2) * LAYERS * ARRAY

@@ -340,9 +340,9 @@ def test_blocks_tell_residuals_and_recomputation() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["transformer"])
-def test_a_deep_network_at_shares_of_its_bytes(name: str) -> None:
-    for row in rows(name, (0.6, 0.25)):
+@pytest.mark.parametrize(("name", "shares"), [("transformer", (0.6, 0.25)), ("resnet", (0.6, 0.4))])
+def test_a_deep_network_at_shares_of_its_bytes(name: str, shares: tuple[float, ...]) -> None:
+    for row in rows(name, shares):
         assert row["bytes"] <= row["budget"]
         assert row["slack"] <= 0.04
         assert row["over_relaxed"] <= 1.05
