@@ -188,12 +188,12 @@ def _input_gradient(g, w, *, plan, shape):
     if plan.input_gradient == "lax":
         x = jax.ShapeDtypeStruct((g.shape[0], *shape.size, channels), g.dtype)
         return jax.linear_transpose(lambda x: _lax(x, w, shape), x)(g)[0]
-    if shape.lean:  # the columns of so many images at a time as are no larger than what is made of them
-        columns = prod(shape.window.out) * prod(shape.kernel)
-        most = max(1, len(g) // PIECES, len(g) * prod(shape.size) // columns)
-        size = max(n for n in range(1, len(g) + 1) if len(g) % n == 0 and n <= most)
+    # Where memory is short, the columns of so many images at a time as are no larger than what is made of them.
+    columns = prod(shape.window.out) * prod(shape.kernel)
+    pieces = min(PIECES, len(g), -(-columns // max(1, prod(shape.size)))) if shape.lean else 1
+    if pieces > 1:
         one = partial(_input_gradient, w=w, plan=plan, shape=shape._replace(lean=False))
-        return _in_pieces(one, g, size)
+        return _in_pieces(one, g, -(-len(g) // pieces))
     by_channel = _by_channel(len(g), len(w), shape)
     cols = _rows(g) @ _filters(w, shape, by_channel)
     if by_channel:
@@ -207,8 +207,6 @@ def _input_gradient(g, w, *, plan, shape):
 def _in_pieces(fn, g, size):
     """fn(g), of so many images at a time, each written before the next begins."""
     out = fn(g[:size])
-    if size == len(g):
-        return out
     out = lax.pad(out, jnp.zeros((), out.dtype), [(0, len(g) - size, 0), *[(0, 0, 0)] * (out.ndim - 1)])
     for k in range(size, len(g), size):
         g, out = lax.optimization_barrier((g, out))

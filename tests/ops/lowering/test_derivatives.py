@@ -53,7 +53,7 @@ def test_weight_gradients_in_pieces_equal_lax(monkeypatch):
     equals_lax(PLANS[1], (7, 9), 2, (3, 2), (2, 1), (1, 2), (1, 0))
 
 
-@pytest.mark.parametrize("images", [1, 2, 5, 12])
+@pytest.mark.parametrize("images", [1, 2, 5, 12, 17])
 @pytest.mark.parametrize("kernel,stride,dilate,pad", WINDOWS)
 def test_input_gradients_in_pieces_equal_lax(images, kernel, stride, dilate, pad):
     x, w = normal(images, 3, 8, 9), normal(4, 3, *kernel)
@@ -67,6 +67,17 @@ def test_input_gradients_in_pieces_equal_lax(images, kernel, stride, dilate, pad
     for got, expected in zip(jax.grad(loss, (0, 1))(x, w, lean=True), jax.grad(lax_loss, (0, 1))(x, w), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
     check_grads(lambda x: loss(x, w, lean=True), (x,), order=2, modes=["rev"])
+
+
+def test_pieces_of_an_input_gradient_are_few():
+    """A prime number of images is no reason for as many copies of the product in the program."""
+    x, w = (jax.ShapeDtypeStruct(s, "float32") for s in [(251, 3, 8, 8), (4, 3, 3, 3)])
+
+    def loss(x, w):
+        return (convolution(x, w, stride=(2, 2), pad=(1, 1), plan=PLANS[0], lean=True) ** 2).sum()
+
+    text = jax.jit(jax.grad(loss)).lower(x, w).as_text()
+    assert 1 + 2 <= text.count("stablehlo.dot_general") <= 1 + 8
 
 
 def test_columns_of_an_input_gradient_take_no_more_room_than_the_image():
