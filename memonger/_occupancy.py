@@ -43,9 +43,11 @@ def stages(compiled: Any, parts: int) -> list[Stage] | None:
     before = np.flatnonzero(forward & (np.arange(len(held)) < turns[0]))
     began = [0, *(_end(before, of[before] < k) + 1 for k in range(1, parts)), turns[0]]
     ends = [_end(turns, of[turns] >= k) for k in range(parts)]
+    # Parts may be at work in turns, as those of decoders that read one encoder's result.
+    ends = np.maximum.accumulate(ends[::-1])[::-1].tolist()
     found = []
     for k, end in enumerate(ends):
-        start = ends[k + 1] + 1 if k + 1 < parts else turns[0]
+        start = min(end, ends[k + 1] + 1) if k + 1 < parts else turns[0]
         until = len(held) if k == 0 else end + 1
         most = max(held[start:until].max(initial=0), held[began[k] : began[k + 1]].max(initial=0))
         near = held[max(0, end - _SETTLED) : end + _SETTLED + 1]
