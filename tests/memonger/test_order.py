@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import mxjax as mx
 from mxjax.core import keep_barriers
@@ -37,24 +38,23 @@ def test_gradients_are_those_of_a_sum(shape: tuple[int, ...]) -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_a_sum_takes_no_third_place(dtype: str) -> None:
-    """Both gradients are products, so they are arrays; their sum goes through one more."""
+@pytest.mark.skipif(jax.devices()[0].platform != "cpu", reason="other backends of XLA reuse the place of an operand")
+def test_a_sum_takes_no_third_place() -> None:
+    """Both gradients and their sum lie between products and barriers: three arrays, or two where they are added so."""
     n = 512
-    size = n * n * jnp.dtype(dtype).itemsize
+    size = n * n * 4
+    struct = jax.ShapeDtypeStruct((n, n), "float32")
 
     def loss(x: Any, w: Any, apart: Any) -> Any:
-        a, b = apart(jnp.tanh(x))
-        return (a @ w[0] @ w[1]).sum() + (b @ w[1] @ w[0]).sum()
+        a, b = (lax.optimization_barrier(y) for y in apart(lax.optimization_barrier(x @ w[0])))
+        return (a @ w[1] * w[2]).sum() + (b @ w[3] * w[4]).sum()
 
     def temp(apart: Any) -> int:
-        structs = [jax.ShapeDtypeStruct(s, dtype) for s in ((n, n), (2, n, n))]
-        step = jax.jit(lambda x, w: jax.grad(loss)(x, w, apart))
-        compiled = step.lower(*structs).compile(keep_barriers("cpu"))
-        assert (" while(" in compiled.as_text()) == (apart is fork)
+        step = jax.jit(lambda x, *w: jax.grad(loss)(x, w, apart))
+        compiled = step.lower(*[struct] * 6).compile(keep_barriers("cpu"))
         return int(compiled.memory_analysis().temp_size_in_bytes)
 
-    assert temp(fork) <= temp(lambda x: (x, x)) + size // 8
+    assert temp(fork) <= temp(lambda x: (x, x)) - size // 2
 
 
 class Branched(nn.HybridBlock):
