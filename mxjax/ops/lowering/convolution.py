@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mxjax.ops.lowering.linear import bilinear_triple, materialize
+from mxjax.ops.lowering.linear import bilinear_triple, linear_pair, materialize
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
@@ -256,9 +256,34 @@ def _piece(x, g, shape):
     return max(n for n in range(1, len(x)) if len(x) % n == 0 and n <= most)
 
 
+def _pick(x, *, geometry):
+    """The pixels that a kernel of one element reads: ``geometry`` is the image's size and the stride."""
+    _, (sh, sw) = geometry
+    return x[:, ::sh, ::sw]
+
+
+def _spread(g, *, geometry):
+    """An image of zeros but for those pixels."""
+    size, stride = geometry
+    return _col2im(g[:, :, :, None, None], geometry=Window(size, (1, 1), stride, (1, 1)))
+
+
+@cache
+def _strided() -> tuple[Any, Any]:
+    return linear_pair("convolution_strided", _pick, _spread)
+
+
+def _thin(*, plan, shape):
+    """The gradient of a strided kernel of one element at the pixels that it reads, and how to spread it."""
+    if not shape.lean or shape.kernel != (1, 1) or shape.stride == (1, 1) or any(shape.pad):
+        return None
+    small = shape._replace(size=shape.window.out, stride=(1, 1))
+    return {"plan": plan, "shape": small}, partial(_strided()[1].bind, geometry=(shape.size, shape.stride))
+
+
 @cache
 def _primitives() -> tuple[Any, Any, Any]:
-    return bilinear_triple("convolution", _value, _input_gradient, _weight_gradient)
+    return bilinear_triple("convolution", _value, _input_gradient, _weight_gradient, _thin)
 
 
 def _bias(out: jax.Array, bias: jax.Array) -> jax.Array:

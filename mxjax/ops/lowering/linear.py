@@ -73,11 +73,12 @@ def _batch(prim: Primitive, args: Any, dims: Any, *, geometry: Any) -> Any:
 
 
 def bilinear_triple(
-    name: str, value: Callable, left: Callable, right: Callable
+    name: str, value: Callable, left: Callable, right: Callable, thin: Callable | None = None
 ) -> tuple[Primitive, Primitive, Primitive]:
     """Primitives ``value(x, w) -> y``, ``left(y, w) -> x`` and ``right(x, y) -> w``.
 
-    Each is bilinear, and the other two are its transposes. The functions take hashable keywords.
+    Each is bilinear, and the other two are its transposes. The functions take hashable keywords. From those ``thin``
+    may find others, for which ``left`` gives less, and what makes the whole of it (a linear function); or None.
     """
     from jax.extend.core import Primitive
 
@@ -94,7 +95,7 @@ def bilinear_triple(
         prim.def_abstract_eval(partial(_abstract_product, fn))
         mlir.register_lowering(prim, mlir.lower_fun(fn, multiple_results=False))
         ad.primitive_jvps[prim] = partial(_product_jvp, prim)
-        ad.primitive_transposes[prim] = partial(_product_transpose, rules[prim])
+        ad.primitive_transposes[prim] = partial(_product_transpose, rules[prim], thin if prim is v else None)
         batching.primitive_batchers[prim] = partial(_product_batch, prim, fn)
     return prims
 
@@ -116,10 +117,14 @@ def _product_jvp(prim: Primitive, primals: Any, tangents: Any, **params: Any) ->
     return out, parts[0] + parts[1] if len(parts) == 2 else parts[0]
 
 
-def _product_transpose(rules: Any, ct: Any, a: Any, b: Any, **params: Any) -> list[Any]:
+def _product_transpose(rules: Any, thin: Callable | None, ct: Any, a: Any, b: Any, **params: Any) -> list[Any]:
     ct = ad.instantiate_zeros(ct)
     if ad.is_undefined_primal(a):
         prim, left, right = rules[0](None, b, ct)
+        found = thin(**params) if thin else None
+        if found is not None:
+            less, whole = found
+            return [whole(prim.bind(left, right, **less)), None]
         return [prim.bind(left, right, **params), None]
     prim, left, right = rules[1](a, None, ct)
     return [None, prim.bind(left, right, **params)]
