@@ -14,9 +14,10 @@ from jax.ad_checkpoint import checkpoint_name
 from mxjax import errors
 from mxjax.core import SCALAR, compiler, images, keep_barriers, memory, platform_of
 
+from ._inplace import in_place
 from ._names import name
 from ._names import run as run_named
-from ._order import branches, fork, together
+from ._order import branches, together
 
 if TYPE_CHECKING:
     from mxjax.core import Graph, Step
@@ -147,8 +148,7 @@ class Lowered:
         self._parts = parts
         self._scope = scope
         last = last_uses(graph.steps, graph.outputs)
-        whole = Unit(tuple(graph.steps), (), tuple(k for k in graph.outputs if k >= 0))
-        self._runs = list(_runs(graph.steps, 0, whole, parts, last, wanted))
+        self._runs = list(_runs(graph.steps, 0, parts, last, wanted))
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         graph = self._graph
@@ -165,6 +165,11 @@ class Lowered:
             if not wanted.isdisjoint(s.args):
                 wanted.update(k for k, a in enumerate(s.avals, s.first) if a.differentiable)
         return Lowered(self._graph, self._parts, frozenset(wanted), self._scope)
+
+    def backward(self, fn: Callable[..., Any], own: Set[int]) -> Callable[..., Any]:
+        """The backward pass with fewer arrays, where what is kept was chosen by bytes."""
+        chosen = any(p.parts or isinstance(p.keep, frozenset) for p in self._parts)
+        return in_place(fn, own) if chosen else fn
 
 
 def lower(graph: Graph, parts: Sequence[Part]) -> Lowered:
@@ -192,13 +197,6 @@ def last_uses(steps: Sequence[Step], outputs: Sequence[int]) -> dict[int, int]:
                 last[i] = at
     for k in outputs:
         last[k] = len(steps)
-    return last
-
-
-def _last_inside(steps: Unit) -> dict[int, int]:
-    """For each result that a unit reads the last of its steps that does; what it gives is read after them."""
-    last = {i: at for at, s in enumerate(steps.steps) for i in s.args if 0 <= i < SCALAR}
-    last.update(dict.fromkeys(steps.gives, len(steps.steps)))
     return last
 
 
@@ -242,7 +240,6 @@ def function(steps: Unit, keep: Keep = ALL, wanted: Set[int] = frozenset()) -> C
         taken = named.intersection(steps.takes)
     wanted = frozenset() if keep == ALL else wanted
     tied = branches(steps.steps, wanted)
-    again = {i: at for i, at in _last_inside(steps).items() if i in wanted}
 
     def run(*given: Any) -> tuple[Any, ...]:
         env = dict(zip(steps.takes, given, strict=True))
@@ -251,14 +248,10 @@ def function(steps: Unit, keep: Keep = ALL, wanted: Set[int] = frozenset()) -> C
             env[k] = checkpoint_name(env[k], name(k))
         for at, step in enumerate(steps.steps):
             env.update(zip(tied[at], together(*[env[i] for i in tied[at]]), strict=True))
-            operands = {i: env[i] for i in step.args}
-            for i in operands:
-                if again.get(i, at) > at:
-                    operands[i], env[i] = fork(env[i])
             results = range(step.first, step.first + len(step.avals))
             names = {nth: name(k) for nth, k in enumerate(results) if k in named}
             with jax.named_scope(step.label), compiler.short_of_memory(all_kept=keep == ALL):
-                found = run_named(step.call, [operands[i] for i in step.args], names)  # type: ignore[arg-type]
+                found = run_named(step.call, [env[i] for i in step.args], names)  # type: ignore[arg-type]
             env.update(zip(results, found, strict=True))
         return tuple(env[k] for k in steps.gives)
 
@@ -312,37 +305,31 @@ def _kept(run: Callable[..., Any], keep: Keep) -> Callable[..., Any]:
 
 
 class _Run(NamedTuple):
-    """A part as a function, which of what it takes (by place) has a gradient, and which of these have readers after
-    it whose gradients are added in place."""
+    """A part as a function, and which of what it takes (by place) has a gradient."""
 
     steps: Unit
     fn: Callable[..., Any]
     tied: tuple[int, ...]
-    forked: tuple[int, ...]
 
 
 def _runs(
     steps: Sequence[Step],
     start: int,
-    within: Unit,
     parts: Sequence[Part],
     last: dict[int, int],
     wanted: Set[int],
 ) -> Iterator[_Run]:
-    """The parts of a unit that begins with that step, one after another."""
-    again = {i: start + at for i, at in _last_inside(within).items()}
+    """The parts that begin with that step, one after another."""
     for part in parts:
         whole = unit(steps, start, part.stop, last)
         tied = tuple(k for k, i in enumerate(whole.takes) if i in wanted)
         if part.parts:
-            inner = list(_runs(steps, start, whole, part.parts, last, wanted))
+            inner = list(_runs(steps, start, part.parts, last, wanted))
             # Of pieces of one computation the forward pass may be fused.
             fn = _kept(_nested(whole, inner, barriers=part.keep != ALL), part.keep)
         else:
             fn = function(whole, part.keep, wanted)
-        lean = part.parts or part.keep != ALL
-        forked = tuple(k for k in tied if lean and again.get(whole.takes[k], -1) >= part.stop)
-        yield _Run(whole, fn, tied, forked)
+        yield _Run(whole, fn, tied)
         start = part.stop
 
 
@@ -356,11 +343,9 @@ def _nested(whole: Unit, inner: Sequence[_Run], barriers: bool) -> Callable[...,
 
 
 def _run_all(runs: Sequence[_Run], env: dict[int, Any], scope: str | None = None, barriers: bool = True) -> None:
-    for n, (steps, fn, tied, forked) in enumerate(runs):
+    for n, (steps, fn, tied) in enumerate(runs):
         with jax.named_scope(scope.format(n)) if scope else nullcontext():
             given = [env[i] for i in steps.takes]
-            for k in forked:
-                given[k], env[steps.takes[k]] = fork(given[k])
             if len(tied) > 1:
                 for k, x in zip(tied, together(*[given[k] for k in tied]), strict=True):
                     given[k] = x

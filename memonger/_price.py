@@ -12,6 +12,7 @@ from jax.extend.core import Literal, jaxprs_in_params
 from mxjax.core import AGAIN, INLINED, SCALARS, compiler, cotangent, held, once, pullback
 
 from ._arrange import is_costly
+from ._inplace import overwritten
 from ._primitives import SLOW, slow_bytes, tupled
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ class Price(NamedTuple):
     its own, which can be made from the operands ``again`` at ``inner_cost``; or, where all results are
     kept, from the operands and results ``with_results``. While it is at work it needs ``space`` bytes, and its
     derivative so many (a convolution's patches); where it is computed again XLA keeps ``slow`` bytes of what is
-    inside it until it has been differentiated. ``passed`` are operands whose gradient is that of a result, as it is:
-    operand and result.
+    inside it until it has been differentiated. ``passed`` are operands whose gradient is that of a result, as it is or
+    in its place: operand and result.
     """
 
     flops: float
@@ -122,8 +123,12 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
     patches = any(p.startswith("convolution") for p in primitives)
     if patches or not (costly or found.inner):
         back = _backward(call.fn, structs, wants, platform)
-        space = space[0], _space(back)
-        same = _passed(back, wants, len(outs))
+        space = space[0], _space(back.jaxpr)
+        same = _passed(back.jaxpr, wants, len(outs))
+        if platform == "cpu":
+            operands = [i for i, w in enumerate(wants) if w]
+            with jax.enable_x64(True), compiler.for_platform(platform):
+                same |= {(operands[k], r) for k, r in overwritten(back, frozenset(range(len(outs))))}
     return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow, space, same)
 
 
@@ -192,7 +197,7 @@ def _backward(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bo
 
     with jax.enable_x64(True), compiler.for_platform(platform), compiler.short_of_memory(all_kept=True):
         results = jax.eval_shape(tupled(fn), *structs)
-        return jax.make_jaxpr(gradients)(results, structs).jaxpr
+        return jax.make_jaxpr(gradients)(results, structs)
 
 
 def _passed(back: Any, wants: Sequence[bool], results: int) -> frozenset[tuple[int, int]]:

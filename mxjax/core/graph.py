@@ -181,6 +181,7 @@ class Pair:
 
     __slots__ = (
         "_backwards",
+        "_form",
         "_offloaded",
         "_outs",
         "_plan",
@@ -201,6 +202,7 @@ class Pair:
         self.wants = wants
         self._backwards: dict[Any, Call] = {}
         fn = wanting(call.fn, wants)
+        self._form = getattr(fn, "backward", None)
 
         def linear(*inputs: Any) -> tuple[Any, Any]:
             return pullback(lambda *full: tuple(fn(*full)), inputs, wants)
@@ -260,6 +262,9 @@ class Pair:
                 cts = [cotangent(o, next(given) if h else None) for h, o in zip(has, self._outs, strict=True)]
                 return tuple(pull(tuple(cts)))
 
+            if self._form is not None:
+                own = frozenset(at for at, (kind, _) in enumerate(self._plan) if kind == "kept")
+                run = self._form(run, own)
             made = Call("_backward_" + self.name, run)
             made.policy = self.policy
             made.graph = self.graph

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from .call import Call
 
 # Primitives that treat each element by itself.
-_POINTWISE = frozenset(
+POINTWISE = frozenset(
     "abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy copy_p cos "
     "cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt integer_pow is_finite le lgamma log log1p "
     "logistic lt max min mul name ne neg nextafter not or pow reduce_precision rem round rsqrt select_n sign sin sinh "
     "sqrt square stop_gradient sub tan tanh xor".split()
 )
-_REDUCING = frozenset("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum".split())
+REDUCING = frozenset("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum".split())
 _LEAST = 4  # dimensions: with fewer, other changes of order look the same
 
 
@@ -88,7 +88,7 @@ def _each_by_itself(jaxpr: Any) -> bool:
 
     for e in jaxpr.eqns:
         inner = list(jaxprs_in_params(e.params))
-        known = e.primitive.name in _POINTWISE or (inner and e.primitive.name in INLINED | {"custom_jvp_call"})
+        known = e.primitive.name in POINTWISE or (inner and e.primitive.name in INLINED | {"custom_jvp_call"})
         shapes = {v.aval.shape for v in (*e.invars, *e.outvars) if v.aval.shape}
         if not known or len(shapes) > 1 or not all(map(_each_by_itself, inner)):
             return False
@@ -180,8 +180,8 @@ def _pad_rule(e: Any, given: Sequence[Any]) -> Sequence[Any]:
 
 
 _RULES: dict[str, Callable[[Any, Sequence[Any]], Sequence[Any] | None]] = {
-    **dict.fromkeys(_POINTWISE, _pointwise_rule),
-    **dict.fromkeys(_REDUCING, _reduce_rule),
+    **dict.fromkeys(POINTWISE, _pointwise_rule),
+    **dict.fromkeys(REDUCING, _reduce_rule),
     "transpose": _transpose_rule,
     "concatenate": _concatenate_rule,
     "pad": _pad_rule,

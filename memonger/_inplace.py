@@ -1,0 +1,319 @@
+"""Results of a backward pass in the place of what they are made of.
+
+XLA's CPU backend gives each elementwise result a place of its own, though one of its operands be read for the last
+time; but what a loop carries stays in its place. So the derivative of BatchNorm holds three arrays (the gradient that
+it is given, its input, the gradient that it gives), and two where it is written piece by piece over one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+from jax import lax
+from jax.extend.core import Literal
+
+from mxjax.core import AGAIN, INLINED, bound, compiler, evaluate, images
+
+PIECES = 8  # at most, in which a result is written
+WORTH = 2**16  # bytes of one that is written so, for the time that compiling a loop takes,
+SHARE = 1 / 4  # of the largest such one, beside which others do not count
+
+# An array by another name.
+_RENAMING = frozenset("name optimization_barrier reshape squeeze".split())
+_POINTWISE = images.POINTWISE - _RENAMING
+# Neither computed a second time in the loop that reads it, nor written so: that takes long to compile.
+_SLOW = frozenset(
+    "acos asin atan cbrt cosh digamma div erf erf_inv erfc exp exp2 expm1 lgamma log log1p logistic pow rem rsqrt sin "
+    "sinh sqrt tan tanh".split()
+)
+# Of one operand, that is smaller: zeros between its elements.
+_WIDENING = frozenset({"convolution_strided_transpose"})
+
+
+def in_place(fn: Callable[..., Any], own: Set[int]) -> Callable[..., tuple[Any, ...]]:
+    """A backward pass in which elementwise results take the places of arrays that nothing reads afterwards.
+
+    Args:
+      own: the operands whose place nobody needs besides.
+    """
+
+    def run(*args: Any) -> tuple[Any, ...]:
+        if compiler.platform_now() != "cpu":  # other backends reuse an operand's place themselves
+            return tuple(fn(*args))
+        return tuple(_run(_flat(jax.make_jaxpr(fn)(*args)), args, own))
+
+    return run
+
+
+def overwritten(closed: Any, gradients: Set[int]) -> set[tuple[int, int]]:
+    """The results of a pullback's jaxpr that take the place of a gradient it is given, and of which; in pairs."""
+    jaxpr = _flat(closed).jaxpr
+    writes = _Writes(jaxpr, gradients)
+    places = {v: k for k, v in enumerate(jaxpr.invars)}
+    found = set()
+    for k, v in enumerate(jaxpr.outvars):
+        while not isinstance(v, Literal) and (w := writes.found.get(writes.maker.get(writes.origin(v), -1))):
+            v = writes.origin(w.over[0])
+            if v in places:
+                found.add((k, places[v]))
+    return found
+
+
+# ---- a jaxpr without calls ------------------------------------------------------------------------------
+
+
+def _flat(closed: Any) -> Any:
+    """A closed jaxpr with the bodies of its calls in their stead; barriers stay where checkpoints have them.
+
+    What crosses a barrier, and is wider than what it is made of, is made behind it.
+    """
+    wide: dict[int, tuple[Any, Any, Callable[..., list[Any]]]] = {}  # by identity: itself, what it is made of, and how
+
+    def widened(x: Any, make: Callable[..., list[Any]]) -> Any:
+        (out,) = make(given=[x])
+        wide[id(out)] = out, x, make
+        return out
+
+    def barrier(given: Sequence[Any]) -> list[Any]:
+        makers = [wide.get(id(x)) for x in given]
+        passed = lax.optimization_barrier([m[1] if m else x for x, m in zip(given, makers, strict=True)])
+        return [widened(x, m[2]) if m else x for x, m in zip(passed, makers, strict=True)]
+
+    def one(e: Any, given: list[Any]) -> Sequence[Any]:
+        kind, params = e.primitive.name, e.params
+        with jax.named_scope(str(e.source_info.name_stack)):
+            if kind in INLINED:
+                return evaluate(params["jaxpr"].jaxpr, params["jaxpr"].consts, given, one)
+            if kind == "custom_jvp_call":
+                return evaluate(params["call_jaxpr"].jaxpr, params["call_jaxpr"].consts, given, one)
+            if kind in AGAIN and params["differentiated"]:
+                prevent = params["prevent_cse"]
+                tied = [k for k in range(len(given)) if (prevent if isinstance(prevent, bool) else prevent[k])]
+                for k, x in zip(tied, barrier([given[k] for k in tied]) if tied else (), strict=True):
+                    given[k] = x
+                return evaluate(params["jaxpr"], (), given, one)
+            if kind == "optimization_barrier":
+                return barrier(given)
+            if kind in _WIDENING:
+                return [widened(given[0], partial(bound, e, params=params))]
+            return bound(e, given, params)
+
+    return jax.make_jaxpr(lambda *args: evaluate(closed.jaxpr, closed.consts, args, one))(*closed.in_avals)
+
+
+def _run(closed: Any, args: Sequence[Any], own: Set[int]) -> list[Any]:
+    """The results of a jaxpr without calls."""
+    jaxpr = closed.jaxpr
+    writes = _Writes(jaxpr, own).found
+    env = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *args), strict=True))
+
+    def value(v: Any) -> Any:
+        return v.val if isinstance(v, Literal) else env[v]
+
+    for at, e in enumerate(jaxpr.eqns):
+        with jax.named_scope(str(e.source_info.name_stack)):
+            if at in writes:
+                env[e.outvars[0]] = _written(e.outvars[0], writes[at], env)
+            else:
+                env.update(zip(e.outvars, bound(e, [value(v) for v in e.invars], e.params), strict=True))
+    return [value(v) for v in jaxpr.outvars]
+
+
+class _Write(NamedTuple):
+    """A result that takes the place of ``over`` (by all names that are read): the equations that make it of that and
+    what else they read, along which axis and in how many pieces; ``before`` comes what is made of ``over`` besides."""
+
+    body: tuple[Any, ...]
+    over: tuple[Any, ...]
+    reads: tuple[Any, ...]
+    axis: int
+    pieces: int
+    before: tuple[Any, ...]
+
+
+def _written(out: Any, w: _Write, env: dict[Any, Any]) -> Any:
+    """The result, and in ``env`` what came before it."""
+    over = env[w.over[0]]
+    if w.before:
+        over, *before = lax.optimization_barrier((over, *[env[v] for v in w.before]))
+        env.update(zip(w.before, before, strict=True))
+    reads = {v: env[v] for v in w.reads}
+    size = out.aval.shape[w.axis] // w.pieces
+
+    def write(k: Any, total: Any) -> Any:
+        def cut(x: Any, axis: int | None) -> Any:
+            """A piece of an operand, if it has more than one number along this axis."""
+            if axis is None or x.shape[axis] == 1:
+                return x
+            return lax.dynamic_slice_in_dim(x, k * size, size, axis)
+
+        def operand(v: Any) -> Any:
+            if isinstance(v, Literal):
+                return v.val
+            if v not in here:
+                here[v] = cut(total if v in w.over else reads[v], w.axis if v.aval.shape else None)
+            return here[v]
+
+        here: dict[Any, Any] = {}
+        for e in w.body:
+            params = e.params
+            if e.primitive.name == "broadcast_in_dim":
+                (v,), axes = e.invars, params["broadcast_dimensions"]
+                x = v.val if isinstance(v, Literal) else total if v in w.over else reads[v]
+                given = [cut(x, axes.index(w.axis) if w.axis in axes else None)]
+                params = {**params, "shape": tuple(size if d == w.axis else n for d, n in enumerate(params["shape"]))}
+            else:
+                given = [operand(v) for v in e.invars]
+            here[e.outvars[0]] = bound(e, given, params)[0]
+        return lax.dynamic_update_slice_in_dim(total, here[out], k * size, w.axis)
+
+    return lax.fori_loop(0, w.pieces, write, over)
+
+
+# ---- which results, over what ---------------------------------------------------------------------------
+
+
+class _Writes:
+    """The results in a jaxpr without calls that are written over something, by the places of their equations."""
+
+    def __init__(self, jaxpr: Any, own: Set[int]):
+        self.eqns = jaxpr.eqns
+        self.maker: dict[Any, int] = {v: at for at, e in enumerate(self.eqns) for v in e.outvars}
+        self.readers: dict[Any, list[int]] = {}
+        self._first: dict[Any, Any] = {}  # of the names that an array has
+        self.names: dict[Any, list[Any]] = {}  # the others
+        for at, e in enumerate(self.eqns):
+            for v in dict.fromkeys(v for v in e.invars if not isinstance(v, Literal)):
+                self.readers.setdefault(v, []).append(at)
+            if e.primitive.name in _RENAMING:
+                for v, w in zip(e.invars, e.outvars, strict=True):
+                    if not isinstance(v, Literal):
+                        self._first[w] = self.origin(v)
+                        self.names.setdefault(self.origin(v), []).append(w)
+        self.results = {self.origin(v) for v in jaxpr.outvars if not isinstance(v, Literal)}
+        self.foreign = {v for k, v in enumerate(jaxpr.invars) if k not in own}.union(jaxpr.constvars)
+        self.arrays = {v for v in self.maker if self._is_array(v)}.union(jaxpr.constvars, jaxpr.invars)
+        self.gone: set[Any] = set()  # what something is written over
+        self.more: dict[Any, set[int]] = {}  # readers of arrays that read them instead of what is made of them
+        self.found: dict[int, _Write] = {}
+        for at in range(len(self.eqns)):
+            self._look(at)
+        sizes = {at: _bytes(self.eqns[at].outvars[0]) for at in self.found}
+        self.found = {at: w for at, w in self.found.items() if sizes[at] >= SHARE * max(sizes.values())}
+
+    def origin(self, v: Any) -> Any:
+        """The first name of an array."""
+        return self._first.get(v, v)
+
+    def _is_array(self, v: Any) -> bool:
+        """Whether XLA has it as an array, instead of computing it in the loops that read it."""
+        maker, here = self.eqns[self.maker[v]], self.readers.get(v, ())
+        if v in self.results or not _pointwise(maker) or not all(_fuses(self.eqns[at]) for at in here):
+            return True
+        return len(here) > 1 and maker.primitive.name in _SLOW
+
+    def _ends(self, v: Any) -> set[int]:
+        """The equations that read an array by any of its names, be it through others that are no arrays."""
+        v = self.origin(v)
+        found = set(self.more.get(v, ()))
+        todo = [v, *self.names.get(v, ())]
+        seen = set(todo)
+        while todo:
+            for at in self.readers.get(todo.pop(), ()):
+                e = self.eqns[at]
+                if e.primitive.name in _RENAMING:
+                    continue
+                if not self.arrays.isdisjoint(e.outvars):
+                    found.add(at)
+                elif e.outvars[0] not in seen:
+                    names = [e.outvars[0], *self.names.get(e.outvars[0], ())]
+                    seen.update(names)
+                    todo += names
+        return found
+
+    def _look(self, at: int) -> None:
+        """Whether the result of an equation is written over something."""
+        e = self.eqns[at]
+        (out, *others) = e.outvars
+        if others or out not in self.arrays or not _pointwise(e):
+            return
+        pieces = _pieces(out.aval.shape)
+        if pieces is None or _bytes(out) < WORTH or e.primitive.name == "broadcast_in_dim":
+            return
+        body, reads = self._body(at)
+        if any(self.eqns[k].primitive.name in _SLOW for k in body):
+            return
+        over = [v for v in reads if v.aval.shape == out.aval.shape and v.aval.dtype == out.aval.dtype]
+        for v in sorted(over, key=lambda v: -self.maker.get(self.origin(v), -1)):
+            origin, before = self.origin(v), self._ends(v) - {at}
+            if origin not in self.foreign | self.gone | self.results and max(before, default=-1) < at:
+                break
+        else:
+            return
+        self.gone.add(origin)
+        for r in reads:
+            self.more.setdefault(self.origin(r), set()).add(at)
+        made = [w for k in sorted(before) for w in self.eqns[k].outvars if w in self.arrays]
+        made = [w for w in made if self.origin(w) not in self.gone]
+        same = tuple(v for v in over if self.origin(v) is origin)
+        others = [v for v in reads if v not in same]
+        self.found[at] = _Write(tuple(self.eqns[k] for k in sorted(body)), same, tuple(others), *pieces, tuple(made))
+
+    def _body(self, root: int) -> tuple[set[int], dict[Any, None]]:
+        """The equations of which a result is made in one loop, and what they read."""
+        shape = self.eqns[root].outvars[0].aval.shape
+        body: set[int] = set()
+        reads: dict[Any, None] = {}
+        todo = [root]
+        while todo:
+            at = todo.pop()
+            if at not in body:
+                body.add(at)
+                for v in self.eqns[at].invars:
+                    if not isinstance(v, Literal) and v.aval.shape == shape and self._opens(v, root):
+                        todo.append(self.maker[v])
+                    elif not isinstance(v, Literal):
+                        reads[v] = None
+        return body, reads
+
+    def _opens(self, v: Any, root: int) -> bool:
+        """Whether an operand is computed in the loop that reads it: where it is no array, or one that need not wait
+        for that loop, since all it is made of is there anyway (relu's result, of BatchNorm's input)."""
+        if v not in self.arrays:
+            return True
+        at = self.maker.get(v)
+        if at is None or at in self.found or not _pointwise(self.eqns[at]) or self.eqns[at].primitive.name in _SLOW:
+            return False
+        leaves = [x for x in self._body(at)[1] if x.aval.shape == v.aval.shape]
+        return all(self.origin(x) not in self.gone and max(self._ends(x), default=-1) > root for x in leaves)
+
+
+def _fuses(e: Any) -> bool:
+    """Whether what an equation reads need not be there as an array."""
+    return e.primitive.name in images.REDUCING or _pointwise(e)
+
+
+def _pointwise(e: Any) -> bool:
+    """Whether each element of an equation's result comes from one of each operand."""
+    if e.primitive.name == "broadcast_in_dim":
+        return True
+    shape = e.outvars[0].aval.shape
+    return e.primitive.name in _POINTWISE and all(_spreads(v.aval.shape, shape) for v in e.invars)
+
+
+def _spreads(small: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether an operand of that shape has a number for each element of a result, be it the same for many."""
+    return not small or (len(small) == len(shape) and all(a in (1, b) for a, b in zip(small, shape, strict=True)))
+
+
+def _pieces(shape: Sequence[int]) -> tuple[int, int] | None:
+    """An axis, and in how many pieces an array is written along it."""
+    pieces = ((axis, n) for axis, size in enumerate(shape) for n in range(PIECES, 1, -1) if size and size % n == 0)
+    return next(pieces, None)
+
+
+def _bytes(v: Any) -> int:
+    return int(v.aval.size) * int(v.aval.dtype.itemsize)

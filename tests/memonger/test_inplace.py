@@ -1,0 +1,262 @@
+"""Results in the place of what they are made of: which, over what, and their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from mxjax.core import compiler, keep_barriers
+from mxjax.memonger import _inplace
+from mxjax.memonger._inplace import in_place, overwritten
+from mxjax.memonger._price import _backward
+from mxjax.ops.lowering.convolution import convolution
+from mxjax.ops.nn import batch_norm
+
+RNG = np.random.default_rng(11)
+SHAPES = [(8, 64, 64), (64, 1, 257, 3), (1, 509, 48), (521, 127), (16384,), (0, 5), (), (3,)]
+N = 512
+MATRIX = jax.ShapeDtypeStruct((N, N), "float32")
+
+only_on_cpu = pytest.mark.skipif(
+    jax.devices()[0].platform != "cpu", reason="other backends of XLA reuse the place of an operand themselves"
+)
+
+
+@pytest.fixture
+def all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small arrays are written in place too."""
+    monkeypatch.setattr(_inplace, "WORTH", 0)
+    monkeypatch.setattr(_inplace, "SHARE", 0)
+
+
+def _writes(fn: Callable[..., Any], *structs: Any, own: Any = frozenset()) -> dict[int, Any]:
+    jaxpr = _inplace._flat(jax.make_jaxpr(fn)(*structs)).jaxpr
+    return _inplace._Writes(jaxpr, own).found
+
+
+def _temp(fn: Callable[..., Any], *structs: Any) -> int:
+    compiled = jax.jit(fn).lower(*structs).compile(keep_barriers("cpu"))
+    return int(compiled.memory_analysis().temp_size_in_bytes)
+
+
+# ---- values ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradients_of_two_readers(shape: tuple[int, ...], all_sizes: None) -> None:
+    x, w = (jnp.asarray(RNG.normal(size=shape), jnp.float32) for _ in range(2))
+
+    def twice(x: Any, w: Any) -> Any:
+        a = lax.optimization_barrier(x * w)
+        return (a * a * w).sum() + (jnp.maximum(a, x) / (1 + w * w)).sum()
+
+    def gradients(form: Callable[..., Any]) -> Any:
+        first = form(jax.grad(twice, (0, 1)))
+        return jax.jit(lambda x, w: (first(x, w), jax.grad(lambda x: first(x, w)[0].sum())(x)))(x, w)
+
+    found = gradients(partial(in_place, own=frozenset())), gradients(lambda fn: fn)
+    for got, expected in zip(*map(jax.tree_util.tree_leaves, found), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+
+
+def _program(rng: np.random.Generator) -> Callable[..., tuple[Any, ...]]:
+    """Twenty random equations of arrays, rows, columns and numbers."""
+    plan = [(int(rng.integers(9)), *(int(k) for k in rng.integers(0, 1 << 30, 3))) for _ in range(20)]
+    results = [int(k) for k in rng.integers(0, 1 << 30, 3)]
+
+    def run(*args: Any) -> tuple[Any, ...]:
+        arrays, rows, one = list(args[:3]), [args[3]], args[4]
+        for kind, i, j, k in plan:
+            x, y, row = arrays[i % len(arrays)], arrays[j % len(arrays)], rows[k % len(rows)]
+            if kind == 0:
+                arrays.append(x * row + y)
+            elif kind == 1:
+                arrays.append(jnp.where(x > 0, y, x * one))
+            elif kind == 2:
+                rows.append((x * y).sum(0, keepdims=True) / 8)
+            elif kind == 3:
+                arrays.append(jnp.tanh(x @ y.T @ x / 64))
+            elif kind == 4:
+                arrays.append(lax.optimization_barrier((x, y))[k % 2])
+            elif kind == 5:
+                arrays.append((x.reshape(-1) + y.reshape(-1)).reshape(x.shape) / 2)
+            elif kind == 6:
+                arrays.append(jnp.maximum(x, 0) - jnp.exp(-y * y))
+            elif kind == 7:
+                arrays.append(jax.checkpoint(lambda a, b: jnp.sin(a) * b - a)(x, y))
+            else:
+                arrays.append(jax.jit(lambda a, b, r: (a - b) * r.mean())(x, y, row))
+        return (*(arrays[k % len(arrays)] for k in results), arrays[-1], rows[-1])
+
+    return run
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs(seed: int, all_sizes: None) -> None:
+    rng = np.random.default_rng(seed)
+    run = _program(rng)
+    with jax.enable_x64(True):
+        args = [jnp.asarray(rng.normal(size=s)) for s in ((8, 6), (8, 6), (8, 6), (1, 6), ())]
+        for own in (frozenset(), frozenset({0, 1, 2})):
+            got = jax.jit(in_place(run, own))(*args)
+            for x, y in zip(got, run(*args), strict=True):
+                np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
+
+
+def test_random_programs_have_something_written_in_place(all_sizes: None) -> None:
+    structs = [jax.ShapeDtypeStruct(s, "float32") for s in ((8, 6), (8, 6), (8, 6), (1, 6), ())]
+    counts = [len(_writes(_program(np.random.default_rng(seed)), *structs)) for seed in range(40)]
+    assert sum(map(bool, counts)) > 30
+
+
+# ---- which, over what -----------------------------------------------------------------------------------
+
+
+def _made(x: Any) -> Any:
+    return lax.optimization_barrier(x @ x)
+
+
+def test_the_last_reader_writes_over_it() -> None:
+    (write,) = _writes(lambda x, y: (_made(x) * y) @ y, MATRIX, MATRIX).values()
+    assert write.pieces == _inplace.PIECES
+    assert write.before == ()
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, y: ((a := _made(x)), (a * y) @ y)[1] @ a,
+        lambda x, y: ((a := _made(x)), (a * y) @ y)[1] @ a.reshape(-1, 1).reshape(N, N),
+        lambda x, y: ((a := _made(x)), (a * y) @ y)[1] @ lax.optimization_barrier(a),
+        lambda x, y: ((a := _made(x)), (a * y) @ y),
+        lambda x, y: (x * y) @ y,
+        lambda x, y: jnp.tanh(_made(x) * y) @ y,
+        lambda x, y: (_made(x)[:8] * y[:8]) @ y,
+    ],
+    ids=["read later", "by another name", "behind a barrier", "a result", "foreign", "slow", "small"],
+)
+def test_what_stays(fn: Callable[..., Any]) -> None:
+    assert _writes(fn, MATRIX, MATRIX) == {}
+
+
+def test_all_names_of_an_array_are_its_place() -> None:
+    def fn(x: Any, y: Any) -> Any:
+        a = _made(x)
+        return (a * y + lax.optimization_barrier(a).reshape(-1).reshape(N, N)) @ y
+
+    (write,) = _writes(fn, MATRIX, MATRIX).values()
+    assert len(write.over) == 2
+    assert len(write.reads) == 1
+
+
+def test_an_operand_of_its_own_is_written_over() -> None:
+    def fn(x: Any, y: Any) -> Any:
+        return (x * y) @ y
+
+    assert len(_writes(fn, MATRIX, MATRIX, own={0})) == 1
+
+
+def test_what_else_is_made_of_it_comes_before() -> None:
+    def fn(x: Any, y: Any) -> Any:
+        a = _made(x)
+        total = a.sum(0)
+        return (a * y) @ y, total @ y
+
+    (write,) = _writes(fn, MATRIX, MATRIX).values()
+    assert [v.aval.shape for v in write.before] == [(N,)]
+
+
+def test_a_result_of_what_is_there_is_made_again() -> None:
+    """relu's result is made in the loop that reads it, of the operand, which is read later anyway."""
+
+    def fn(x: Any, y: Any) -> Any:
+        a, g = _made(x), _made(y)
+        r = jnp.maximum(a, 0.0)
+        return (g * r) @ (r @ y) @ a
+
+    writes = _writes(fn, MATRIX, MATRIX)
+    assert [[e.primitive.name for e in w.body] for w in writes.values()] == [["max", "mul"]]
+
+
+def _passes(name: str, *shapes: tuple[int, ...]) -> set[tuple[int, int]]:
+    fns: dict[str, Callable[..., Any]] = {
+        "relu": jax.nn.relu,
+        "multiply": lambda x, y: x * y,
+        "exp": jnp.exp,
+    }
+    structs = [jax.ShapeDtypeStruct(s, "float32") for s in shapes]
+    with compiler.for_platform("cpu"):
+        return overwritten(_backward(fns[name], structs, (True,) + (False,) * (len(shapes) - 1), "cpu"), {0})
+
+
+def test_gradients_that_take_the_place_of_what_is_given() -> None:
+    shape = (64, 1024)
+    assert _passes("relu", shape) == {(0, 0)}
+    assert _passes("multiply", shape, shape) == {(0, 0)}
+    assert _passes("exp", shape) == set()
+
+
+# ---- bytes ----------------------------------------------------------------------------------------------
+
+
+@only_on_cpu
+def test_a_sum_takes_no_third_place() -> None:
+    """Both gradients and their sum lie between products and barriers: three arrays, or two in place."""
+
+    def loss(x: Any, *w: Any) -> Any:
+        y = lax.optimization_barrier(x @ w[0])
+        a, b = lax.optimization_barrier(y), lax.optimization_barrier(y)
+        return (a @ w[1] * w[2]).sum() + (b @ w[3] * w[4]).sum()
+
+    structs = [MATRIX] * 6
+    grad = jax.grad(loss)
+    assert _temp(in_place(lambda *a: (grad(*a),), frozenset()), *structs) <= _temp(grad, *structs) - N * N * 4 // 2
+
+
+@only_on_cpu
+def test_batch_norms_derivative_takes_two_arrays() -> None:
+    """The gradient that it is given and its input; a third for the gradient that it gives where XLA decides."""
+
+    def run(x: Any, g: Any, w: Any, *rest: Any) -> Any:
+        x, g = lax.optimization_barrier((x @ w, g @ w))
+        with compiler.short_of_memory():
+            _, pull = jax.vjp(lambda x: batch_norm(x, *rest, fix_gamma=False, is_train=True)[0], x)
+        return (lax.optimization_barrier(pull(g))[0] @ w[:, :8],)
+
+    structs = [MATRIX] * 3 + [jax.ShapeDtypeStruct((N,), "float32")] * 4
+    size = N * N * 4
+    assert _temp(run, *structs) >= 3 * size
+    assert _temp(in_place(run, frozenset()), *structs) <= 2.5 * size
+
+
+def test_a_strided_gradient_crosses_barriers_without_its_zeros() -> None:
+    x, w = (jnp.asarray(RNG.normal(size=s), jnp.float32) for s in ((8, 16, 16, 16), (32, 1, 1, 16)))
+    g = jnp.asarray(RNG.normal(size=(8, 8, 8, 32)), jnp.float32)
+    layout = ("NHWC", "OHWI", "NHWC")
+
+    def crossing(lean: bool) -> tuple[Any, int]:
+        """The gradient behind a barrier, and how many numbers cross it."""
+
+        def back(g: Any) -> Any:
+            run = partial(convolution, weight=w, stride=(2, 2), layout="NHWC", platform="cpu", lean=lean)
+            return lax.optimization_barrier(jax.linear_transpose(run, x)(g))
+
+        form = in_place(back, frozenset())
+        jaxpr = jax.make_jaxpr(form)(g).jaxpr
+        barriers = [e for e in jaxpr.eqns if e.primitive.name == "optimization_barrier"]
+        return form(g)[0], barriers[-1].invars[0].aval.size
+
+    (expected,) = jax.linear_transpose(
+        lambda x: lax.conv_general_dilated(x, w, (2, 2), "VALID", dimension_numbers=layout), x
+    )(g)
+    for lean, size in ((False, x.size), (True, x.size // 4)):
+        got, numbers = crossing(lean)
+        assert numbers == size
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
