@@ -168,8 +168,7 @@ class Lowered:
 
     def backward(self, fn: Callable[..., Any], own: Set[int]) -> Callable[..., Any]:
         """The backward pass with fewer arrays, where what is kept was chosen by bytes."""
-        chosen = any(p.parts or isinstance(p.keep, frozenset) for p in self._parts)
-        return in_place(fn, own) if chosen else fn
+        return in_place(fn, own) if any(map(_is_chosen, self._parts)) else fn
 
 
 def lower(graph: Graph, parts: Sequence[Part]) -> Lowered:
@@ -198,6 +197,11 @@ def last_uses(steps: Sequence[Step], outputs: Sequence[int]) -> dict[int, int]:
     for k in outputs:
         last[k] = len(steps)
     return last
+
+
+def _is_chosen(part: Part) -> bool:
+    """Whether it says result by result what is kept of it, or of a part of it."""
+    return isinstance(part.keep, frozenset) or any(map(_is_chosen, part.parts))
 
 
 def _offloads(part: Part) -> bool:

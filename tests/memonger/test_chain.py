@@ -126,7 +126,7 @@ def test_what_an_option_holds_is_what_jax_keeps(name: str, chains: dict[str, Cha
         for way in stretch.ways:
             if way.part == Part(stop, ALL):  # as XLA likes
                 continue
-            run = next(_runs(chain.steps, start, steps, [way.part], chain.last, chain.wanted))
+            run = next(_runs(chain.steps, start, [way.part], chain.last, chain.wanted))
             found = kept(run.fn, structs, [i in chain.wanted for i in steps.takes])
             taken = {steps.takes[i] for i in found.ins if 0 <= steps.takes[i] < SCALAR}
             assert taken == way.treatment.takes
