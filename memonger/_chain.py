@@ -304,8 +304,11 @@ class Chain:
         found = {k: at for k, at in found.items() if keep is None or k in keep}
         takes = frozenset(k for k in all_needed if k not in own)
         alive = {**dict.fromkeys(found, stop - 1), **redone}
-        stays = [(needed.get(k, start), turn, self.room((k,))) for k, turn in alive.items()]
-        work = self._work(start, stop, own, stays + inside, making)
+        ends = {k: max(needed.get(k, start), start) for k in alive}
+        stays = [(2 * ends[k] + self._is_for_weight(k, ends[k]), 2 * turn + 1, self.room((k,))) for k, turn in alive.items()]
+        stays += [(2 * until, 2 * since + 1, nbytes) for until, since, nbytes in inside]
+        flow = self._flow(start, stop, own, {k: at for k, at in ends.items() if self.room((k,))})
+        work = self._work(start, stop, [*stays, *flow], making)
         return Treatment(frozenset(found), takes, flops, cost, work)
 
     def cuts(self, start: int, stop: int, keep: frozenset[int]) -> list[int]:
@@ -332,13 +335,19 @@ class Chain:
             missing.difference_update(made)
         return found[::-1]
 
-    def _work(
-        self, start: int, stop: int, own: range, stays: list[tuple[int, int, int]], making: list[tuple[int, int]]
-    ) -> int:
-        """The most bytes in use in the backward pass: gradients, and what ``stays``: until the turn of a step, from
-        that of another on (the backward pass comes there before), so many bytes; and what ``making`` takes in a turn.
+    def _is_for_weight(self, k: int, at: int) -> bool:
+        """Whether a step's derivative reads this operand for a parameter's gradient alone, as a convolution's does."""
+        args, p = self.steps[at].args, self.prices[at]
+        return p.costly and k in args and not any(0 <= i < SCALAR and i != k for i in args)
 
-        In a step's turn first is made what it needs, then comes its derivative: each has a place here.
+    def _work(
+        self, start: int, stop: int, stays: Iterable[tuple[int, int, int]], making: Iterable[tuple[int, int]]
+    ) -> int:
+        """The most bytes in use in the backward pass: what ``stays`` until one place, from another on (the backward
+        pass comes there before), so many bytes; and what ``making`` takes in a step's turn.
+
+        In a step's turn first is made what it needs, and of that its weight's gradient; then comes its input's. Each
+        has a place here: twice the number of the step and one, and twice the number.
         """
         change = [0] * (2 * (stop - start) + 1)
 
@@ -347,27 +356,28 @@ class Chain:
             change[high + 1 - 2 * start] -= bytes
 
         for until, since, nbytes in stays:
-            use(2 * max(until, start), 2 * since + 1, nbytes)
+            use(until, min(since, 2 * stop - 1), nbytes)
+        made = {}  # what is made again in a turn, and then the weight's gradient
         for turn, nbytes in making:
-            use(2 * turn + 1, 2 * turn + 1, nbytes)
+            made[turn] = max(made.get(turn, 0), nbytes)
         for at, p in enumerate(self.prices[start:stop], start):
             if p.costly and ("inner", at) not in self._lodged:
                 use(2 * at, 2 * at, p.inner)
             use(2 * at, 2 * at, p.space[1])
-        for until, since, nbytes in self._flow(start, stop, own):
-            use(2 * until, min(2 * since, 2 * stop - 1), nbytes)
+            use(2 * at + 1, 2 * at + 1, max(made.get(at, 0), p.space[2]))
         most = now = 0
         for x in change:
             now += x
             most = max(most, now)
         return most
 
-    def _flow(self, start: int, stop: int, own: range) -> Iterator[tuple[int, int, int]]:
-        """The gradients of the backward pass through some steps: until the turn of a step, from another's (``stop`` for
-        those it begins with), bytes.
+    def _flow(self, start: int, stop: int, own: range, ends: dict[int, int]) -> Iterator[tuple[int, int, int]]:
+        """The gradients of the backward pass through some steps: until a place of :meth:`_work`, from another on, bytes.
 
-        A gradient lives from its first reader's turn to its maker's. Where that reader passes on the gradient that
-        it was given (a sum), both are one array, up to the next reader's turn.
+        A gradient lives from its first reader's turn (from the beginning those that are given) to its maker's. Where
+        that reader passes on the gradient that it was given (a sum), both are one array, up to the next reader's turn.
+        Where it is written over what nothing reads afterwards (``ends`` tells whose turn is the last), it takes no
+        room until that is over.
         """
         readers: dict[int, list[int]] = {}
         for at in range(start, stop):
@@ -377,6 +387,7 @@ class Chain:
         given = {k for k in own if k in self.wanted and self.last.get(k, -1) >= stop}
         low = {k: self.maker[k] if k in own else start for k in given.union(readers)}
         high = {k: stop if k in given else readers[k][-1] for k in low}
+        whose: dict[int, int] = {}  # the array that a gradient is, where it has none of its own
         for k in sorted(low, reverse=True):  # what is made later passes its gradient on first
             at = high[k]
             if k in given or readers[k].count(at) > 1:
@@ -386,11 +397,23 @@ class Chain:
             if source not in low:
                 continue
             another = readers[k][-2] if len(readers[k]) > 1 else -1
+            source = whose.get(source, source)
             low[source] = min(low[source], max(low[k], another + 1))
             high[k] = another
+            if another < low[k]:
+                whose[k] = source
+        ends = dict(ends)
         for k, until in low.items():
-            if until <= high[k]:
-                yield until, high[k], self.gradients((k,))
+            at = high[k]
+            if until > at:
+                continue
+            over = None
+            if k not in given and at == readers[k][-1]:
+                args = self.steps[at].args
+                over = next((args[i] for o, i in self.prices[at].over if args[o] == k and ends.get(args[i]) == at), None)
+            if over is not None:
+                del ends[over]
+            yield 2 * until, 2 * at - (over is not None), self.gradients((k,))
 
     def bytes(self, results: Iterable[int]) -> int:
         return sum(self.size[k] for k in results)

@@ -18,7 +18,8 @@ from ._treatments import Option, index
 SLACK = 0.04  # of the budget may be left over
 GAP = 0.05  # above the relaxed optimum is good enough
 AIM = 0.004  # of the budget is left free on purpose: the model is not exact to the byte
-MORE = 3  # compilations beyond the limit before a budget is said to be infeasible
+MORE = 3  # compilations beyond the limit before a budget is said to be infeasible,
+NEAR = 1.25  # where no more than so many times the budget was needed; else one
 TURNS = 40  # solutions looked at; most are known after a while
 CLOSER = 0.5  # so much of the way to the other side of the budget is left, once a step ended on the same side again
 FAR = 0.05  # of the budget is the other side away at most: so near the model is right enough
@@ -73,7 +74,8 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
     turned: list[Trial] = []
     # Where nothing was within the budget yet, a few more may follow: the leanest ones.
     for _ in range(TURNS):
-        if len(session.trials) - count >= compilations + (MORE if best is None else 0):
+        more = 0 if best else MORE if lowest.bytes(of) <= NEAR * wanted else 1
+        if len(session.trials) - count >= compilations + more:
             break
         fit.update(schedule)
         target = wanted * (1 - slack) - fit.beside

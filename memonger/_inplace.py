@@ -7,7 +7,7 @@ it is given, its input, the gradient that it gives), and two where it is written
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ _SLOW = frozenset(
 _WIDENING = frozenset({"convolution_strided_transpose"})
 
 
-def in_place(fn: Callable[..., Any], own: Set[int]) -> Callable[..., tuple[Any, ...]]:
+def in_place(fn: Callable[..., Any], own: Collection[int]) -> Callable[..., tuple[Any, ...]]:
     """A backward pass in which elementwise results take the places of arrays that nothing reads afterwards.
 
     Args:
@@ -48,10 +48,10 @@ def in_place(fn: Callable[..., Any], own: Set[int]) -> Callable[..., tuple[Any, 
     return run
 
 
-def overwritten(closed: Any, gradients: Set[int]) -> set[tuple[int, int]]:
-    """The results of a pullback's jaxpr that take the place of a gradient it is given, and of which; in pairs."""
+def overwritten(closed: Any, own: Collection[int]) -> set[tuple[int, int]]:
+    """The results of a jaxpr that take the place of one of the operands ``own``, and of which; in pairs."""
     jaxpr = _flat(closed).jaxpr
-    writes = _Writes(jaxpr, gradients)
+    writes = _Writes(jaxpr, own, last=True)
     places = {v: k for k, v in enumerate(jaxpr.invars)}
     found = set()
     for k, v in enumerate(jaxpr.outvars):
@@ -104,7 +104,7 @@ def _flat(closed: Any) -> Any:
     return jax.make_jaxpr(lambda *args: evaluate(closed.jaxpr, closed.consts, args, one))(*closed.in_avals)
 
 
-def _run(closed: Any, args: Sequence[Any], own: Set[int]) -> list[Any]:
+def _run(closed: Any, args: Sequence[Any], own: Collection[int]) -> list[Any]:
     """The results of a jaxpr without calls."""
     jaxpr = closed.jaxpr
     writes = _Writes(jaxpr, own).found
@@ -177,9 +177,12 @@ def _written(out: Any, w: _Write, env: dict[Any, Any]) -> Any:
 
 
 class _Writes:
-    """The results in a jaxpr without calls that are written over something, by the places of their equations."""
+    """The results in a jaxpr without calls that are written over something, by the places of their equations.
 
-    def __init__(self, jaxpr: Any, own: Set[int]):
+    Where there is a choice, over what was made last; ``last``: that are the operands.
+    """
+
+    def __init__(self, jaxpr: Any, own: Collection[int], last: bool = False):
         self.eqns = jaxpr.eqns
         self.maker: dict[Any, int] = {v: at for at, e in enumerate(self.eqns) for v in e.outvars}
         self.readers: dict[Any, list[int]] = {}
@@ -196,6 +199,7 @@ class _Writes:
         self.results = {self.origin(v) for v in jaxpr.outvars if not isinstance(v, Literal)}
         self.foreign = {v for k, v in enumerate(jaxpr.invars) if k not in own}.union(jaxpr.constvars)
         self.arrays = {v for v in self.maker if self._is_array(v)}.union(jaxpr.constvars, jaxpr.invars)
+        self._given = len(self.eqns) if last else -1
         self.gone: set[Any] = set()  # what something is written over
         self.more: dict[Any, set[int]] = {}  # readers of arrays that read them instead of what is made of them
         self.found: dict[int, _Write] = {}
@@ -247,7 +251,7 @@ class _Writes:
         if any(self.eqns[k].primitive.name in _SLOW for k in body):
             return
         over = [v for v in reads if v.aval.shape == out.aval.shape and v.aval.dtype == out.aval.dtype]
-        for v in sorted(over, key=lambda v: -self.maker.get(self.origin(v), -1)):
+        for v in sorted(over, key=lambda v: -self.maker.get(self.origin(v), self._given)):
             origin, before = self.origin(v), self._ends(v) - {at}
             if origin not in self.foreign | self.gone | self.results and max(before, default=-1) < at:
                 break

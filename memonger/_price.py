@@ -36,10 +36,11 @@ class Price(NamedTuple):
     ``flops`` is its arithmetic as XLA counts it; ``cost`` the same in the time of the processor at hand,
     as operations. Its derivative reads the operands ``ins``, the results ``outs`` and ``inner`` bytes of
     its own, which can be made from the operands ``again`` at ``inner_cost``; or, where all results are
-    kept, from the operands and results ``with_results``. While it is at work it needs ``space`` bytes, and its
-    derivative so many (a convolution's patches); where it is computed again XLA keeps ``slow`` bytes of what is
-    inside it until it has been differentiated. ``passed`` are operands whose gradient is that of a result, as it is or
-    in its place: operand and result.
+    kept, from the operands and results ``with_results``. While it is at work it needs ``space`` bytes (a convolution's
+    patches), while its input's gradient is made so many, and while its weight's is; where it is computed again XLA
+    keeps ``slow`` bytes of what is inside it until it has been differentiated. ``passed`` are operands whose gradient is that of a result, as it is or
+    in its place: operand and result. ``over`` are those whose gradient may take the place of an operand that the
+    derivative reads: both operands.
     """
 
     flops: float
@@ -53,8 +54,9 @@ class Price(NamedTuple):
     inner_cost: float
     costly: bool
     slow: int = 0
-    space: tuple[int, int] = (0, 0)
+    space: tuple[int, int, int] = (0, 0, 0)
     passed: frozenset[tuple[int, int]] = frozenset()
+    over: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def own(self) -> frozenset[int]:
@@ -119,41 +121,61 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
             inner_flops = 0.0 if costly or found.primitives <= _FREE else flops
             inner_cost = inner_flops
     slow = slow_bytes(call.fn, structs) if found.inner and not SLOW.keys().isdisjoint(primitives) else 0
-    space, same = (_space(traced.jaxpr.jaxpr), 0), frozenset[tuple[int, int]]()
-    patches = any(p.startswith("convolution") for p in primitives)
-    if patches or not (costly or found.inner):
+    space, same, over = (max(_space(traced.jaxpr.jaxpr)), 0, 0), frozenset[tuple[int, int]](), frozenset[tuple[int, int]]()
+    convolves = any(p == "conv_general_dilated" or p.startswith("convolution") for p in primitives)
+    if convolves or not costly:
         back = _backward(call.fn, structs, wants, platform)
-        space = space[0], _space(back.jaxpr)
+        space = space[0], *_space(back.jaxpr)
         same = _passed(back.jaxpr, wants, len(outs))
         if platform == "cpu":
             operands = [i for i, w in enumerate(wants) if w]
             with jax.enable_x64(True), compiler.for_platform(platform):
-                same |= {(operands[k], r) for k, r in overwritten(back, frozenset(range(len(outs))))}
-    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow, space, same)
+                same |= {(operands[k], r) for k, r in overwritten(back, range(len(outs)))}
+                places = range(len(outs), len(outs) + len(structs))
+                found_over = {(operands[k], at - len(outs)) for k, at in overwritten(back, places)}
+                over = frozenset((k, i) for k, i in found_over if i in found.ins)
+    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow, space, same, over)
 
 
-def _space(jaxpr: Any) -> int:
-    """The bytes of the largest array inside a convolution (or its derivative), where it is larger than what that
-    takes and gives."""
-    most = 0
+def _space(jaxpr: Any) -> tuple[int, int]:
+    """The bytes of the largest array inside a convolution, where it is larger than what that takes and gives, or of
+    the copies that XLA makes of its operands; and the same of a weight's gradient."""
+    most = [0, 0]
     for equation in jaxpr.eqns:
-        for body in jaxprs_in_params(equation.params):
-            most = max(most, _space(body))
-        if equation.primitive.name.startswith("convolution"):
+        found = [_space(body) for body in jaxprs_in_params(equation.params)]
+        name = equation.primitive.name
+        copies = _turned(equation)
+        found.append((0, copies))
+        if name.startswith("convolution"):
             structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
             run = partial(equation.primitive.impl, **equation.params)
-            opened = jax.make_jaxpr(run)(*structs).jaxpr
-            inside = max(map(_bytes, _made(opened)), default=0)
-            if inside > max(_bytes(v.aval) for v in (*equation.invars, *equation.outvars)):
-                most = max(most, inside)
-    return most
+            opened = list(_equations(jax.make_jaxpr(run)(*structs).jaxpr))
+            inside = max((_bytes(v.aval) for e in opened for v in e.outvars), default=0)
+            if inside <= max(_bytes(v.aval) for v in (*equation.invars, *equation.outvars)):
+                inside = 0
+            inside = max([inside, *map(_turned, opened)])
+            found.append((0, inside) if name.endswith("weight_gradient") else (inside, 0))
+        most = [max(x) for x in zip(most, *found, strict=True)]
+    return most[0], most[1]
 
 
-def _made(jaxpr: Any) -> Iterable[Any]:
+def _turned(equation: Any) -> int:
+    """The bytes of a convolution's operands that XLA's CPU backend copies into the order that it works in: of both, for
+    a weight's gradient."""
+    if equation.primitive.name != "conv_general_dilated":
+        return 0
+    n = len(equation.outvars[0].aval.shape)
+    order = equation.params["dimension_numbers"]
+    orders = (order.lhs_spec, (0, n - 1, *range(1, n - 1))), (order.rhs_spec, (n - 1, n - 2, *range(n - 2)))
+    operands = zip(equation.invars, orders, strict=True)
+    return sum(_bytes(v.aval) for v, (given, asked) in operands if given != asked)
+
+
+def _equations(jaxpr: Any) -> Iterable[Any]:
     for equation in jaxpr.eqns:
-        yield from (v.aval for v in equation.outvars)
+        yield equation
         for body in jaxprs_in_params(equation.params):
-            yield from _made(body)
+            yield from _equations(body)
 
 
 def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) -> Kept:
