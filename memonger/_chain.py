@@ -305,10 +305,11 @@ class Chain:
         takes = frozenset(k for k in all_needed if k not in own)
         alive = {**dict.fromkeys(found, stop - 1), **redone}
         ends = {k: max(needed.get(k, start), start) for k in alive}
-        stays = [(2 * ends[k] + self._is_for_weight(k, ends[k]), 2 * turn + 1, self.room((k,))) for k, turn in alive.items()]
-        stays += [(2 * until, 2 * since + 1, nbytes) for until, since, nbytes in inside]
-        flow = self._flow(start, stop, own, {k: at for k, at in ends.items() if self.room((k,))})
-        work = self._work(start, stop, [*stays, *flow], making)
+        stays = [(2 * until, 2 * since + 1, nbytes) for until, since, nbytes in inside]
+        for k, at in ends.items():
+            stays.append((2 * at + self._is_for_weight(k, at), 2 * alive[k] + 1, self.room((k,))))
+        stays += self._flow(start, stop, own, {k: at for k, at in ends.items() if self.room((k,))})
+        work = self._work(start, stop, stays, making)
         return Treatment(frozenset(found), takes, flops, cost, work)
 
     def cuts(self, start: int, stop: int, keep: frozenset[int]) -> list[int]:
@@ -357,7 +358,7 @@ class Chain:
 
         for until, since, nbytes in stays:
             use(until, min(since, 2 * stop - 1), nbytes)
-        made = {}  # what is made again in a turn, and then the weight's gradient
+        made: dict[int, int] = {}  # what is made again in a turn, and then the weight's gradient
         for turn, nbytes in making:
             made[turn] = max(made.get(turn, 0), nbytes)
         for at, p in enumerate(self.prices[start:stop], start):
@@ -372,7 +373,7 @@ class Chain:
         return most
 
     def _flow(self, start: int, stop: int, own: range, ends: dict[int, int]) -> Iterator[tuple[int, int, int]]:
-        """The gradients of the backward pass through some steps: until a place of :meth:`_work`, from another on, bytes.
+        """The gradients of the backward pass through some steps: until a place (:meth:`_work`), from another on, bytes.
 
         A gradient lives from its first reader's turn (from the beginning those that are given) to its maker's. Where
         that reader passes on the gradient that it was given (a sum), both are one array, up to the next reader's turn.
@@ -407,13 +408,13 @@ class Chain:
             at = high[k]
             if until > at:
                 continue
-            over = None
+            over: list[int] = []
             if k not in given and at == readers[k][-1]:
                 args = self.steps[at].args
-                over = next((args[i] for o, i in self.prices[at].over if args[o] == k and ends.get(args[i]) == at), None)
-            if over is not None:
-                del ends[over]
-            yield 2 * until, 2 * at - (over is not None), self.gradients((k,))
+                over = [args[i] for o, i in self.prices[at].over if args[o] == k and ends.get(args[i]) == at]
+            if over:
+                del ends[over[0]]
+            yield 2 * until, 2 * at - bool(over), self.gradients((k,))
 
     def bytes(self, results: Iterable[int]) -> int:
         return sum(self.size[k] for k in results)

@@ -38,9 +38,9 @@ class Price(NamedTuple):
     its own, which can be made from the operands ``again`` at ``inner_cost``; or, where all results are
     kept, from the operands and results ``with_results``. While it is at work it needs ``space`` bytes (a convolution's
     patches), while its input's gradient is made so many, and while its weight's is; where it is computed again XLA
-    keeps ``slow`` bytes of what is inside it until it has been differentiated. ``passed`` are operands whose gradient is that of a result, as it is or
-    in its place: operand and result. ``over`` are those whose gradient may take the place of an operand that the
-    derivative reads: both operands.
+    keeps ``slow`` bytes of what is inside it until it has been differentiated. ``passed`` are operands whose gradient
+    is that of a result, as it is or in its place: operand and result. ``over`` are those whose gradient may take the
+    place of an operand that the derivative reads: both operands.
     """
 
     flops: float
@@ -121,7 +121,8 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
             inner_flops = 0.0 if costly or found.primitives <= _FREE else flops
             inner_cost = inner_flops
     slow = slow_bytes(call.fn, structs) if found.inner and not SLOW.keys().isdisjoint(primitives) else 0
-    space, same, over = (max(_space(traced.jaxpr.jaxpr)), 0, 0), frozenset[tuple[int, int]](), frozenset[tuple[int, int]]()
+    space = max(_space(traced.jaxpr.jaxpr)), 0, 0
+    same = over = frozenset[tuple[int, int]]()
     convolves = any(p == "conv_general_dilated" or p.startswith("convolution") for p in primitives)
     if convolves or not costly:
         back = _backward(call.fn, structs, wants, platform)
@@ -132,8 +133,8 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
             with jax.enable_x64(True), compiler.for_platform(platform):
                 same |= {(operands[k], r) for k, r in overwritten(back, range(len(outs)))}
                 places = range(len(outs), len(outs) + len(structs))
-                found_over = {(operands[k], at - len(outs)) for k, at in overwritten(back, places)}
-                over = frozenset((k, i) for k, i in found_over if i in found.ins)
+                pairs = [(operands[k], at - len(outs)) for k, at in overwritten(back, places)]
+                over = frozenset(p for p in pairs if p[1] in found.ins)
     return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow, space, same, over)
 
 

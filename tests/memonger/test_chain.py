@@ -325,10 +325,10 @@ def test_a_sum_passes_its_gradient_on_as_it_is() -> None:
     # One array from the sum's turn to the product's, which adds its own share: 64 x 8 numbers once, not three times.
     start, stop = add - 1, add + 1
     own = range(chain.steps[start].first, chain.steps[add].first + 1)
-    flow = list(chain._flow(start, stop, own))
+    flow = list(chain._flow(start, stop, own, {}))
     assert first == 0 and start == dense
     whole = 64 * 8 * 4
-    assert sorted(flow) == [(start, start, whole), (start, stop, whole)]
+    assert sorted(flow) == [(2 * start, 2 * start, whole), (2 * start, 2 * stop, whole)]
 
 
 def test_prices() -> None:

@@ -1,0 +1,95 @@
+"""What the model says a backward pass needs at once: gradients, what is computed again, and copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import pytest
+from jax import lax
+
+import mxjax as mx
+from mxjax.core import keep_barriers
+from mxjax.gluon import nn
+from mxjax.memonger import _inplace
+from mxjax.memonger._session import training_chain
+
+BATCH = 8
+SIZE = BATCH * 64 * 16 * 16 * 4  # bytes of an image of 64 channels
+
+
+def _chain(*layers: Any) -> Any:
+    net = nn.HybridSequential()
+    net.add(*layers)
+    net.initialize()
+    return training_chain(net, (mx.np.zeros((BATCH, 16, 16, 16)),))
+
+
+def _conv(channels: int, of: int) -> Any:
+    return nn.Conv2D(channels, 1, in_channels=of, use_bias=False)
+
+
+def _named(chain: Any, name: str) -> int:
+    return next(at for at, s in enumerate(chain.steps) if s.call.name == name)
+
+
+def test_gradients_take_the_place_of_what_is_there() -> None:
+    chain = _chain(_conv(64, 16), nn.BatchNorm(in_channels=64), nn.Activation("relu"), _conv(16, 64))
+    norm, relu = chain.prices[_named(chain, "BatchNorm")], chain.prices[_named(chain, "Activation")]
+    assert (0, 0) in norm.passed and norm.over == {(0, 0)}
+    assert relu.passed == {(0, 0)} and not relu.over
+    # The second convolution's operand is there for its weight's gradient, before its own comes. That is in one place
+    # down to the first convolution, whose result is given.
+    at = _named(chain, "BatchNorm")
+    assert chain.treat(at, at + 3, frozenset()).work == pytest.approx(SIZE + SIZE // 4, rel=0.01)
+
+
+def test_a_small_gradient_has_a_place_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_inplace, "WORTH", 2 * SIZE)
+    chain = _chain(_conv(64, 16), nn.BatchNorm(in_channels=64, epsilon=0.25), nn.Activation("relu"), _conv(16, 64))
+    norm = chain.prices[_named(chain, "BatchNorm")]
+    assert not norm.passed and not norm.over
+
+
+class Sum(nn.HybridBlock):
+    """relu of a sum of two convolutions' results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right, self.last = _conv(64, 16), _conv(64, 16), _conv(16, 64)
+
+    def forward(self, x: Any) -> Any:
+        x = mx.npx.relu(x)
+        return self.last(mx.npx.relu(self.left(x) + self.right(x)))
+
+
+def test_a_gradient_that_is_passed_on_twice_is_one_array() -> None:
+    chain = _chain(Sum())
+    add = _named(chain, "add")
+    own = range(chain.steps[add].first, chain.steps[add + 1].first + 1)
+    flow = [f for f in chain._flow(add, add + 2, own, {}) if f[2]]
+    # relu gives it to the sum, and that to both convolutions: from the end to the beginning.
+    assert [(until, since) for until, since, _ in flow] == [(2 * add, 2 * (add + 2))]
+
+
+def test_a_convolution_of_xlas_own_copies_both_operands_for_its_weight() -> None:
+    """With its patches beyond what is worth writing it is left to XLA, which works channels last, images first."""
+    x, w = (8, 16, 96, 96), (16, 16, 3, 3)
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(16, 1, in_channels=16), nn.Conv2D(16, 3, padding=1, in_channels=16, use_bias=False))
+    net.initialize()
+    chain = training_chain(net, (mx.np.zeros(x),))
+    nbytes = 4 * 8 * 16 * 96 * 96
+    assert chain.prices[-1].space[2] == 2 * nbytes
+    assert chain.prices[-1].space[1] < nbytes / 8
+
+    def gradient(x: Any, g: Any) -> Any:
+        given = lax.optimization_barrier((x * 2.0, g * 2.0))
+        dims = ("NHWC", "OIHW", "NHWC")
+        run = lambda w: lax.conv_general_dilated(given[0], w, (1, 1), "SAME", dimension_numbers=dims)  # noqa: E731
+        return jax.linear_transpose(run, jax.ShapeDtypeStruct(w, "float32"))(given[1])
+
+    last = jax.ShapeDtypeStruct((8, 96, 96, 16), "float32")
+    compiled = jax.jit(gradient).lower(last, last).compile(keep_barriers("cpu"))
+    if jax.devices()[0].platform == "cpu":  # when the second is copied the first has gone
+        assert compiled.memory_analysis().temp_size_in_bytes >= 3 * nbytes
