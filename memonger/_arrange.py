@@ -12,7 +12,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 from mxjax import errors
-from mxjax.core import SCALAR, compiler, images, keep_barriers, memory, platform_of
+from mxjax.core import SCALAR, MeshDevice, compiler, images, keep_barriers, memory, platform_of
 
 from ._inplace import in_place
 from ._names import name
@@ -168,7 +168,9 @@ class Lowered:
 
     def backward(self, fn: Callable[..., Any], own: Set[int]) -> Callable[..., Any]:
         """The backward pass with fewer arrays, where what is kept was chosen by bytes."""
-        return in_place(fn, own) if any(map(_is_chosen, self._parts)) else fn
+        # Pieces of what is spread over several devices would be gathered on each.
+        alone = not any(isinstance(a.device, MeshDevice) for a in self._graph.avals)
+        return in_place(fn, own) if alone and any(map(_is_chosen, self._parts)) else fn
 
 
 def lower(graph: Graph, parts: Sequence[Part]) -> Lowered:

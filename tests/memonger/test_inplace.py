@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from mxjax.core import compiler, keep_barriers
+import mxjax as mx
+from mxjax.core import MeshDevice, aval, compiler, keep_barriers
+from mxjax.gluon import nn
 from mxjax.memonger import _inplace
+from mxjax.memonger._arrange import Part, lower
 from mxjax.memonger._inplace import in_place, overwritten
 from mxjax.memonger._price import _backward
 from mxjax.ops.lowering.convolution import convolution
@@ -201,6 +204,25 @@ def test_gradients_that_take_the_place_of_what_is_given() -> None:
     assert _passes("relu", shape) == {(0, 0)}
     assert _passes("multiply", shape, shape) == {(0, 0)}
     assert _passes("exp", shape) == set()
+
+
+@pytest.mark.parametrize("devices", [1, 4])
+def test_what_is_spread_over_devices_is_left_as_it_is(devices: int) -> None:
+    if len(jax.devices()) < devices:
+        pytest.skip(f"it takes {devices} devices")
+    net = nn.Dense(4, in_units=4)
+    net.initialize()
+    graph = net.graph(mx.np.ones((8, 4)))
+    if devices > 1:
+        mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("data",))
+        graph.avals = tuple(aval(a.shape, a.dtype, MeshDevice.of(mesh)) for a in graph.avals)
+
+    def fn(*args: Any) -> tuple[Any, ...]:
+        return args
+
+    for keep, alone in ((frozenset(), devices == 1), ("all", False), ("mirror", False)):
+        lowered = lower(graph, [Part(len(graph.steps), keep)]).wanting([True] * len(graph.avals))
+        assert (lowered.backward(fn, {0}) is not fn) == alone
 
 
 # ---- bytes ----------------------------------------------------------------------------------------------
