@@ -179,7 +179,8 @@ def _written(out: Any, w: _Write, env: dict[Any, Any]) -> Any:
 class _Writes:
     """The results in a jaxpr without calls that are written over something, by the places of their equations.
 
-    Where there is a choice, over what was made last; ``last``: that are the operands.
+    Where there is a choice, over what was made last. The operands waited for this computation, or (``last``) were just
+    made.
     """
 
     def __init__(self, jaxpr: Any, own: Collection[int], last: bool = False):
@@ -197,6 +198,7 @@ class _Writes:
                         self._first[w] = self.origin(v)
                         self.names.setdefault(self.origin(v), []).append(w)
         self.results = {self.origin(v) for v in jaxpr.outvars if not isinstance(v, Literal)}
+        self._waiting = set() if last else set(jaxpr.invars)
         self.foreign = {v for k, v in enumerate(jaxpr.invars) if k not in own}.union(jaxpr.constvars)
         self.arrays = {v for v in self.maker if self._is_array(v)}.union(jaxpr.constvars, jaxpr.invars)
         self._given = len(self.eqns) if last else -1
@@ -249,6 +251,9 @@ class _Writes:
             return
         body, reads = self._body(at)
         if any(self.eqns[k].primitive.name in _SLOW for k in body):
+            return
+        # Several that wait may be made of one, and XLA would make them where they are read.
+        if len({self.origin(v) for v in reads if v.aval.shape == out.aval.shape} & self._waiting) > 1:
             return
         over = [v for v in reads if v.aval.shape == out.aval.shape and v.aval.dtype == out.aval.dtype]
         for v in sorted(over, key=lambda v: -self.maker.get(self.origin(v), self._given)):
