@@ -17,7 +17,7 @@ from jax.extend.core import Literal
 
 from mxjax.core import AGAIN, INLINED, bound, compiler, evaluate, images
 
-PIECES = 8  # at most, in which a result is written
+PIECES = 4  # at most, in which a result is written
 WORTH = 2**16  # bytes of one that is written so, for the time that compiling a loop takes,
 SHARE = 1 / 4  # of the largest such one, beside which others do not count
 
