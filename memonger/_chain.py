@@ -338,8 +338,9 @@ class Chain:
 
     def _is_for_weight(self, k: int, at: int) -> bool:
         """Whether a step's derivative reads this operand for a parameter's gradient alone, as a convolution's does."""
-        args, p = self.steps[at].args, self.prices[at]
-        return p.costly and k in args and not any(0 <= i < SCALAR and i != k for i in args)
+        args = self.steps[at].args
+        results = [i for i in args if 0 <= i < SCALAR]
+        return self.prices[at].costly and results == [k] and any(i < 0 and i in self.wanted for i in args)
 
     def _work(
         self, start: int, stop: int, stays: Iterable[tuple[int, int, int]], making: Iterable[tuple[int, int]]

@@ -121,12 +121,12 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
             inner_flops = 0.0 if costly or found.primitives <= _FREE else flops
             inner_cost = inner_flops
     slow = slow_bytes(call.fn, structs) if found.inner and not SLOW.keys().isdisjoint(primitives) else 0
-    space = max(_space(traced.jaxpr.jaxpr)), 0, 0
+    space = max(_space(traced.jaxpr.jaxpr, platform)), 0, 0
     same = over = frozenset[tuple[int, int]]()
     convolves = any(p == "conv_general_dilated" or p.startswith("convolution") for p in primitives)
     if convolves or not costly:
         back = _backward(call.fn, structs, wants, platform)
-        space = space[0], *_space(back.jaxpr)
+        space = space[0], *_space(back.jaxpr, platform)
         same = _passed(back.jaxpr, wants, len(outs))
         if platform == "cpu":
             operands = [i for i, w in enumerate(wants) if w]
@@ -138,15 +138,14 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
     return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow, space, same, over)
 
 
-def _space(jaxpr: Any) -> tuple[int, int]:
+def _space(jaxpr: Any, platform: str) -> tuple[int, int]:
     """The bytes of the largest array inside a convolution, where it is larger than what that takes and gives, or of
     the copies that XLA makes of its operands; and the same of a weight's gradient."""
     most = [0, 0]
     for equation in jaxpr.eqns:
-        found = [_space(body) for body in jaxprs_in_params(equation.params)]
+        found = [_space(body, platform) for body in jaxprs_in_params(equation.params)]
         name = equation.primitive.name
-        copies = _turned(equation)
-        found.append((0, copies))
+        found.append((0, _turned(equation, platform)))
         if name.startswith("convolution"):
             structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
             run = partial(equation.primitive.impl, **equation.params)
@@ -154,16 +153,16 @@ def _space(jaxpr: Any) -> tuple[int, int]:
             inside = max((_bytes(v.aval) for e in opened for v in e.outvars), default=0)
             if inside <= max(_bytes(v.aval) for v in (*equation.invars, *equation.outvars)):
                 inside = 0
-            inside = max([inside, *map(_turned, opened)])
+            inside = max([inside, *(_turned(e, platform) for e in opened)])
             found.append((0, inside) if name.endswith("weight_gradient") else (inside, 0))
         most = [max(x) for x in zip(most, *found, strict=True)]
     return most[0], most[1]
 
 
-def _turned(equation: Any) -> int:
+def _turned(equation: Any, platform: str) -> int:
     """The bytes of a convolution's operands that XLA's CPU backend copies into the order that it works in: of both, for
     a weight's gradient."""
-    if equation.primitive.name != "conv_general_dilated":
+    if platform != "cpu" or equation.primitive.name != "conv_general_dilated":
         return 0
     n = len(equation.outvars[0].aval.shape)
     order = equation.params["dimension_numbers"]

@@ -12,6 +12,7 @@ import mxjax as mx
 from mxjax.core import keep_barriers
 from mxjax.gluon import nn
 from mxjax.memonger import _inplace
+from mxjax.memonger._price import price
 from mxjax.memonger._session import training_chain
 
 BATCH = 8
@@ -82,6 +83,9 @@ def test_a_convolution_of_xlas_own_copies_both_operands_for_its_weight() -> None
     nbytes = 4 * 8 * 16 * 96 * 96
     assert chain.prices[-1].space[2] == 2 * nbytes
     assert chain.prices[-1].space[1] < nbytes / 8
+    step = chain.steps[-1]
+    avals = [chain.avals[i] for i in step.args]
+    assert price(step.call, avals, (True, True), "tpu").space[2] == 0  # other backends choose their own order
 
     def gradient(x: Any, g: Any) -> Any:
         given = lax.optimization_barrier((x * 2.0, g * 2.0))
@@ -93,3 +97,24 @@ def test_a_convolution_of_xlas_own_copies_both_operands_for_its_weight() -> None
     compiled = jax.jit(gradient).lower(last, last).compile(keep_barriers("cpu"))
     if jax.devices()[0].platform == "cpu":  # when the second is copied the first has gone
         assert compiled.memory_analysis().temp_size_in_bytes >= 3 * nbytes
+
+
+class Squares(nn.HybridBlock):
+    """A product of a result with itself, which is read for its own gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = nn.Dense(16, in_units=16, use_bias=False)
+
+    def forward(self, x: Any) -> Any:
+        x = self.dense(mx.npx.relu(x))
+        return mx.np.matmul(x, x)
+
+
+def test_only_what_is_read_for_a_parameter_goes_before_the_gradient_comes() -> None:
+    net = Squares()
+    net.initialize()
+    chain = training_chain(net, (mx.np.zeros((16, 16)),))
+    dense, product = _named(chain, "FullyConnected"), _named(chain, "matmul")
+    assert chain._is_for_weight(chain.steps[dense].args[0], dense)
+    assert not chain._is_for_weight(chain.steps[product].args[0], product)
