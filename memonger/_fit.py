@@ -136,7 +136,7 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
         raise InfeasibleBudget(
             f"no arrangement needs {human(wanted)} or less of {of} bytes: the leanest that was compiled needs "
             f"{human(lowest.bytes(of))}, everything kept {human(baseline.bytes(of))}. "
-            f"{_what_holds(session, lowest, constant)}. Give a larger budget, or a smaller batch",
+            f"{_what_holds(fit, lowest, constant)}. Give a larger budget, or a smaller batch",
             lowest.bytes(of),
         )
     fit.update(best.schedule)
@@ -144,14 +144,11 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
     return Found(best, baseline, wanted, limit, len(session.trials) - count)
 
 
-def _what_holds(session: Session, trial: Trial, constant: int) -> str:
-    """Where a trial needs most, by the model, and the arrays that are to blame."""
-    held = most = before = 0
-    for o in trial.chosen:
-        if held + o.work > most:
-            most, before, fattest = held + o.work, held, o
-        held += o.held
+def _what_holds(fit: Fit, trial: Trial, constant: int) -> str:
+    """Where a trial needs most, and the arrays that are to blame."""
+    session = fit.session
     chain = session.chain
+    fattest, most, before = fit.fattest(trial)
     inside = [u for u in chain.units if fattest.start <= u.start < fattest.stop]
     block = max(inside, key=lambda u: chain.treat(u.start, u.stop, frozenset()).work)
     arrays = [(a, s.call.name) for s in chain.steps[block.start : block.stop] for a in s.avals]  # type: ignore[union-attr]
@@ -246,6 +243,21 @@ class Fit:
     def peak(self, trial: Trial) -> int:
         """The most bytes in use, of those that options tell."""
         return peak([self._corrected(self._whole(o)) for o in trial.chosen])
+
+    def fattest(self, trial: Trial) -> tuple[Option, int, int]:
+        """The part at which a trial needs most, how many bytes then, and how many of them are held for earlier parts;
+        by the model where XLA does not tell."""
+        chosen, held = trial.chosen, 0
+        found = []
+        if trial.stages:
+            for o, stage in zip(chosen, trial.stages, strict=True):
+                passed = self.session.chain.flowing(o.start)  # the gradient, which the part makes
+                found.append((o, stage.most, max(0, stage.after - passed)))
+        else:
+            for o in map(self._whole, chosen):
+                found.append((o, held + o.work, held))
+                held += o.held
+        return max(found, key=lambda part: part[1])
 
     def between(self, schedule: str, cost: float, run: int) -> list[Option] | None:
         """Between the nearest trials on both sides of the budget: what costs less and was not compiled.

@@ -37,10 +37,15 @@ def stages(compiled: Any, parts: int) -> list[Stage] | None:
     order = _Order(module)
     held = order.held(buffers)
     of, forward, backward = order.parts()
-    if not len(held) or not backward.any():
+    work = np.flatnonzero(forward | backward)
+    if not len(held) or not len(work):
         return None
-    turns = np.flatnonzero(backward)
-    before = np.flatnonzero(forward & (np.arange(len(held)) < turns[0]))
+    # What the backward pass makes of the inputs alone may come first of all.
+    turn = _end(work, forward[work])
+    before, turns = (np.flatnonzero(one) for one in (forward, backward))
+    before, turns = before[before <= turn], turns[turns > turn]
+    if not len(before) or not len(turns):
+        return None
     began = [0, *(_end(before, of[before] < k) + 1 for k in range(1, parts)), turns[0]]
     ends = [_end(turns, of[turns] >= k) for k in range(parts)]
     # Parts may be at work in turns, as those of decoders that read one encoder's result.

@@ -195,6 +195,22 @@ def test_early_parts_are_not_told_what_late_ones_hold() -> None:
     assert found[0].most <= found[-1].most - (PARTS - 2) * LAYERS * ARRAY
 
 
+def test_what_the_backward_pass_does_first_of_all_is_not_its_beginning(found: tuple[Any, list[Stage]]) -> None:
+    """What it makes of a batch alone, as the padded images of a convolution, may be done before the forward pass."""
+
+    def step(weights: list[jax.Array], x: jax.Array) -> list[jax.Array]:
+        with jax.named_scope(f"transpose(jvp({SCOPE.format(0)}))"):
+            x = lax.optimization_barrier(jnp.sin(x))
+        return _step(weights, x)
+
+    with jax.default_device(jax.devices("cpu")[0]):
+        early = stages(_compiled(step), PARTS)
+    assert early is not None
+    for one, other in zip(early, found[1], strict=True):
+        # The batch is no argument any more.
+        assert other.after <= one.after <= other.after + ARRAY and other.most <= one.most <= other.most + ARRAY
+
+
 def test_parts_that_are_at_work_in_turns_need_something() -> None:
     """Attention blocks on one input: XLA may compute what the second takes of it before the first is done."""
     net, inputs = networks.translator(1, 1, 32, 2, 32, 4)
