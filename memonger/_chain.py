@@ -241,13 +241,13 @@ class Chain:
 
     # ---- treatments --------------------------------------------------------------------------------
 
-    def treat(self, start: int, stop: int, keep: frozenset[int] | None) -> Treatment:
+    def treat(self, start: int, stop: int, keep: frozenset[int] | None, work: bool = True) -> Treatment:
         """What the backward pass through some steps needs when it finds the results ``keep``.
 
         ``None`` keeps all results. What calls keep inside themselves is made again from their operands
         (XLA does so by itself where that is a matter of one pass). A result is computed again just before it
         is needed, be it for others that are computed again; where that is one pass over what it is made of, in
-        the very loop that reads it.
+        the very loop that reads it. Without ``work`` the bytes in use meanwhile, which take longest, are left at zero.
         """
         steps, prices = self.steps, self.prices
         own = range(steps[start].first, steps[stop - 1].first + len(steps[stop - 1].avals))
@@ -303,14 +303,15 @@ class Chain:
         found = {k: at for k, at in all_needed.items() if k in own and k not in redone}
         found = {k: at for k, at in found.items() if keep is None or k in keep}
         takes = frozenset(k for k in all_needed if k not in own)
+        if not work:
+            return Treatment(frozenset(found), takes, flops, cost, 0)
         alive = {**dict.fromkeys(found, stop - 1), **redone}
         ends = {k: max(needed.get(k, start), start) for k in alive}
         stays = [(2 * until, 2 * since + 1, nbytes) for until, since, nbytes in inside]
         for k, at in ends.items():
             stays.append((2 * at + self._is_for_weight(k, at), 2 * alive[k] + 1, self.room((k,))))
         stays += self._flow(start, stop, own, {k: at for k, at in ends.items() if self.room((k,))})
-        work = self._work(start, stop, stays, making)
-        return Treatment(frozenset(found), takes, flops, cost, work)
+        return Treatment(frozenset(found), takes, flops, cost, self._work(start, stop, stays, making))
 
     def cuts(self, start: int, stop: int, keep: frozenset[int]) -> list[int]:
         """Where the derivative of some steps that keep these results begins to compute something again, of which

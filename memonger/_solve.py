@@ -54,16 +54,14 @@ def solve(options: Sequence[Sequence[Option]], budget: float) -> list[Option] | 
         best.append((h, c, w))
         if i == n:
             break
-        for number, o in enumerate(options[i]):
-            fits = np.flatnonzero(h + o.work <= budget)
-            if not fits.size:
-                continue
-            j = place[o.stop]
-            held[j].append(h[fits] + o.held)
-            cost[j].append(c[fits] + o.cost)
-            rows = np.empty((fits.size, 3), np.int64)
-            rows[:, 0], rows[:, 1], rows[:, 2] = i, number, fits
-            came[j].append(rows)
+        here = np.array([(place[o.stop], o.work, o.held, o.cost) for o in options[i]], float).T
+        numbers, states = np.nonzero(h + here[1][:, None] <= budget)
+        stops = here[0][numbers]
+        for j in np.unique(stops).astype(int):
+            number, state = numbers[stops == j], states[stops == j]
+            held[j].append(h[state] + here[2][number])
+            cost[j].append(c[state] + here[3][number])
+            came[j].append(np.stack((np.full_like(number, i), number, state), 1))
     if not best[n][0].size:
         return None
     at, state = n, int(np.argmin(best[n][1]))

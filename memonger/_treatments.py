@@ -175,7 +175,7 @@ class Options:
 
         def treat(keep: frozenset[int]) -> Treatment:
             if keep not in tried:
-                tried[keep] = chain.treat(start, stop, keep)
+                tried[keep] = chain.treat(start, stop, keep, work=False)
             return tried[keep]
 
         def nbytes(t: Treatment) -> int:
