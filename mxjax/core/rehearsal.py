@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .aval import Aval
-from .state import local, observers
+from .state import Churn, local, observers
 
 
 class Abstract:
@@ -59,12 +59,15 @@ def rehearsal(compiles: bool = True) -> Iterator[Rehearsal]:
 
     flush_thread()
     st = local.st
-    before = st.rehearsing
+    before = st.rehearsing, st.churn
     found = st.rehearsing = Rehearsal(compiles)
+    st.churn = Churn()  # calls are gathered, whatever ran before
+    st.refresh()
     observers.append(found)
     try:
         yield found
         flush_thread()
     finally:
-        st.rehearsing = before
+        st.rehearsing, st.churn = before
+        st.refresh()
         observers.remove(found)

@@ -10,6 +10,7 @@ import pytest
 import mxjax as mx
 from benchmarks import memory_sublinear
 from mxjax import autograd, errors, gluon, memonger
+from mxjax.core.state import local
 from mxjax.gluon import nn
 from mxjax.memonger._rehearse import counting
 
@@ -58,6 +59,21 @@ def test_the_cost_is_that_of_the_real_step(optimizer: str) -> None:
     measured = memonger.measure(step, warmup=2)
     assert len(rehearsed.programs) == 1
     assert rehearsed == measured
+
+
+def test_what_ran_before_does_not_matter() -> None:
+    """Calls that keep changing are run one by one for a while; a rehearsed step is gathered nevertheless."""
+    step = Step("sgd")
+    expected = memonger.rehearse(step, step.net, step.trainer)
+    state = local.st
+    state.churn.direct, before = 300, state.churn.direct
+    state.refresh()
+    try:
+        assert memonger.rehearse(step, step.net, step.trainer) == expected
+        assert state.churn.direct >= 290 and state.limit == 1  # it goes on so
+    finally:
+        state.churn.direct = before
+        state.refresh()
 
 
 def test_a_rehearsed_program_is_not_compiled_again() -> None:
