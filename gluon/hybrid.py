@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -79,8 +80,8 @@ class CachedGraph:
     """
 
     __slots__ = (
-        "call", "cls", "draws", "generation", "inside", "n_outs", "pairs", "parts", "shapes", "sources",
-        "states", "tree",
+        "__weakref__", "call", "cls", "draws", "generation", "inside", "n_outs", "pairs", "parts", "shapes",
+        "sources", "states", "tree",
     )
 
     def __init__(
@@ -135,6 +136,7 @@ class CachedGraph:
 
             policy = memonger.heeding(policy, graph)
         self.call = GraphCall(graph, policy)
+        self.call.places = self._places()
         # Looked up anew at each call: the parameters' values, and the random key, which a seed replaces.
         self.sources: list[Any] = [_KEY if v is key else held.get(v, v) for v in graph.captured]
         # The graph outlives the block in the tree of recorded calls: the parameters' first values need not.
@@ -173,6 +175,12 @@ class CachedGraph:
         wrapped = [self.cls._wrap(v) for v in outs[:n]]
         return jax.tree_util.tree_unflatten(self.tree, wrapped)
 
+    def _places(self) -> list[Any]:
+        """For a call of this graph alone: its programs end with it, as when the network is hybridized anew."""
+        places: list[Any] = []
+        weakref.finalize(self, Tree.forget, places).atexit = False
+        return places
+
     def _with_weights_inside(self, values: list[Any], n: int) -> tuple[Value, ...]:
         """In prediction: a program that holds the weights as constants, made anew when one of them changes.
 
@@ -190,7 +198,11 @@ class CachedGraph:
             def inside(*args: Any) -> Any:
                 return run(*args[:n], *map(jax.numpy.asarray, arrays), *args[n:])
 
-            known = self.inside = weights, Call(self.call.name, inside, effect=self.call.effect)
+            call = Call(self.call.name, inside, effect=self.call.effect)
+            call.places = places = self._places() if known is None else known[1].places
+            assert places is not None
+            Tree.forget(places)  # programs with old weights
+            known = self.inside = weights, call
         return record(known[1], [*values[:n], *values[end:]])
 
     def _taped(self, values: list[Any], wants: tuple[bool, ...]) -> tuple[Value, ...]:

@@ -41,6 +41,7 @@ class Call:
         "infer_cache",
         "name",
         "op",
+        "places",
         "policy",
         "vjps",
     )
@@ -63,6 +64,7 @@ class Call:
         self.forward: Call | None = None  # of a backward: the call it is the derivative of
         self.from_host: frozenset[int] = frozenset()
         self.graph: Any = None  # the Graph of which this is a call, or half a call
+        self.places: list[Any] | None = None  # where it was recorded, of a call that will end (Tree.forget)
         self.infer_cache: dict[tuple[Any, ...], tuple[tuple[Aval, ...], bool]] = {}
         self.vjps: dict[Any, Call] = {}
 

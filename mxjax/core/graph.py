@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
+import numpy as np
 
-from .aval import PINNED, Aval
+from .aval import PINNED, Aval, aval
 from .call import SCALARS, Call, cotangent, held, once, pullback, wanting
+from .compiler import for_platform, platform_of
 from .interfaces import RematPolicy
 from .program import needed, run_steps
 from .segment import SCALAR, Segment, Step
@@ -171,6 +173,20 @@ class _Forward(Call):
         return tuple(a.on(PINNED) if k in self.offloaded else a for k, a in enumerate(outs)), many
 
 
+class _Backward(Call):
+    """The backward half of a pair: a gradient is like its input, so nothing is traced to know it."""
+
+    __slots__ = ("given", "wanted")
+    given: tuple[Any, ...]  # shapes of the cotangents
+    wanted: tuple[Any, ...]  # shapes and dtypes of the inputs that get gradients
+
+    def infer(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[Aval, ...], bool]:
+        n = len(self.given)
+        if any(type(a) is str for a in avals) or tuple(a.shape for a in avals[len(avals) - n :]) != self.given:
+            return super().infer(avals, device)  # which says what is wrong
+        return tuple(aval(shape, dtype, device) for shape, dtype in self.wanted), True
+
+
 class Pair:
     """Forward and backward of a call with the residuals in between as explicit values.
 
@@ -184,8 +200,10 @@ class Pair:
         "_form",
         "_offloaded",
         "_outs",
+        "_places",
         "_plan",
         "_tree",
+        "_wanted",
         "forward",
         "graph",
         "kept",
@@ -217,12 +235,14 @@ class Pair:
 
         # One abstract run finds the residuals, and which of them are inputs or outputs themselves.
         structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
-        with jax.enable_x64(True):
+        device = next(a.device for a in avals if type(a) is not str)
+        with jax.enable_x64(True), for_platform(platform_of(device)):
             traced, (_, self._outs) = jax.make_jaxpr(probe, return_shape=True)(*structs)
         self.n_outs = len(self._outs)
         merged, left = once(plan, traced.jaxpr, self.n_outs)
         self._plan = tuple(merged)
         self.kept = len(left)
+        self._wanted = tuple((a.shape, a.dtype) for a, w in zip(avals, wants, strict=True) if w)
         self._offloaded = frozenset(
             k for k, at in enumerate(left) if traced.out_avals[at].memory_space == jax.memory.Space.Host
         )
@@ -237,8 +257,12 @@ class Pair:
 
         self.forward = _Forward(self.name, forward, effect=call.effect)
         self.forward.offloaded = {self.n_outs + k for k in self._offloaded}
+        results = (*traced.out_avals[-self.n_outs :], *(traced.out_avals[at] for at in left))
+        outs = tuple(aval(tuple(r.shape), np.dtype(r.dtype), device) for r in results)
+        self.forward.infer_cache[tuple(avals), device] = outs, True  # no second run for their shapes
         self.forward.policy = self.policy
         self.forward.graph = self.graph
+        self.forward.places = self._places = call.places
 
     def residuals(self, inputs: Sequence[Any], made: Sequence[Value]) -> tuple[Any, ...]:
         """The values the backward starts from, out of one recorded forward call."""
@@ -265,9 +289,12 @@ class Pair:
             if self._form is not None:
                 own = frozenset(at for at, (kind, _) in enumerate(self._plan) if kind == "kept")
                 run = self._form(run, own)
-            made = Call("_backward_" + self.name, run)
+            made = _Backward("_backward_" + self.name, run)
+            made.given = tuple(tuple(o.shape) for h, o in zip(has, self._outs, strict=True) if h)
+            made.wanted = self._wanted
             made.policy = self.policy
             made.graph = self.graph
+            made.places = self._places
             made.from_host = frozenset(away)
             found = self._backwards.setdefault(has, made)
         return found

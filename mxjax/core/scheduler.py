@@ -43,7 +43,7 @@ class _Ledger:
     proven = 0
     seconds_per_step = 0.02
     # The last segments without a program: a loop of up to some twenty is recognised.
-    recent: deque[Step] = deque(maxlen=64)
+    recent: deque[weakref.ref[Step]] = deque(maxlen=64)
 
 
 # Work that a wing put off (``interfaces.Deferred``): run with everything else.
@@ -401,8 +401,8 @@ def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: An
         if _Ledger.unproven >= allowed:
             step.seen += 1
             often = step.seen * STEP_SECONDS > PATIENCE * _Ledger.seconds_per_step
-            again = _Ledger.recent.count(step) >= 2
-            _Ledger.recent.append(step)
+            again = _Ledger.recent.count(_weak(step)) >= 2
+            _Ledger.recent.append(_weak(step))
             if not often and not again:
                 return None
     known = reasons.note(step, key[0], device)

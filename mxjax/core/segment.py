@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
+import weakref
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
@@ -61,6 +62,7 @@ class Step:
     """A node of the tree: one call in the place where it was recorded, after all that led there."""
 
     __slots__ = (
+        "__weakref__",
         "args",
         "avals",
         "call",
@@ -149,6 +151,8 @@ class Step:
         child.scope = scope
         child.site = user_site()
         Tree.nodes += 1
+        if call.places is not None:
+            call.places.append((weakref.ref(self), key))
         return self.next.setdefault(key, child)
 
     def path(self) -> list[Step]:
@@ -201,6 +205,22 @@ class Tree:
         cls.roots = {}
         cls.nodes = 0
         cls.generation += 1
+
+    @classmethod
+    def forget(cls, places: list[Any]) -> None:
+        """Forget what was recorded in these places (``Call.places``), with its programs: nobody makes the call again.
+
+        It may run at any time, as objects end: it takes no lock.
+        """
+        while places:
+            where, key = places.pop()
+            parent = where()
+            todo = [] if parent is None else [parent.next.pop(key, None)]
+            while todo:
+                step = todo.pop()
+                if step is not None:
+                    cls.nodes = max(0, cls.nodes - 1)
+                    todo.extend(list(step.next.values()))
 
 
 class Elsewhere(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import sys
@@ -154,6 +155,21 @@ def test_a_budget_that_is_enough_recomputes_nothing() -> None:
     assert found.recompute == 0 and found.report.compilations == 1
     assert found.report.flops == found.report.baseline_flops
     assert {p.keep for p in found.parts} == {"all"}
+
+
+def test_trials_leave_no_program() -> None:
+    """Each would hold hundreds of the mappings of which a process has 65530."""
+    client = jax.devices("cpu")[0].client
+
+    def programs() -> int:
+        gc.collect()
+        return len(client.live_executables())
+
+    memonger.plan(_mlp(), _data(), budget=0.6, of="temp")
+    before = programs()
+    found = memonger.plan(_mlp(), _data(), budget=0.6, of="temp")
+    assert found.report.compilations >= 2
+    assert programs() == before
 
 
 def test_an_infeasible_budget_names_the_least() -> None:
