@@ -139,7 +139,7 @@ class CachedGraph:
         self.call.places = self._places()
         # Looked up anew at each call: the parameters' values, and the random key, which a seed replaces.
         self.sources: list[Any] = [_KEY if v is key else held.get(v, v) for v in graph.captured]
-        # The graph outlives the block in the tree of recorded calls: the parameters' first values need not.
+        # The parameters' first values need not live as long as the graph.
         graph.captured = ()
         self.pairs: dict[Any, Pair] = {}
         self.generation = Tree.generation
@@ -209,6 +209,8 @@ class CachedGraph:
         if self.generation != Tree.generation:  # a setting may have changed what the forward keeps
             self.generation = Tree.generation
             self.pairs.clear()
+            places = self.call.places or []
+            places[:] = [p for p in places if p[0]() is not None]  # those of a tree that is gone
         pair = self.pairs.get(wants)
         if pair is None:
             avals = [v.kind if type(v) is Dynamic else v.aval for v in values]

@@ -54,13 +54,14 @@ def solve(options: Sequence[Sequence[Option]], budget: float) -> list[Option] | 
         best.append((h, c, w))
         if i == n:
             break
-        here = np.array([(place[o.stop], o.work, o.held, o.cost) for o in options[i]], float).T
-        numbers, states = np.nonzero(h + here[1][:, None] <= budget)
-        stops = here[0][numbers]
-        for j in np.unique(stops).astype(int):
-            number, state = numbers[stops == j], states[stops == j]
-            held[j].append(h[state] + here[2][number])
-            cost[j].append(c[state] + here[3][number])
+        stops = np.array([place[o.stop] for o in options[i]])
+        works, holds, costs = np.array([(o.work, o.held, o.cost) for o in options[i]], float).T
+        numbers, states = np.nonzero(h + works[:, None] <= budget)
+        ends = stops[numbers]
+        for j in np.unique(ends):
+            number, state = numbers[ends == j], states[ends == j]
+            held[j].append(h[state] + holds[number])
+            cost[j].append(c[state] + costs[number])
             came[j].append(np.stack((np.full_like(number, i), number, state), 1))
     if not best[n][0].size:
         return None

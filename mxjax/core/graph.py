@@ -181,8 +181,8 @@ class _Backward(Call):
     wanted: tuple[Any, ...]  # shapes and dtypes of the inputs that get gradients
 
     def infer(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[Aval, ...], bool]:
-        n = len(self.given)
-        if any(type(a) is str for a in avals) or tuple(a.shape for a in avals[len(avals) - n :]) != self.given:
+        cotangents = avals[len(avals) - len(self.given) :]
+        if tuple(a.shape for a in cotangents) != self.given:
             return super().infer(avals, device)  # which says what is wrong
         return tuple(aval(shape, dtype, device) for shape, dtype in self.wanted), True
 
