@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence, Set
 from contextlib import nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -138,24 +138,30 @@ class Lowered:
     Args:
       wanted: the operands that a derivative is asked for, inputs and results; without them no gradients
         are tied together, and none is computed in vain.
-      scope: a name with a place for a number, under which the operations of each part are found.
+      trial: of a function that is compiled to be measured.
     """
 
     def __init__(
-        self, graph: Graph, parts: Sequence[Part], wanted: frozenset[int] = frozenset(), scope: str | None = None
+        self,
+        graph: Graph,
+        parts: Sequence[Part],
+        wanted: frozenset[int] = frozenset(),
+        trial: OfTrial | None = None,
     ):
         self._graph = graph
         self._parts = parts
-        self._scope = scope
+        self._trial = trial
         last = last_uses(graph.steps, graph.outputs)
         self._runs = list(_runs(graph.steps, 0, parts, last, wanted))
+        if trial:
+            self._runs = [trial.alike(run, part, wanted) for run, part in zip(self._runs, parts, strict=True)]
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         graph = self._graph
         n = len(graph.avals)
         env: dict[int, Any] = {-1 - i: a for i, a in enumerate(arrays[:n])}
         env.update({SCALAR + i: a for i, a in enumerate(arrays[n:])})
-        _run_all(self._runs, env, self._scope)
+        _run_all(self._runs, env, self._trial.scope if self._trial else None)
         return tuple(images.array(env[k]) for k in graph.outputs)
 
     def wanting(self, wants: Sequence[bool]) -> Lowered:
@@ -164,13 +170,51 @@ class Lowered:
         for s in self._graph.steps:
             if not wanted.isdisjoint(s.args):
                 wanted.update(k for k, a in enumerate(s.avals, s.first) if a.differentiable)
-        return Lowered(self._graph, self._parts, frozenset(wanted), self._scope)
+        return Lowered(self._graph, self._parts, frozenset(wanted), self._trial)
 
     def backward(self, fn: Callable[..., Any], own: Set[int]) -> Callable[..., Any]:
         """The backward pass with fewer arrays, where what is kept was chosen by bytes."""
         # Pieces of what is spread over several devices would be gathered on each.
         alone = not any(isinstance(a.device, MeshDevice) for a in self._graph.avals)
         return in_place(fn, own) if alone and any(map(_is_chosen, self._parts)) else fn
+
+
+class OfTrial:
+    """What tells the parts of functions that are compiled to be measured.
+
+    The operations of the n-th part are found under ``scope.format(n)``. Parts that are alike, in all functions, are
+    traced and differentiated once; so the names of blocks within are those of the first.
+    """
+
+    def __init__(self, scope: str):
+        self.scope = scope
+        self._known: dict[Any, Callable[..., Any]] = {}
+
+    def alike(self, run: _Run, part: Part, wanted: Set[int]) -> _Run:
+        """A part's run, whose function is that of the first that was alike."""
+        first = run.steps.steps[0]
+        key = likeness(run.steps, wanted, {}), _moved(part, first.first, part.stop - len(run.steps.steps))
+        if key not in self._known:
+            self._known[key] = _once(run.fn, all_kept=part.keep == ALL and not part.parts)
+        return run._replace(fn=self._known[key])
+
+
+def _once(fn: Callable[..., Any], all_kept: bool) -> Callable[..., Any]:
+    """The function, traced and differentiated once."""
+    traced = jax.jit(fn, inline=True)
+
+    def run(*given: Any) -> Any:
+        # Rules of derivatives ask for the circumstances: they are used now, behind the function's own scopes.
+        with compiler.short_of_memory(all_kept=True) if all_kept else nullcontext():
+            return traced(*given)
+
+    return run
+
+
+def _moved(part: Part, first: int, start: int) -> Part:
+    """A part as if it began with the first step and the first result."""
+    keep = frozenset(k - first for k in part.keep) if isinstance(part.keep, frozenset) else part.keep
+    return Part(part.stop - start, keep, tuple(_moved(p, first, start) for p in part.parts))
 
 
 def lower(graph: Graph, parts: Sequence[Part]) -> Lowered:
@@ -187,6 +231,24 @@ def unit(steps: Sequence[Step], start: int, stop: int, last: dict[int, int]) -> 
     takes = dict.fromkeys(i for s in part for i in s.args if i not in own)
     gives = tuple(sorted(k for k in own if last.get(k, -1) >= stop))
     return Unit(part, tuple(takes), gives)
+
+
+def likeness(steps: Unit, wanted: Collection[int], avals: Mapping[int, Any]) -> Any:
+    """Equal for stretches that compute the same.
+
+    Of operands from outside it says whether they are results, are ``wanted``, and what ``avals`` says.
+    """
+    base = steps.steps[0].first
+    places = {i: n for n, i in enumerate(steps.takes)}
+    gives = frozenset(steps.gives)
+    return tuple(
+        (
+            s.call,
+            tuple(i - base if i not in places else (places[i], i >= 0, i in wanted, avals.get(i)) for i in s.args),
+            tuple(s.first + k in gives for k in range(len(s.avals))),
+        )
+        for s in steps.steps
+    )
 
 
 def last_uses(steps: Sequence[Step], outputs: Sequence[int]) -> dict[int, int]:

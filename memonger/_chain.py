@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mxjax.core import SCALAR, SCALARS, compiler
 
-from ._arrange import function, last_uses, unit
+from ._arrange import function, last_uses, likeness, unit
 from ._price import Price, kept, price
 from ._rooms import Stay, lodged
 
@@ -209,19 +209,7 @@ class Chain:
 
     def likeness(self, start: int, stop: int) -> Any:
         """Equal for stretches that compute the same on operands of the same shapes."""
-        base = self.steps[start].first
-        seen: dict[int, int] = {}
-        made = []
-        for s in self.steps[start:stop]:
-            args = tuple(
-                i - base
-                if base <= i < SCALAR
-                else (seen.setdefault(i, len(seen)), i >= 0, i in self.wanted, self.avals.get(i))
-                for i in s.args
-            )
-            leaves = tuple(self.last.get(s.first + k, -1) >= stop for k in range(len(s.avals)))
-            made.append((s.call, args, leaves))
-        return tuple(made)
+        return likeness(unit(self.steps, start, stop, self.last), self.wanted, self.avals)
 
     def _name(self, start: int, stop: int) -> str:
         """The innermost block around the steps, and which of its children they are in."""

@@ -23,7 +23,11 @@ def counting() -> dict[str, Any]:
     """
     from mxjax import engine
 
-    options: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+    options: dict[str, Any] = {
+        "xla_backend_optimization_level": 0,
+        "xla_cpu_use_fusion_emitters": False,
+        "xla_cpu_parallel_codegen_split_count": 1,
+    }
     return {name: value for name, value in options.items() if engine.knows("cpu", name, value)}
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mxjax import core, errors
 
-from ._arrange import Arranged, Lowered, Part
+from ._arrange import Arranged, Lowered, OfTrial, Part
 from ._chain import Chain
 from ._measure import Cost, cost
 from ._occupancy import SCOPE, Stage, stages
@@ -37,8 +37,12 @@ class Scheduled(Arranged):
 class _Tried(Scheduled):
     """An arrangement whose step is compiled to be measured and never runs."""
 
+    def __init__(self, parts: Sequence[Part], key: Any, schedule: str, trial: OfTrial):
+        super().__init__(lambda graph: parts, key, schedule)
+        self._trial = trial
+
     def lower(self, graph: Any) -> Callable[..., Any]:
-        return Lowered(graph, self.arrange(graph), scope=SCOPE)
+        return Lowered(graph, self.arrange(graph), trial=self._trial)
 
     def compiler_options(self, platform: str) -> dict[str, Any]:
         options = super().compiler_options(platform)
@@ -88,6 +92,7 @@ class Session:
         self.excess = self.chain.excess()
         self.trainer = _trainer(net, optimizer)
         self.trials: dict[Any, Trial] = {}
+        self._trial = OfTrial(SCOPE)
 
     @property
     def plain(self) -> tuple[Option, ...]:
@@ -107,7 +112,7 @@ class Session:
         key = _key(chosen, schedule)
         if key not in self.trials:
             parts = [o.part for o in chosen]
-            policy = _Tried(lambda graph: parts, key, schedule)
+            policy = _Tried(parts, key, schedule, self._trial)
             with _hybridized(self.net, policy), put_back((self.net, self.trainer)):
                 with core.rehearsal(compiles=False):
                     self._step()

@@ -1,0 +1,54 @@
+"""Trials: compiled as what would run, each kind of part traced once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import mxjax as mx
+from benchmarks import memory_networks as networks
+from mxjax import memonger
+from mxjax.memonger._arrange import Lowered
+from mxjax.memonger._rehearse import counting
+from mxjax.memonger._session import MEMORY, Scheduled, Session
+from mxjax.memonger._solve import least, solve
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    net, inputs = networks.resnet((2, 2), side=16, batch=4, width=8)
+    return Session(net, inputs, "sgd")
+
+
+@pytest.mark.parametrize("kept", ["all", "least"])
+def test_a_trial_counts_as_the_step_that_runs(session: Session, kept: str) -> None:
+    chosen = session.plain
+    if kept == "least":
+        found = solve(session.options, least(session.options))
+        assert found is not None
+        chosen = tuple(found)
+    trial = session.measure(chosen, MEMORY)
+    policy = Scheduled(lambda graph: [o.part for o in chosen], kept, MEMORY)
+    session.net.hybridize(mirror=policy)
+    with mx.config.scope(compiler_options=counting()):
+        runs = memonger.rehearse(session._step, session.net, session.trainer)
+    assert trial.bytes("temp") == runs.temp_bytes
+    assert trial.measured.flops == runs.flops
+
+
+def test_parts_that_are_alike_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(networks.perceptrons(5, 8), (mx.np.zeros((4, 8)),), "sgd")
+    traced: dict[Any, int] = {}
+    run_all = Lowered.__call__
+
+    def counted(self: Lowered, *arrays: Any) -> Any:
+        for run in self._runs:
+            traced[run.fn] = traced.get(run.fn, 0) + 1
+        return run_all(self, *arrays)
+
+    monkeypatch.setattr(Lowered, "__call__", counted)
+    session.measure(session.plain, MEMORY)
+    # The first takes the batch, of which nobody wants a gradient; the last gives the network's result.
+    assert sum(traced.values()) >= 5
+    assert len(traced) <= len({session.chain.likeness(u.start, u.stop) for u in session.chain.units})
