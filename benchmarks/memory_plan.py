@@ -3,8 +3,9 @@
     python benchmarks/memory_plan.py [transformer] [resnet] [unet] [translator]
 
 Shares are of the same step with barriers between its units and nothing recomputed; of ResNet-50 also of
-that step written in JAX. Bytes and arithmetic are XLA's own counts; nothing runs. Each row says how many
-compilations it took beside those of the rows before (arrangements that were compiled once are known).
+that step written in JAX, by which its goals go: ours needs 0.37 of its bytes. Bytes and arithmetic are XLA's
+own counts; nothing runs. Each row says how many compilations it took beside those of the rows before
+(arrangements that were compiled once are known).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,9 @@ if __name__ == "__main__":
 import mxjax as mx
 from benchmarks import memory_networks
 from benchmarks.memory_jax import resnet_bytes
-from benchmarks.memory_sublinear import MIB, row
+from benchmarks.memory_sublinear import MIB
 from benchmarks.memory_sublinear import line as table_line
+from benchmarks.memory_sublinear import row as table_row
 from mxjax.memonger import InfeasibleBudget
 from mxjax.memonger._fit import search, to_bytes
 from mxjax.memonger._rehearse import counting
@@ -83,8 +86,9 @@ def line(r: dict[str, Any]) -> str:
     )
 
 
-def goals(r: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def goals(r: dict[str, Any], stricter: bool = False) -> Iterator[dict[str, Any]]:
     """A row's figures with their goals, as in the table of all parts."""
+    row = partial(table_row, stricter=stricter)
     what = f"plan, {r['network']} at {r['share']:.0%}{r['of']}"
     if not r["feasible"]:
         yield row(f"{what}: the least that was found", r["bytes"] / MIB, "MiB", at_most=r["budget"] / MIB)
@@ -105,12 +109,12 @@ if __name__ == "__main__":
             if chosen == "resnet":
                 written, lean = (resnet_bytes(lean, counting()) for lean in (False, True))
                 figures += [
-                    row("ResNet-50 written in JAX, barriers: temp", written / MIB, "MiB"),
-                    row("ResNet-50 written in JAX, barriers, order of least memory: temp", lean / MIB, "MiB"),
+                    table_row("ResNet-50 written in JAX, barriers: temp", written / MIB, "MiB"),
+                    table_row("ResNet-50 written in JAX, barriers, order of least memory: temp", lean / MIB, "MiB"),
                 ]
                 print("\n".join(map(table_line, figures[-2:])), flush=True)
             for found_row in rows(chosen, written=written):
                 print(line(found_row), flush=True)
-                figures += goals(found_row)
+                figures += goals(found_row, stricter=bool(written and not found_row["of"]))
     finally:  # what is known is told, though the rest failed
         print(json.dumps(figures))

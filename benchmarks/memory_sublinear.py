@@ -116,7 +116,11 @@ def laws(kind: str, depths: Sequence[int], temp: Mapping[str, Sequence[float]]) 
 def row(
     what: str, value: float, unit: str, at_most: float | None = None, at_least: float | None = None, **more: float
 ) -> dict[str, Any]:
-    """One row; its goal is an upper or a lower bound."""
+    """One row; its goal is an upper or a lower bound.
+
+    ``stricter=True`` marks what is compared with our own step where the goal's baseline, the same network written in
+    JAX, is another row: ours needs 0.37 (ResNet-50) to 0.46 (32 residual blocks) of its bytes before anything is saved.
+    """
     met = None
     if at_most is not None:
         met = bool(value <= at_most)
@@ -174,7 +178,8 @@ def speeds(kind: str, n: int, rounds: int = 9) -> Iterator[dict[str, Any]]:
     ours = best.pop("sublinear")
     for name, theirs in best.items():
         what = f"{kind} N={n} sublinear: speed, {name} / sublinear"
-        yield row(what, theirs / ours, "x", at_least=0.95, cpu_seconds=ours, theirs=theirs)
+        stricter = kind == "residual" and name == "barriers"
+        yield row(what, theirs / ours, "x", at_least=0.95, cpu_seconds=ours, theirs=theirs, stricter=stricter)
 
 
 class one_core:
@@ -204,10 +209,11 @@ def line(r: Mapping[str, Any]) -> str:
     goal = f">= {r['at_least']}" if r["at_least"] is not None else goal
     more = "  ".join(f"{k} {v:.3f}" for k, v in r.items() if k not in HEAD)
     met = {None: "", True: "met", False: "MISSED"}[r["met"]]
+    met += " (stricter)" if r.get("stricter") else ""
     return f"{r['what']:<70}{r['value']:>10.3f} {r['unit']:<3}{goal:>9} {met:<7}{more}"
 
 
-HEAD = ("what", "value", "unit", "at_most", "at_least", "met")
+HEAD = ("what", "value", "unit", "at_most", "at_least", "met", "stricter")
 
 if __name__ == "__main__":
     depths = DEPTHS

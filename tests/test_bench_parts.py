@@ -11,9 +11,9 @@ import pytest
 from benchmarks import parts
 
 
-def _figure(what: str, value: float | None, at_most: float | None) -> dict[str, Any]:
+def _figure(what: str, value: float | None, at_most: float | None, **more: bool) -> dict[str, Any]:
     met = None if at_most is None else value is not None and value <= at_most
-    return {"what": what, "value": value, "unit": "x", "at_most": at_most, "at_least": None, "met": met}
+    return {"what": what, "value": value, "unit": "x", "at_most": at_most, "at_least": None, "met": met, **more}
 
 
 @pytest.fixture
@@ -27,6 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / f"some_{name}.py").write_text(f"print('for people')\nprint({text!r})\n{then}\n", encoding="utf-8")
 
     part("good", [_figure("a", 1.0, 2.0), _figure("no goal", 3.0, None)])
+    part("strict", [_figure("s", 3.0, 2.0, stricter=True), _figure("t", 1.0, 2.0, stricter=True)])
     part("slow", [_figure("b", 3.0, 2.0)])
     part("broken", [_figure("c", 1.0, 2.0)], "raise SystemExit(3)")
     return tmp_path
@@ -36,6 +37,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("asked", "status", "lines"),
     [
         (["good"], 0, ["| a | <= 2 | 1 x | ok |"]),
+        (["strict"], 0, ["| s | <= 2 | 3 x | miss (stricter than the goal) |",
+                         "| t | <= 2 | 1 x | ok (stricter than the goal) |"]),
         (["slow", "good"], 1, ["| b | <= 2 | 3 x | miss |", "| a | <= 2 | 1 x | ok |"]),
         (
             ["broken", "good"],
@@ -47,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_one_table_and_a_status(
     asked: list[str], status: int, lines: list[str], folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert parts.main("some", ("good", "slow", "broken"), asked) == status
+    assert parts.main("some", ("good", "slow", "broken", "strict"), asked) == status
     printed = capfd.readouterr().out.splitlines()
     assert [x for x in printed if x.startswith("| ")][1:] == lines
     assert printed.count("for people") == len(asked)
