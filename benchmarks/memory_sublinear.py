@@ -210,7 +210,7 @@ def line(r: Mapping[str, Any]) -> str:
     more = "  ".join(f"{k} {v:.3f}" for k, v in r.items() if k not in HEAD)
     met = {None: "", True: "met", False: "MISSED"}[r["met"]]
     met += " (stricter)" if r.get("stricter") else ""
-    return f"{r['what']:<70}{r['value']:>10.3f} {r['unit']:<3}{goal:>9} {met:<7}{more}"
+    return f"{r['what']:<70}{r['value']:>10.3f} {r['unit']:<3}{goal:>9} {met:<18}{more}"
 
 
 HEAD = ("what", "value", "unit", "at_most", "at_least", "met", "stricter")
