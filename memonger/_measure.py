@@ -12,7 +12,8 @@ from mxjax.core import Step
 
 @dataclass(frozen=True)
 class Cost:
-    """One program: bytes of its temporaries, arguments, results, and results that reuse an argument."""
+    """One program: bytes of its temporaries, arguments, results, and results that reuse an argument; operations,
+    and bytes that are read and written by them (``accessed_bytes``; of a loop's body both count once)."""
 
     name: str
     steps: int
@@ -22,6 +23,7 @@ class Cost:
     output_bytes: int
     alias_bytes: int
     flops: float
+    accessed_bytes: int
 
     @property
     def peak_bytes(self) -> int:
@@ -50,13 +52,19 @@ class Measured:
         """Arithmetic of all runs together."""
         return sum(p.flops * p.runs for p in self.programs)
 
+    @property
+    def accessed_bytes(self) -> int:
+        """Bytes that all runs together read and write: what memory has to move."""
+        return sum(p.accessed_bytes * p.runs for p in self.programs)
+
     def __str__(self) -> str:
         head = (
             f"{'program':<24}{'steps':>6}{'runs':>6}{'temp MiB':>10}{'peak MiB':>10}{'Gflop':>10}"
+            f"{'accessed MiB':>14}"
         )
         rows = [
             f"{p.name[:23]:<24}{p.steps:>6}{p.runs:>6}{p.temp_bytes / 2**20:>10.2f}"
-            f"{p.peak_bytes / 2**20:>10.2f}{p.flops / 1e9:>10.3f}"
+            f"{p.peak_bytes / 2**20:>10.2f}{p.flops / 1e9:>10.3f}{p.accessed_bytes / 2**20:>14.2f}"
             for p in self.programs
         ]
         return "\n".join([head, *rows])
@@ -148,4 +156,5 @@ def cost(program: Any, runs: int) -> Cost:
         memory.output_size_in_bytes,
         memory.alias_size_in_bytes,
         float(analysis.get("flops", 0.0)),
+        int(analysis.get("bytes accessed", 0)),
     )

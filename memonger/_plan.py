@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mxjax import core, errors
+from mxjax.serialization import write_whole
 
 from ._arrange import ALL, MIRROR, Part
 from ._fit import Found, human, search
@@ -127,7 +128,7 @@ class Plan(Scheduled):
         return net
 
     def save(self, path: Any) -> None:
-        """Write the plan as JSON, for :meth:`load`."""
+        """Write the plan as JSON, for :meth:`load`: the whole file or none."""
         document = {
             "format": FORMAT,
             "version": VERSION,
@@ -137,7 +138,8 @@ class Plan(Scheduled):
             "rows": [list(r) for r in self.rows],
             "report": asdict(self.report),
         }
-        Path(path).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(document, indent=1) + "\n"
+        write_whole(path, lambda file: file.write(text.encode()))
 
     @classmethod
     def load(cls, path: Any) -> Plan:

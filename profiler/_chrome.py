@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+from mxjax.serialization import write_whole
 
 from ._holdings import GROUPS
 from ._recorder import RAW, Mark, Span
@@ -30,23 +31,8 @@ def write(path: str, spans: Iterable[Span], marks: Iterable[Mark], about: dict[s
 def save(path: str, events: Iterable[dict[str, Any]], about: dict[str, Any]) -> None:
     """Write events; the file appears whole or not at all."""
     path = os.path.abspath(path)
-    folder = os.path.dirname(path)
-    os.makedirs(folder, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".trace", suffix=".tmp", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            if path.endswith(".pftrace"):
-                from ._perfetto import encode
-
-                for packet in encode(events, int(about["base_time_ns"])):
-                    file.write(packet)
-            else:
-                _write_json(file, events, about)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    write_whole(path, _write_perfetto if path.endswith(".pftrace") else _write_json, events, about)
 
 
 def read(path: str) -> dict[str, Any]:
@@ -66,10 +52,11 @@ def read(path: str) -> dict[str, Any]:
     return dict(trace)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _write_perfetto(file: Any, events: Iterable[dict[str, Any]], about: dict[str, Any]) -> None:
+    from ._perfetto import encode
+
+    for packet in encode(events, int(about["base_time_ns"])):
+        file.write(packet)
 
 
 def _write_json(file: Any, events: Iterable[dict[str, Any]], about: dict[str, Any]) -> None:

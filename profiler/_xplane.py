@@ -13,9 +13,10 @@ import bisect
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+from mxjax.serialization import write_whole
 
 from ._chrome import natural
 from ._holdings import GROUPS
@@ -118,19 +119,7 @@ def enrich(
         out += write((1, added.bytes()))
     for number, name in ((2, "errors"), (3, "warnings"), (4, "hosts")):
         out += write(*((number, text) for text in space[name]))
-    _replace(path, bytes(out))
-
-
-def _replace(path: str, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=".xplane", suffix=".tmp", dir=os.path.dirname(path))
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, os.stat(path).st_mode & 0o777)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_whole(path, lambda file: file.write(out))
 
 
 def _base(planes: Iterable[bytes]) -> int:

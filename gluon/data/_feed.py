@@ -22,6 +22,7 @@ import numpy as np
 
 from mxjax import settings
 from mxjax.errors import MXNetError, MXNetTimeoutError, MXNetValueError
+from mxjax.serialization import write_whole
 
 from ._host import host_view, is_array, packed, to_array
 from ._parcel import scratch_root
@@ -179,7 +180,4 @@ def _write(path: str, tree: Any, leaves: list[np.ndarray]) -> None:
     out = io.BytesIO()
     arrays: dict[str, Any] = {f"leaf{k}": leaf for k, leaf in enumerate(leaves)}
     np.savez(out, tree=np.asarray(json.dumps(tree)), **arrays)
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
-    with open(descriptor, "wb") as file:
-        file.write(out.getbuffer())
-    os.replace(temporary, path)  # at once: nobody reads half a file
+    write_whole(path, lambda file: file.write(out.getbuffer()))  # at once: nobody reads half a file

@@ -19,6 +19,7 @@ def test_a_matrix_product() -> None:
     assert program.argument_bytes == 4 * (32 * 48 + 48 * 16)
     assert program.output_bytes == 4 * 32 * 16
     assert cost.flops == 2 * 32 * 48 * 16
+    assert cost.accessed_bytes == program.argument_bytes + program.output_bytes  # each is read or written once
     assert program.name in str(cost)
 
 
@@ -32,6 +33,7 @@ def test_runs_are_counted() -> None:
     cost = memonger.measure(three)
     assert sum(p.runs for p in cost.programs) == 3
     assert cost.flops == 3 * 2 * 8**3
+    assert cost.accessed_bytes == 3 * 3 * 4 * 8**2
 
 
 def test_numbers_as_operands_do_not_multiply_the_programs() -> None:
