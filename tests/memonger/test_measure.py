@@ -33,7 +33,7 @@ def test_runs_are_counted() -> None:
     cost = memonger.measure(three)
     assert sum(p.runs for p in cost.programs) == 3
     assert cost.flops == 3 * 2 * 8**3
-    assert cost.accessed_bytes == 3 * 3 * 4 * 8**2
+    assert cost.accessed_bytes == 3 * 2 * 4 * 8**2  # one operand, read twice, and the result
 
 
 def test_numbers_as_operands_do_not_multiply_the_programs() -> None:
