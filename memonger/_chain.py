@@ -297,7 +297,8 @@ class Chain:
         ends = {k: max(needed.get(k, start), start) for k in alive}
         stays = [(2 * until, 2 * since + 1, nbytes) for until, since, nbytes in inside]
         for k, at in ends.items():
-            stays.append((2 * at + self._is_for_weight(k, at), 2 * alive[k] + 1, self.room((k,))))
+            if not self._is_made_turned(k, at, redone.get(k)):
+                stays.append((2 * at + self._is_for_weight(k, at), 2 * alive[k] + 1, self.room((k,))))
         stays += self._flow(start, stop, own, {k: at for k, at in ends.items() if self.room((k,))})
         return Treatment(frozenset(found), takes, flops, cost, self._work(start, stop, stays, making))
 
@@ -330,6 +331,13 @@ class Chain:
         args = self.steps[at].args
         results = [i for i in args if 0 <= i < SCALAR]
         return self.prices[at].costly and results == [k] and any(i < 0 and i in self.wanted for i in args)
+
+    def _is_made_turned(self, k: int, at: int, since: int | None) -> bool:
+        """Whether a result is computed again for nothing but a step's weight gradient, which is left to XLA: it comes
+        in the order of the copy that is made for that, so both are one array."""
+        maker = self.prices[self.maker[k]]
+        made = since == at and not (maker.costly and maker.flops)
+        return made and self.prices[at].turned == self.size[k] > 0 and self._is_for_weight(k, at)
 
     def _work(
         self, start: int, stop: int, stays: Iterable[tuple[int, int, int]], making: Iterable[tuple[int, int]]

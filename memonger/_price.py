@@ -37,7 +37,8 @@ class Price(NamedTuple):
     as operations. Its derivative reads the operands ``ins``, the results ``outs`` and ``inner`` bytes of
     its own, which can be made from the operands ``again`` at ``inner_cost``; or, where all results are
     kept, from the operands and results ``with_results``. While it is at work it needs ``space`` bytes (a convolution's
-    patches), while its input's gradient is made so many, and while its weight's is; where it is computed again XLA
+    patches), while its input's gradient is made so many, and while its weight's is (``turned`` of them for a copy of
+    the operand that is read then); where it is computed again XLA
     keeps ``slow`` bytes of what is inside it until it has been differentiated. ``passed`` are operands whose gradient
     is that of a result, as it is or in its place: operand and result. ``over`` are those whose gradient may take the
     place of an operand that the derivative reads: both operands.
@@ -57,6 +58,7 @@ class Price(NamedTuple):
     space: tuple[int, int, int] = (0, 0, 0)
     passed: frozenset[tuple[int, int]] = frozenset()
     over: frozenset[tuple[int, int]] = frozenset()
+    turned: int = 0
 
     @property
     def own(self) -> frozenset[int]:
@@ -121,12 +123,14 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
             inner_flops = 0.0 if costly or found.primitives <= _FREE else flops
             inner_cost = inner_flops
     slow = slow_bytes(call.fn, structs) if found.inner and not SLOW.keys().isdisjoint(primitives) else 0
-    space = max(_space(traced.jaxpr.jaxpr, platform)), 0, 0
+    space = max(_space(traced.jaxpr.jaxpr, platform)[:2]), 0, 0
     same = over = frozenset[tuple[int, int]]()
+    turned = 0
     convolves = any(p == "conv_general_dilated" or p.startswith("convolution") for p in primitives)
     if convolves or not costly:
         back = _backward(call.fn, structs, wants, platform)
-        space = space[0], *_space(back.jaxpr, platform)
+        *after, turned = _space(back.jaxpr, platform)
+        space = space[0], *after
         same = _passed(back.jaxpr, wants, len(outs))
         if platform == "cpu":
             operands = [i for i, w in enumerate(wants) if w]
@@ -135,17 +139,18 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
                 places = range(len(outs), len(outs) + len(structs))
                 pairs = [(operands[k], at - len(outs)) for k, at in overwritten(back, places)]
                 over = frozenset(p for p in pairs if p[1] in found.ins)
-    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow, space, same, over)
+    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow, space, same, over, turned)
 
 
-def _space(jaxpr: Any, platform: str) -> tuple[int, int]:
+def _space(jaxpr: Any, platform: str) -> tuple[int, int, int]:
     """The bytes of the largest array inside a convolution, where it is larger than what that takes and gives, or of
-    the copies that XLA makes of its operands; and the same of a weight's gradient."""
-    most = [0, 0]
+    the copies that XLA makes of its operands; the same of a weight's gradient, and of the first such copy alone."""
+    most = [0, 0, 0]
     for equation in jaxpr.eqns:
         found = [_space(body, platform) for body in jaxprs_in_params(equation.params)]
         name = equation.primitive.name
-        found.append((0, _turned(equation, platform)))
+        first, second = _turned(equation, platform)
+        found.append((0, first + second, first))
         if name.startswith("convolution"):
             structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
             run = partial(equation.primitive.impl, **equation.params)
@@ -153,22 +158,25 @@ def _space(jaxpr: Any, platform: str) -> tuple[int, int]:
             inside = max((_bytes(v.aval) for e in opened for v in e.outvars), default=0)
             if inside <= max(_bytes(v.aval) for v in (*equation.invars, *equation.outvars)):
                 inside = 0
-            inside = max([inside, *(_turned(e, platform) for e in opened)])
-            found.append((0, inside) if name.endswith("weight_gradient") else (inside, 0))
+            copies = [_turned(e, platform) for e in opened]
+            inside = max([inside, *map(sum, copies)])
+            first = max((c[0] for c in copies), default=0)
+            found.append((0, inside, first) if name.endswith("weight_gradient") else (inside, 0, 0))
         most = [max(x) for x in zip(most, *found, strict=True)]
-    return most[0], most[1]
+    return most[0], most[1], most[2]
 
 
-def _turned(equation: Any, platform: str) -> int:
-    """The bytes of a convolution's operands that XLA's CPU backend copies into the order that it works in: of both, for
-    a weight's gradient."""
+def _turned(equation: Any, platform: str) -> tuple[int, int]:
+    """The bytes of each of a convolution's operands that XLA's CPU backend copies into the order that it works in: for
+    a weight's gradient both, the operand and the gradient that is given."""
     if platform != "cpu" or equation.primitive.name != "conv_general_dilated":
-        return 0
+        return 0, 0
     n = len(equation.outvars[0].aval.shape)
     order = equation.params["dimension_numbers"]
     orders = (order.lhs_spec, (0, n - 1, *range(1, n - 1))), (order.rhs_spec, (n - 1, n - 2, *range(n - 2)))
     operands = zip(equation.invars, orders, strict=True)
-    return sum(_bytes(v.aval) for v, (given, asked) in operands if given != asked)
+    first, second = (_bytes(v.aval) * (given != asked) for v, (given, asked) in operands)
+    return first, second
 
 
 def _equations(jaxpr: Any) -> Iterable[Any]:

@@ -99,6 +99,33 @@ def test_a_convolution_of_xlas_own_copies_both_operands_for_its_weight() -> None
         assert compiled.memory_analysis().temp_size_in_bytes >= 3 * nbytes
 
 
+def test_what_is_computed_again_for_a_weight_alone_is_made_in_the_order_of_the_copy() -> None:
+    shape = (8, 16, 96, 96)
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(16, 1, in_channels=16), nn.Activation("relu"))
+    net.add(nn.Conv2D(16, 3, padding=1, in_channels=16, use_bias=False))
+    net.initialize()
+    chain = training_chain(net, (mx.np.zeros(shape),))
+    nbytes = 4 * 8 * 16 * 96 * 96
+    relu = _named(chain, "Activation")
+    kept = frozenset([chain.steps[relu].first])
+    again, there = (chain.treat(relu, relu + 2, keep).work for keep in (frozenset(), kept))
+    # The given gradient, and copies of both; relu's result besides where it waits.
+    assert again == pytest.approx(3 * nbytes, rel=0.01)
+    assert there == pytest.approx(4 * nbytes, rel=0.01)
+
+    def gradient(x: Any, g: Any) -> Any:
+        x, g = lax.optimization_barrier((x, g * 2.0))
+        dims = ("NHWC", "OIHW", "NHWC")
+        run = lambda w: lax.conv_general_dilated(jax.nn.relu(x), w, (1, 1), "SAME", dimension_numbers=dims)  # noqa: E731
+        return jax.linear_transpose(run, jax.ShapeDtypeStruct((16, 16, 3, 3), "float32"))(g)
+
+    if jax.devices()[0].platform == "cpu":
+        last = jax.ShapeDtypeStruct((8, 96, 96, 16), "float32")
+        compiled = jax.jit(gradient).lower(last, last).compile(keep_barriers("cpu"))
+        assert compiled.memory_analysis().temp_size_in_bytes < 3.1 * nbytes
+
+
 class Squares(nn.HybridBlock):
     """A product of a result with itself, which is read for its own gradient."""
 
