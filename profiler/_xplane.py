@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import bisect
 import json
-import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
