@@ -374,19 +374,7 @@ def test_blocks_tell_residuals_and_recomputation() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "shares"),
-    [
-        ("transformer", (0.6, 0.25)),
-        pytest.param(
-            "resnet",
-            (0.6, 0.4),
-            marks=pytest.mark.skipif(
-                jax.__version_info__ >= (0, 12), reason="with jax 0.12 60 % costs 1.107 of the relaxed optimum"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "shares"), [("transformer", (0.6, 0.25)), ("resnet", (0.6, 0.4)), ("unet", (0.6,))])
 def test_a_deep_network_at_shares_of_its_bytes(name: str, shares: tuple[float, ...]) -> None:
     for row in rows(name, shares):
         _meets_its_goals(row)
@@ -395,7 +383,8 @@ def test_a_deep_network_at_shares_of_its_bytes(name: str, shares: tuple[float, .
 def _meets_its_goals(row: dict[str, Any]) -> None:
     assert row["bytes"] <= row["budget"]
     assert row["slack"] <= 0.04
-    assert row["over_relaxed"] <= 1.05
+    # With jax 0.12 ResNet-50 at 60 % of its bytes costs 1.107, at 25 % of those of JAX's step 1.156.
+    assert row["over_relaxed"] <= (1.2 if row["network"] == "resnet" and jax.__version_info__ >= (0, 12) else 1.05)
     assert row["compilations"] <= 5
 
 
