@@ -129,8 +129,8 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
     convolves = any(p == "conv_general_dilated" or p.startswith("convolution") for p in primitives)
     if convolves or not costly:
         back = _backward(call.fn, structs, wants, platform)
-        *after, turned = _space(back.jaxpr, platform)
-        space = space[0], *after
+        data, weight, turned = _space(back.jaxpr, platform)
+        space = space[0], data, weight
         same = _passed(back.jaxpr, wants, len(outs))
         if platform == "cpu":
             operands = [i for i, w in enumerate(wants) if w]
