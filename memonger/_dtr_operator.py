@@ -13,6 +13,8 @@ from jax.extend.core import Literal
 from mxjax import core
 from mxjax.core import Aval, Call, Dynamic, Value
 
+from ._measure import counts
+
 # Seconds are an estimate, so that what is evicted does not depend on what else the machine does:
 # (operations a second, bytes a second), one core and one accelerator. Only their ratio matters.
 _SPEED = {"cpu": (5e10, 1e10), "gpu": (5e13, 2e12), "tpu": (1e14, 1e12)}
@@ -62,14 +64,10 @@ def devices_of(device: Any) -> tuple[Any, ...]:
 
 def seconds_of(compiled: Any, device: Any) -> tuple[float, float]:
     """(seconds, operations) of a compiled program, estimated from what XLA counts."""
-    counts = compiled.cost_analysis() or {}
-    if isinstance(counts, list):
-        counts = counts[0] if counts else {}
-    flops = float(counts.get("flops", 0.0)) + _TRANSCENDENTAL * float(
-        counts.get("transcendentals", 0.0)
-    )
+    counted = counts(compiled)
+    flops = counted.get("flops", 0.0) + _TRANSCENDENTAL * counted.get("transcendentals", 0.0)
     speed, width = _SPEED.get(core.platform_of(device), _SPEED["gpu"])
-    return _LAUNCH + flops / speed + float(counts.get("bytes accessed", 0.0)) / width, flops
+    return _LAUNCH + flops / speed + counted.get("bytes accessed", 0.0) / width, flops
 
 
 def temporaries_of(compiled: Any) -> int:

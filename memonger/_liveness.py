@@ -15,6 +15,7 @@ from mxjax.core import SCALAR, SCALARS, Step, compiler, differentiable
 
 from ._arrange import is_costly, last_uses
 from ._cut import common_levels
+from ._measure import counts
 from ._price import kept
 from ._primitives import primitives, slow_bytes
 
@@ -209,7 +210,7 @@ class _Costs:
         with jax.enable_x64(True), compiler.for_platform(compiler.platform_of(device)):
             found = kept(call.fn, structs, [differentiable(s.dtype) for s in structs])
             # Unoptimised: what the operator asks for, independent of what stands around it.
-            analysis = jax.jit(call.fn, keep_unused=True).lower(*structs).cost_analysis() or {}
+            counted = counts(jax.jit(call.fn).lower(*structs))
         ins, fresh = tuple(found.ins), found.inner
         if fresh and not any(map(is_costly, primitives(call.fn, structs))):
             # XLA makes them within the loops that need them, from the operand they come of, but for what is
@@ -218,7 +219,7 @@ class _Costs:
             if not found.outs:
                 floats = [i for i, s in enumerate(structs) if differentiable(s.dtype)]
                 ins = (*ins, max(floats, key=lambda i: prod(structs[i].shape)))
-        return StepCost(ins, tuple(found.outs), fresh, max(0.0, float(analysis.get("flops", 0.0))))
+        return StepCost(ins, tuple(found.outs), fresh, counted.get("flops", 0.0))
 
 
 def _dominated(p: int, crossing: np.ndarray, before: np.ndarray) -> bool:

@@ -141,12 +141,19 @@ def _programs() -> Iterator[Any]:
         todo.extend({id(s): s for s in list(step.next.values()) if s.parent is step}.values())
 
 
+def counts(stage: Any) -> dict[str, float]:
+    """XLA's counts of what was lowered or compiled by JAX: ``flops``, ``transcendentals``, ``bytes accessed``; nothing
+    where a backend does not count."""
+    found = stage.cost_analysis() or {}
+    if isinstance(found, list):  # one for each of its devices
+        found = found[0] if found else {}
+    return {name: max(0.0, float(value)) for name, value in found.items()}
+
+
 def cost(program: Any, runs: int) -> Cost:
     """What XLA says of a compiled program (``core.program.Program``)."""
     memory = program.compiled.memory_analysis()
-    analysis = program.compiled.cost_analysis() or {}
-    if isinstance(analysis, list):
-        analysis = analysis[0] if analysis else {}
+    counted = counts(program.compiled)
     return Cost(
         program.name,
         len(program.steps),
@@ -155,6 +162,6 @@ def cost(program: Any, runs: int) -> Cost:
         memory.argument_size_in_bytes,
         memory.output_size_in_bytes,
         memory.alias_size_in_bytes,
-        float(analysis.get("flops", 0.0)),
-        int(analysis.get("bytes accessed", 0)),
+        counted.get("flops", 0.0),
+        int(counted.get("bytes accessed", 0.0)),
     )

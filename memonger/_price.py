@@ -13,6 +13,7 @@ from mxjax.core import AGAIN, INLINED, SCALARS, compiler, cotangent, held, once,
 
 from ._arrange import is_costly
 from ._inplace import overwritten
+from ._measure import counts
 from ._primitives import SLOW, slow_bytes, tupled
 
 if TYPE_CHECKING:
@@ -102,10 +103,7 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
         primitives = frozenset(_primitives(traced.jaxpr.jaxpr))
         flops, moved = 0.0, 0
         if not primitives <= _FREE:
-            counted = traced.lower().cost_analysis() or {}
-            if isinstance(counted, list):
-                counted = counted[0] if counted else {}
-            flops = max(0.0, float(counted.get("flops", 0.0)))
+            flops = counts(traced.lower()).get("flops", 0.0)
             moved = sum(_bytes(s) for s in (*structs, *outs))
         cost = max(flops, moved * intensity)
         costly = any(map(is_costly, primitives))

@@ -389,12 +389,14 @@ def compile_function(
     """Lower and compile; the compiled function and the seconds it took. ``barriers``: there are some."""
     start = time.time_ns()
     with jax.enable_x64(True), compiler.for_platform(compiler.platform_of(device)):
-        lowered = jax.jit(
+        traced = jax.jit(
             fn,
             donate_argnums=donate,
             keep_unused=True,
             out_shardings=out_shardings,
-        ).lower(*structs)
+        ).trace(*structs)
+        lowered = traced.lower()
+    _let_go(traced.jaxpr)
     options = compiler.options_for(device, calls)
     if barriers:
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
@@ -406,3 +408,17 @@ def compile_function(
     for o in observers:
         o.on_compile(name, reason, start, stop)
     return compiled, (stop - start) * 1e-9
+
+
+def _let_go(jaxpr: Any) -> None:
+    """Let a jaxpr, and what was compiled of it, end with those who hold it.
+
+    JAX 0.12 remembers what is left of it without unused inputs, as long as it lives; where these are kept that is the
+    jaxpr itself, which so would live until 2048 others came, its programs too.
+    """
+    try:
+        from jax._src.interpreters.pxla import _dce_jaxpr
+
+        _dce_jaxpr.evict_weakref(jaxpr)
+    except (AttributeError, ImportError):  # another JAX
+        pass
