@@ -237,6 +237,9 @@ def test_a_plan_survives_its_file(plan: memonger.Plan, tmp_path: Path) -> None:
     again = memonger.load_plan(tmp_path / "p.json")
     assert again.key() == plan.key() and again.parts == plan.parts
     assert again.report == plan.report and str(again) == str(plan)
+    assert [p.name for p in tmp_path.iterdir()] == ["p.json"]
+    with pytest.raises(OSError, match="nowhere"):
+        plan.save(tmp_path / "nowhere" / "p.json")
 
 
 def test_a_plan_prints_as_a_table(plan: memonger.Plan) -> None:
