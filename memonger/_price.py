@@ -39,10 +39,10 @@ class Price(NamedTuple):
     its own, which can be made from the operands ``again`` at ``inner_cost``; or, where all results are
     kept, from the operands and results ``with_results``. While it is at work it needs ``space`` bytes (a convolution's
     patches), while its input's gradient is made so many, and while its weight's is (``turned`` of them for a copy of
-    the operand that is read then); where it is computed again XLA
-    keeps ``slow`` bytes of what is inside it until it has been differentiated. ``passed`` are operands whose gradient
-    is that of a result, as it is or in its place: operand and result. ``over`` are those whose gradient may take the
-    place of an operand that the derivative reads: both operands.
+    the operand that is read then); where it is computed again XLA keeps ``slow`` bytes of what is inside it until it
+    has been differentiated. ``passed`` are operands whose gradient is that of a result, as it is or in its place:
+    operand and result. ``over`` are those whose gradient may take the place of an operand that the derivative reads:
+    both operands.
     """
 
     flops: float
