@@ -75,8 +75,8 @@ class Chain:
         self._lodged = self._lodge()
 
     def _lodge(self) -> set[Any]:
-        """What waits in the room of a gradient where all is kept: numbers of results, and ``("gradient", number)``
-        for theirs, ``("inner", step)`` for what a costly call keeps inside.
+        """What waits in the room of a gradient where all is kept: numbers of results that derivatives read, and
+        ``("gradient", number)`` for theirs, ``("inner", step)`` for what a costly call keeps inside.
 
         A step's moment is its place forward, and backward counted from the end. A gradient is written where
         the backward pass reaches the parameter's first use.
@@ -85,23 +85,37 @@ class Chain:
         end = 2 * len(steps) - 1
         first: dict[int, int] = {}
         last: dict[int, int] = {}
+        read: dict[int, int] = {}  # by a derivative, the last time in the backward pass
         for at, s in enumerate(steps):
             for i in s.args:
                 first.setdefault(i, at)
                 last[i] = at
+            for k in self._reads(at, None):
+                read.setdefault(k, at)
         rooms = [(size[i], end - first[i]) for i in self.graph.written if i in first and i in self.wanted]
         outputs = set(self.graph.outputs)
         stays = []
         for at, (s, p) in enumerate(zip(steps, self.prices, strict=True)):
-            for o, k in enumerate(range(s.first, s.first + len(s.avals))):
+            for k in range(s.first, s.first + len(s.avals)):
                 if k in outputs or k not in first:
                     continue
-                stays.append(Stay(k, at, end - (at if o in p.outs else first[k]), size[k]))
+                if k in read:
+                    stays.append(Stay(k, at, end - read[k], size[k]))
+                else:  # where it has to wait, since something is computed again from it, it has no such room
+                    stays.append(Stay(("passing", k), at, last[k], size[k]))
                 if k in self.wanted:
                     stays.append(Stay(("gradient", k), end - last[k], end - at, size[k]))
             if p.costly and p.inner:
                 stays.append(Stay(("inner", at), at, end - at, p.inner))
         return lodged(stays, rooms)
+
+    def _reads(self, at: int, keep: frozenset[int] | None) -> list[int]:
+        """What the derivative of a step reads where of its results those in ``keep`` are there, or all of them."""
+        s, p = self.steps[at], self.prices[at]
+        again, results = p.with_results
+        if keep is not None and not keep.issuperset(s.first + k for k in results):
+            again, results = p.again, frozenset()
+        return [s.args[i] for i in p.ins | again] + [s.first + k for k in p.outs | results]
 
     def read_later(self, start: int, stop: int) -> frozenset[int]:
         """The results of some steps that the derivatives of later ones read: they wait for the backward pass anyway."""
@@ -116,11 +130,6 @@ class Chain:
     def gradients(self, results: Iterable[int]) -> int:
         """The same of their gradients."""
         return sum(self.size[k] for k in results if ("gradient", k) not in self._lodged)
-
-    def flowing(self, position: int) -> int:
-        """Bytes of the gradients that wait while the backward pass goes on from a step to the one before it."""
-        crossing = {k for k in self.wanted if self.maker.get(k, position) < position <= self.last.get(k, -1)}
-        return self.gradients(crossing)
 
     # ---- cuts --------------------------------------------------------------------------------------
 
@@ -250,12 +259,7 @@ class Chain:
         for at in range(stop - 1, start - 1, -1):
             s, p = steps[at], prices[at]
             made = range(s.first, s.first + len(s.avals))
-            read = p.with_results
-            if keep is not None and not keep.issuperset(made[k] for k in read[1]):
-                read = p.again, frozenset[int]()
-            again, results = read
-            reads = [s.args[i] for i in p.ins | again] + [s.first + k for k in p.outs | results]
-            todo = {i for i in reads if 0 <= i < SCALAR}
+            todo = {i for i in self._reads(at, keep) if 0 <= i < SCALAR}
             looked: set[int] = set()
             while todo:
                 k = todo.pop()
@@ -310,14 +314,10 @@ class Chain:
         missing: set[int] = set()  # what was read and is neither kept nor, so far, computed again
         end = stop
         for at in range(stop - 1, start - 1, -1) if keep else ():
-            s, p = self.steps[at], self.prices[at]
+            s = self.steps[at]
             made = range(s.first, s.first + len(s.avals))
-            again, results = p.with_results
-            if not keep.issuperset(made[k] for k in results):
-                again, results = p.again, frozenset()
-            read = {s.args[i] for i in p.ins | again} | {made[k] for k in p.outs | results}
             before = len(missing)
-            missing |= read.intersection(own) - keep
+            missing |= set(self._reads(at, keep)).intersection(own) - keep
             if not missing.isdisjoint(made):
                 missing.update(i for i in s.args if i in own and i not in keep)
             if missing and not before and at + 1 < end:

@@ -26,8 +26,7 @@ FAR = 0.05  # of the budget is the other side away at most: so near the model is
 DISTANT = 0.02  # of the budget: trials that are nearer than that count alike
 TRUST = 0.8  # of what XLA needs less than the model somewhere is expected of parts that were not compiled there
 WARY = 2  # trials over the budget, and none within: then the worst that was seen at a part's place is expected of it
-TWICE = 2  # times what such a trial was over the budget is the target lowered,
-STEP = 0.1  # by so much of the budget at most
+STEP = 0.1  # of the budget at most is the target lowered after such a trial, else by what that was over the budget
 
 
 class InfeasibleBudget(errors.MXNetMemoryError):
@@ -129,7 +128,7 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
             over += 1
             if over >= WARY:
                 fit.wary = True
-                slack += min(STEP, TWICE * (trial.bytes(of) / wanted - 1))
+                slack += min(STEP, trial.bytes(of) / wanted - 1)
     within = [t for t in session.trials.values() if t.bytes(of) <= wanted]  # of other budgets as well
     best = min(within, key=lambda t: t.cost, default=None)
     if best is None:
@@ -173,7 +172,8 @@ class Fit:
     XLA tells the most bytes that were in use while each part was at work, what earlier parts hold among them. By
     how much that differs from the model is known of parts that were compiled, and expected of others at the same
     place: the mean of what was seen there, that of trials near the budget counting most (``wary``: the worst). What
-    a unit that keeps all holds is taken from the step in which all of them do.
+    a unit that keeps all holds is taken from the step in which all of them do. What is at work in that step teaches
+    nothing: in it alone no result is written in place.
     """
 
     def __init__(self, session: Session, of: str, wanted: int):
@@ -194,12 +194,10 @@ class Fit:
         trial = self.session.known(self.session.plain, MEMORY)
         if trial is None or not trial.stages:
             return {}
-        before = [
-            stage.after - self.session.chain.flowing(o.start) - self.session.lingering(o.start)
-            for o, stage in zip(trial.chosen, trial.stages, strict=True)
-        ]
-        before.append(before[-1] + trial.chosen[-1].held)
-        return {o.start: after - start for o, start, after in zip(trial.chosen, before, before[1:], strict=False)}
+        before = np.cumsum([0, *(stage.held for stage in trial.stages)])
+        waits = [b - self.session.lingering(o.start) for o, b in zip(trial.chosen, before, strict=False)]
+        held = np.diff([*waits, before[-1]])
+        return {o.start: int(h) for o, h in zip(trial.chosen, held, strict=True)}
 
     def _whole(self, o: Option) -> Option:
         """The option, one that keeps all with what XLA holds for it."""
@@ -214,6 +212,8 @@ class Fit:
         places = np.zeros((2, len(self.errors)))
         parts: dict[tuple[int, Part], tuple[float, float]] = {}
         for trial in seen:
+            if trial.chosen == self.session.plain:
+                continue
             weight = 1 / (DISTANT + abs(trial.bytes(self.of) / self.wanted - 1)) ** 2
             held = 0
             for o, stage in zip(map(self._whole, trial.chosen), trial.stages or ()):  # noqa: B905, there may be none
@@ -251,8 +251,8 @@ class Fit:
         found = []
         if trial.stages:
             for o, stage in zip(chosen, trial.stages, strict=True):
-                passed = self.session.chain.flowing(o.start)  # the gradient, which the part makes
-                found.append((o, stage.most, max(0, stage.after - passed)))
+                found.append((o, stage.most, held))
+                held += stage.held
         else:
             for o in map(self._whole, chosen):
                 found.append((o, held + o.work, held))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -14,13 +14,13 @@ _SCOPE = re.compile(SCOPE.format(r"(\d+)"))
 _INSIDE = frozenset({"while", "call", "conditional"})  # what these call has its buffers among the caller's
 _WORDS = frozenset({"tuple", "get-tuple-element", "bitcast", "parameter", "constant"})  # nothing is done there
 _SCHEDULE = 7  # the field of a module that holds it
-_SETTLED = 4  # instructions about a boundary among which the one counts at which least is held
 
 
 class Stage(NamedTuple):
-    """A part's backward pass: bytes in use when it ends, and the most while the part is at work (forward too)."""
+    """A part: bytes that its forward pass, or an earlier part's, left for its backward pass, and the most in use while
+    the part is at work, in both passes."""
 
-    after: int
+    held: int
     most: int
 
 
@@ -35,7 +35,8 @@ def stages(compiled: Any, parts: int) -> list[Stage] | None:
     if _SCHEDULE not in module:
         return None
     order = _Order(module)
-    held = order.held(buffers)
+    rooms = order.rooms(buffers)
+    held = order.held(rooms)
     of, forward, backward = order.parts()
     work = np.flatnonzero(forward | backward)
     if not len(held) or not len(work):
@@ -50,13 +51,25 @@ def stages(compiled: Any, parts: int) -> list[Stage] | None:
     ends = [_end(turns, of[turns] >= k) for k in range(parts)]
     # Parts may be at work in turns, as those of decoders that read one encoder's result.
     ends = np.maximum.accumulate(ends[::-1])[::-1].tolist()
+    left = _left(rooms, of, turn, parts)
     found = []
     for k, end in enumerate(ends):
         start = min(end, ends[k + 1] + 1) if k + 1 < parts else turns[0]
         until = len(held) if k == 0 else end + 1
         most = max(held[start:until].max(initial=0), held[began[k] : began[k + 1]].max(initial=0))
-        near = held[max(0, end - _SETTLED) : end + _SETTLED + 1]
-        found.append(Stage(int(near.min(initial=most)), int(most)))
+        found.append(Stage(int(left[k]), int(most)))
+    return found
+
+
+def _left(rooms: Sequence[Sequence[_Stay]], of: np.ndarray, turn: int, parts: int) -> np.ndarray:
+    """Bytes that the forward pass, which is over after the moment ``turn``, left for the backward pass of each part:
+    of all that read an array the one that does so last."""
+    found = np.zeros(parts, np.int64)
+    for stays in rooms:
+        over = [s for s in stays if s.made <= turn < s.until]
+        if over:  # of several that begin at one place the others lie within the largest
+            stay = max(over, key=lambda s: s.nbytes)
+            found[max(0, of[stay.until])] += stay.nbytes
     return found
 
 
@@ -69,11 +82,24 @@ def _end(turns: np.ndarray, here: np.ndarray) -> int:
     return int(np.concatenate(([turns[0] - 1], turns))[np.argmin(wrong)])
 
 
+# What the elements of a result are made by: instructions.
+_Value: TypeAlias = list[frozenset[int]]
+
+
+class _Stay(NamedTuple):
+    """A temporary: when it is made, when it is read last, its bytes."""
+
+    made: int
+    until: int
+    nbytes: int
+
+
 class _Instruction(NamedTuple):
     opcode: str
     operands: tuple[int, ...]
-    element: int  # of a tuple, where it takes one
+    element: int  # of a tuple, where it takes one; of the operands of a computation, where it is one
     name: str
+    calls: tuple[int, ...]
 
 
 class _Order:
@@ -85,20 +111,26 @@ class _Order:
         schedules = {_number(s, 1): s for s in map(_fields, _fields(module[_SCHEDULE][0])[1])}
         self.order = _numbers(_fields(schedules[entry][2][0]).get(1, []))
         self.at = {i: moment for moment, i in enumerate(self.order)}
+        self.bodies = {entry: self.order}  # the instructions of what the entry calls, and of itself
+        self.roots = {_number(c, 5): _number(c, 6) for c in map(_fields, module[3])}
         self.instructions: dict[int, _Instruction] = {}
         todo: list[tuple[int, int | None]] = [(entry, None)]
         while todo:
             computation, caller = todo.pop()
-            for one in map(_fields, computations[computation]):
-                number, opcode = _number(one, 35), one[2][0].decode()
-                if caller is None:
-                    name = _fields(one[7][0]).get(2, [b""])[0].decode() if 7 in one else ""
-                    operands = tuple(_numbers(one.get(36, [])))
-                    self.instructions[number] = _Instruction(opcode, operands, _number(one, 13), name)
-                else:
+            found = [(_number(one, 35), one) for one in map(_fields, computations[computation])]
+            self.bodies.setdefault(computation, [number for number, _ in found])
+            for number, one in found:
+                opcode = one[2][0].decode()
+                name = _fields(one[7][0]).get(2, [b""])[0].decode() if 7 in one else ""
+                element = _number(one, 9 if opcode == "parameter" else 13)
+                calls = tuple(_numbers(one.get(38, []))) if opcode in _INSIDE else ()
+                operands = tuple(_numbers(one.get(36, [])))
+                self.instructions[number] = _Instruction(opcode, operands, element, name, calls)
+                if caller is not None:
                     self.at[number] = self.at[caller]
-                if opcode in _INSIDE and number in self.at:
-                    todo += [(c, caller or number) for c in _numbers(one.get(38, []))]
+                if number in self.at:
+                    todo += [(c, number) for c in calls]
+        self.entry = entry
 
     def parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For each instruction whose it is (that of the one before where its name does not tell, -1 before the
@@ -116,15 +148,15 @@ class _Order:
             of[moment] = last
         return of, forward, backward
 
-    def held(self, buffers: bytes) -> np.ndarray:
-        """Bytes of temporaries in use at each instruction."""
+    def rooms(self, buffers: bytes) -> list[list[_Stay]]:
+        """The temporaries, those that begin at one place together."""
         assignment = _fields(buffers)
         maker = {}
         for found in assignment.get(1, []):
             buffer = _fields(found)
             maker[_number(buffer, 1)] = _number(_fields(buffer[3][0]), 4)
         until = self._last_uses()
-        rooms: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+        rooms: dict[tuple[int, int], list[_Stay]] = {}
         for k, found in enumerate(assignment.get(3, [])):
             allocation = _fields(found)
             if any(_number(allocation, f) for f in (3, 5, 7, 12)):  # of a thread, an argument, a result, a constant
@@ -133,10 +165,14 @@ class _Order:
                 made = maker[_number(placed, 1)]
                 if made in self.at:
                     moment = self.at[made]
-                    stay = (moment, max(moment, until.get(made, moment)), _number(placed, 3))
+                    stay = _Stay(moment, max(moment, until.get(made, moment)), _number(placed, 3))
                     rooms.setdefault((k, _number(placed, 2)), []).append(stay)
+        return list(rooms.values())
+
+    def held(self, rooms: Sequence[Sequence[_Stay]]) -> np.ndarray:
+        """Bytes of temporaries in use at each instruction."""
         held = np.zeros(len(self.order), np.int64)
-        for stays in rooms.values():  # one after another has the same place
+        for stays in rooms:  # one after another has the same place
             here = np.zeros_like(held)
             for start, end, nbytes in stays:
                 np.maximum(here[start : end + 1], nbytes, out=here[start : end + 1])
@@ -144,24 +180,33 @@ class _Order:
         return held
 
     def _last_uses(self) -> dict[int, int]:
-        """For each instruction that makes something the last that reads it, by whatever name."""
+        """For each instruction that makes something the last moment at which it is read, by whatever name."""
         last: dict[int, int] = {}
-        values: dict[int, list[frozenset[int]]] = {}  # what the elements of each result are made by
-        for moment, i in enumerate(self.order):
-            opcode, operands, element, _ = self.instructions[i]
-            given = [values[o] for o in operands]
-            if opcode == "get-tuple-element" and element < len(given[0]):
-                read: Sequence[frozenset[int]] = [given[0][element]]
-            else:
-                read = [v for g in given for v in g]
-            for maker in frozenset().union(*read):
-                last[maker] = moment
-            if opcode == "tuple":
-                values[i] = [frozenset[int]().union(*g) for g in given]
-            elif opcode in ("get-tuple-element", "opt-barrier", "bitcast", "while"):
-                values[i] = list(read)
-            else:
-                values[i] = [frozenset((i,))]
+
+        def walk(computation: int, given: Sequence[_Value]) -> _Value:
+            """What the result of a computation on such operands is made by; a part of what it calls."""
+            values: dict[int, _Value] = {}
+            for i in self.bodies[computation]:
+                opcode, operands, element, _, calls = self.instructions[i]
+                read = [values[o] for o in operands]
+                taken = [v for value in read for v in value]
+                if opcode == "get-tuple-element" and element < len(read[0]):
+                    taken = [read[0][element]]
+                for maker in frozenset[int]().union(*taken):
+                    last[maker] = max(last.get(maker, 0), self.at[i])
+                if opcode == "tuple":
+                    values[i] = [frozenset[int]().union(*value) for value in read]
+                elif opcode in ("get-tuple-element", "opt-barrier", "bitcast", "while"):
+                    values[i] = taken
+                elif opcode == "parameter" and given:
+                    values[i] = given[element]
+                elif opcode == "call":  # small loops are called where jax is 0.12
+                    values[i] = walk(calls[0], read)
+                else:
+                    values[i] = [frozenset((i,))]
+            return values[self.roots[computation]]
+
+        walk(self.entry, ())
         return last
 
 

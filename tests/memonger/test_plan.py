@@ -387,10 +387,9 @@ def _meet_their_goals(found: list[dict[str, Any]]) -> None:
         assert row["bytes"] <= row["budget"]
         assert row["slack"] <= 0.04
         assert row["compilations"] <= 5
-    most = max(row["over_relaxed"] for row in found)
-    if most > 1.05 and found[0]["network"] == "resnet" and jax.__version_info__ >= (0, 12):
-        pytest.xfail(f"with jax 0.12 ResNet-50 costs {most:.3f} of the relaxed optimum; memonger/README.md says why")
-    assert most <= 1.05
+        if row["over_relaxed"] > 1.05 and row["network"] == "unet" and jax.__version_info__ >= (0, 12):
+            pytest.xfail(f"with jax 0.12 the U-Net costs {row['over_relaxed']:.3f}: memonger/README.md says why")
+        assert row["over_relaxed"] <= 1.05
 
 
 @pytest.mark.slow
