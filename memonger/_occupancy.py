@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ._rooms import Stay
+
 # The scope of the n-th part in the names of its operations.
 SCOPE = "memonger_part{}"
 _SCOPE = re.compile(SCOPE.format(r"(\d+)"))
@@ -61,15 +63,15 @@ def stages(compiled: Any, parts: int) -> list[Stage] | None:
     return found
 
 
-def _left(rooms: Sequence[Sequence[_Stay]], of: np.ndarray, turn: int, parts: int) -> np.ndarray:
+def _left(rooms: Sequence[Sequence[Stay]], of: np.ndarray, turn: int, parts: int) -> np.ndarray:
     """Bytes that the forward pass, which is over after the moment ``turn``, left for the backward pass of each part:
     of all that read an array the one that does so last."""
     found = np.zeros(parts, np.int64)
     for stays in rooms:
-        over = [s for s in stays if s.made <= turn < s.until]
+        over = [s for s in stays if s.start <= turn < s.end]
         if over:  # of several that begin at one place the others lie within the largest
             stay = max(over, key=lambda s: s.nbytes)
-            found[max(0, of[stay.until])] += stay.nbytes
+            found[max(0, of[stay.end])] += stay.nbytes
     return found
 
 
@@ -84,14 +86,6 @@ def _end(turns: np.ndarray, here: np.ndarray) -> int:
 
 # What the elements of a result are made by: instructions.
 _Value: TypeAlias = list[frozenset[int]]
-
-
-class _Stay(NamedTuple):
-    """A temporary: when it is made, when it is read last, its bytes."""
-
-    made: int
-    until: int
-    nbytes: int
 
 
 class _Instruction(NamedTuple):
@@ -111,6 +105,7 @@ class _Order:
         schedules = {_number(s, 1): s for s in map(_fields, _fields(module[_SCHEDULE][0])[1])}
         self.order = _numbers(_fields(schedules[entry][2][0]).get(1, []))
         self.at = {i: moment for moment, i in enumerate(self.order)}
+        self.entry = entry
         self.bodies = {entry: self.order}  # the instructions of what the entry calls, and of itself
         self.roots = {_number(c, 5): _number(c, 6) for c in map(_fields, module[3])}
         self.instructions: dict[int, _Instruction] = {}
@@ -130,7 +125,6 @@ class _Order:
                     self.at[number] = self.at[caller]
                 if number in self.at:
                     todo += [(c, number) for c in calls]
-        self.entry = entry
 
     def parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For each instruction whose it is (that of the one before where its name does not tell, -1 before the
@@ -148,7 +142,7 @@ class _Order:
             of[moment] = last
         return of, forward, backward
 
-    def rooms(self, buffers: bytes) -> list[list[_Stay]]:
+    def rooms(self, buffers: bytes) -> list[list[Stay]]:
         """The temporaries, those that begin at one place together."""
         assignment = _fields(buffers)
         maker = {}
@@ -156,7 +150,7 @@ class _Order:
             buffer = _fields(found)
             maker[_number(buffer, 1)] = _number(_fields(buffer[3][0]), 4)
         until = self._last_uses()
-        rooms: dict[tuple[int, int], list[_Stay]] = {}
+        rooms: dict[tuple[int, int], list[Stay]] = {}
         for k, found in enumerate(assignment.get(3, [])):
             allocation = _fields(found)
             if any(_number(allocation, f) for f in (3, 5, 7, 12)):  # of a thread, an argument, a result, a constant
@@ -165,16 +159,16 @@ class _Order:
                 made = maker[_number(placed, 1)]
                 if made in self.at:
                     moment = self.at[made]
-                    stay = _Stay(moment, max(moment, until.get(made, moment)), _number(placed, 3))
+                    stay = Stay(made, moment, max(moment, until.get(made, moment)), _number(placed, 3))
                     rooms.setdefault((k, _number(placed, 2)), []).append(stay)
         return list(rooms.values())
 
-    def held(self, rooms: Sequence[Sequence[_Stay]]) -> np.ndarray:
+    def held(self, rooms: Sequence[Sequence[Stay]]) -> np.ndarray:
         """Bytes of temporaries in use at each instruction."""
         held = np.zeros(len(self.order), np.int64)
         for stays in rooms:  # one after another has the same place
             here = np.zeros_like(held)
-            for start, end, nbytes in stays:
+            for _, start, end, nbytes in stays:
                 np.maximum(here[start : end + 1], nbytes, out=here[start : end + 1])
             held += here
         return held
