@@ -13,11 +13,13 @@ from jax.ad_checkpoint import checkpoint_name
 
 from mxjax import errors
 from mxjax.core import SCALAR, MeshDevice, compiler, images, keep_barriers, memory, platform_of
+from mxjax.ops.lowering.linear import materialize
 
 from ._inplace import in_place
 from ._names import name
 from ._names import run as run_named
 from ._order import branches, together
+from ._primitives import ONCE, is_costly
 
 if TYPE_CHECKING:
     from mxjax.core import Graph, Step
@@ -26,36 +28,6 @@ ALL = "all"  # everything the derivative asks for is kept: nothing is computed a
 MIRROR = "mirror"  # results of the costly primitives are kept, see `keep_costly`
 DRAWN = "drawn"  # only random bits, and what Python computed, are kept: see `keep_drawn`
 
-# Not to be computed twice.
-ONCE = frozenset(
-    {
-        "random_bits",
-        "threefry2x32",
-        "rng_bit_generator",
-        "rng_uniform",
-        "pure_callback",
-        "io_callback",
-    }
-)
-# Costly to compute again.
-COSTLY = ONCE | frozenset(
-    {
-        "conv_general_dilated",
-        "convolution",
-        "dot_general",
-        "ragged_dot_general",
-        "concatenate",
-        "cholesky",
-        "eigh",
-        "svd",
-        "qr",
-        "lu",
-        "fft",
-        "sort",
-        "while",
-        "scan",
-    }
-)
 # A reduction to less than this share of its input is kept as well: it costs nothing to hold.
 SMALL = 1 / 16
 # Where nothing else is kept a reduction must leave less: all that a hundred blocks keep so is less than one array.
@@ -162,7 +134,7 @@ class Lowered:
         env: dict[int, Any] = {-1 - i: a for i, a in enumerate(arrays[:n])}
         env.update({SCALAR + i: a for i, a in enumerate(arrays[n:])})
         _run_all(self._runs, env, self._trial.scope if self._trial else None)
-        return tuple(images.array(env[k]) for k in graph.outputs)
+        return tuple(_turned(env[k]) for k in graph.outputs)
 
     def wanting(self, wants: Sequence[bool]) -> Lowered:
         """The same function, for its derivative by those inputs."""
@@ -172,11 +144,16 @@ class Lowered:
                 wanted.update(k for k, a in enumerate(s.avals, s.first) if a.differentiable)
         return Lowered(self._graph, self._parts, frozenset(wanted), self._trial)
 
-    def backward(self, fn: Callable[..., Any], own: Set[int]) -> Callable[..., Any]:
+    def backward(self, fn: Callable[..., Any], own: Set[int], residuals: int) -> Callable[..., Any]:
         """The backward pass with fewer arrays, where what is kept was chosen by bytes."""
         # Pieces of what is spread over several devices would be gathered on each.
         alone = not any(isinstance(a.device, MeshDevice) for a in self._graph.avals)
-        return in_place(fn, own) if alone and any(map(_is_chosen, self._parts)) else fn
+        return in_place(fn, own, residuals) if alone and any(map(_is_chosen, self._parts)) else fn
+
+
+def _turned(x: Any) -> Any:
+    """A result as its caller has it. An image is turned at once: left to XLA it waits for that until the end."""
+    return materialize(images.array(x)) if isinstance(x, images.Image) else x
 
 
 class OfTrial:
@@ -347,10 +324,6 @@ def _leaves(share: float, primitive: Any, avals: Sequence[Any], params: Mapping[
     if not primitive.name.startswith("reduce_") or "axes" not in params:
         return False
     return prod(avals[0].shape[d] for d in params["axes"]) * share >= 1
-
-
-def is_costly(primitive: str) -> bool:
-    return primitive in COSTLY or primitive.startswith("convolution")
 
 
 def _kept(run: Callable[..., Any], keep: Keep) -> Callable[..., Any]:

@@ -120,7 +120,7 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
                 slack = AIM
             if best is None or trial.cost < best.cost:
                 best = trial
-            if _good(fit, trial, wanted, of):  # judged by what this trial taught, as the report is
+            if _good(fit, trial):  # judged by what this trial taught, as the report is
                 break
         elif best is None:
             if schedule == PLAIN and trial is not lowest:
@@ -138,8 +138,7 @@ def search(session: Session, budget: Any, of: str, compilations: int) -> Found:
             f"{_what_holds(fit, lowest, constant)}. Give a larger budget, or a smaller batch",
             lowest.bytes(of),
         )
-    fit.update(best.schedule)
-    limit = relaxed(fit, best, wanted, of)
+    limit = relaxed(fit, best)
     return Found(best, baseline, wanted, limit, len(session.trials) - count)
 
 
@@ -206,11 +205,13 @@ class Fit:
         more = int(self.session.excess[self.kinds[o.start]])
         return o._replace(held=self.plain.get(o.start, o.held + more))
 
-    def update(self, schedule: str) -> None:
-        """Learn from the trials under this order of work; the one nearest to the budget is explained exactly."""
+    def update(self, schedule: str, exactly: Trial | None = None) -> None:
+        """Learn from the trials under this order of work: one is explained exactly, by default the nearest to the
+        budget."""
         seen = [t for t in self.session.trials.values() if t.schedule == schedule]
+        seen.sort(key=lambda t: (t is exactly, -abs(t.bytes(self.of) - self.wanted)))
         places = np.zeros((2, len(self.errors)))
-        parts: dict[tuple[int, Part], tuple[float, float]] = {}
+        self.compiled = {}
         for trial in seen:
             if trial.chosen == self.session.plain:
                 continue
@@ -220,14 +221,11 @@ class Fit:
                 error = stage.most - held - o.work
                 held += o.held
                 places[:, self._covered(o)] += [[weight], [weight * error]]
-                old = parts.get((o.start, o.part), (0.0, 0.0))
-                parts[o.start, o.part] = old[0] + weight, old[1] + weight * error
+                self.compiled[o.start, o.part] = error
         self.errors = places[1] / np.maximum(places[0], 1e-9)
-        self.compiled = {key: total / weight for key, (weight, total) in parts.items()}
         self.options = [[self._corrected(o) for o in here] for here in self.whole]
         if seen:
-            near = min(reversed(seen), key=lambda t: abs(t.bytes(self.of) - self.wanted))
-            self.beside = near.bytes(self.of) - self.peak(near)
+            self.beside = seen[-1].bytes(self.of) - self.peak(seen[-1])
 
     def _covered(self, o: Option) -> slice:
         return slice(self.places[o.start], self.places[o.stop])
@@ -311,19 +309,20 @@ def _off(o: Option, error: float) -> Option:
     return o._replace(work=max(0, o.work + int(error)))
 
 
-def relaxed(fit: Fit, trial: Trial, wanted: int, of: str) -> float:
+def relaxed(fit: Fit, trial: Trial) -> float:
     """The least cost that the whole budget could have, were the options divisible.
 
-    Both in XLA's bytes as best known: the options are those that trials corrected, and what the trial needs
-    beside them is taken off the whole budget (slack included), as it was for the trial itself.
+    Both in XLA's bytes as best known: the options are those that trials corrected, this one's exactly, and what it
+    needs beside them is taken off the whole budget (slack included), as it was for the trial itself.
     """
-    return bound(fit.options, wanted - (trial.bytes(of) - fit.peak(trial))) or 0.0
+    fit.update(trial.schedule, exactly=trial)
+    return bound(fit.options, fit.wanted - fit.beside) or 0.0
 
 
-def _good(fit: Fit, trial: Trial, wanted: int, of: str) -> bool:
-    if wanted - trial.bytes(of) > SLACK * wanted:
+def _good(fit: Fit, trial: Trial) -> bool:
+    if fit.wanted - trial.bytes(fit.of) > SLACK * fit.wanted:
         return False
-    return trial.cost <= (1 + GAP) * relaxed(fit, trial, wanted, of)
+    return trial.cost <= (1 + GAP) * relaxed(fit, trial)
 
 
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}

@@ -17,6 +17,9 @@ from jax.extend.core import Literal
 
 from mxjax.core import AGAIN, INLINED, bound, compiler, evaluate, images
 
+from ._late import late
+from ._primitives import nbytes
+
 PIECES = 4  # at most, in which a result is written
 WORTH = 2**16  # bytes of one that is written so, for the time that compiling a loop takes,
 SHARE = 1 / 4  # of the largest such one, beside which others do not count
@@ -29,21 +32,27 @@ _SLOW = frozenset(
     "acos asin atan cbrt cosh digamma div erf erf_inv erfc exp exp2 expm1 lgamma log log1p logistic pow rem rsqrt sin "
     "sinh sqrt tan tanh".split()
 )
+# XLA computes their results in the loops that read them.
+_INSIDE = frozenset({"pad", "slice"})
 # Of one operand, that is smaller: zeros between its elements.
 _WIDENING = frozenset({"convolution_strided_transpose"})
 
 
-def in_place(fn: Callable[..., Any], own: Collection[int]) -> Callable[..., tuple[Any, ...]]:
-    """A backward pass in which elementwise results take the places of arrays that nothing reads afterwards.
+def in_place(fn: Callable[..., Any], own: Collection[int], residuals: int) -> Callable[..., tuple[Any, ...]]:
+    """A backward pass in which elementwise results take the places of arrays that nothing reads afterwards, and what
+    is computed again comes late (:func:`late`).
 
     Args:
       own: the operands whose place nobody needs besides.
+      residuals: so many operands come first and are no gradients.
     """
 
     def run(*args: Any) -> tuple[Any, ...]:
         if compiler.platform_now() != "cpu":  # other backends reuse an operand's place themselves
             return tuple(fn(*args))
-        return tuple(_run(_flat(jax.make_jaxpr(fn)(*args)), args, own))
+        flat = _flat(jax.make_jaxpr(fn)(*args))
+        flat = late(flat, residuals, _Writes(flat.jaxpr, own).arrays)
+        return tuple(_run(flat, args, own))
 
     return run
 
@@ -113,18 +122,24 @@ def _run(closed: Any, args: Sequence[Any], own: Collection[int]) -> list[Any]:
     def value(v: Any) -> Any:
         return v.val if isinstance(v, Literal) else env[v]
 
+    skipped = {v for w in writes.values() for e, _ in w.products for v in e.outvars}  # made where they are read
     for at, e in enumerate(jaxpr.eqns):
-        with jax.named_scope(str(e.source_info.name_stack)):
-            if at in writes:
+        if at in writes:
+            with jax.named_scope(str(e.source_info.name_stack)):
                 env[e.outvars[0]] = _written(e.outvars[0], writes[at], env)
-            else:
+        elif skipped.isdisjoint((*e.outvars, *[v for v in e.invars if not isinstance(v, Literal)])):
+            with jax.named_scope(str(e.source_info.name_stack)):
                 env.update(zip(e.outvars, bound(e, [value(v) for v in e.invars], e.params), strict=True))
+        else:
+            skipped.update(e.outvars)
     return [value(v) for v in jaxpr.outvars]
 
 
 class _Write(NamedTuple):
     """A result that takes the place of ``over`` (by all names that are read): the equations that make it of that and
-    what else they read, along which axis and in how many pieces; ``before`` comes what is made of ``over`` besides."""
+    what else they read, along which axis and in how many pieces; ``before`` comes what is made of ``over`` besides.
+    Of ``products`` among these equations a piece is made of a piece of an operand: each with the axes, operand by
+    operand, along which that is cut."""
 
     body: tuple[Any, ...]
     over: tuple[Any, ...]
@@ -132,6 +147,7 @@ class _Write(NamedTuple):
     axis: int
     pieces: int
     before: tuple[Any, ...]
+    products: tuple[tuple[Any, tuple[int | None, ...]], ...]
 
 
 def _written(out: Any, w: _Write, env: dict[Any, Any]) -> Any:
@@ -141,6 +157,7 @@ def _written(out: Any, w: _Write, env: dict[Any, Any]) -> Any:
         over, *before = lax.optimization_barrier((over, *[env[v] for v in w.before]))
         env.update(zip(w.before, before, strict=True))
     reads = {v: env[v] for v in w.reads}
+    cuts = {id(e): axes for e, axes in w.products}
     size = out.aval.shape[w.axis] // w.pieces
 
     def write(k: Any, total: Any) -> Any:
@@ -160,7 +177,9 @@ def _written(out: Any, w: _Write, env: dict[Any, Any]) -> Any:
         here: dict[Any, Any] = {}
         for e in w.body:
             params = e.params
-            if e.primitive.name == "broadcast_in_dim":
+            if id(e) in cuts:
+                given = [cut(reads[v], axis) for v, axis in zip(e.invars, cuts[id(e)], strict=True)]
+            elif e.primitive.name == "broadcast_in_dim":
                 (v,), axes = e.invars, params["broadcast_dimensions"]
                 x = v.val if isinstance(v, Literal) else total if v in w.over else reads[v]
                 given = [cut(x, axes.index(w.axis) if w.axis in axes else None)]
@@ -207,7 +226,7 @@ class _Writes:
         self.found: dict[int, _Write] = {}
         for at in range(len(self.eqns)):
             self._look(at)
-        sizes = {at: _bytes(self.eqns[at].outvars[0]) for at in self.found}
+        sizes = {at: nbytes(self.eqns[at].outvars[0].aval) for at in self.found}
         self.found = {at: w for at, w in self.found.items() if sizes[at] >= SHARE * max(sizes.values())}
 
     def origin(self, v: Any) -> Any:
@@ -247,29 +266,75 @@ class _Writes:
         if others or out not in self.arrays or not _pointwise(e):
             return
         pieces = _pieces(out.aval.shape)
-        if pieces is None or _bytes(out) < WORTH or e.primitive.name == "broadcast_in_dim":
+        if pieces is None or nbytes(out.aval) < WORTH or e.primitive.name == "broadcast_in_dim":
             return
         body, reads = self._body(at)
         if any(self.eqns[k].primitive.name in _SLOW for k in body):
             return
+        makers = {self.eqns[self.maker[v]].primitive.name for v in map(self.origin, reads) if v in self.maker}
+        if makers & _INSIDE:  # instead of one array, all that it is made of would be there
+            return
         # Several that wait may be made of one, and XLA would make them where they are read.
         if len({self.origin(v) for v in reads if v.aval.shape == out.aval.shape} & self._waiting) > 1:
             return
-        over = [v for v in reads if v.aval.shape == out.aval.shape and v.aval.dtype == out.aval.dtype]
-        for v in sorted(over, key=lambda v: -self.maker.get(self.origin(v), self._given)):
-            origin, before = self.origin(v), self._ends(v) - {at}
-            if origin not in self.foreign | self.gone | self.results and max(before, default=-1) < at:
-                break
-        else:
+        products = {v: axes for v in reads if (axes := self._cuts(v, at, pieces[0])) is not None}
+        factors = [v for p in products for v in self.eqns[self.maker[p]].invars]
+        whole = set(map(self.origin, factors))
+        over = self._over(at, [v for v in reads if v not in products and self.origin(v) not in whole])
+        if over is None:
+            products, factors = {}, []
+            over = self._over(at, list(reads))
+        if over is None:
             return
+        reads.update(dict.fromkeys(factors))
+        origin = self.origin(over)
+        before = self._ends(over) - {at}
         self.gone.add(origin)
         for r in reads:
             self.more.setdefault(self.origin(r), set()).add(at)
-        made = [w for k in sorted(before) for w in self.eqns[k].outvars if w in self.arrays]
-        made = [w for w in made if self.origin(w) not in self.gone]
-        same = tuple(v for v in over if self.origin(v) is origin)
-        others = [v for v in reads if v not in same]
-        self.found[at] = _Write(tuple(self.eqns[k] for k in sorted(body)), same, tuple(others), *pieces, tuple(made))
+        same = tuple(v for v in reads if self.origin(v) is origin and v.aval.shape == out.aval.shape)
+        others = tuple(v for v in reads if v not in same and v not in products)
+        body.update(self.maker[v] for v in products)
+        eqns = tuple(self.eqns[k] for k in sorted(body))
+        within = tuple((self.eqns[self.maker[v]], axes) for v, axes in products.items())
+        self.found[at] = _Write(eqns, same, others, *pieces, self._still_read(at, before), within)
+
+    def _over(self, at: int, reads: Sequence[Any]) -> Any:
+        """The operand in whose place a result is written."""
+        out = self.eqns[at].outvars[0].aval
+        fit = [v for v in reads if v.aval.shape == out.shape and v.aval.dtype == out.dtype]
+        for v in sorted(fit, key=lambda v: -self.maker.get(self.origin(v), self._given)):
+            free = self.origin(v) not in self.foreign | self.gone | self.results
+            if free and max(self._ends(v) - {at}, default=-1) < at:
+                return v
+        return None
+
+    def _cuts(self, v: Any, at: int, axis: int) -> tuple[int | None, ...] | None:
+        """The axes along which the operands of a product are cut where a piece of it can be made within an equation,
+        which alone reads it; else ``None``."""
+        product = self.eqns[self.maker[v]] if v in self.maker else None
+        if product is None or v.aval.shape != self.eqns[at].outvars[0].aval.shape:
+            return None
+        if v in self.results or self.readers[v] != [at]:
+            return None
+        if any(isinstance(x, Literal) or self.origin(x) in self.gone for x in product.invars):
+            return None
+        return _product_axes(product, axis)
+
+    def _still_read(self, at: int, eqns: Collection[int]) -> tuple[Any, ...]:
+        """What some equations make that is still read behind the one at that place; instead of what is not, what is
+        made of it. (Of a barrier XLA drops the others.)"""
+        found: dict[Any, None] = {}
+        todo = sorted(eqns)
+        for k in todo:
+            for v in self.eqns[k].outvars:
+                readers, origin = self.readers.get(v, ()), self.origin(v)
+                later = origin in self.results or max(readers, default=-1) > at
+                if later and v in self.arrays and origin not in self.gone:
+                    found[v] = None
+                else:
+                    todo += [r for r in readers if r < at and r not in todo]
+        return tuple(found)
 
     def _body(self, root: int) -> tuple[set[int], dict[Any, None]]:
         """The equations of which a result is made in one loop, and what they read."""
@@ -300,6 +365,19 @@ class _Writes:
         return all(self.origin(x) not in self.gone and max(self._ends(x), default=-1) > root for x in leaves)
 
 
+def _product_axes(e: Any, axis: int) -> tuple[int | None, ...] | None:
+    """Along which axes the operands of a product are cut for a piece of it along that one; ``None``: it is none."""
+    if e.primitive.name == "convolution_input_gradient":
+        return (0, None) if axis == 0 else None
+    if e.primitive.name != "dot_general":
+        return None
+    (contracting, _), (batch, other) = e.params["dimension_numbers"]
+    if axis < len(batch):
+        return batch[axis], other[axis]
+    free = [d for d in range(len(e.invars[0].aval.shape)) if d not in (*contracting, *batch)]
+    return (free[axis - len(batch)], None) if axis - len(batch) < len(free) else None
+
+
 def _fuses(e: Any) -> bool:
     """Whether what an equation reads need not be there as an array."""
     return e.primitive.name in images.REDUCING or _pointwise(e)
@@ -322,7 +400,3 @@ def _pieces(shape: Sequence[int]) -> tuple[int, int] | None:
     """An axis, and in how many pieces an array is written along it."""
     pieces = ((axis, n) for axis, size in enumerate(shape) for n in range(PIECES, 1, -1) if size and size % n == 0)
     return next(pieces, None)
-
-
-def _bytes(v: Any) -> int:
-    return int(v.aval.size) * int(v.aval.dtype.itemsize)

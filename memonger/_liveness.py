@@ -13,11 +13,11 @@ import numpy as np
 
 from mxjax.core import SCALAR, SCALARS, Step, compiler, differentiable
 
-from ._arrange import is_costly, last_uses
+from ._arrange import last_uses
 from ._cut import common_levels
 from ._measure import counts
 from ._price import kept
-from ._primitives import primitives, slow_bytes
+from ._primitives import is_costly, primitives, slow_bytes
 
 if TYPE_CHECKING:
     from mxjax.core import Graph

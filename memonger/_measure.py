@@ -9,11 +9,14 @@ from typing import Any
 from mxjax import core, errors
 from mxjax.core import Step
 
+from ._hlo import repeated
+
 
 @dataclass(frozen=True)
 class Cost:
-    """One program: bytes of its temporaries, arguments, results, and results that reuse an argument; operations,
-    and bytes that are read and written by them (``accessed_bytes``; of a loop's body both count once)."""
+    """One program: bytes of its temporaries, arguments, results, and results that reuse an argument; operations
+    (in loops as often as XLA knows that they turn), and bytes that are read and written by them (``accessed_bytes``;
+    those of a loop count once)."""
 
     name: str
     steps: int
@@ -162,6 +165,6 @@ def cost(program: Any, runs: int) -> Cost:
         memory.argument_size_in_bytes,
         memory.output_size_in_bytes,
         memory.alias_size_in_bytes,
-        counted.get("flops", 0.0),
+        counted.get("flops", 0.0) + repeated(program.compiled),
         int(counted.get("bytes accessed", 0.0)),
     )

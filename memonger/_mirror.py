@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from mxjax.core import SCALAR, SCALARS, Step
 
-from ._arrange import Arranged, Part, is_costly
+from ._arrange import Arranged, Part
 from ._cut import mirrored
-from ._primitives import primitives
+from ._primitives import is_costly, primitives
 
 if TYPE_CHECKING:
     from mxjax.core import Graph

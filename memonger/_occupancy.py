@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ._hlo import fields, integer, integers, module_of
 from ._rooms import Stay
 
 # The scope of the n-th part in the names of its operations.
@@ -32,8 +33,7 @@ def stages(compiled: Any, parts: int) -> list[Stage] | None:
     ``None`` where the backend tells no buffers or no order of work.
     """
     buffers: bytes = getattr(compiled.memory_analysis(), "serialized_buffer_assignment_proto", None) or b""
-    modules = compiled.runtime_executable().hlo_modules() if buffers else []
-    module = _fields(modules[0].as_serialized_hlo_module_proto()) if len(modules) == 1 else {}
+    module = module_of(compiled) if buffers else {}
     if _SCHEDULE not in module:
         return None
     order = _Order(module)
@@ -100,26 +100,26 @@ class _Order:
     """The instructions of a scheduled module's entry in order of work."""
 
     def __init__(self, module: dict[int, list[Any]]):
-        computations = {_number(c, 5): c.get(2, []) for c in map(_fields, module[3])}
-        entry = _number(module, 6)
-        schedules = {_number(s, 1): s for s in map(_fields, _fields(module[_SCHEDULE][0])[1])}
-        self.order = _numbers(_fields(schedules[entry][2][0]).get(1, []))
+        computations = {integer(c, 5): c.get(2, []) for c in map(fields, module[3])}
+        entry = integer(module, 6)
+        schedules = {integer(s, 1): s for s in map(fields, fields(module[_SCHEDULE][0])[1])}
+        self.order = integers(fields(schedules[entry][2][0]).get(1, []))
         self.at = {i: moment for moment, i in enumerate(self.order)}
         self.entry = entry
         self.bodies = {entry: self.order}  # the instructions of what the entry calls, and of itself
-        self.roots = {_number(c, 5): _number(c, 6) for c in map(_fields, module[3])}
+        self.roots = {integer(c, 5): integer(c, 6) for c in map(fields, module[3])}
         self.instructions: dict[int, _Instruction] = {}
         todo: list[tuple[int, int | None]] = [(entry, None)]
         while todo:
             computation, caller = todo.pop()
-            found = [(_number(one, 35), one) for one in map(_fields, computations[computation])]
+            found = [(integer(one, 35), one) for one in map(fields, computations[computation])]
             self.bodies.setdefault(computation, [number for number, _ in found])
             for number, one in found:
                 opcode = one[2][0].decode()
-                name = _fields(one[7][0]).get(2, [b""])[0].decode() if 7 in one else ""
-                element = _number(one, 9 if opcode == "parameter" else 13)
-                calls = tuple(_numbers(one.get(38, []))) if opcode in _INSIDE else ()
-                operands = tuple(_numbers(one.get(36, [])))
+                name = fields(one[7][0]).get(2, [b""])[0].decode() if 7 in one else ""
+                element = integer(one, 9 if opcode == "parameter" else 13)
+                calls = tuple(integers(one.get(38, []))) if opcode in _INSIDE else ()
+                operands = tuple(integers(one.get(36, [])))
                 self.instructions[number] = _Instruction(opcode, operands, element, name, calls)
                 if caller is not None:
                     self.at[number] = self.at[caller]
@@ -144,23 +144,23 @@ class _Order:
 
     def rooms(self, buffers: bytes) -> list[list[Stay]]:
         """The temporaries, those that begin at one place together."""
-        assignment = _fields(buffers)
+        assignment = fields(buffers)
         maker = {}
         for found in assignment.get(1, []):
-            buffer = _fields(found)
-            maker[_number(buffer, 1)] = _number(_fields(buffer[3][0]), 4)
+            buffer = fields(found)
+            maker[integer(buffer, 1)] = integer(fields(buffer[3][0]), 4)
         until = self._last_uses()
         rooms: dict[tuple[int, int], list[Stay]] = {}
         for k, found in enumerate(assignment.get(3, [])):
-            allocation = _fields(found)
-            if any(_number(allocation, f) for f in (3, 5, 7, 12)):  # of a thread, an argument, a result, a constant
+            allocation = fields(found)
+            if any(integer(allocation, f) for f in (3, 5, 7, 12)):  # of a thread, an argument, a result, a constant
                 continue
-            for placed in map(_fields, allocation.get(9, [])):
-                made = maker[_number(placed, 1)]
+            for placed in map(fields, allocation.get(9, [])):
+                made = maker[integer(placed, 1)]
                 if made in self.at:
                     moment = self.at[made]
-                    stay = Stay(made, moment, max(moment, until.get(made, moment)), _number(placed, 3))
-                    rooms.setdefault((k, _number(placed, 2)), []).append(stay)
+                    stay = Stay(made, moment, max(moment, until.get(made, moment)), integer(placed, 3))
+                    rooms.setdefault((k, integer(placed, 2)), []).append(stay)
         return list(rooms.values())
 
     def held(self, rooms: Sequence[Sequence[Stay]]) -> np.ndarray:
@@ -202,58 +202,3 @@ class _Order:
 
         walk(self.entry, ())
         return last
-
-
-# ---- protocol buffers: field numbers are those of XLA's hlo.proto ------------------------------------
-
-
-def _fields(message: bytes) -> dict[int, list[Any]]:
-    """The fields of a message by number: integers, or bytes."""
-    found: dict[int, list[Any]] = {}
-    at, end = 0, len(message)
-    while at < end:
-        tag, at = _varint(message, at)
-        kind, values = tag & 7, found.setdefault(tag >> 3, [])
-        if kind == 0:
-            value, at = _varint(message, at)
-            values.append(value)
-            continue
-        length = {1: 8, 5: 4}.get(kind)
-        if kind == 2:
-            length, at = _varint(message, at)
-        if length is None or at + length > end:
-            raise ValueError(f"no message: a field of kind {kind} at byte {at} of {end}")
-        values.append(message[at : at + length])
-        at += length
-    return found
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
-
-
-def _number(fields: dict[int, list[Any]], which: int) -> int:
-    return int(fields.get(which, (0,))[0])
-
-
-def _numbers(values: Sequence[Any]) -> list[int]:
-    """Repeated integers, packed or not."""
-    return list(_unpacked(values))
-
-
-def _unpacked(values: Sequence[Any]) -> Iterator[int]:
-    for value in values:
-        if isinstance(value, int):
-            yield value
-            continue
-        at = 0
-        while at < len(value):
-            number, at = _varint(value, at)
-            yield number

@@ -11,10 +11,9 @@ from jax.extend.core import Literal, jaxprs_in_params
 
 from mxjax.core import AGAIN, INLINED, SCALARS, compiler, cotangent, held, once, pullback
 
-from ._arrange import is_costly
 from ._inplace import overwritten
 from ._measure import counts
-from ._primitives import SLOW, slow_bytes, tupled
+from ._primitives import SLOW, is_costly, nbytes, slow_bytes, tupled
 
 if TYPE_CHECKING:
     from mxjax.core import Call
@@ -104,7 +103,7 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
         flops, moved = 0.0, 0
         if not primitives <= _FREE:
             flops = counts(traced.lower()).get("flops", 0.0)
-            moved = sum(_bytes(s) for s in (*structs, *outs))
+            moved = sum(nbytes(s) for s in (*structs, *outs))
         cost = max(flops, moved * intensity)
         costly = any(map(is_costly, primitives))
         if not any(wants):
@@ -121,7 +120,9 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
             inner_flops = 0.0 if costly or found.primitives <= _FREE else flops
             inner_cost = inner_flops
     slow = slow_bytes(call.fn, structs) if found.inner and not SLOW.keys().isdisjoint(primitives) else 0
-    space = max(_space(traced.jaxpr.jaxpr, platform)[:2]), 0, 0
+    with jax.enable_x64(True), compiler.for_platform(platform), compiler.short_of_memory(all_kept=True):
+        lean = jax.make_jaxpr(lambda *a: call.fn(*a))(*structs) if costly else traced.jaxpr
+    space = max(_space(lean.jaxpr, platform)[:2]), 0, 0
     same = over = frozenset[tuple[int, int]]()
     turned = 0
     convolves = any(p == "conv_general_dilated" or p.startswith("convolution") for p in primitives)
@@ -153,8 +154,8 @@ def _space(jaxpr: Any, platform: str) -> tuple[int, int, int]:
             structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
             run = partial(equation.primitive.impl, **equation.params)
             opened = list(_equations(jax.make_jaxpr(run)(*structs).jaxpr))
-            inside = max((_bytes(v.aval) for e in opened for v in e.outvars), default=0)
-            if inside <= max(_bytes(v.aval) for v in (*equation.invars, *equation.outvars)):
+            inside = max((nbytes(v.aval) for e in opened for v in e.outvars), default=0)
+            if inside <= max(nbytes(v.aval) for v in (*equation.invars, *equation.outvars)):
                 inside = 0
             copies = [_turned(e, platform) for e in opened]
             inside = max([inside, *map(sum, copies)])
@@ -173,7 +174,7 @@ def _turned(equation: Any, platform: str) -> tuple[int, int]:
     order = equation.params["dimension_numbers"]
     orders = (order.lhs_spec, (0, n - 1, *range(1, n - 1))), (order.rhs_spec, (n - 1, n - 2, *range(n - 2)))
     operands = zip(equation.invars, orders, strict=True)
-    first, second = (_bytes(v.aval) * (given != asked) for v, (given, asked) in operands)
+    first, second = (nbytes(v.aval) * (given != asked) for v, (given, asked) in operands)
     return first, second
 
 
@@ -209,7 +210,7 @@ def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) 
     return Kept(
         frozenset(turned.union(i for kind, i in plan if kind == "in")),
         frozenset(i for kind, i in plan if kind == "out"),
-        sum(_bytes(rest[k]) for k in inner),
+        sum(nbytes(rest[k]) for k in inner),
         frozenset(again),
         (frozenset(less), frozenset(read)),
         frozenset(primitives),
@@ -272,7 +273,3 @@ def _primitives(jaxpr: Any) -> Iterable[str]:
             yield equation.primitive.name
         for body in bodies:
             yield from _primitives(body)
-
-
-def _bytes(x: Any) -> int:
-    return int(x.size) * x.dtype.itemsize

@@ -10,12 +10,52 @@ from jax.extend.core import Literal, jaxprs_in_params
 
 from mxjax.core import differentiable, held, pullback
 
+# Not to be computed twice.
+ONCE = frozenset(
+    {
+        "random_bits",
+        "threefry2x32",
+        "rng_bit_generator",
+        "rng_uniform",
+        "pure_callback",
+        "io_callback",
+    }
+)
+# Costly to compute again.
+COSTLY = ONCE | frozenset(
+    {
+        "conv_general_dilated",
+        "convolution",
+        "dot_general",
+        "ragged_dot_general",
+        "concatenate",
+        "cholesky",
+        "eigh",
+        "svd",
+        "qr",
+        "lu",
+        "fft",
+        "sort",
+        "while",
+        "scan",
+    }
+)
 # XLA computes these once and keeps the result for all that need it, rather than within each loop that does:
 # the arrays it keeps (jax 0.10.2; of erfc also the exponential inside, which its derivative is).
 SLOW = dict.fromkeys(
     "atan2 cbrt cos erf exp exp2 expm1 log log1p logistic pow sin tan tanh".split(),
     1,
 ) | {"erfc": 2}
+
+
+def is_costly(primitive: str) -> bool:
+    """Whether what it makes costs more to compute again than to read."""
+    return primitive in COSTLY or primitive.startswith("convolution")
+
+
+def nbytes(struct: Any) -> int:
+    """Bytes of an array of this shape."""
+    return int(struct.size) * int(struct.dtype.itemsize)
 
 
 def primitives(fn: Callable[..., Any], structs: Sequence[Any]) -> frozenset[str]:

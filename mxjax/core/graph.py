@@ -285,7 +285,7 @@ class Pair:
 
             if self._form is not None:
                 own = frozenset(at for at, (kind, _) in enumerate(self._plan) if kind == "kept")
-                run = self._form(run, own)
+                run = self._form(run, own, n)
             made = _Backward("_backward_" + self.name, run)
             made.given = tuple(tuple(o.shape) for h, o in zip(has, self._outs, strict=True) if h)
             made.wanted = self._wanted

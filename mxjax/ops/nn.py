@@ -185,11 +185,17 @@ def deconvolution(
     w = flipped.reshape(g, weight.shape[0] // g, weight.shape[1], *window)
     w = jnp.swapaxes(w, 1, 2).reshape(g * weight.shape[1], weight.shape[0] // g, *window)
     edges = [(r - 1 - p, r - 1 - p + a) for r, p, a in zip(reach, pad, adj, strict=True)]
+    images_last = compiler.platform_now() == "cpu"  # see core/images.py
+    space = "DHW"[3 - n :]
+    images = f"N{space}C" if images_last else f"NC{space}"
     out = lax.conv_general_dilated(
-        data, w, (1,) * n, edges, lhs_dilation=stride, rhs_dilation=dilate, feature_group_count=g
-    )
+        jnp.moveaxis(data, 1, -1) if images_last else data, w, (1,) * n, edges, lhs_dilation=stride, rhs_dilation=dilate,
+        dimension_numbers=(images, f"OI{space}", images), feature_group_count=g,
+    )  # fmt: skip
     if bias is not None and not no_bias:
-        out = out + bias.reshape(-1, *(1,) * n)
+        out = out + (bias if images_last else bias.reshape(-1, *(1,) * n))
+    if images_last:
+        out = jnp.moveaxis(out, -1, 1)
     return jnp.moveaxis(out, 1, -1) if last else out
 
 

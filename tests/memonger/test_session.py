@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import jax
 import pytest
 
 import mxjax as mx
@@ -52,3 +54,15 @@ def test_parts_that_are_alike_are_traced_once(monkeypatch: pytest.MonkeyPatch) -
     # The first takes the batch, of which nobody wants a gradient; the last gives the network's result.
     assert sum(traced.values()) >= 5
     assert len(traced) <= len({session.chain.likeness(u.start, u.stop) for u in session.chain.units})
+
+
+@pytest.mark.skipif(jax.devices()[0].platform != "cpu", reason="elsewhere images keep MXNet's order")
+def test_an_image_that_a_network_gives_is_turned_before_the_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left to XLA it waits in the order in which it was made until the end of the step."""
+    texts: list[str] = []
+    monkeypatch.setattr("mxjax.memonger._session.stages", lambda compiled, parts: texts.append(compiled.as_text()))
+    session = Session(*networks.unet(2, 4, 32, 4), "sgd")
+    session.measure(session.plain, MEMORY)
+    lines = texts[0].partition("ENTRY")[2].splitlines()
+    turned = [k for k, line in enumerate(lines) if re.search(r"= f32\[4,2,32,32\]\{3,2,1,0\} (copy|fusion)\(", line)]
+    assert turned and turned[-1] < next(k for k, line in enumerate(lines) if "/transpose(jvp(" in line)

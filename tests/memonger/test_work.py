@@ -74,13 +74,13 @@ def test_a_gradient_that_is_passed_on_twice_is_one_array() -> None:
 
 
 def test_a_convolution_of_xlas_own_copies_both_operands_for_its_weight() -> None:
-    """With its patches beyond what is worth writing it is left to XLA, which works channels last, images first."""
-    x, w = (8, 16, 96, 96), (16, 16, 3, 3)
+    """One of volumes is left to XLA, which works channels last, images first."""
+    x, w = (8, 16, 4, 24, 96), (16, 16, 3, 3, 3)
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(16, 1, in_channels=16), nn.Conv2D(16, 3, padding=1, in_channels=16, use_bias=False))
+    net.add(nn.Conv3D(16, 1, in_channels=16), nn.Conv3D(16, 3, padding=1, in_channels=16, use_bias=False))
     net.initialize()
     chain = training_chain(net, (mx.np.zeros(x),))
-    nbytes = 4 * 8 * 16 * 96 * 96
+    nbytes = 4 * 8 * 16 * 4 * 24 * 96
     assert chain.prices[-1].space[2] == 2 * nbytes
     assert chain.prices[-1].space[1] < nbytes / 8
     step = chain.steps[-1]
@@ -89,24 +89,24 @@ def test_a_convolution_of_xlas_own_copies_both_operands_for_its_weight() -> None
 
     def gradient(x: Any, g: Any) -> Any:
         given = lax.optimization_barrier((x * 2.0, g * 2.0))
-        dims = ("NHWC", "OIHW", "NHWC")
-        run = lambda w: lax.conv_general_dilated(given[0], w, (1, 1), "SAME", dimension_numbers=dims)  # noqa: E731
+        dims = ("NDHWC", "OIDHW", "NDHWC")
+        run = lambda w: lax.conv_general_dilated(given[0], w, (1, 1, 1), "SAME", dimension_numbers=dims)  # noqa: E731
         return jax.linear_transpose(run, jax.ShapeDtypeStruct(w, "float32"))(given[1])
 
-    last = jax.ShapeDtypeStruct((8, 96, 96, 16), "float32")
+    last = jax.ShapeDtypeStruct((8, 4, 24, 96, 16), "float32")
     compiled = jax.jit(gradient).lower(last, last).compile(keep_barriers("cpu"))
     if jax.devices()[0].platform == "cpu":  # when the second is copied the first has gone
         assert compiled.memory_analysis().temp_size_in_bytes >= 3 * nbytes
 
 
 def test_what_is_computed_again_for_a_weight_alone_is_made_in_the_order_of_the_copy() -> None:
-    shape = (8, 16, 96, 96)
+    shape = (8, 16, 4, 24, 96)
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(16, 1, in_channels=16), nn.Activation("relu"))
-    net.add(nn.Conv2D(16, 3, padding=1, in_channels=16, use_bias=False))
+    net.add(nn.Conv3D(16, 1, in_channels=16), nn.Activation("relu"))
+    net.add(nn.Conv3D(16, 3, padding=1, in_channels=16, use_bias=False))
     net.initialize()
     chain = training_chain(net, (mx.np.zeros(shape),))
-    nbytes = 4 * 8 * 16 * 96 * 96
+    nbytes = 4 * 8 * 16 * 4 * 24 * 96
     relu = _named(chain, "Activation")
     kept = frozenset([chain.steps[relu].first])
     again, there = (chain.treat(relu, relu + 2, keep).work for keep in (frozenset(), kept))
@@ -116,12 +116,12 @@ def test_what_is_computed_again_for_a_weight_alone_is_made_in_the_order_of_the_c
 
     def gradient(x: Any, g: Any) -> Any:
         x, g = lax.optimization_barrier((x, g * 2.0))
-        dims = ("NHWC", "OIHW", "NHWC")
-        run = lambda w: lax.conv_general_dilated(jax.nn.relu(x), w, (1, 1), "SAME", dimension_numbers=dims)  # noqa: E731
-        return jax.linear_transpose(run, jax.ShapeDtypeStruct((16, 16, 3, 3), "float32"))(g)
+        dims = ("NDHWC", "OIDHW", "NDHWC")
+        run = lambda w: lax.conv_general_dilated(jax.nn.relu(x), w, (1, 1, 1), "SAME", dimension_numbers=dims)  # noqa: E731
+        return jax.linear_transpose(run, jax.ShapeDtypeStruct((16, 16, 3, 3, 3), "float32"))(g)
 
     if jax.devices()[0].platform == "cpu":
-        last = jax.ShapeDtypeStruct((8, 96, 96, 16), "float32")
+        last = jax.ShapeDtypeStruct((8, 4, 24, 96, 16), "float32")
         compiled = jax.jit(gradient).lower(last, last).compile(keep_barriers("cpu"))
         assert compiled.memory_analysis().temp_size_in_bytes < 3.1 * nbytes
 

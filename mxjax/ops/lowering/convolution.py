@@ -58,6 +58,9 @@ WEIGHT_BYTES = 16 << 20
 # A weight gradient sums over the batch: patches that it alone needs are made, and gone again, so many
 # bytes at a time.
 PIECE_BYTES = 2 << 20
+# The same where memory is short. There a gradient that is larger is made of so many channels at least at a time.
+LEAN_BYTES = 512 << 10
+BLOCK = 32
 # At most so many pieces of an input's gradient, which are all written down in the program.
 PIECES = 8
 # More of a patch's places than this are computed in the program; fewer are a constant of it.
@@ -177,6 +180,9 @@ def _filters(w, shape, by_channel):
 def _value(x, w, *, plan, shape):
     if plan.value == "lax":
         return _lax(x, w, shape)
+    pieces = _few(len(x), prod(shape.kernel) * x.shape[-1], len(w), shape)
+    if pieces > 1:
+        return _in_pieces(partial(_value, w=w, plan=plan, shape=shape._replace(lean=False)), x, pieces)
     by_channel = _by_channel(len(x), len(w), shape)
     rows, filters = _patches(x, shape, by_channel), _filters(w, shape, by_channel)
     out = lax.dot_general(rows, filters, (((1,), (1,)), ((), ())))
@@ -188,12 +194,9 @@ def _input_gradient(g, w, *, plan, shape):
     if plan.input_gradient == "lax":
         x = jax.ShapeDtypeStruct((g.shape[0], *shape.size, channels), g.dtype)
         return jax.linear_transpose(lambda x: _lax(x, w, shape), x)(g)[0]
-    # Where memory is short, the columns of so many images at a time as are no larger than what is made of them.
-    columns = prod(shape.window.out) * prod(shape.kernel)
-    pieces = min(PIECES, len(g), -(-columns // max(1, prod(shape.size)))) if shape.lean else 1
+    pieces = _few(len(g), prod(shape.window.out) * prod(shape.kernel), prod(shape.size), shape)
     if pieces > 1:
-        one = partial(_input_gradient, w=w, plan=plan, shape=shape._replace(lean=False))
-        return _in_pieces(one, g, -(-len(g) // pieces))
+        return _in_pieces(partial(_input_gradient, w=w, plan=plan, shape=shape._replace(lean=False)), g, pieces)
     by_channel = _by_channel(len(g), len(w), shape)
     cols = _rows(g) @ _filters(w, shape, by_channel)
     if by_channel:
@@ -204,13 +207,20 @@ def _input_gradient(g, w, *, plan, shape):
     return padded[:, ph : ph + h, pw : pw + w_]
 
 
-def _in_pieces(fn, g, size):
-    """fn(g), of so many images at a time, each written before the next begins."""
-    out = fn(g[:size])
-    out = lax.pad(out, jnp.zeros((), out.dtype), [(0, len(g) - size, 0), *[(0, 0, 0)] * (out.ndim - 1)])
-    for k in range(size, len(g), size):
-        g, out = lax.optimization_barrier((g, out))
-        out = lax.dynamic_update_slice_in_dim(out, fn(g[k : k + size]), k, 0)
+def _few(images, columns, made, shape):
+    """In how many pieces the images are treated: where memory is short in so many, or a few, that the ``columns`` of a
+    piece are no larger than what is ``made`` of all."""
+    return min(PIECES, images, -(-columns // max(1, made))) if shape.lean else 1
+
+
+def _in_pieces(fn, x, pieces):
+    """fn(x), piece by piece, each written before the next begins."""
+    size = -(-len(x) // pieces)
+    out = fn(x[:size])
+    out = lax.pad(out, jnp.zeros((), out.dtype), [(0, len(x) - size, 0), *[(0, 0, 0)] * (out.ndim - 1)])
+    for k in range(size, len(x), size):
+        x, out = lax.optimization_barrier((x, out))
+        out = lax.dynamic_update_slice_in_dim(out, fn(x[k : k + size]), k, 0)
     return out
 
 
@@ -223,22 +233,22 @@ def _weight_gradient(x, g, *, plan, shape):
         return materialize(out) if shape.first else out
     by_channel = _by_channel(len(g), filters, shape)
 
-    def product(x, g):
+    def product(x, g, shape):
         # Small dimension first: with it last this product runs at half the speed.
         return lax.dot_general(_rows(g), _patches(x, shape, by_channel), (((0,), (0,)), ((), ())))
 
     size = len(x) if plan.value == "cols" and not shape.lean else _piece(x, g, shape)
+    blocks = _blocks(x, filters, shape)
+    if blocks > 1:
+        return _in_blocks(partial(_weight_gradient, plan=plan), x, g, blocks, shape)
+    piece, cut = (_bands if size < 1 else _images)(x, g, shape, size)
     # The first outside of the loop: zeros to begin with would be shared by all loops, and wait from one to the next.
-    first = x[:size], g[:size]
+    first = cut(0)
     if shape.lean and shape.kernel != (1, 1):  # not before there is what its patches are needed for
         first = lax.optimization_barrier(first)
-    out = product(*first)
+    out = product(*first, piece)
     if size < len(x):
-
-        def add(k, out):
-            return out + product(*[lax.dynamic_slice_in_dim(a, k * size, size) for a in (x, g)])
-
-        out = lax.fori_loop(1, len(x) // size, add, out)
+        out = lax.fori_loop(1, round(len(x) / size), lambda k, out: out + product(*cut(k), piece), out)
     if by_channel or not shape.first:
         return out.reshape(own)
     # In its own order at once: XLA:CPU would carry it in the product's order to the end of the program
@@ -247,13 +257,73 @@ def _weight_gradient(x, g, *, plan, shape):
 
 
 def _piece(x, g, shape):
-    """How many images' patches a weight gradient makes at a time; its sum takes room as well."""
-    one = prod(shape.window.out) * prod(shape.kernel) * x.shape[-1] * x.dtype.itemsize
-    total = g.shape[-1] * prod(shape.kernel) * x.shape[-1] * x.dtype.itemsize
-    if len(x) * one <= max(PIECE_BYTES, 2 * total):
+    """How many images' patches a weight gradient makes at a time, or what share of one's; its sum takes room as well."""
+    item = x.dtype.itemsize
+    one = prod(shape.window.out) * prod(shape.kernel) * x.shape[-1] * item
+    total = g.shape[-1] * prod(shape.kernel) * x.shape[-1] * item
+    if shape.kernel == (1, 1) or len(x) * one <= max(PIECE_BYTES, 2 * total):
         return len(x)
-    most = max(1, max(PIECE_BYTES, total) // one)
-    return max(n for n in range(1, len(x)) if len(x) % n == 0 and n <= most)
+    most = max(LEAN_BYTES, total) if shape.lean else max(PIECE_BYTES, total)
+    if one > most and shape.lean:
+        rows = shape.window.out[0]
+        return 1 / next(n for n in range(1, rows + 1) if rows % n == 0 and (one <= n * most or n == rows))
+    return max(n for n in range(1, len(x) + 1) if len(x) % n == 0 and n <= max(1, most // one))
+
+
+def _blocks(x, filters, shape):
+    """In how many blocks of channels a weight's gradient is made: where a sum over pieces of the batch would be carried
+    through a loop in the gradient's own room, which then waits empty, though patches are large beside it."""
+    channels = x.shape[-1]
+    if not shape.lean or shape.kernel == (1, 1):
+        return 1
+    patches = len(x) * prod(shape.window.out) * prod(shape.kernel) * channels * x.dtype.itemsize
+    total = filters * prod(shape.kernel) * channels * x.dtype.itemsize
+    for n in range(1, PIECES + 1):
+        if channels % n == 0 and patches <= n * LEAN_BYTES:
+            return n if channels >= n * BLOCK and patches + total < n * patches else 1
+    return 1
+
+
+def _in_blocks(fn, x, g, blocks, shape):
+    """fn(x, g, shape=shape), a weight's gradient, of so many blocks of x's channels, each written before the next
+    begins."""
+    axis, size = 1 if shape.first else 3, x.shape[-1] // blocks
+    shape = shape._replace(lean=False)
+    x, g = lax.optimization_barrier((x, g))
+    out = fn(x[..., :size], g, shape=shape)
+    out = lax.pad(out, jnp.zeros((), out.dtype), [(0, (d == axis) * (x.shape[-1] - size), 0) for d in range(4)])
+    for k in range(size, x.shape[-1], size):
+        g, out = lax.optimization_barrier((g, out))
+        out = lax.dynamic_update_slice_in_dim(out, fn(x[..., k : k + size], g, shape=shape), k, axis)
+    return out
+
+
+def _images(x, g, shape, size):
+    """So many images at a time: their shape, and what cuts the k-th piece out of both arrays."""
+
+    def cut(k):
+        if size == len(x):
+            return x, g
+        return tuple(lax.dynamic_slice_in_dim(a, k * size, size) for a in (x, g))
+
+    return shape, cut
+
+
+def _bands(x, g, shape, share):
+    """A band of one image at a time, what so many of its rows are made of."""
+    (out, _), bands = shape.window.out, round(1 / share)
+    rows = out // bands
+    (high, wide), (kernel, _), (stride, _), (dilate, _), (up, left) = shape[:5]
+    read = (rows - 1) * stride + (kernel - 1) * dilate + 1
+    piece = shape._replace(size=(read, wide + 2 * left), pad=(0, 0))
+
+    def cut(k):
+        image, band = k // bands, k % bands
+        one = jnp.pad(lax.dynamic_slice_in_dim(x, image, 1), ((0, 0), (up, up), (left, left), (0, 0)))
+        given = lax.dynamic_slice(g, (image, band * rows, 0, 0), (1, rows, *g.shape[2:]))
+        return lax.dynamic_slice_in_dim(one, band * rows * stride, read, 1), given
+
+    return piece, cut
 
 
 def _pick(x, *, geometry):
@@ -304,9 +374,11 @@ def choose(
     dilate: Sequence[int],
     pad: Sequence[int],
     num_group: int = 1,
+    lean: bool = False,
 ) -> Plan:
     """The plan for one convolution; shapes are channels-last, (N, H, W, C) and (O, KH, KW, C).
 
+    Where memory is short (``lean``) a weight's gradient is never XLA's own, which turns both images first.
     The thresholds are measurements (README.md), not theory: move them only with new ones.
     """
     if platform != "cpu" or num_group > 1 or jnp.dtype(dtype) not in (jnp.float32, jnp.float64):
@@ -326,7 +398,7 @@ def choose(
     return Plan(
         "cols" if value and size <= VALUE_BYTES else "lax",
         "cols" if (few or deep or waste) and size <= VALUE_BYTES else "lax",
-        "cols" if size <= WEIGHT_BYTES else "lax",
+        "cols" if lean or size <= WEIGHT_BYTES else "lax",
     )
 
 
@@ -406,7 +478,7 @@ def convolution(
 def _last(x, w, bias, stride, dilate, pad, num_group, platform, plan, first, lean):
     """The convolution of a channels-last image; ``first``: the weight's channels come first."""
     w_shape = (w.shape[0], *w.shape[2:], w.shape[1]) if first else w.shape
-    plan = plan or choose(platform, x.dtype, x.shape, w_shape, stride, dilate, pad, num_group)
+    plan = plan or choose(platform, x.dtype, x.shape, w_shape, stride, dilate, pad, num_group, lean)
     if plan == PLAIN:
         # Written in the caller's terms XLA would see the same: it moves the transposes itself.
         spatial = "HW" if x.ndim == 4 else "DHW"

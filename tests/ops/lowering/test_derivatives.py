@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -53,6 +54,56 @@ def test_weight_gradients_in_pieces_equal_lax(monkeypatch):
     equals_lax(PLANS[1], (7, 9), 2, (3, 2), (2, 1), (1, 2), (1, 0))
 
 
+@pytest.mark.parametrize("images", [1, 3, 17])
+@pytest.mark.parametrize("kernel,stride,dilate,pad", WINDOWS)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_where_memory_is_short_pieces_equal_lax(monkeypatch, images, kernel, stride, dilate, pad, layout):
+    """The value by images, the weight's gradient by bands of an image."""
+    for name in ("PIECE_BYTES", "LEAN_BYTES"):
+        monkeypatch.setattr(f"mxjax.ops.lowering.convolution.{name}", 1)
+    x, w = normal(images, 3, 8, 9), normal(2, 3, *kernel)
+
+    def loss(x, w):
+        x, w = (a if layout == "NCHW" else jnp.moveaxis(a, 1, -1) for a in (x, w))
+        how = {"stride": stride, "dilate": dilate, "pad": pad, "layout": layout, "plan": PLANS[0]}
+        return jnp.sin(convolution(x, w, lean=True, **how)).sum()
+
+    def lax_loss(x, w):
+        return jnp.sin(lax.conv_general_dilated(x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate)).sum()
+
+    found, expected = (jax.value_and_grad(f, (0, 1))(x, w) for f in (loss, lax_loss))
+    for got, want in zip(*map(jax.tree_util.tree_leaves, (found, expected)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_weight_gradients_in_blocks_of_channels_equal_lax(monkeypatch, layout):
+    monkeypatch.setattr("mxjax.ops.lowering.convolution.LEAN_BYTES", 1 << 17)
+    x, w, g = normal(2, 128, 5, 5), normal(16, 128, 3, 3), normal(2, 16, 5, 5)
+
+    def gradient(w, **how):
+        a, b, c = (t if layout == "NCHW" else jnp.moveaxis(t, 1, -1) for t in (x, w, g))
+        return (convolution(a, b, pad=(1, 1), layout=layout, plan=PLANS[0], **how) * c).sum()
+
+    expected = jax.grad(lambda w: (lax.conv_general_dilated(x, w, (1, 1), [(1, 1)] * 2) * g).sum())(w)
+    lean = jax.grad(partial(gradient, lean=True))
+    np.testing.assert_allclose(lean(w), expected, rtol=1e-11, atol=1e-11)
+    # 450 KiB of patches: four blocks of 32 channels, one after the other, and no loop
+    text = jax.jit(lean).lower(w).as_text()
+    assert text.count("stablehlo.dot_general") >= 4 and "stablehlo.while" not in text
+
+
+def test_a_weight_gradient_has_patches_of_a_part_of_one_image_where_memory_is_short():
+    x, w = (jax.ShapeDtypeStruct(s, "float32") for s in [(2, 64, 64, 16), (16, 3, 3, 16)])
+
+    def gradient(x, w, g):
+        pull = jax.vjp(lambda w: convolution(x, w, pad=(1, 1), layout="NHWC", lean=True), w)[1]
+        return pull(g)[0]
+
+    step = jax.jit(gradient).lower(x, w, x).compile(default_options("cpu") | keep_barriers("cpu"))
+    assert step.memory_analysis().temp_size_in_bytes <= 1 << 20  # of one image they are 2.25 MiB
+
+
 @pytest.mark.parametrize("images", [1, 2, 5, 17])
 @pytest.mark.parametrize("kernel,stride,dilate,pad", WINDOWS)
 def test_input_gradients_in_pieces_equal_lax(images, kernel, stride, dilate, pad):
@@ -70,7 +121,7 @@ def test_input_gradients_in_pieces_equal_lax(images, kernel, stride, dilate, pad
         check_grads(lambda x: loss(x, w, lean=True), (x,), order=2, modes=["rev"])
 
 
-def test_pieces_of_an_input_gradient_are_few():
+def test_pieces_are_few():
     """A prime number of images is no reason for as many copies of the product in the program."""
     x, w = (jax.ShapeDtypeStruct(s, "float32") for s in [(251, 3, 8, 8), (4, 3, 3, 3)])
 
@@ -78,7 +129,7 @@ def test_pieces_of_an_input_gradient_are_few():
         return (convolution(x, w, stride=(2, 2), pad=(1, 1), plan=PLANS[0], lean=True) ** 2).sum()
 
     text = jax.jit(jax.grad(loss)).lower(x, w).as_text()
-    assert 1 + 2 <= text.count("stablehlo.dot_general") <= 1 + 8
+    assert 2 + 2 <= text.count("stablehlo.dot_general") <= 8 + 8  # of the value, and of the image's gradient
 
 
 def test_columns_of_an_input_gradient_take_no_more_room_than_the_image():
@@ -106,8 +157,8 @@ def test_patches_wait_for_the_weight_gradient_unless_memory_is_short(lean):
 
     options = default_options("cpu") | (keep_barriers("cpu") if lean else {})
     text = jax.jit(jax.value_and_grad(loss)).lower(w, x).compile(options).as_text()
-    # One for both; or one for the value, and pieces for the gradient: the first, and in a loop those that are added.
-    assert len(re.findall(" gather[(]", text)) == (3 if lean else 1)
+    # One for both; or one for each image's value, and pieces for the gradient: the first, and in a loop the others.
+    assert len(re.findall(" gather[(]", text)) == (8 + 2 if lean else 1)
 
 
 def test_pieces_of_a_weight_gradient_are_added_to_the_first():
@@ -248,6 +299,9 @@ def test_accelerators_groups_and_short_floats_go_to_lax():
     assert choose("cpu", "bfloat16", *shapes) == PLAIN
     assert choose("cpu", "float32", *shapes, num_group=2) == PLAIN
     assert choose("cpu", "float32", *shapes) == Plan("cols", "cols", "cols")
+    large = (64, 64, 64, 64), (64, 3, 3, 64), (1, 1), (1, 1), (1, 1)
+    assert choose("cpu", "float32", *large).weight_gradient == "lax"
+    assert choose("cpu", "float32", *large, lean=True).weight_gradient == "cols"  # in pieces: nothing is turned
 
 
 @pytest.mark.parametrize("pool", [max_pool, avg_pool, sum_pool, lp_pool])
