@@ -251,7 +251,7 @@ class _Writes:
                 e = self.eqns[at]
                 if e.primitive.name in _RENAMING:
                     continue
-                if not self.arrays.isdisjoint(e.outvars):
+                if not e.outvars or not self.arrays.isdisjoint(e.outvars):
                     found.add(at)
                 elif e.outvars[0] not in seen:
                     names = [e.outvars[0], *self.names.get(e.outvars[0], ())]
@@ -262,9 +262,9 @@ class _Writes:
     def _look(self, at: int) -> None:
         """Whether the result of an equation is written over something."""
         e = self.eqns[at]
-        (out, *others) = e.outvars
-        if others or out not in self.arrays or not _pointwise(e):
+        if len(e.outvars) != 1 or e.outvars[0] not in self.arrays or not _pointwise(e):
             return
+        (out,) = e.outvars
         pieces = _pieces(out.aval.shape)
         if pieces is None or nbytes(out.aval) < WORTH or e.primitive.name == "broadcast_in_dim":
             return
@@ -385,8 +385,8 @@ def _fuses(e: Any) -> bool:
 
 def _pointwise(e: Any) -> bool:
     """Whether each element of an equation's result comes from one of each operand."""
-    if e.primitive.name == "broadcast_in_dim":
-        return True
+    if e.primitive.name == "broadcast_in_dim" or not e.outvars:
+        return bool(e.outvars)
     shape = e.outvars[0].aval.shape
     return e.primitive.name in _POINTWISE and all(_spreads(v.aval.shape, shape) for v in e.invars)
 

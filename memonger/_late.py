@@ -64,8 +64,8 @@ def _given(jaxpr: Any, residuals: int) -> set[Any]:
 
 
 def _waits(e: Any, given: Set[Any]) -> bool:
-    """Whether an equation is done as late as may be, for what reads it."""
-    return not _is_barrier(e) and given.isdisjoint(e.outvars)
+    """Whether an equation is done as late as may be, for what reads it. What has effects keeps its place."""
+    return not _is_barrier(e) and not e.effects and given.isdisjoint(e.outvars)
 
 
 def _order(jaxpr: Any, given: Set[Any]) -> list[int]:

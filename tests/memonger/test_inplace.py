@@ -195,6 +195,16 @@ def test_what_is_written_over_is_not_copied_first() -> None:
     assert f"f32[{N},{N}]{{1,0}} copy(" not in text
 
 
+def test_what_gives_no_result_reads_all_the_same() -> None:
+    def fn(x: Any, y: Any) -> Any:
+        a = _made(x)
+        b = a * y
+        jax.debug.callback(lambda *read: None, a, b)
+        return b @ y
+
+    assert _writes(fn, MATRIX, MATRIX) == {}
+
+
 def test_a_product_is_added_piece_by_piece() -> None:
     def fn(x: Any, y: Any) -> Any:
         return (_made(x) + y @ x) @ y

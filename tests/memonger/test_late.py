@@ -75,6 +75,16 @@ def test_barriers_stay_where_they_are() -> None:
     assert names.index("optimization_barrier") == 1
 
 
+def test_what_has_effects_keeps_its_place() -> None:
+    def fn(x: Any, w: Any, g: Any) -> Any:
+        jax.debug.callback(lambda: None, ordered=True)
+        a = lax.sin(x @ w)
+        return (g @ w * a) @ w
+
+    names = _made(_late(fn, 2, 3))
+    assert names[0] == "debug_callback" and "optimization_barrier" in names
+
+
 @pytest.mark.skipif(jax.devices()[0].platform != "cpu", reason="the order of work of XLA's CPU backend")
 def test_it_takes_an_array_less() -> None:
     """Computed again at once, each of the products would wait for its turn."""
