@@ -385,10 +385,11 @@ def _fuses(e: Any) -> bool:
 
 def _pointwise(e: Any) -> bool:
     """Whether each element of an equation's result comes from one of each operand."""
-    if e.primitive.name == "broadcast_in_dim" or not e.outvars:
-        return bool(e.outvars)
-    shape = e.outvars[0].aval.shape
-    return e.primitive.name in _POINTWISE and all(_spreads(v.aval.shape, shape) for v in e.invars)
+    if e.primitive.name == "broadcast_in_dim":
+        return True
+    if e.primitive.name not in _POINTWISE:
+        return False
+    return all(_spreads(v.aval.shape, e.outvars[0].aval.shape) for v in e.invars)
 
 
 def _spreads(small: Sequence[int], shape: Sequence[int]) -> bool:
