@@ -20,7 +20,7 @@ from mxjax.memonger import _inplace, _late, rehearse
 from mxjax.memonger._arrange import Part, lower
 from mxjax.memonger._inplace import in_place, overwritten
 from mxjax.memonger._price import _backward
-from mxjax.ops.lowering.convolution import convolution
+from mxjax.ops.lowering.convolution import Plan, convolution
 from mxjax.ops.nn import batch_norm
 
 RNG = np.random.default_rng(11)
@@ -211,6 +211,20 @@ def test_a_product_is_added_piece_by_piece() -> None:
 
     (write,) = _writes(fn, MATRIX, MATRIX).values()
     assert [(e.primitive.name, axes) for e, axes in write.products] == [("dot_general", (0, None))]
+
+
+@pytest.mark.parametrize("how", ["cols", "lax"])
+def test_convolutions_of_xlas_own_are_not_made_piece_by_piece(how: str) -> None:
+    """They take several times as long in a loop; products over patches do not."""
+    x, w = (jax.ShapeDtypeStruct(s, "float32") for s in ((8, 32, 32, 32), (32, 3, 3, 32)))
+
+    def fn(x: Any, g: Any, w: Any) -> Any:
+        forward = partial(convolution, pad=(1, 1), layout="NHWC", plan=Plan("lax", how, "cols"))
+        total = lax.optimization_barrier(x * 2) + jax.linear_transpose(lambda x: forward(x, w), x)(g)[0]
+        return forward(total, w)
+
+    (write,) = _writes(fn, x, x, w).values()
+    assert len(write.products) == (how == "cols")
 
 
 def test_a_product_that_is_read_twice_is_an_array() -> None:
