@@ -26,6 +26,9 @@ FAR = 0.05  # of the budget is the other side away at most: so near the model is
 DISTANT = 0.02  # of the budget: trials that are nearer than that count alike
 TRUST = 0.8  # of what XLA needs less than the model somewhere is expected of parts that were not compiled there
 WARY = 2  # trials over the budget, and none within: then the worst that was seen at a part's place is expected of it
+NEIGHBOURS = 6  # units away from a place what is known of others of its kind counts 1/e,
+DOUBT = 0.5  # as much as that counts that the model is right, beside one trial of the budget itself
+LOWER = 2  # times AIM is the target lowered for each step in a row over the budget, once one was within it
 STEP = 0.1  # of the budget at most is the target lowered after such a trial, else by what that was over the budget
 
 
@@ -172,7 +175,9 @@ class Fit:
     how much that differs from the model is known of parts that were compiled, and expected of others at the same
     place: the mean of what was seen there, that of trials near the budget counting most (``wary``: the worst). What
     a unit that keeps all holds is taken from the step in which all of them do. What is at work in that step teaches
-    nothing: in it alone no result is written in place.
+    nothing: in it alone no result is written in place. What XLA holds more, or less, for a unit of which something is
+    computed again (for want of a gradient's room, which another took) is expected to be as for those of its kind
+    around it.
     """
 
     def __init__(self, session: Session, of: str, wanted: int):
@@ -181,6 +186,10 @@ class Fit:
         self.places = {u.start: i for i, u in enumerate(units)} | {units[-1].stop: len(units)}
         self.kinds = {u.start: u.kind for u in units}
         self.plain = self._plain()
+        kinds, at = np.array([u.kind for u in units]), np.arange(len(units))
+        self.alike = (kinds[:, None] == kinds) * np.exp(-abs(at[:, None] - at) / NEIGHBOURS)
+        np.fill_diagonal(self.alike, 0)  # of one place alone XLA's bytes differ from trial to trial
+        self.waiting = np.zeros(len(units))  # what is held beside what the model says
         self.whole = [[self._whole(o) for o in here] for here in session.options]
         self.options = self.whole
         self.errors = np.zeros(len(units))
@@ -199,30 +208,46 @@ class Fit:
         return {o.start: int(h) for o, h in zip(trial.chosen, held, strict=True)}
 
     def _whole(self, o: Option) -> Option:
-        """The option, one that keeps all with what XLA holds for it."""
-        if o.part.keep != ALL or o.part.parts:
-            return o
+        """The option with what XLA is expected to hold for it."""
+        if _recomputes(o):
+            return o._replace(held=max(0, o.held + int(self.waiting[self._covered(o)].sum())))
         more = int(self.session.excess[self.kinds[o.start]])
         return o._replace(held=self.plain.get(o.start, o.held + more))
 
+    def _weight(self, trial: Trial) -> float:
+        return 1 / (DISTANT + abs(trial.bytes(self.of) / self.wanted - 1)) ** 2
+
+    def _learn_waiting(self, trials: Sequence[Trial]) -> None:
+        count, total = np.zeros((2, len(self.waiting)))
+        for trial in trials:
+            weight = self._weight(trial)
+            for o, stage in zip(trial.chosen, trial.stages or ()):  # noqa: B905, there may be none
+                if _recomputes(o):
+                    here = self._covered(o)
+                    count[here] += weight
+                    total[here] += weight * (stage.held - o.held) / (here.stop - here.start)
+        self.waiting = self.alike @ total / np.maximum(self.alike @ count + DOUBT * count.max(), 1e-9)
+
     def update(self, schedule: str, exactly: Trial | None = None) -> None:
-        """Learn from the trials under this order of work: one is explained exactly, by default the nearest to the
-        budget."""
+        """Learn from the trials under this order of work. The total of the one nearest to the budget is explained; of
+        one that is judged each part exactly."""
         seen = [t for t in self.session.trials.values() if t.schedule == schedule]
         seen.sort(key=lambda t: (t is exactly, -abs(t.bytes(self.of) - self.wanted)))
+        trials = [t for t in seen if t.chosen != self.session.plain]
+        self._learn_waiting(trials)
+        self.whole = [[self._whole(o) for o in here] for here in self.session.options]
         places = np.zeros((2, len(self.errors)))
-        self.compiled = {}
-        for trial in seen:
-            if trial.chosen == self.session.plain:
-                continue
-            weight = 1 / (DISTANT + abs(trial.bytes(self.of) / self.wanted - 1)) ** 2
-            held = 0
+        parts: dict[tuple[int, Part], tuple[float, float]] = {}
+        for trial in trials:
+            weight, held = self._weight(trial), 0
             for o, stage in zip(map(self._whole, trial.chosen), trial.stages or ()):  # noqa: B905, there may be none
                 error = stage.most - held - o.work
                 held += o.held
                 places[:, self._covered(o)] += [[weight], [weight * error]]
-                self.compiled[o.start, o.part] = error
+                old = (0.0, 0.0) if trial is exactly else parts.get((o.start, o.part), (0.0, 0.0))
+                parts[o.start, o.part] = old[0] + weight, old[1] + weight * error
         self.errors = places[1] / np.maximum(places[0], 1e-9)
+        self.compiled = {key: total / weight for key, (weight, total) in parts.items()}
         self.options = [[self._corrected(o) for o in here] for here in self.whole]
         if seen:
             self.beside = seen[-1].bytes(self.of) - self.peak(seen[-1])
@@ -276,7 +301,8 @@ class Fit:
             near = int((1 + FAR) * self.wanted) - low.bytes(self.of)
             end = start + (end - start) * near // gap
             gap = near
-        straight = max(0.0, (self.wanted * (1 - AIM) - low.bytes(self.of)) / gap)
+        aim = AIM * (1 + LOWER * max(0, run))
+        straight = max(0.0, (self.wanted * (1 - aim) - low.bytes(self.of)) / gap)
         closer = CLOSER ** max(0, abs(run) - 1)
         straight = straight * closer if run > 0 else 1 - (1 - straight) * closer
         for part in (1.0, 1.25, 0.75, 1.5, 0.5):
@@ -302,6 +328,10 @@ class Fit:
         rows = [self.places[o.start] for o in chosen]
         of = of or self.options
         return [self.session.options[i][index(of[i], o)] for i, o in zip(rows, chosen, strict=True)]
+
+
+def _recomputes(o: Option) -> bool:
+    return o.part.keep != ALL or bool(o.part.parts)
 
 
 def _off(o: Option, error: float) -> Option:

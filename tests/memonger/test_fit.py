@@ -1,0 +1,85 @@
+"""What trials teach of arrangements that were not compiled."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from benchmarks import memory_networks as networks
+from mxjax.memonger._fit import Fit
+from mxjax.memonger._measure import Cost
+from mxjax.memonger._occupancy import Stage
+from mxjax.memonger._session import MEMORY, Session, Trial
+from mxjax.memonger._treatments import Option
+
+MORE = 4096  # bytes that XLA holds beside the model
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    net, inputs = networks.transformer(blocks=6, width=16, heads=2, length=8, batch=2)
+    return Session(net, inputs, "sgd")
+
+
+def _again(session: Session) -> list[int]:
+    """The places of the units that there are most of whose recomputation costs something, and saves."""
+    kinds = [u.kind for u in session.chain.units]
+    places = [
+        [at for at, k in enumerate(kinds) if k == kind and _recompute(session, at).cost] for kind in set(kinds)
+    ]
+    return max(places, key=len)
+
+
+def _recompute(session: Session, at: int) -> Option:
+    return next(o for o in session.options[at] if o.decision == "recompute" or o is session.options[at][-1])
+
+
+def _taught(session: Session, again: list[int]) -> Fit:
+    """After one trial in which some units are computed again, and XLA holds more for each of them."""
+    chosen = [_recompute(session, at) if at in again else o for at, o in enumerate(session.plain)]
+    stages, held = [], 0
+    for at, o in enumerate(chosen):
+        waits = o.held + MORE * (at in again)
+        stages.append(Stage(waits, held + o.work))
+        held += waits
+    most = max(s.most for s in stages)
+    session.trials.clear()
+    session.trials["one"] = Trial(tuple(chosen), MEMORY, Cost("step", 1, 1, most, 0, 0, 0, 0.0, 0), stages)
+    fit = Fit(session, "temp", most)
+    fit.update(MEMORY)
+    return fit
+
+
+def _beside(fit: Fit, at: int) -> int:
+    """What is expected to be held for a unit that is computed again beside what the model says."""
+    o = _recompute(fit.session, at)
+    return fit.whole[at][fit.session.options[at].index(o)].held - o.held
+
+
+def test_what_is_held_beside_the_model_is_expected_of_equal_units(session: Session) -> None:
+    places = _again(session)
+    assert len(places) >= 5
+    compiled, others = places[:3], places[3:]
+    fit = _taught(session, compiled)
+    expected = [_beside(fit, at) for at in others]
+    assert all(0 < e <= MORE for e in expected)
+    assert all(near > far for near, far in pairwise(expected))  # the farther, the less is known
+    units = session.chain.units
+    for at, unit in enumerate(units):
+        if unit.kind != units[places[0]].kind and _recompute(session, at).stop == unit.stop:
+            assert _beside(fit, at) == 0  # no trial computed one of those again
+
+
+def test_one_place_alone_teaches_nothing_of_itself(session: Session) -> None:
+    """Bytes of one place differ from trial to trial; of the others of its kind it is all that is known."""
+    place, *others = _again(session)
+    fit = _taught(session, [place])
+    assert _beside(fit, place) == 0
+    assert all(_beside(fit, at) > 0 for at in others)
+
+
+def test_the_trial_is_explained(session: Session) -> None:
+    fit = _taught(session, _again(session)[:3])
+    (trial,) = session.trials.values()
+    assert fit.peak(trial) + fit.beside == trial.bytes("temp")
