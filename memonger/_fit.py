@@ -26,6 +26,7 @@ FAR = 0.05  # of the budget is the other side away at most: so near the model is
 DISTANT = 0.02  # of the budget: trials that are nearer than that count alike
 TRUST = 0.8  # of what XLA needs less than the model somewhere is expected of parts that were not compiled there
 WARY = 2  # trials over the budget, and none within: then the worst that was seen at a part's place is expected of it
+MANY = 8  # units of a kind there must be at least for one to tell of another what XLA holds beside the model
 NEIGHBOURS = 6  # units away from a place what is known of others of its kind counts 1/e,
 DOUBT = 0.5  # as much as that counts that the model is right, beside one trial of the budget itself
 LOWER = 2  # times AIM is the target lowered for each step in a row over the budget, once one was within it
@@ -187,7 +188,8 @@ class Fit:
         self.kinds = {u.start: u.kind for u in units}
         self.plain = self._plain()
         kinds, at = np.array([u.kind for u in units]), np.arange(len(units))
-        self.alike = (kinds[:, None] == kinds) * np.exp(-abs(at[:, None] - at) / NEIGHBOURS)
+        many = np.bincount(kinds)[kinds] >= MANY
+        self.alike = many * (kinds[:, None] == kinds) * np.exp(-abs(at[:, None] - at) / NEIGHBOURS)
         np.fill_diagonal(self.alike, 0)  # of one place alone XLA's bytes differ from trial to trial
         self.waiting = np.zeros(len(units))  # what is held beside what the model says
         self.whole = [[self._whole(o) for o in here] for here in session.options]

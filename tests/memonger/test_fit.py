@@ -18,7 +18,7 @@ MORE = 4096  # bytes that XLA holds beside the model
 
 @pytest.fixture(scope="module")
 def session() -> Session:
-    net, inputs = networks.transformer(blocks=6, width=16, heads=2, length=8, batch=2)
+    net, inputs = networks.transformer(blocks=8, width=16, heads=2, length=8, batch=2)
     return Session(net, inputs, "sgd")
 
 
@@ -77,6 +77,13 @@ def test_one_place_alone_teaches_nothing_of_itself(session: Session) -> None:
     fit = _taught(session, [place])
     assert _beside(fit, place) == 0
     assert all(_beside(fit, at) > 0 for at in others)
+
+
+def test_kinds_of_which_there_are_few_tell_nothing(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = _again(session)
+    monkeypatch.setattr("mxjax.memonger._fit.MANY", len(places) + 1)
+    fit = _taught(session, places[:3])
+    assert not any(_beside(fit, at) for at in places)
 
 
 def test_the_trial_is_explained(session: Session) -> None:
