@@ -28,7 +28,7 @@ TRUST = 0.8  # of what XLA needs less than the model somewhere is expected of pa
 WARY = 2  # trials over the budget, and none within: then the worst that was seen at a part's place is expected of it
 MANY = 8  # units of a kind there must be at least for one to tell of another what XLA holds beside the model
 NEIGHBOURS = 6  # units away from a place what is known of others of its kind counts 1/e,
-DOUBT = 0.5  # as much as that counts that the model is right, beside one trial of the budget itself
+DOUBT = 0.5  # times as much as the best known unit would at no distance counts that the model is right
 LOWER = 2  # times AIM is the target lowered for each step in a row over the budget, once one was within it
 STEP = 0.1  # of the budget at most is the target lowered after such a trial, else by what that was over the budget
 
@@ -192,8 +192,7 @@ class Fit:
         self.alike = many * (kinds[:, None] == kinds) * np.exp(-abs(at[:, None] - at) / NEIGHBOURS)
         np.fill_diagonal(self.alike, 0)  # of one place alone XLA's bytes differ from trial to trial
         self.waiting = np.zeros(len(units))  # what is held beside what the model says
-        self.whole = [[self._whole(o) for o in here] for here in session.options]
-        self.options = self.whole
+        self.whole = self.options = session.options  # what is known is told by :meth:`update`
         self.errors = np.zeros(len(units))
         self.compiled: dict[tuple[int, Part], float] = {}
         self.beside = 0
