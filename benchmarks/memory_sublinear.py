@@ -164,14 +164,14 @@ class Step:
 
 def speeds(kind: str, n: int, rounds: int = 9) -> Iterator[dict[str, Any]]:
     """The CPU time of what segments are compared with over theirs: least of interleaved runs, on one core."""
-    steps: dict[str, Step | Written] = {name: Step(kind, n, name) for name in TIMED}
-    if kind == "residual":
-        steps["written in JAX, barriers"] = Written(n)
-    for step in steps.values():
-        step.timed()  # compiles
-        step.timed()  # loads the code
-    best = dict.fromkeys(steps, float("inf"))
-    with one_core():
+    with one_core():  # from the start: what is compiled for several cores may differ
+        steps: dict[str, Step | Written] = {name: Step(kind, n, name) for name in TIMED}
+        if kind == "residual":
+            steps["written in JAX, barriers"] = Written(n)
+        for step in steps.values():
+            step.timed()  # compiles
+            step.timed()  # loads the code
+        best = dict.fromkeys(steps, float("inf"))
         for _ in range(rounds):
             for name, step in steps.items():
                 best[name] = min(best[name], step.timed())

@@ -6,9 +6,12 @@ Settings, profiler and rematerialisation add theirs; `mxjax.core.compiler` merge
 from __future__ import annotations
 
 import functools
+import os
 import platform as host
 from collections.abc import Sequence
 from typing import Any
+
+import jaxlib
 
 
 def default_options(
@@ -42,6 +45,19 @@ def keep_barriers(platform: str) -> dict[str, Any]:
     {}
     """
     return {"xla_disable_hlo_passes": "cse_barrier_expander"} if platform == "cpu" else {}
+
+
+def convolves_in_one_thread() -> bool:
+    """Whether XLA:CPU's kernel library leaves cores idle while it computes a convolution.
+
+    That of jaxlib 0.10.2 does, where there is more than one core (0.10.1, 0.11 and 0.12 do not).
+    """
+    return jaxlib.__version__ == "0.10.2" and cores() > 1
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @functools.cache

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from mxjax.core.compiler_options import convolves_in_one_thread
 from mxjax.ops.lowering.linear import bilinear_triple, linear_pair, materialize
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
@@ -41,8 +42,8 @@ class Window(NamedTuple):
 class Plan(NamedTuple):
     """Which form computes the value, the input's gradient and the weight's gradient.
 
-    ``lax`` is XLA's convolution, ``cols`` one matrix product over all kernel patches (a 1x1 kernel
-    needs none made).
+    ``lax`` is XLA's convolution, ``abreast`` the same with filters that give several neighbouring pixels each, and
+    ``cols`` one matrix product over all kernel patches (a 1x1 kernel needs none made).
     """
 
     value: str
@@ -63,6 +64,10 @@ LEAN_BYTES = 512 << 10
 BLOCK = 32
 # At most so many pieces of an input's gradient, which are all written down in the program.
 PIECES = 8
+# With so many channels at most, of image and result, XLA:CPU does not ask its kernel library. Where each filter stands
+# for several neighbouring pixels, so many at most, there are more of them. Narrower images gain nothing.
+NARROW = 16
+ABREAST = 8
 # More of a patch's places than this are computed in the program; fewer are a constant of it.
 MOST_INDICES = 1 << 18
 
@@ -145,6 +150,37 @@ def _lax(x, w, shape):
     )
 
 
+def _abreast(x, w, shape):
+    """The same with filters for several pixels that lie side by side, each moved by as much in the kernel's width.
+
+    They have zeros where their neighbours read: where an image is not finite, that many pixels more are not (as in
+    Winograd's and Fourier's ways).
+    """
+    count, stride = _neighbours(shape.window.out[1], len(w)), shape.stride[1]
+    width = 3 if shape.first else 2
+
+    def moved(k):
+        around = k * stride, (count - 1 - k) * stride
+        return jnp.pad(w, [around if axis == width else (0, 0) for axis in range(4)])
+
+    filters = jnp.concatenate([moved(k) for k in range(count)])
+    out = _lax(x, filters, shape._replace(stride=(shape.stride[0], count * stride)))
+    return out.reshape(len(x), *shape.window.out, len(w))
+
+
+def _neighbours(width, filters):
+    """For how many neighbouring pixels of so many there are filters enough together; 0: for none."""
+    counts = range(2, ABREAST + 1) if width >= NARROW else ()
+    return next((k for k in counts if width % k == 0 and k * filters > NARROW), 0)
+
+
+def _mirrored(w, shape):
+    """With which weight and shape the convolution of a result's gradient is the image's, where the stride is 1."""
+    pad = [d * (k - 1) - p for d, k, p in zip(shape.dilate, shape.kernel, shape.pad, strict=True)]
+    w = lax.rev(w, (2, 3) if shape.first else (1, 2))
+    return jnp.swapaxes(w, 0, 1 if shape.first else 3), shape._replace(size=shape.window.out, pad=tuple(pad))
+
+
 def _rows(a):
     return a.reshape(-1, a.shape[-1])
 
@@ -180,6 +216,8 @@ def _filters(w, shape, by_channel):
 def _value(x, w, *, plan, shape):
     if plan.value == "lax":
         return _lax(x, w, shape)
+    if plan.value == "abreast":
+        return _abreast(x, w, shape)
     pieces = _few(len(x), prod(shape.kernel) * x.shape[-1], len(w), shape)
     if pieces > 1:
         return _in_pieces(partial(_value, w=w, plan=plan, shape=shape._replace(lean=False)), x, pieces)
@@ -194,6 +232,8 @@ def _input_gradient(g, w, *, plan, shape):
     if plan.input_gradient == "lax":
         x = jax.ShapeDtypeStruct((g.shape[0], *shape.size, channels), g.dtype)
         return jax.linear_transpose(lambda x: _lax(x, w, shape), x)(g)[0]
+    if plan.input_gradient == "abreast":
+        return _abreast(g, *_mirrored(w, shape))
     pieces = _few(len(g), prod(shape.window.out) * prod(shape.kernel), prod(shape.size), shape)
     if pieces > 1:
         return _in_pieces(partial(_input_gradient, w=w, plan=plan, shape=shape._replace(lean=False)), g, pieces)
@@ -395,10 +435,17 @@ def choose(
     # A full correlation over a small image multiplies mostly padding.
     waste = prod(shape.size) / (prod(out) * prod(shape.stride)) >= 1.5
     value = few or deep or prod(shape.kernel) >= 25
+    narrow = max(channels, w_shape[0]) <= NARROW and jnp.dtype(dtype) == jnp.float32 and tuple(dilate) == (1, 1)
+    abreast = narrow and not convolves_in_one_thread()
+    turns = tuple(stride) == (1, 1) and all(p < k for k, p in zip(shape.kernel, pad, strict=True))
+
+    def form(cols, beside):
+        return "cols" if cols and size <= VALUE_BYTES else "abreast" if abreast and beside else "lax"
+
     return Plan(
-        "cols" if value and size <= VALUE_BYTES else "lax",
-        "cols" if (few or deep or waste) and size <= VALUE_BYTES else "lax",
-        "cols" if lean or size <= WEIGHT_BYTES else "lax",
+        form(value, _neighbours(out[1], w_shape[0])),
+        form(few or deep or waste, turns and _neighbours(shape.size[1], channels)),
+        "cols" if lean or size <= WEIGHT_BYTES * (x_shape[0] if narrow else 1) else "lax",
     )
 
 

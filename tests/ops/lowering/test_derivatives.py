@@ -104,6 +104,52 @@ def test_a_weight_gradient_has_patches_of_a_part_of_one_image_where_memory_is_sh
     assert step.memory_analysis().temp_size_in_bytes <= 1 << 20  # of one image they are 2.25 MiB
 
 
+@pytest.mark.parametrize("channels,filters,layout", [(16, 16, "NCHW"), (5, 8, "NHWC"), (1, 12, "NCHW")])
+@pytest.mark.parametrize("kernel,stride,pad", [((3, 3), (1, 1), (1, 1)), ((2, 5), (1, 1), (0, 3)),
+                                               ((3, 4), (2, 2), (1, 2)), ((1, 3), (1, 3), (0, 0))])  # fmt: skip
+def test_filters_for_neighbouring_pixels_equal_lax(kernel, stride, pad, channels, filters, layout):
+    """The image's gradient too, where its width allows it and the stride is one."""
+    wide = 24 * stride[1] + kernel[1] - stride[1] - 2 * pad[1]  # 24 pixels across
+    x, w = normal(2, channels, 5, wide), normal(filters, channels, *kernel)
+    fits = any(wide % k == 0 and k * channels > 16 for k in range(2, 9))
+    back = "abreast" if fits and stride == (1, 1) else "lax"
+    plan = Plan("abreast", back, "cols")
+
+    def loss(x, w):
+        x, w = (a if layout == "NCHW" else jnp.moveaxis(a, 1, -1) for a in (x, w))
+        return jnp.sin(convolution(x, w, stride=stride, pad=pad, layout=layout, plan=plan)).sum()
+
+    def lax_loss(x, w):
+        return jnp.sin(lax.conv_general_dilated(x, w, stride, [(p, p) for p in pad])).sum()
+
+    def twice(f):
+        return jax.grad(lambda *a: sum((g * g).sum() for g in jax.grad(f, (0, 1))(*a)), (0, 1))(x, w)
+
+    found, expected = ((f(x, w), jax.grad(f, (0, 1))(x, w), twice(f)) for f in (loss, lax_loss))
+    for got, want in zip(*map(jax.tree_util.tree_leaves, (found, expected)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10 * abs(want).max())
+
+
+@pytest.mark.parametrize("version,cores,narrow", [("0.10.1", 2, "abreast"), ("0.10.2", 1, "abreast"),
+                                                  ("0.10.2", 2, "lax"), ("0.12.0.1", 8, "abreast")])  # fmt: skip
+def test_narrow_convolutions_give_neighbouring_pixels(monkeypatch, version, cores, narrow):
+    monkeypatch.setattr("jaxlib.__version__", version)
+    monkeypatch.setattr("mxjax.core.compiler_options.cores", lambda: cores)
+
+    def form(x, w, stride=(1, 1), dilate=(1, 1), pad=(1, 1), dtype="float32"):
+        return choose("cpu", dtype, x, w, stride, dilate, pad)
+
+    assert form((64, 32, 32, 16), (16, 3, 3, 16)) == Plan(narrow, narrow, "cols")
+    assert form((64, 31, 32, 16), (16, 3, 3, 16), stride=(2, 2)) == Plan(narrow, "lax", "cols")
+    assert form((64, 32, 32, 16), (16, 3, 3, 16), dtype="float64")[:2] == ("lax", "lax")
+    assert form((64, 32, 32, 16), (16, 3, 3, 16), dilate=(2, 2), pad=(2, 2))[:2] == ("lax", "lax")
+    assert form((64, 32, 32, 16), (17, 3, 3, 16))[:2] == ("lax", "lax")  # the library's own
+    assert form((64, 31, 31, 16), (16, 3, 3, 16))[:2] == ("lax", "lax")  # a prime number of pixels
+    assert form((64, 8, 8, 16), (16, 3, 3, 16))[:2] == ("lax", "lax")  # measured on 0.12: slower
+    # Images that a kernel reaches only with more than its own width around them: no convolution turns that.
+    assert form((64, 32, 32, 16), (16, 3, 3, 16), pad=(3, 3))[1] == "lax"
+
+
 @pytest.mark.parametrize("images", [1, 2, 5, 17])
 @pytest.mark.parametrize("kernel,stride,dilate,pad", WINDOWS)
 def test_input_gradients_in_pieces_equal_lax(images, kernel, stride, dilate, pad):
