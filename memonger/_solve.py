@@ -34,9 +34,8 @@ def solve(options: Sequence[Sequence[Option]], budget: float) -> list[Option] | 
     Returns:
       the options, or ``None`` where nothing fits.
     """
-    place = {here[0].start: i for i, here in enumerate(options)}
-    n = len(options)
-    place[options[-1][0].stop] = n
+    place, n = _places(options), len(options)
+    options = _possible(options, budget)
     held: list[list[np.ndarray]] = [[] for _ in range(n + 1)]
     cost: list[list[np.ndarray]] = [[] for _ in range(n + 1)]
     came: list[list[np.ndarray]] = [[] for _ in range(n + 1)]  # rows of (position, option, state)
@@ -54,6 +53,8 @@ def solve(options: Sequence[Sequence[Option]], budget: float) -> list[Option] | 
         best.append((h, c, w))
         if i == n:
             break
+        if not options[i]:
+            continue
         stops = np.array([place[o.stop] for o in options[i]])
         works, holds, costs = np.array([(o.work, o.held, o.cost) for o in options[i]], float).T
         numbers, states = np.nonzero(h + works[:, None] <= budget)
@@ -90,19 +91,18 @@ def _pareto(held: np.ndarray, cost: np.ndarray, budget: float) -> np.ndarray:
 def bound(options: Sequence[Sequence[Option]], budget: float) -> float | None:
     """A cost below which no choice within the budget can be: options may be taken in fractions.
 
-    The linear relaxation of :func:`solve`'s problem; ``None`` where even fractions do not fit.
+    The linear relaxation of :func:`solve`'s problem, of those options that some choice within the budget has; ``None``
+    where there is none, or even fractions do not fit.
     """
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 
-    place = {here[0].start: i for i, here in enumerate(options)}
-    n = len(options)
-    place[options[-1][0].stop] = n
+    place, n = _places(options), len(options)
     flow: list[tuple[int, int, float]] = []
     bytes_: list[tuple[int, int, float]] = []
     costs: list[float] = []
     scale = max(budget, 1.0)
-    for i, here in enumerate(options):
+    for i, here in enumerate(_possible(options, budget)):
         for o in here:
             e, j = len(costs), place[o.stop]
             costs.append(o.cost)
@@ -113,6 +113,8 @@ def bound(options: Sequence[Sequence[Option]], budget: float) -> float | None:
                 amount = o.work if k < j else o.held
                 if amount:
                     bytes_.append((k, e, amount / scale))
+    if not costs:
+        return None
     top = max(costs) or 1.0
     m = len(costs)
 
@@ -148,13 +150,35 @@ def least(options: Sequence[Sequence[Option]]) -> int:
 
 def _fits(options: Sequence[Sequence[Option]], budget: float) -> bool:
     """Whether some choice stays within the budget, whatever it costs."""
-    place = {here[0].start: i for i, here in enumerate(options)}
-    n = len(options)
-    place[options[-1][0].stop] = n
-    held = [0.0] + [np.inf] * n
+    return bool(np.isfinite(_before(options, budget)[-1]))
+
+
+def _possible(options: Sequence[Sequence[Option]], budget: float) -> list[list[Option]]:
+    """Those options that some choice within the budget has: as little as can be is held before them, and what they
+    hold leaves room for what needs least behind them. All others would make the relaxation cheaper than any choice."""
+    place, n = _places(options), len(options)
+    before = _before(options, budget)
+    room = [-np.inf] * n + [np.inf]  # what may be held before each position for the rest to fit
+    for i in reversed(range(n)):
+        room[i] = max(min(budget - o.work, room[place[o.stop]] - o.held) for o in options[i])
+    return [
+        [o for o in here if before[i] <= min(budget - o.work, room[place[o.stop]] - o.held)]
+        for i, here in enumerate(options)
+    ]
+
+
+def _before(options: Sequence[Sequence[Option]], budget: float) -> list[float]:
+    """The least that can be held where each unit begins, and at the end, within the budget."""
+    place = _places(options)
+    held = [0.0] + [np.inf] * len(options)
     for i, here in enumerate(options):
         for o in here:
             if held[i] + o.work <= budget:
                 j = place[o.stop]
                 held[j] = min(held[j], held[i] + o.held)
-    return bool(np.isfinite(held[n]))
+    return held
+
+
+def _places(options: Sequence[Sequence[Option]]) -> dict[int, int]:
+    """The place of the unit that begins at a step, and that of the end."""
+    return {here[0].start: i for i, here in enumerate(options)} | {options[-1][0].stop: len(options)}

@@ -18,7 +18,7 @@ from mxjax.memonger._arrange import ALL, Part, _runs, unit
 from mxjax.memonger._chain import Chain
 from mxjax.memonger._price import kept, price
 from mxjax.memonger._session import training_chain
-from mxjax.memonger._solve import bound, least, peak, solve
+from mxjax.memonger._solve import _possible, bound, least, peak, solve
 from mxjax.memonger._treatments import Option, Options, Way
 
 
@@ -384,6 +384,18 @@ def test_the_knapsack_is_exact(seed: int) -> None:
         assert sum(o.cost for o in found) == best
         limit = bound(options, budget)
         assert limit is not None and limit <= best + 1e-6
+        within = {id(o) for w in ways if peak(w) <= budget for o in w}
+        assert {id(o) for here in _possible(options, budget) for o in here} == within
+
+
+def test_the_relaxation_has_nothing_that_no_choice_has() -> None:
+    fat, lean = (Option(0, 1, Part(1), 0, work, 0.0, cost, "") for work, cost in ((20, 0.0), (5, 10.0)))
+    assert bound([[fat, lean]], 10) == 10  # a third of the fat one would fit beside two thirds of the lean one
+    assert bound([[fat, lean]], 20) == 0
+    assert bound([[fat]], 10) is None
+    # What a later unit needs at least counts as well.
+    large, small = (Option(0, 1, Part(1), held, held, 0.0, cost, "") for held, cost in ((9, 0.0), (1, 10.0)))
+    assert bound([[large, small], [Option(1, 2, Part(2), 0, 8, 0.0, 0.0, "")]], 10) == 10
 
 
 def test_lean_stretches_come_before_fat_ones() -> None:
