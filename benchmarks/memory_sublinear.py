@@ -33,6 +33,7 @@ import mxjax as mx
 from benchmarks import memory_networks as networks
 from benchmarks.memory_jax import Written
 from mxjax import gluon
+from mxjax.core.compiler_options import cores
 from mxjax.memonger._rehearse import counting
 
 DEPTHS = {kind: (16, 32, 64, 128) for kind in ("perceptron", "residual")}
@@ -57,8 +58,7 @@ def measured(depths: Mapping[str, Sequence[int]], timed_at: int = TIMED_AT) -> I
     for kind in depths:
         if timed_at in depths[kind]:
             yield from speeds(kind, timed_at)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(cores(), mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
             costs = {
                 (kind, n, name): pool.submit(counted, kind, n, name)

@@ -435,8 +435,8 @@ def choose(
     # A full correlation over a small image multiplies mostly padding.
     waste = prod(shape.size) / (prod(out) * prod(shape.stride)) >= 1.5
     value = few or deep or prod(shape.kernel) >= 25
-    narrow = max(channels, w_shape[0]) <= NARROW and jnp.dtype(dtype) == jnp.float32 and tuple(dilate) == (1, 1)
-    abreast = narrow and not convolves_in_one_thread()
+    narrow = max(channels, w_shape[0]) <= NARROW and jnp.dtype(dtype) == jnp.float32
+    abreast = narrow and tuple(dilate) == (1, 1) and not convolves_in_one_thread()
     turns = tuple(stride) == (1, 1) and all(p < k for k, p in zip(shape.kernel, pad, strict=True))
 
     def form(cols, beside):
@@ -445,7 +445,7 @@ def choose(
     return Plan(
         form(value, _neighbours(out[1], w_shape[0])),
         form(few or deep or waste, turns and _neighbours(shape.size[1], channels)),
-        "cols" if lean or size <= WEIGHT_BYTES * (x_shape[0] if narrow else 1) else "lax",
+        "cols" if lean or size <= WEIGHT_BYTES else "lax",
     )
 
 

@@ -139,8 +139,8 @@ def test_narrow_convolutions_give_neighbouring_pixels(monkeypatch, version, core
     def form(x, w, stride=(1, 1), dilate=(1, 1), pad=(1, 1), dtype="float32"):
         return choose("cpu", dtype, x, w, stride, dilate, pad)
 
-    assert form((64, 32, 32, 16), (16, 3, 3, 16)) == Plan(narrow, narrow, "cols")
-    assert form((64, 31, 32, 16), (16, 3, 3, 16), stride=(2, 2)) == Plan(narrow, "lax", "cols")
+    assert form((64, 32, 32, 16), (16, 3, 3, 16))[:2] == (narrow, narrow)
+    assert form((64, 31, 32, 16), (16, 3, 3, 16), stride=(2, 2))[:2] == (narrow, "lax")
     assert form((64, 32, 32, 16), (16, 3, 3, 16), dtype="float64")[:2] == ("lax", "lax")
     assert form((64, 32, 32, 16), (16, 3, 3, 16), dilate=(2, 2), pad=(2, 2))[:2] == ("lax", "lax")
     assert form((64, 32, 32, 16), (17, 3, 3, 16))[:2] == ("lax", "lax")  # the library's own
