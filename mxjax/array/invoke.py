@@ -294,7 +294,7 @@ def signature(op: Op) -> inspect.Signature:
 def function(op: Op, name: str, cls: type[NDArray], module: str) -> Callable[..., Any]:
     """The front-end function of a row."""
     make = _make_general
-    if not (op.attr_params or op.aux or op.keyed or op.modal or op.variadic or op.many):
+    if not (op.attr_params or op.aux or op.keyed or op.modal or op.variadic or op.outputs != 1):
         make = {1: _make_unary, 2: _make_binary}.get(len(op.array_params), _make_general)
     made = make(op, cls)
     made.__name__ = name

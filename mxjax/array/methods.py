@@ -9,49 +9,24 @@ import numpy as np
 
 from .. import errors
 from ..core import record1
-from ..ops.table import FRONT_ENDS, Op
+from ..ops.table import FRONT_ENDS, METHODS, Op
 from .handle import on_device
 from .view import reshape_call, reshaped
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
 
-# Methods of nd arrays that are the nd functions of the same name with the array as their first
-# argument.
-_ND = """abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort
-broadcast_axes broadcast_like broadcast_to cbrt ceil clip cos cosh degrees depth_to_space diag dot exp expand_dims
-expm1 fix flatten flip floor log log10 log1p log2 log_sigmoid log_softmax max mean min mish nanprod
-nansum norm one_hot ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like rint
-round rsqrt shape_array sigmoid sign sin sinh size_array slice slice_assign slice_assign_scalar
-slice_axis slice_like softmax softmin sort space_to_depth split split_v2 sqrt square squeeze std sum
-swapaxes take tan tanh tile topk trunc var zeros_like""".split()
-# Methods of np arrays; those that only nd has in MXNet are here too, under mx.np's rules where it
-# has the name.
-_NP = """all any argmax argmin argsort broadcast_to cumprod cumsum diagonal dot max mean
-min prod ptp repeat round sort squeeze std sum swapaxes take tile trace var""".split()
-_DUNDERS = {"__floor__": "floor", "__ceil__": "ceil", "__trunc__": "trunc"}
-
 
 def install_nd(cls: type[NDArray]) -> None:
-    """Give a class the methods of nd arrays."""
-    for name in _ND:
-        op = FRONT_ENDS.get("nd", {}).get(name)
-        if op is not None:
-            _install(cls, name, op)
+    """Give a class the rows that are methods of nd arrays: nd's functions with the array as first argument."""
+    for name, op in METHODS["nd"].items():
+        _install(cls, name, op)
 
 
 def install_np(cls: type[NDArray]) -> None:
-    """Give a class the methods of np arrays."""
-    for name in dict.fromkeys([*_NP, *_ND]):
-        for front in ("np", "npx", "nd"):
-            op = FRONT_ENDS.get(front, {}).get(name)
-            if op is not None:
-                _install(cls, name, op)
-                break
-    for dunder, name in _DUNDERS.items():
-        op = FRONT_ENDS.get("np", {}).get(name)
-        if op is not None:
-            _install(cls, dunder, op)
+    """Give a class the rows that are methods of np arrays, those that only nd has in MXNet included."""
+    for name, op in METHODS["np"].items():
+        _install(cls, name, op)
 
 
 def _install(cls: type[NDArray], name: str, op: Op) -> None:

@@ -22,15 +22,6 @@ from .convolution import quickest, small_channel
 
 Fn = Callable[..., Any]
 
-#: Operators of mixed precision: white ones compute in the low precision, black ones never.
-WHITE = frozenset({
-    "FullyConnected", "Convolution", "Deconvolution", "dot", "matmul", "batch_dot", "RNN", "einsum", "tensordot",
-    "inner", "vdot",
-})
-BLACK = frozenset({
-    "BatchNorm", "LayerNorm", "GroupNorm", "InstanceNorm", "L2Normalization", "softmax", "log_softmax",
-    "exp", "log", "sum", "mean", "var", "std", "norm", "cumsum", "SoftmaxOutput", "CTCLoss",
-})
 #: TensorFlow's names, which Ascend's files use, where ours are others or several.
 TENSORFLOW = {
     "MatMul": ("dot", "FullyConnected", "matmul"), "MatMulV2": ("dot", "FullyConnected", "matmul"),
@@ -42,7 +33,6 @@ TENSORFLOW = {
     "ReduceSum": ("sum",), "ReduceMean": ("mean",), "MaxPool": ("Pooling",), "AvgPool": ("Pooling",),
     "GatherV2": ("take",),
 }
-_PRODUCTS = WHITE
 _BITS = {"float16": (5, 10), "bfloat16": (8, 7)}
 
 
@@ -90,6 +80,14 @@ def apply() -> None:
 
 
 @functools.cache
+def _rated(amp: str) -> frozenset[str]:
+    """Operators (as calls name them) with this word in the column ``amp`` of their rows."""
+    from ..ops.table import TABLE
+
+    return frozenset(row.display for row in TABLE.values() if row.amp == amp)
+
+
+@functools.cache
 def _names() -> dict[str, str]:
     """Every name of an operator, in small letters, and the one that calls have."""
     from ..ops.table import TABLE
@@ -122,7 +120,7 @@ def _by_place(option: str, given: Any) -> dict[str, str]:
 
 def _lists(changes: Any) -> frozenset[str]:
     """The white list after the changes: first what is removed, then what is added."""
-    white, black = set(WHITE), set(BLACK)
+    white, black = set(_rated("low")), set(_rated("full"))
     lists = {"white-list": white, "black-list": black, "gray-list": set[str]()}
     for title, change in changes.items():
         for name in change.get("to-remove", ()):
@@ -170,7 +168,7 @@ def _dress(call: Call, fn: Fn) -> Fn:
         fn = _rounded(fn, rounded)
     if dtype is not None and dtype != "float32":
         fn = _in_dtype(fn, jnp.dtype(dtype))
-    fn = accumulating(call, fn, plan.product_sums if name in _PRODUCTS else plan.sums)
+    fn = accumulating(call, fn, plan.product_sums if name in _rated("low") else plan.sums)
     impl = _at(plan.op_impl, name) or (plan.impl if not plan.impl_ops or name in plan.impl_ops else None)
     exact = impl == "high_precision" or (impl is None and plan.matmul == "highest")
     return _exact(fn) if exact else fn
@@ -186,7 +184,7 @@ def _fewer_bits(plan: _Plan, name: str) -> tuple[str | None, str | None]:
         dtype = plan.mode
     if dtype is None and plan.mode.startswith("mixed_") and name in plan.white:
         dtype = plan.mode.removeprefix("mixed_")
-    return (rounded if name in _PRODUCTS else None), dtype
+    return (rounded if name in _rated("low") else None), dtype
 
 
 def narrows(name: str) -> bool:
@@ -227,4 +225,4 @@ def _exact(fn: Fn) -> Fn:
     return run
 
 
-__all__ = ["BLACK", "TENSORFLOW", "WHITE", "apply"]
+__all__ = ["TENSORFLOW", "apply"]

@@ -15,7 +15,7 @@ from mxjax.core import compiler
 
 from .elementwise import truncated
 from .samples import Given, b, case, f, i
-from .table import op, unary
+from .table import op, unary, without
 
 
 def _refuse_bool(fn: Any, name: str) -> Any:
@@ -65,15 +65,15 @@ def _gelu(x: Any) -> Any:
     return jax.nn.gelu(x, approximate=False)
 
 
-unary("relu", _refuse_bool(relu, "relu"), np=None, npx="relu")
-unary("sigmoid", _as_float(jax.nn.sigmoid, "sigmoid"), np=None, npx="sigmoid")
-unary("softsign", _as_float(softsign, "softsign"), np=None, npx="softsign")
+unary("relu", _refuse_bool(relu, "relu"), np=None, npx="relu", internal="_npx_relu")
+unary("sigmoid", _as_float(jax.nn.sigmoid, "sigmoid"), np=None, npx="sigmoid", internal="_npx_sigmoid")
+unary("softsign", _as_float(softsign, "softsign"), np=None, npx="softsign", methods=None)
 unary("log_sigmoid", _as_float(jax.nn.log_sigmoid, "log_sigmoid"), np=None)
 unary("mish", _as_float(mish, "mish"), np=None)
-unary("erf", _as_float(jax.scipy.special.erf, "erf"), np=None, npx="erf")
-unary("erfinv", _as_float(jax.scipy.special.erfinv, "erfinv"), np=None, npx="erfinv", domain=(-0.9, 0.9))
-unary("gammaln", _as_float(jax.scipy.special.gammaln, "gammaln"), np=None, npx="gammaln", domain=(0.3, 3))
-unary("digamma", _as_float(jax.scipy.special.digamma, "digamma"), np=None, npx="digamma", domain=(0.3, 3))
+unary("erf", _as_float(jax.scipy.special.erf, "erf"), np=None, npx="erf", methods=None)
+unary("erfinv", _as_float(jax.scipy.special.erfinv, "erfinv"), np=None, npx="erfinv", domain=(-0.9, 0.9), amp="full", methods=None)
+unary("gammaln", _as_float(jax.scipy.special.gammaln, "gammaln"), np=None, npx="gammaln", domain=(0.3, 3), amp="full", methods=None)
+unary("digamma", _as_float(jax.scipy.special.digamma, "digamma"), np=None, npx="digamma", domain=(0.3, 3), amp="full", methods=None)
 
 
 def _gamma(x: Any) -> Any:
@@ -83,7 +83,7 @@ def _gamma(x: Any) -> Any:
     return out + lax.stop_gradient(jnp.where(whole, jnp.round(out) - out, 0))
 
 
-unary("gamma", _as_float(_gamma, "gamma"), np=None, npx="gamma", domain=(0.3, 3))
+unary("gamma", _as_float(_gamma, "gamma"), np=None, npx="gamma", domain=(0.3, 3), amp="full", methods=None)
 
 ACTIVATIONS: dict[str, Callable[..., Any]] = {
     "relu": relu,
@@ -121,6 +121,7 @@ _LEAKY = ("leaky", "prelu", "rrelu", "elu", "selu", "gelu", "gelu_erf", "gelu_ta
         *(case(f(3, 4), act_type=t) for t in ("leaky", "elu", "selu", "gelu", "gelu_tanh")),
         case(f(3, 4, 2), f(4), act_type="prelu"),
     ],
+    shapes=lambda shape, **attrs: {"gamma": shape[1:2] or shape} if attrs["act_type"] == "prelu" else {},
 )
 def leaky_relu(
     data: Any,
@@ -155,7 +156,7 @@ def leaky_relu(
     raise ValueError(f"unknown act_type {act_type}: {', '.join(_LEAKY)} exist")
 
 
-@op("_rrelu", npx="_rrelu", keyed=True, modal=True, samples=[case(f(3, 4))])
+@op("_rrelu", npx="_rrelu", keyed=True, modal=True, samples=[case(f(3, 4))], internal=None)
 def rrelu(
     key: Any,
     data: Any,
@@ -175,6 +176,7 @@ def rrelu(
     npx="smooth_l1",
     nd="smooth_l1",
     samples=[case(f(3, 4), scalar=1.0), case(f(3, 4), scalar=2.0)],
+    amp="full",
 )
 def smooth_l1(data: Any, *, scalar: float = 1.0) -> Any:
     """(scalar * x)^2 / 2 where |x| < 1 / scalar^2, |x| - 0.5 / scalar^2 elsewhere.
@@ -246,6 +248,9 @@ _SOFTMAX = [
     nd="softmax",
     display="softmax",
     samples=_SOFTMAX,
+    amp="full",
+    shapes=lambda shape, **attrs: {"length": without(shape, attrs["axis"])} if attrs["use_length"] else {},
+    methods="nd np",
 )
 def softmax(
     data: Any,
@@ -262,7 +267,7 @@ def softmax(
     return _softmax(x, axis, _within(x, length, axis) if use_length and length is not None else None)
 
 
-@op(npx="log_softmax", display="log_softmax", samples=[_SOFTMAX[0], _SOFTMAX[1]])
+@op(npx="log_softmax", display="log_softmax", samples=[_SOFTMAX[0], _SOFTMAX[1]], amp="full", methods="np")
 def log_softmax(
     data: Any,
     *,
@@ -277,7 +282,7 @@ def log_softmax(
     return jax.nn.log_softmax(_scaled(data, temperature, dtype), axis)
 
 
-@op("log_softmax@nd", nd="log_softmax", display="log_softmax", samples=[_SOFTMAX[0]])
+@op("log_softmax@nd", nd="log_softmax", display="log_softmax", samples=[_SOFTMAX[0]], amp="full", methods="nd")
 def log_softmax_nd(
     data: Any, *, axis: int = -1, temperature: float | None = None, dtype: Any = None, use_length: bool = False
 ) -> Any:
@@ -285,7 +290,7 @@ def log_softmax_nd(
     return log_softmax(data, axis=axis, temperature=temperature, dtype=dtype)
 
 
-@op(nd="softmin", samples=[case(f(3, 4))])
+@op(nd="softmin", samples=[case(f(3, 4))], amp="full", methods="nd np")
 def softmin(
     data: Any, *, axis: int = -1, temperature: float | None = None, dtype: Any = None, use_length: bool = False
 ) -> Any:
@@ -296,7 +301,7 @@ def softmin(
 _MASKED = [case(f(3, 4), b(3, 4)), case(f(3, 4), b(3, 4), temperature=2.0)]
 
 
-@op(npx="masked_softmax", nd="masked_softmax", samples=_MASKED)
+@op(npx="masked_softmax", nd="masked_softmax", samples=_MASKED, amp="full")
 def masked_softmax(
     data: Any, mask: Any, *, axis: int = -1, temperature: float | None = 1.0, normalize: bool | None = True
 ) -> Any:
@@ -305,7 +310,7 @@ def masked_softmax(
 
 
 @op(npx="masked_log_softmax", nd="masked_log_softmax", samples=[case(f(3, 4), Given([[1, 0, 1, 1]], "bool"))],
-    smooth=False)  # fmt: skip
+    smooth=False, amp="full")  # fmt: skip
 def masked_log_softmax(
     data: Any, mask: Any, *, axis: int = -1, temperature: float | None = 1.0, normalize: bool | None = True
 ) -> Any:
@@ -318,7 +323,7 @@ def masked_log_softmax(
     return jnp.where(kept, x - top - jnp.log(e.sum(axis, keepdims=True)), -jnp.inf)
 
 
-@op(nd="SoftmaxActivation", display="SoftmaxActivation", samples=[case(f(3, 4)), case(f(2, 3, 4), mode="channel")])
+@op(nd="SoftmaxActivation", display="SoftmaxActivation", samples=[case(f(3, 4)), case(f(2, 3, 4), mode="channel")], amp="full")
 def softmax_activation(data: Any, *, mode: str = "instance") -> Any:
     """softmax over everything but axis 0 (``instance``), or over axis 1 (``channel``)."""
     if mode == "channel":
@@ -326,7 +331,7 @@ def softmax_activation(data: Any, *, mode: str = "instance") -> Any:
     return _softmax(data.reshape(data.shape[0], -1), -1).reshape(data.shape)
 
 
-@op(nd="softmax_cross_entropy", samples=[case(f(3, 4), Given([0, 3, 1]))])
+@op(nd="softmax_cross_entropy", samples=[case(f(3, 4), Given([0, 3, 1]))], amp="full")
 def softmax_cross_entropy(data: Any, label: Any) -> Any:
     """The sum over rows of -log softmax(data)[label], shape (1,)."""
     at = label.astype("int32")[:, None]

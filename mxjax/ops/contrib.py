@@ -101,7 +101,7 @@ def _iou(a: Any, b: Any, form: str) -> Any:
 _BOXES = Given([[0.1, 0.1, 0.5, 0.6], [0.2, 0.2, 0.6, 0.7], [0.7, 0.7, 0.9, 0.9]])
 
 
-@op(npx="box_iou", nd_contrib="box_iou", samples=[case(_BOXES, _BOXES)], **_FLAT)
+@op(npx="box_iou", nd_contrib="box_iou", samples=[case(_BOXES, _BOXES)], amp="widest", **_FLAT)
 def box_iou(lhs: Any, rhs: Any, *, format: str = "corner") -> Any:  # noqa: A002  (MXNet's name)
     """Intersection over union of all pairs of boxes."""
     return _iou(lhs, rhs, format)
@@ -115,6 +115,7 @@ _NMS = Given([[[0, 0.9, 0.1, 0.1, 0.5, 0.6], [0, 0.8, 0.12, 0.1, 0.5, 0.6], [1, 
     nd_contrib=("box_nms", "box_non_maximum_suppression"),
     samples=[case(_NMS), case(_NMS, id_index=0, overlap_thresh=0.3)],
     **_FLAT,
+    amp="widest",
 )
 def box_nms(
     data: Any,
@@ -173,7 +174,7 @@ def _center(boxes: Any, form: str) -> tuple[Any, ...]:
     return tuple(made[..., k] for k in range(4))
 
 
-@op(npx="box_decode", nd_contrib="box_decode", samples=[case(f(2, 3, 4), Given([[[0.1, 0.1, 0.5, 0.6]] * 3]))])
+@op(npx="box_decode", nd_contrib="box_decode", samples=[case(f(2, 3, 4), Given([[[0.1, 0.1, 0.5, 0.6]] * 3]))], amp="widest")
 def box_decode(
     data: Any,
     anchors: Any,
@@ -205,6 +206,8 @@ def box_decode(
         )
     ],
     **_FLAT,
+    amp="widest",
+    outputs=2,
 )  # fmt: skip
 def box_encode(samples: Any, matches: Any, anchors: Any, refs: Any, means: Any, stds: Any) -> Any:
     """Training targets of matched boxes as offsets to anchors, and their masks."""
@@ -221,6 +224,7 @@ def box_encode(samples: Any, matches: Any, anchors: Any, refs: Any, means: Any, 
     nd_contrib="bipartite_matching",
     samples=[case(Given([[0.5, 0.6], [0.1, 0.2], [0.3, 0.4]]), threshold=1e-12)],
     **_FLAT,
+    outputs=2,
 )
 def bipartite_matching(data: Any, *, is_ascend: bool = False, threshold: float, topk: int = -1) -> Any:
     """Greedy pairs of rows and columns of scores (..., N, M): the column of each row, the row of each column."""
@@ -253,6 +257,7 @@ def bipartite_matching(data: Any, *, is_ascend: bool = False, threshold: float, 
     nd_contrib="MultiBoxPrior",
     samples=[case(f(1, 3, 2, 3), sizes=(0.5, 0.25), ratios=(1.0, 2.0))],
     **_FLAT,
+    amp="full",
 )
 def multibox_prior(
     data: Any,
@@ -300,7 +305,7 @@ def _bilinear(image: Any, y: Any, x: Any) -> Any:
 _ROIS = Given([[0, 0.0, 0.0, 3.0, 3.0], [0, 1.0, 1.0, 4.0, 5.0]])
 
 
-@op(nd_contrib="ROIAlign", samples=[case(f(1, 2, 6, 6), _ROIS, pooled_size=(2, 2), spatial_scale=1.0, sample_ratio=2)], **_FLAT)
+@op(nd_contrib="ROIAlign", samples=[case(f(1, 2, 6, 6), _ROIS, pooled_size=(2, 2), spatial_scale=1.0, sample_ratio=2)], amp="widest", **_FLAT)
 def roi_align(
     data: Any,
     rois: Any,

@@ -40,7 +40,7 @@ def _filled(name: str, value: float) -> None:
     def filled(*, shape: Any, dtype: Any = None, order: str = "C") -> Any:
         return jnp.full(_shape(shape), value, dtype_of(dtype))
 
-    @op(name + "@nd", nd=name, samples=cases, doc=f"An array of {name}.", **_FLAT)
+    @op(name + "@nd", nd=name, samples=cases, doc=f"An array of {name}.", internal="_" + name, **_FLAT)
     def filled_nd(*, shape: Any, dtype: Any = None, stype: Any = None) -> Any:
         return jnp.full(_shape(shape), value, dtype_of(dtype))
 
@@ -55,13 +55,13 @@ def _default_of(value: Any) -> str:
     return "int64" if isinstance(value, int) else DEFAULT
 
 
-@op("full", samples=[case(shape=(2, 2), fill_value=7), case(shape=(2,), fill_value=1.5)], **_FLAT)
+@op("full", samples=[case(shape=(2, 2), fill_value=7), case(shape=(2,), fill_value=1.5)], internal="_npi_full", **_FLAT)
 def full(*, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """An array of one number: int64, float32 or bool as the number is."""
     return jnp.full(_shape(shape), np.asarray(fill_value).astype(dtype_of(dtype, _default_of(fill_value))))
 
 
-@op("full@nd", nd="full", samples=[case(shape=(2, 2), val=7)], **_FLAT)
+@op("full@nd", nd="full", samples=[case(shape=(2, 2), val=7)], internal="_full", **_FLAT)
 def full_nd(*, shape: Any, val: float, dtype: Any = None) -> Any:
     """An array of one number."""
     return jnp.full(_shape(shape), val, dtype_of(dtype))
@@ -70,11 +70,13 @@ def full_nd(*, shape: Any, val: float, dtype: Any = None) -> Any:
 def _like(name: str, value: float) -> None:
     cases = [case(f(2, 3)), case(i(2, 3)), case(i(2), dtype="float64")]
 
-    @op(name, np=name, samples=cases, doc=f"{name[:-5]} in the shape and dtype of an array.", **_FLAT)
+    doc = f"{name[:-5]} in the shape and dtype of an array."
+
+    @op(name, np=name, samples=cases, doc=doc, internal="_npi_full_like", methods="np", **_FLAT)
     def like(a: Any, *, dtype: Any = None, order: str = "C") -> Any:
         return jnp.full(a.shape, value, dtype_of(dtype, a.dtype))
 
-    @op(name + "@nd", nd=name, samples=cases[:2], doc=f"{name[:-5]} in the shape of an array.", **_FLAT)
+    @op(name + "@nd", nd=name, samples=cases[:2], doc=f"{name[:-5]} in the shape of an array.", methods="nd", **_FLAT)
     def like_nd(data: Any) -> Any:
         return jnp.full(data.shape, value, data.dtype)
 
@@ -83,7 +85,7 @@ _like("zeros_like", 0)
 _like("ones_like", 1)
 
 
-@op(np="empty_like", samples=[case(f(2, 3))], **_FLAT)
+@op(np="empty_like", samples=[case(f(2, 3))], internal=None, **_FLAT)
 def empty_like(prototype: Any, *, dtype: Any = None, order: str = "C", subok: bool = False, shape: Any = None) -> Any:
     """An array in the shape and dtype of another whose numbers mean nothing (zeros)."""
     return jnp.zeros(prototype.shape if shape is None else _shape(shape), dtype_of(dtype, prototype.dtype))
@@ -114,7 +116,7 @@ def arange(*, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) ->
     return jnp.asarray(_range(start, stop, step, dtype_of(dtype)))
 
 
-@op("arange@nd", nd="arange", samples=[*_RANGES, case(start=3, repeat=2)], **_FLAT)
+@op("arange@nd", nd="arange", samples=[*_RANGES, case(start=3, repeat=2)], internal="_arange", **_FLAT)
 def arange_nd(
     *, start: Any, stop: Any = None, step: Any = 1.0, repeat: int = 1, infer_range: Any = None, dtype: Any = None
 ) -> Any:
@@ -147,6 +149,7 @@ _SPACE = [case(start=0, stop=1, num=5), case(start=1, stop=10, num=4, dtype="int
     samples=[*_SPACE, case(start=0, stop=1, num=4, endpoint=False)],
     wide="float64",
     **_FLAT,
+    internal="_linspace",
 )
 def linspace(*, start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
     """Evenly spaced numbers."""
@@ -182,7 +185,7 @@ def eye(*, N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any: 
     return jnp.eye(N, M, k, dtype_of(dtype))
 
 
-@op("eye@nd", nd="eye", samples=[case(N=3), case(N=3, M=4, k=1)], **_FLAT)
+@op("eye@nd", nd="eye", samples=[case(N=3), case(N=3, M=4, k=1)], internal="_eye", **_FLAT)
 def eye_nd(*, N: int, M: int = 0, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
     """Ones on a diagonal."""
     return jnp.eye(N, M or N, k, dtype_of(dtype))
@@ -237,10 +240,13 @@ def _triangle(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _name in ("tril_indices", "triu_indices"):
-    op(_name, np=_name, samples=[case(n=3)], doc="Where a triangle is.", **_FLAT)(_triangle(getattr(np, _name)))
+    _internal = "_npi_tril_indices" if _name == "tril_indices" else None
+    op(_name, np=_name, samples=[case(n=3)], doc="Where a triangle is.", internal=_internal, outputs=2, **_FLAT)(
+        _triangle(getattr(np, _name))
+    )
 
 
-@op(np="vander", samples=[case(f(3)), case(f(3), N=2, increasing=True)], ref=np.vander)
+@op(np="vander", samples=[case(f(3)), case(f(3), N=2, increasing=True)], ref=np.vander, internal=None)
 def vander(x: Any, *, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803
     """The Vandermonde matrix."""
     return jnp.vander(x, N, increasing)

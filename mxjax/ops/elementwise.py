@@ -198,14 +198,31 @@ def _ldexp(a: Any, b: Any) -> Any:
 _OFF0 = [case(f(3, 4), f(3, 4, low=0.5)), case(f(3, 1), f(4, low=0.5))]
 _POSITIVE = [case(f(3, 4, low=0.5), f(3, 4)), case(f(3, 1, low=0.5), f(4))]
 _INTS = [case(i(3, 4), i(4))]
+_OURS = dict(internal=None, internal_scalar=None, internal_rscalar=None)
 
-binary("add", lambda a, b: jnp.add(*_promote(a, b)), nd=("broadcast_add", "broadcast_plus", "elemwise_add", "add"))
+binary(
+    "add",
+    lambda a, b: jnp.add(*_promote(a, b)),
+    nd=("broadcast_add", "broadcast_plus", "elemwise_add", "add"),
+    commutes=True,
+    nd_scalar="_plus_scalar",
+    elemwise_aliases=("_add", "_plus"),
+)
 binary(
     "subtract",
     _numbers(_promoted(jnp.subtract), "subtract"),
     nd=("broadcast_sub", "broadcast_minus", "elemwise_sub", "subtract"),
+    nd_scalar="_minus_scalar",
+    nd_rscalar="_rminus_scalar",
+    elemwise_aliases=("_sub", "_minus"),
 )
-binary("multiply", _promoted(jnp.multiply), nd=("broadcast_mul", "elemwise_mul", "multiply"))
+binary(
+    "multiply",
+    _promoted(jnp.multiply),
+    nd=("broadcast_mul", "elemwise_mul", "multiply"),
+    commutes=True,
+    elemwise_aliases=("_mul",),
+)
 binary(
     "true_divide",
     true_divide,
@@ -214,30 +231,40 @@ binary(
     fit=fit_division,
     legacy=_divide_nd,
     samples=_OFF0,
+    elemwise_aliases=("_div",),
 )
 binary("floor_divide", floor_divide, samples=_OFF0, smooth=False)
-binary("mod", mod, np=("mod", "remainder"), nd=("broadcast_mod", "modulo"), samples=_OFF0, smooth=False)
-binary("fmod", fmod, samples=_OFF0, smooth=False)
-binary("power", power, np=("power", "pow"), nd=("broadcast_power", "power", "pow"), samples=_POSITIVE)
-binary("float_power", lambda a, b: jnp.power(a.astype("float64"), b.astype("float64")), samples=_POSITIVE)
-binary("maximum", maximum, nd=("broadcast_maximum", "maximum"))
-binary("minimum", minimum, nd=("broadcast_minimum", "minimum"))
+binary("mod", mod, np=("mod", "remainder"), nd=("broadcast_mod", "modulo"), nd_aliases=("_mod",), samples=_OFF0, smooth=False)
+binary("fmod", fmod, samples=_OFF0, smooth=False, amp="widest")
+binary("power", power, np=("power", "pow"), nd=("broadcast_power", "power", "pow"), samples=_POSITIVE, amp="full")
+binary(
+    "float_power",
+    lambda a, b: jnp.power(a.astype("float64"), b.astype("float64")),
+    samples=_POSITIVE,
+    **_OURS,
+)
+_MAXIMUM = dict(internal="broadcast_maximum", internal_scalar="_maximum_scalar", amp="widest")
+_MINIMUM = dict(internal="broadcast_minimum", internal_scalar="_minimum_scalar", amp="widest")
+binary("maximum", maximum, nd=("broadcast_maximum", "maximum"), commutes=True, **_MAXIMUM)
+binary("minimum", minimum, nd=("broadcast_minimum", "minimum"), commutes=True, **_MINIMUM)
 for _name in ("maximum", "minimum"):
     # Beside a number the array has the gradient where both are equal, on whichever side it stands.
     TABLE[_name].scalars = (TABLE[_name].scalars[0],) * 2
-binary("fmax", lambda a, b: jnp.fmax(*_promote(a, b)))
-binary("fmin", lambda a, b: jnp.fmin(*_promote(a, b)))
-_float_binary("hypot", _hypot, nd=("broadcast_hypot", "hypot"))
-_float_binary("arctan2", jnp.arctan2, np=("arctan2", "atan2"), nd="arctan2", samples=_OFF0)
-_float_binary("logaddexp", jnp.logaddexp)
-binary("copysign", _numbers(_copysign, "copysign"), smooth=False)
-binary("ldexp", _numbers(_ldexp, "ldexp"), ref=lambda a, b: a * 2**b)
-binary("heaviside", lambda a, b: jnp.heaviside(*_promote(a, b)), smooth=False)
-binary("lcm", _integers(jnp.lcm, "lcm"), nd=None, samples=_INTS)
-binary("gcd", _integers(jnp.gcd, "gcd"), nd=None, samples=_INTS)
-binary("bitwise_and", _integers(jnp.bitwise_and, "bitwise_and"), fit=fit_bits, samples=_INTS)
-binary("bitwise_or", _integers(jnp.bitwise_or, "bitwise_or"), fit=fit_bits, samples=_INTS)
-binary("bitwise_xor", _integers(jnp.bitwise_xor, "bitwise_xor"), fit=fit_bits, samples=_INTS)
+binary("fmax", lambda a, b: jnp.fmax(*_promote(a, b)), internal_rscalar="_npi_fmax_scalar", amp="widest")
+binary("fmin", lambda a, b: jnp.fmin(*_promote(a, b)), internal_rscalar="_npi_fmin_scalar", amp="widest")
+_HYPOT = dict.fromkeys(("internal_scalar", "internal_rscalar", "nd_scalar", "nd_rscalar"), "_hypot_scalar")
+_float_binary("hypot", _hypot, nd=("broadcast_hypot", "hypot"), amp="widest", **_HYPOT)
+_NOT_IN_ND = dict(nd_internal=None, nd_scalar=None, nd_rscalar=None)
+_float_binary("arctan2", jnp.arctan2, np=("arctan2", "atan2"), nd="arctan2", samples=_OFF0, **_NOT_IN_ND)
+_float_binary("logaddexp", jnp.logaddexp, internal_rscalar="_npi_logaddexp_scalar", amp="full")
+binary("copysign", _numbers(_copysign, "copysign"), smooth=False, amp="widest")
+binary("ldexp", _numbers(_ldexp, "ldexp"), ref=lambda a, b: a * 2**b, amp="full")
+binary("heaviside", lambda a, b: jnp.heaviside(*_promote(a, b)), smooth=False, **_OURS)
+binary("lcm", _integers(jnp.lcm, "lcm"), nd=None, samples=_INTS, commutes=True)
+binary("gcd", _integers(jnp.gcd, "gcd"), nd=None, samples=_INTS, commutes=True)
+binary("bitwise_and", _integers(jnp.bitwise_and, "bitwise_and"), fit=fit_bits, samples=_INTS, commutes=True)
+binary("bitwise_or", _integers(jnp.bitwise_or, "bitwise_or"), fit=fit_bits, samples=_INTS, commutes=True)
+binary("bitwise_xor", _integers(jnp.bitwise_xor, "bitwise_xor"), fit=fit_bits, samples=_INTS, commutes=True)
 binary(
     "bitwise_left_shift",
     _integers(jnp.left_shift, "bitwise_left_shift"),
@@ -253,6 +280,8 @@ binary(
     ref=np.right_shift,
 )
 _COMPARED = [case(i(3, 4), i(4)), case(f(3, 4), f(3, 4))]
+# What a comparison with a number on the left is with the number on the right.
+_MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
 for _name, _short in (
     ("equal", "equal"),
     ("not_equal", "not_equal"),
@@ -266,9 +295,14 @@ for _name, _short in (
         getattr(jnp, _name),
         nd=(f"broadcast_{_short}", _short),
         npx="broadcast_greater" if _name == "greater" else None,
+        nd_aliases=("_npx_broadcast_greater",) if _name == "greater" else (),
         compares=True,
+        commutes=_name in ("equal", "not_equal"),
         smooth=False,
         samples=_COMPARED,
+        internal_rscalar=f"_npi_{_MIRRORED.get(_name)}_scalar",
+        nd_rscalar=f"_{_MIRRORED.get(_name, '').replace('less', 'lesser')}_scalar",
+        amp="widest",
     )
 for _name in ("logical_and", "logical_or", "logical_xor"):
     binary(
@@ -276,8 +310,10 @@ for _name in ("logical_and", "logical_or", "logical_xor"):
         _logical(getattr(jnp, _name)),
         nd=(f"broadcast_{_name}", _name),
         compares=True,
+        commutes=True,
         smooth=False,
         samples=_COMPARED,
+        amp="widest",
     )
 
 # -------------------------------------------------------------------------------------- unary rows
@@ -327,7 +363,7 @@ def _bits(x: Any) -> Any:
 _P, _U = (0.5, 3.0), (-0.9, 0.9)
 _FLAT = dict(smooth=False)
 
-unary("negative", _numbers(jnp.negative, "negative"))
+unary("negative", _numbers(jnp.negative, "negative"), methods=None)
 
 
 @jax.custom_jvp
@@ -337,53 +373,54 @@ def absolute(x: Any) -> Any:
 
 
 absolute.defjvps(lambda dx, _, x: dx * jnp.sign(x))
-unary("abs", _numbers(absolute, "abs"), np=("abs", "absolute", "fabs"))
-unary("positive", lambda x: x, nd=None)
+unary("abs", _numbers(absolute, "abs"), np=("abs", "absolute", "fabs"), internal="_npi_absolute")
+unary("positive", lambda x: x, nd=None, internal="_npi_copy")
 unary("sign", _numbers(_sign, "sign"), **_FLAT)
-unary("square", _numbers(jnp.square, "square"))
-unary("reciprocal", _numbers(_reciprocal, "reciprocal"), domain=_P)
+unary("square", _numbers(jnp.square, "square"), amp="full")
+unary("reciprocal", _numbers(_reciprocal, "reciprocal"), domain=_P, amp="full")
 unary("bitwise_not", _bits, np=("bitwise_not", "invert", "bitwise_invert"), nd=None, samples=[case(i(3, 4)), case(b(4))])
-unary("logical_not", jnp.logical_not, samples=[case(i(3, 4)), case(b(4))], **_FLAT)
+unary("logical_not", jnp.logical_not, samples=[case(i(3, 4)), case(b(4))], methods=None, **_FLAT)
 for _name in ("isnan", "isinf", "isfinite"):
     _odd = [case(Given([1.0, np.nan, np.inf, -np.inf]))]
     unary(_name, getattr(jnp, _name), nd=None, samples=_odd, **_FLAT)
-    unary(_name + "_", getattr(jnp, _name), np=None, nd=None, nd_contrib=_name, samples=_odd, **_FLAT)
+    unary(_name + "_", getattr(jnp, _name), np=None, nd=None, nd_contrib=_name, samples=_odd, internal=None, **_FLAT)
 unary("isposinf", lambda x: jnp.isposinf(floating(x)), nd=None, samples=_odd, **_FLAT)
 unary("isneginf", lambda x: jnp.isneginf(floating(x)), nd=None, samples=_odd, **_FLAT)
-unary("signbit", jnp.signbit, nd=None, **_FLAT)
-unary("spacing", lambda x: jnp.abs(jnp.nextafter(x, jnp.inf * jnp.sign(x)) - x) * jnp.sign(x), nd=None, domain=_P, **_FLAT)
-unary("real", lambda x: x, nd=None)
+unary("signbit", jnp.signbit, nd=None, internal=None, **_FLAT)
+unary("spacing", lambda x: jnp.abs(jnp.nextafter(x, jnp.inf * jnp.sign(x)) - x) * jnp.sign(x), nd=None, domain=_P, internal=None, **_FLAT)
+unary("real", lambda x: x, nd=None, internal=None)
 
 unary("sqrt", _math(jnp.sqrt), domain=_P)
 unary("cbrt", _math(jnp.cbrt), domain=_P)
-unary("exp", _math(jnp.exp))
-unary("expm1", _math(jnp.expm1))
-unary("log", _math(jnp.log), domain=_P)
-unary("log2", _math(jnp.log2), domain=_P)
-unary("log10", _math(jnp.log10), domain=_P)
-unary("log1p", _math(jnp.log1p), domain=_P)
-for _name in ("sin", "cos", "tan", "sinh", "cosh", "tanh"):
-    unary(_name, _math(getattr(jnp, _name)), domain=(-1.4, 1.4))
-unary("arcsin", _math(jnp.arcsin), np=("arcsin", "asin"), domain=_U)
-unary("arccos", _math(jnp.arccos), np=("arccos", "acos"), domain=_U)
+unary("exp", _math(jnp.exp), amp="full")
+unary("expm1", _math(jnp.expm1), amp="full")
+unary("log", _math(jnp.log), domain=_P, amp="full")
+unary("log2", _math(jnp.log2), domain=_P, amp="full")
+unary("log10", _math(jnp.log10), domain=_P, amp="full")
+unary("log1p", _math(jnp.log1p), domain=_P, amp="full")
+for _name in ("sin", "cos", "tanh", "tan", "sinh", "cosh"):
+    _amp = "full" if _name in ("tan", "sinh", "cosh") else None
+    unary(_name, _math(getattr(jnp, _name)), domain=(-1.4, 1.4), amp=_amp)
+unary("arcsin", _math(jnp.arcsin), np=("arcsin", "asin"), domain=_U, amp="full")
+unary("arccos", _math(jnp.arccos), np=("arccos", "acos"), domain=_U, amp="full")
 unary("arctan", _math(jnp.arctan), np=("arctan", "atan"))
 unary("arcsinh", _math(jnp.arcsinh), np=("arcsinh", "asinh"))
 unary("arccosh", _math(jnp.arccosh), np=("arccosh", "acosh"), domain=(1.2, 3.0))
-unary("arctanh", _math(jnp.arctanh), np=("arctanh", "atanh"), domain=_U)
+unary("arctanh", _math(jnp.arctanh), np=("arctanh", "atanh"), domain=_U, amp="full")
 unary("degrees", _math(jnp.degrees), np=("degrees", "rad2deg"))
 unary("radians", _math(jnp.radians), np=("radians", "deg2rad"))
-unary("i0", _math(jnp.i0), nd=None)
-unary("ceil", _rounding(jnp.ceil), **_FLAT)
-unary("floor", _rounding(jnp.floor), **_FLAT)
-unary("trunc", _rounding(jnp.trunc), **_FLAT)
+unary("i0", _math(jnp.i0), nd=None, internal=None)
+unary("ceil", _rounding(jnp.ceil), methods={"nd": "ceil", "np": "ceil __ceil__"}, **_FLAT)
+unary("floor", _rounding(jnp.floor), methods={"nd": "floor", "np": "floor __floor__"}, **_FLAT)
+unary("trunc", _rounding(jnp.trunc), methods={"nd": "trunc", "np": "trunc __trunc__"}, **_FLAT)
 unary("fix", _math(_fix), ref=np.fix, **_FLAT)
 unary("rint", _math(_rint), **_FLAT)
-unary("rsqrt", lambda x: 1 / jnp.sqrt(x), np=None, domain=_P)
-unary("rcbrt", lambda x: 1 / jnp.cbrt(x), np=None, domain=_P)
-op("round@nd", nd="round", samples=[case(f(3, 4))], doc="Rounds, halves away from zero.", **_FLAT)(lambda data: _half_away(data))
+unary("rsqrt", lambda x: 1 / jnp.sqrt(x), np=None, domain=_P, amp="full")
+unary("rcbrt", lambda x: 1 / jnp.cbrt(x), np=None, domain=_P, amp="full")
+op("round@nd", nd="round", samples=[case(f(3, 4))], doc="Rounds, halves away from zero.", methods="nd", **_FLAT)(lambda data: _half_away(data))
 
 
-@op("around", np=("around", "round", "round_"), samples=[case(f(3, 4)), case(f(3, 4), decimals=1)], ref=np.around, **_FLAT)
+@op("around", np=("around", "round", "round_"), samples=[case(f(3, 4)), case(f(3, 4), decimals=1)], ref=np.around, methods={"np": "round"}, **_FLAT)
 def around(x: Any, *, decimals: int = 0) -> Any:
     """Rounds to ``decimals`` places, halves to the even neighbour."""
     if jnp.issubdtype(x.dtype, jnp.integer) and decimals >= 0:
@@ -405,6 +442,8 @@ def nan_to_num(
     nd_params="data",
     samples=[case(f(3, 4), a_min=-0.5, a_max=0.5), case(f(3, 4), a_min=None, a_max=0.5)],
     ref=np.clip,
+    internal="clip",
+    methods="nd",
 )
 def clip(a: Any, *, a_min: Any = None, a_max: Any = None) -> Any:
     """Numbers below ``a_min`` become it, those above ``a_max`` become that; at the bounds the gradient is 1."""
@@ -427,7 +466,7 @@ def _bound(value: Any, dtype: Any) -> Any:
     return np.asarray(value, dtype)
 
 
-@op(npx="add_n", nd=("add_n", "ElementWiseSum"), display="add_n", samples=[case(f(3, 4), f(3, 4), f(3, 4))])
+@op(npx="add_n", nd=("add_n", "ElementWiseSum"), display="add_n", samples=[case(f(3, 4), f(3, 4), f(3, 4))], amp="widest")
 def add_n(*args: Any) -> Any:
     """The sum of arrays of one shape."""
     return sum(args[1:], args[0])
@@ -450,7 +489,7 @@ def amp_cast(data: Any, *, dtype: Any) -> Any:
     return data.astype(dtype) if jnp.issubdtype(data.dtype, jnp.floating) else data
 
 
-@op(nd="amp_multicast", samples=[case(f(3), f(3), num_outputs=2)])
+@op(nd="amp_multicast", samples=[case(f(3), f(3), num_outputs=2)], outputs=lambda attrs, n: n)
 def amp_multicast(*data: Any, num_outputs: int, cast_narrow: bool = False) -> Any:
     """All arrays in the widest (``cast_narrow``: the narrowest) of their dtypes."""
     pick = min if cast_narrow else max
@@ -458,7 +497,7 @@ def amp_multicast(*data: Any, num_outputs: int, cast_narrow: bool = False) -> An
     return tuple(x.astype(wanted) for x in data)
 
 
-@op(nd=("identity", "_copy"), np="copy", nd_params="data", samples=[case(f(3, 4))])
+@op(nd=("identity", "_copy"), np="copy", nd_params="data", samples=[case(f(3, 4))], nd_internal="_copy")
 def copy(a: Any) -> Any:
     """A copy."""
     return jnp.copy(a)
@@ -489,10 +528,10 @@ def multi_sum_sq(*data: Any, num_arrays: int = 1) -> Any:
 
 
 for _name, _fn in (("modf", jnp.modf), ("frexp", jnp.frexp)):
-    unary(_name, _math(_fn), nd=None, many=True, **_FLAT)
+    unary(_name, _math(_fn), nd=None, outputs=2, internal=None, **_FLAT)
 
 
-@op(np="divmod", samples=_OFF0, many=True, ref=np.divmod, **_FLAT)
+@op(np="divmod", samples=_OFF0, outputs=2, ref=np.divmod, internal=None, **_FLAT)
 def divmod_(x1: Any, x2: Any) -> Any:
     """(x1 // x2, x1 % x2)."""
     x1, x2 = jnp.asarray(x1), jnp.asarray(x2)

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from .samples import Given, b, case, f, i
-from .table import op
+from .table import op, without
 
 _FLAT = dict(smooth=False)
 # Up to this many candidates an element is picked by a masked sum: it vectorises, and so does its
@@ -43,7 +43,7 @@ def _take(a: Any, indices: Any, axis: int | None, mode: str) -> Any:
     return jnp.take(a, _fit_index(indices, a.shape[axis], mode), axis, mode="clip")
 
 
-@op(np="take", samples=_TAKE)
+@op(np="take", samples=_TAKE, internal="take", methods="np")
 def take(a: Any, indices: Any, *, axis: int | None = None, mode: str = "raise") -> Any:
     """Elements along an axis by number; ``mode`` says what becomes of numbers out of range."""
     if not hasattr(indices, "astype"):
@@ -51,7 +51,7 @@ def take(a: Any, indices: Any, *, axis: int | None = None, mode: str = "raise") 
     return _take(a, indices, axis, mode)
 
 
-@op("take@nd", nd="take", samples=_TAKE)
+@op("take@nd", nd="take", samples=_TAKE, methods="nd")
 def take_nd(a: Any, indices: Any, *, axis: int = 0, mode: str = "clip") -> Any:
     """Elements along an axis by number; ``mode`` says what becomes of numbers out of range."""
     return _take(a, indices, axis, mode)
@@ -63,7 +63,7 @@ def batch_take(a: Any, indices: Any) -> Any:
     return pick(a, indices)
 
 
-@op(np="take_along_axis", samples=[case(f(3, 4), i(3, 2, high=3), axis=1)], ref=np.take_along_axis)
+@op(np="take_along_axis", samples=[case(f(3, 4), i(3, 2, high=3), axis=1)], ref=np.take_along_axis, internal=None)
 def take_along_axis(arr: Any, indices: Any, *, axis: int | None) -> Any:
     """Elements by an array of numbers along an axis."""
     return jnp.take_along_axis(arr, indices, axis)
@@ -74,6 +74,8 @@ def take_along_axis(arr: Any, indices: Any, *, axis: int | None) -> Any:
     nd=("pick", "choose_element_0index"),
     display="pick",
     samples=[case(f(3, 4), i(3, high=4)), case(f(3, 4), i(4, high=3), axis=0, keepdims=True), case(f(3, 4), Given([1.0, 7.0, -1.0]), mode="wrap")],
+    shapes=lambda shape, **attrs: {} if attrs["axis"] is None else {"index": without(shape, attrs["axis"])},
+    methods="nd np",
 )  # fmt: skip
 def pick(data: Any, index: Any, *, axis: int | None = -1, mode: str = "clip", keepdims: bool = False) -> Any:
     """One element for each index along an axis: data (3, 4) and index (3,) give (3,)."""
@@ -122,13 +124,13 @@ def gather_nd_add(data: Any, indices: Any, *, shape: Any) -> Any:
 _PUT = [case(f(3, 4), Given([[0, 2, 1], [1, 3, 0]], "int32"), f(3))]
 
 
-@op(npx="index_add", samples=_PUT)
+@op(npx="index_add", samples=_PUT, internal="_npx_index_add", amp="widest")
 def index_add(a: Any, ind: Any, val: Any) -> Any:
     """``a`` with ``val`` added at ``ind`` (laid out as in gather_nd)."""
     return a.at[_indexers(a, ind)].add(jnp.asarray(val, a.dtype))
 
 
-@op(npx="index_update", samples=_PUT)
+@op(npx="index_update", samples=_PUT, internal="_npx_index_update", amp="widest")
 def index_update(a: Any, ind: Any, val: Any) -> Any:
     """``a`` with ``val`` at ``ind`` (laid out as in gather_nd)."""
     return a.at[_indexers(a, ind)].set(jnp.asarray(val, a.dtype))
@@ -152,7 +154,7 @@ def fill_element_0index(lhs: Any, mhs: Any, rhs: Any) -> Any:
 _HOT = [case(i(2, 3, high=4), depth=4), case(Given([1.0, 9.0]), depth=3, on_value=2.0, off_value=-1.0)]
 
 
-@op(npx="one_hot", nd="one_hot", nd_params="indices", display="one_hot", samples=_HOT, **_FLAT)
+@op(npx="one_hot", nd="one_hot", nd_params="indices", display="one_hot", samples=_HOT, methods="nd np", **_FLAT)
 def one_hot(data: Any, *, depth: int, on_value: float = 1.0, off_value: float = 0.0, dtype: Any = "float32") -> Any:
     """A new last axis with ``on_value`` at the number given; numbers out of range have no such place."""
     hot = jnp.expand_dims(data.astype("int32"), -1) == jnp.arange(depth, dtype="int32")
@@ -162,7 +164,7 @@ def one_hot(data: Any, *, depth: int, on_value: float = 1.0, off_value: float = 
 # ---------------------------------------------------------------------------------------- where
 
 
-@op("where", samples=[case(b(3, 4), f(3, 4), f(4)), case(b(3, 4), f(3, 4), 0.5)])
+@op("where", samples=[case(b(3, 4), f(3, 4), f(4)), case(b(3, 4), f(3, 4), 0.5)], internal="_npi_where", amp="widest")
 def where(condition: Any, x: Any, y: Any) -> Any:
     """x where the condition holds, y elsewhere; two Python numbers give float32."""
     if not hasattr(condition, "dtype"):
@@ -176,7 +178,7 @@ def _cast(v: Any, dtype: Any) -> Any:
     return v.astype(dtype) if hasattr(v, "dtype") else np.asarray(v).astype(dtype)
 
 
-@op("where@nd", nd="where", samples=[case(f(3, 4), f(3, 4), f(3, 4)), case(f(3), f(3, 4), f(3, 4))])
+@op("where@nd", nd="where", samples=[case(f(3, 4), f(3, 4), f(3, 4)), case(f(3), f(3, 4), f(3, 4))], amp="widest")
 def where_nd(condition: Any, x: Any, y: Any) -> Any:
     """x where the condition is not 0, y elsewhere; a vector condition chooses rows."""
     hold = condition != 0
@@ -220,19 +222,24 @@ def _slices(data: Any, begin: Any, end: Any, step: Any) -> tuple[slice, ...]:
     return tuple(slice(*v) for v in zip(_none(begin, n), _none(end, n), _none(step, n), strict=True))
 
 
-@op(npx="slice", nd=("slice", "crop"), display="slice", samples=_SLICE)
+@op(npx="slice", nd=("slice", "crop"), display="slice", samples=_SLICE, methods="nd np")
 def slice_(data: Any, *, begin: Any, end: Any, step: Any = None) -> Any:
     """data[begin[0]:end[0]:step[0], begin[1]:end[1]:step[1], ...]."""
     return data[_slices(data, begin, end, step)]
 
 
-@op("_slice_assign", nd="_slice_assign", samples=[case(f(3, 4), f(2, 3), begin=(0, 1), end=(2, 4))])
+def _part_shape(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ...]]:
+    # Of zeros without memory of their own: what NumPy's slices leave of the shape.
+    return {"rhs": slice_(np.broadcast_to(np.int8(0), shape), **attrs).shape}
+
+
+@op("_slice_assign", nd="_slice_assign", samples=[case(f(3, 4), f(2, 3), begin=(0, 1), end=(2, 4))], aliases=("_crop_assign", "_npi_slice_assign"), shapes=_part_shape)
 def slice_assign(lhs: Any, rhs: Any, *, begin: Any, end: Any, step: Any = None) -> Any:
     """``lhs`` with a slice replaced by ``rhs``."""
     return lhs.at[_slices(lhs, begin, end, step)].set(rhs)
 
 
-@op(nd="slice_axis", samples=[case(f(3, 4), axis=1, begin=1, end=3), case(f(3, 4), axis=-1, begin=-2, end=None)])
+@op(nd="slice_axis", samples=[case(f(3, 4), axis=1, begin=1, end=3), case(f(3, 4), axis=-1, begin=-2, end=None)], methods="nd np")
 def slice_axis(data: Any, *, axis: int, begin: int, end: int | None) -> Any:
     """data[..., begin:end, ...] along an axis."""
     if not -data.ndim <= axis < data.ndim:
@@ -242,7 +249,7 @@ def slice_axis(data: Any, *, axis: int, begin: int, end: int | None) -> Any:
     return lax.slice_in_dim(data, start, max(stop, start), axis=axis)
 
 
-@op(npx="slice_like", nd="slice_like", samples=[case(f(3, 4), f(2, 2)), case(f(3, 4), f(2, 2), axes=(1,))])
+@op(npx="slice_like", nd="slice_like", samples=[case(f(3, 4), f(2, 2)), case(f(3, 4), f(2, 2), axes=(1,))], methods="nd np")
 def slice_like(data: Any, shape_like: Any, *, axes: Any = ()) -> Any:
     """The beginning of ``data`` as long as ``shape_like``, along all or some axes."""
     axes = range(min(data.ndim, shape_like.ndim)) if axes in ((), None) else axes
@@ -258,26 +265,30 @@ def slice_like(data: Any, shape_like: Any, *, axes: Any = ()) -> Any:
 # ---------------------------------------------------------------------------- numbers and masks
 
 
-@op("unravel_index", samples=[case(i(4, high=6), shape=(2, 3))], **_FLAT)
+def _axes_of_shape(attrs: dict[str, Any], n: int) -> int:
+    return 1 if isinstance(attrs["shape"], int) else len(attrs["shape"])
+
+
+@op("unravel_index", samples=[case(i(4, high=6), shape=(2, 3))], outputs=_axes_of_shape, **_FLAT)
 def unravel_index(indices: Any, *, shape: Any, order: str = "C") -> Any:
     """Coordinates of flat indices, one array for each axis."""
     return tuple(x.astype(indices.dtype) for x in jnp.unravel_index(indices, shape))
 
 
-@op("unravel_index@nd", nd="unravel_index", samples=[case(i(4, high=6), shape=(2, 3))], **_FLAT)
+@op("unravel_index@nd", nd="unravel_index", samples=[case(i(4, high=6), shape=(2, 3))], internal="_unravel_index", **_FLAT)
 def unravel_index_nd(data: Any, *, shape: Any) -> Any:
     """Coordinates of flat indices as rows."""
     return jnp.stack([x.astype(data.dtype) for x in jnp.unravel_index(data.astype("int64"), shape)])
 
 
-@op(nd="ravel_multi_index", samples=[case(Given([[0, 1], [2, 1]], "int32"), shape=(2, 3))], **_FLAT)
+@op(nd="ravel_multi_index", samples=[case(Given([[0, 1], [2, 1]], "int32"), shape=(2, 3))], internal="_ravel_multi_index", **_FLAT)
 def ravel_multi_index(data: Any, *, shape: Any) -> Any:
     """Flat indices of coordinates given as rows."""
     steps = np.append(np.cumprod(np.asarray(shape[1:][::-1], int))[::-1], 1).astype(data.dtype)
     return (data * steps.reshape(-1, *(1,) * (data.ndim - 1))).sum(0, dtype=data.dtype)
 
 
-@op(np="searchsorted", samples=[case(Given([1.0, 2.0, 3.0]), f(4, low=0, high=4))], **_FLAT)
+@op(np="searchsorted", samples=[case(Given([1.0, 2.0, 3.0]), f(4, low=0, high=4))], internal=None, **_FLAT)
 def searchsorted(a: Any, v: Any, sorter: Any = None, *, side: str = "left") -> Any:
     """Where ``v`` would be inserted into the sorted ``a``."""
     if sorter is not None:
@@ -285,19 +296,19 @@ def searchsorted(a: Any, v: Any, sorter: Any = None, *, side: str = "left") -> A
     return jnp.searchsorted(a, v, side).astype("int64")
 
 
-@op(np="digitize", samples=[case(f(4), Given([-1.0, 0.0, 1.0]))], **_FLAT)
+@op(np="digitize", samples=[case(f(4), Given([-1.0, 0.0, 1.0]))], internal=None, **_FLAT)
 def digitize(x: Any, bins: Any, *, right: bool = False) -> Any:
     """Into which bin each number falls."""
     return jnp.digitize(x, bins, right).astype("int64")
 
 
-@op(np=("isin", "in1d"), samples=[case(i(3, 4), i(3))], ref=np.isin, **_FLAT)
+@op(np=("isin", "in1d"), samples=[case(i(3, 4), i(3))], ref=np.isin, internal=None, **_FLAT)
 def isin(element: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
     """Which elements are among ``test_elements``."""
     return jnp.isin(element, test_elements, assume_unique, invert)
 
 
-@op(np="isclose", samples=[case(f(3), f(3))], ref=np.isclose, **_FLAT)
+@op(np="isclose", samples=[case(f(3), f(3))], ref=np.isclose, internal=None, **_FLAT)
 def isclose(a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """Which elements agree within ``atol + rtol * |b|``."""
     return jnp.isclose(a, b, rtol, atol, equal_nan)
@@ -309,13 +320,13 @@ def allclose(a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_na
     return jnp.isclose(a, b, rtol, atol, equal_nan).all().astype("float32").reshape(1)
 
 
-@op("fill_diagonal", samples=[case(f(3, 3), 7.0)])
+@op("fill_diagonal", samples=[case(f(3, 3), 7.0)], internal="_npi_fill_diagonal")
 def fill_diagonal(a: Any, val: Any, *, wrap: bool = False) -> Any:
     """``a`` with ``val`` on its diagonal."""
     return jnp.fill_diagonal(a, jnp.asarray(val, a.dtype), wrap=wrap, inplace=False)
 
 
-@op("constraint_check", samples=[case(b(3))], **_FLAT)
+@op("constraint_check", samples=[case(b(3))], internal="_npx_constraint_check", **_FLAT)
 def constraint_check(x: Any) -> Any:
     """Whether all elements hold, shape (1,)."""
     return x.astype(bool).all().reshape(1)

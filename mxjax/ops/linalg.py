@@ -33,7 +33,7 @@ def _inner_lengths(a: Any, b: Any, at: int, axis: int) -> None:
         )
 
 
-@op(np="dot", samples=[case(f(5), f(5)), case(f(3, 4), f(4, 2)), case(f(2, 3, 4), f(4))], ref=np.dot)
+@op(np="dot", samples=[case(f(5), f(5)), case(f(3, 4), f(4, 2)), case(f(2, 3, 4), f(4))], ref=np.dot, amp="low", methods="np")
 def dot(a: Any, b: Any) -> Any:
     """The sum over the last axis of a and the second last of b (its only one, if it has one)."""
     _products(a, b, "dot")
@@ -41,7 +41,7 @@ def dot(a: Any, b: Any) -> Any:
     return jnp.dot(*_common(a, b))
 
 
-@op("dot@nd", nd="dot", samples=[case(f(3, 4), f(4, 2)), case(f(4, 3), f(4, 2), transpose_a=True), case(f(5), f(5))])
+@op("dot@nd", nd="dot", samples=[case(f(3, 4), f(4, 2)), case(f(4, 3), f(4, 2), transpose_a=True), case(f(5), f(5))], amp="low", methods="nd")
 def dot_nd(lhs: Any, rhs: Any, *, transpose_a: bool = False, transpose_b: bool = False, forward_stype: Any = None) -> Any:
     """The sum over the last axis of lhs and the first of rhs (transposed as asked)."""
     a = jnp.moveaxis(lhs, 0, -1) if transpose_a else lhs
@@ -52,7 +52,7 @@ def dot_nd(lhs: Any, rhs: Any, *, transpose_a: bool = False, transpose_b: bool =
     return out.reshape(1) if out.ndim == 0 else out
 
 
-@op(np="matmul", samples=[case(f(3, 4), f(4, 2)), case(f(2, 3, 4), f(2, 4, 2)), case(f(3, 4), f(4))], ref=np.matmul)
+@op(np="matmul", samples=[case(f(3, 4), f(4, 2)), case(f(2, 3, 4), f(2, 4, 2)), case(f(3, 4), f(4))], ref=np.matmul, amp="low")
 def matmul(a: Any, b: Any) -> Any:
     """Matrix product, broadcast over leading axes."""
     _products(a, b, "matmul")
@@ -83,62 +83,62 @@ _BATCH = [
 ]
 
 
-@op(npx="batch_dot", nd="batch_dot", nd_params="lhs rhs", display="batch_dot", samples=_BATCH)
+@op(npx="batch_dot", nd="batch_dot", nd_params="lhs rhs", display="batch_dot", samples=_BATCH, amp="low")
 def batch_dot(a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = False, forward_stype: Any = None) -> Any:
     """Products of two stacks of matrices."""
     return _batch_dot(a, b, transpose_a, transpose_b)
 
 
-@op(np="inner", samples=[case(f(3, 4), f(2, 4))], ref=np.inner)
+@op(np="inner", samples=[case(f(3, 4), f(2, 4))], ref=np.inner, internal="_npi_tensordot", amp="low")
 def inner(a: Any, b: Any) -> Any:
     """The sum over the last axes of both."""
     return jnp.inner(a, b)
 
 
-@op(np="outer", np_linalg="outer", samples=[case(f(3), f(2, 2))], ref=np.outer)
+@op(np="outer", np_linalg="outer", samples=[case(f(3), f(2, 2))], ref=np.outer, internal=None)
 def outer(a: Any, b: Any) -> Any:
     """All products of the elements of two vectors."""
     return jnp.outer(a, b)
 
 
-@op(np="vdot", samples=[case(f(3, 4), f(3, 4))], ref=np.vdot)
+@op(np="vdot", samples=[case(f(3, 4), f(3, 4))], ref=np.vdot, internal=None, amp="low")
 def vdot(a: Any, b: Any) -> Any:
     """The sum of products of corresponding elements."""
     return jnp.vdot(a, b)
 
 
-@op(np="kron", samples=[case(f(2, 2), f(3, 4))], ref=np.kron)
+@op(np="kron", samples=[case(f(2, 2), f(3, 4))], ref=np.kron, amp="widest")
 def kron(a: Any, b: Any) -> Any:
     """The Kronecker product."""
     return jnp.kron(a, b)
 
 
-@op(np="tensordot", np_linalg="tensordot", samples=[case(f(2, 3, 4), f(4, 3), axes=1), case(f(2, 3), f(2, 3)), case(f(2, 3, 4), f(2, 5, 4), axes=((0, 2), (0, 2)))], ref=np.tensordot)
+@op(np="tensordot", np_linalg="tensordot", samples=[case(f(2, 3, 4), f(4, 3), axes=1), case(f(2, 3), f(2, 3)), case(f(2, 3, 4), f(2, 5, 4), axes=((0, 2), (0, 2)))], ref=np.tensordot, aliases=("_npi_tensordot_int_axes",), amp="low")
 def tensordot(a: Any, b: Any, *, axes: Any = 2) -> Any:
     """The sum over pairs of axes."""
     return jnp.tensordot(a, b, axes)
 
 
-@op("einsum", samples=[case(f(3, 4), f(4, 2), subscripts="ij,jk->ik"), case(f(3, 3), subscripts="ii")])
+@op("einsum", samples=[case(f(3, 4), f(4, 2), subscripts="ij,jk->ik"), case(f(3, 3), subscripts="ii")], internal="_npi_einsum", amp="low")
 def einsum(*operands: Any, subscripts: str, optimize: Any = "optimal") -> Any:
     """Einstein's summation."""
     wanted = jnp.result_type(*operands)
     return jnp.einsum(subscripts, *operands).astype(wanted)
 
 
-@op(np="cross", np_linalg="cross", samples=[case(f(4, 3), f(4, 3))], ref=np.cross)
+@op(np="cross", np_linalg="cross", samples=[case(f(4, 3), f(4, 3))], ref=np.cross, amp="widest")
 def cross(a: Any, b: Any, *, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     """The cross product of vectors."""
     return jnp.cross(a, b, axisa, axisb, axisc, axis)
 
 
-@op(np="trace", samples=[case(f(3, 3)), case(f(2, 3, 4), offset=1, axis1=0, axis2=2)], ref=np.trace)
+@op(np="trace", samples=[case(f(3, 3)), case(f(2, 3, 4), offset=1, axis1=0, axis2=2)], ref=np.trace, amp="full", methods="np")
 def trace(a: Any, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The sum of a diagonal."""
     return jnp.trace(a, offset, axis1, axis2, dtype=a.dtype)
 
 
-@op("linalg_trace", np_linalg="trace", samples=[case(f(2, 3, 3))])
+@op("linalg_trace", np_linalg="trace", samples=[case(f(2, 3, 3))], amp="full")
 def linalg_trace(a: Any, *, offset: int = 0) -> Any:
     """The sum of the diagonal of matrices."""
     return jnp.trace(a, offset, -2, -1, dtype=a.dtype)
@@ -147,13 +147,13 @@ def linalg_trace(a: Any, *, offset: int = 0) -> Any:
 _DIAG = [case(f(4)), case(f(3, 3), k=1)]
 
 
-@op(np="diag", samples=_DIAG, ref=np.diag)
+@op(np="diag", samples=_DIAG, ref=np.diag, methods="np")
 def diag(array: Any, *, k: int = 0) -> Any:
     """The diagonal of a matrix, or a matrix with this diagonal."""
     return jnp.diag(array, k)
 
 
-@op("diag@nd", nd="diag", samples=_DIAG)
+@op("diag@nd", nd="diag", samples=_DIAG, methods="nd")
 def diag_nd(data: Any, *, k: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The diagonal of matrices, or a matrix with this diagonal."""
     return jnp.diag(data, k) if data.ndim == 1 else jnp.diagonal(data, k, axis1, axis2)
@@ -165,7 +165,7 @@ def diagflat(array: Any, *, k: int = 0) -> Any:
     return jnp.diagflat(array, k)
 
 
-@op(np="diagonal", samples=[case(f(3, 4)), case(f(2, 3, 4), axis1=1, axis2=2)], ref=np.diagonal)
+@op(np="diagonal", samples=[case(f(3, 4)), case(f(2, 3, 4), axis1=1, axis2=2)], ref=np.diagonal, methods="np")
 def diagonal(a: Any, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """A diagonal."""
     return jnp.diagonal(a, offset, axis1, axis2)
@@ -177,7 +177,7 @@ def linalg_diagonal(a: Any, *, offset: int = 0) -> Any:
     return jnp.diagonal(a, offset, -2, -1)
 
 
-@op(np_linalg="vecdot", np="vecdot", samples=[case(f(2, 3), f(2, 3))])
+@op(np_linalg="vecdot", np="vecdot", samples=[case(f(2, 3), f(2, 3))], internal=None)
 def vecdot(a: Any, b: Any, *, axis: int | None = None) -> Any:
     """The sum of products along an axis (the last)."""
     return (a * b).sum(-1 if axis is None else axis)
@@ -192,7 +192,7 @@ def _row(name: str, fn: Callable[..., Any], *samples: Any, **row: Any) -> None:
     op("linalg_" + name, np_linalg=name, samples=list(samples), **row)(fn)
 
 
-@op("linalg_norm", np_linalg="norm", samples=[case(f(3, 4)), case(f(5), ord=3), case(f(3, 4), axis=1, keepdims=True), case(f(2, 3, 4), axis=(1, 2))], ref=np.linalg.norm)
+@op("linalg_norm", np_linalg="norm", samples=[case(f(3, 4)), case(f(5), ord=3), case(f(3, 4), axis=1, keepdims=True), case(f(2, 3, 4), axis=(1, 2))], ref=np.linalg.norm, amp="full")
 def norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Vector and matrix norms, as numpy.linalg.norm has them: floats, of integers too.
 
@@ -202,68 +202,69 @@ def norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     return jnp.linalg.norm(x, ord, axis, keepdims)
 
 
-@op("linalg_vector_norm", np_linalg="vector_norm", samples=[case(f(3, 4)), case(f(3, 4), ord=1, axis=0)])
+@op("linalg_vector_norm", np_linalg="vector_norm", samples=[case(f(3, 4)), case(f(3, 4), ord=1, axis=0)], internal=None, amp="full")
 def vector_norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Norms of vectors: of all elements, or along axes."""
     return jnp.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=2 if ord is None else ord)
 
 
-@op("linalg_matrix_norm", np_linalg="matrix_norm", samples=[case(f(2, 3, 4)), case(f(3, 4), ord=1)])
+@op("linalg_matrix_norm", np_linalg="matrix_norm", samples=[case(f(2, 3, 4)), case(f(3, 4), ord=1)], internal="_npi_norm", amp="full")
 def matrix_norm(x: Any, *, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool = False) -> Any:
     """Norms of matrices."""
     return jnp.linalg.norm(x, ord, axis, keepdims)
 
 
-@op("linalg_cholesky", np_linalg="cholesky", samples=[case(_SQUARE)], ref=np.linalg.cholesky)
+@op("linalg_cholesky", np_linalg="cholesky", samples=[case(_SQUARE)], ref=np.linalg.cholesky, amp="full")
 def cholesky(a: Any, *, upper: bool = False) -> Any:
     """The triangular factor of positive definite matrices."""
     return jnp.linalg.cholesky(a, upper=upper)
 
 
-@op("linalg_qr", np_linalg="qr", samples=[case(f(4, 3))], **_FLAT)
+@op("linalg_qr", np_linalg="qr", samples=[case(f(4, 3))], amp="full", outputs=2, **_FLAT)
 def qr(a: Any, *, mode: str = "reduced") -> Any:
     """Orthogonal and upper triangular factors."""
     return tuple(jnp.linalg.qr(a, mode))
 
 
-@op("linalg_svd", np_linalg="svd", samples=[case(f(3, 4))], many=True, **_FLAT)
+@op("linalg_svd", np_linalg="svd", samples=[case(f(3, 4))], outputs=3, amp="full", **_FLAT)
 def svd(a: Any) -> Any:
     """Singular value decomposition (U, L, V), without the vectors that belong to zeros."""
     return tuple(jnp.linalg.svd(a, full_matrices=False))
 
 
-@op("linalg_svdvals", np_linalg="svdvals", samples=[case(f(3, 4))])
+@op("linalg_svdvals", np_linalg="svdvals", samples=[case(f(3, 4))], internal="_npi_svd", amp="full")
 def svdvals(a: Any) -> Any:
     """Singular values."""
     return jnp.linalg.svd(a, compute_uv=False)
 
 
-_row("inv", lambda a: jnp.linalg.inv(a), case(_SQUARE), ref=np.linalg.inv, doc="Inverses of matrices.")
-_row("det", lambda a: jnp.linalg.det(a), case(_SQUARE), ref=np.linalg.det, doc="Determinants.")
-_row("slogdet", lambda a: tuple(jnp.linalg.slogdet(a)), case(_SQUARE), many=True, doc="Sign and logarithm of determinants.")
-_row("solve", lambda a, b: jnp.linalg.solve(a, b), case(_SQUARE, f(3, 2)), ref=np.linalg.solve, doc="x with a x = b.")
-_row("tensorinv", lambda a, *, ind=2: jnp.linalg.tensorinv(a, ind), case(Spd((6, 6)), ind=1), doc="Inverse of a tensor.")
+_row("inv", lambda a: jnp.linalg.inv(a), case(_SQUARE), ref=np.linalg.inv, doc="Inverses of matrices.", internal="_linalg_inverse", amp="full")
+_row("det", lambda a: jnp.linalg.det(a), case(_SQUARE), ref=np.linalg.det, doc="Determinants.", internal="_linalg_det", amp="full")
+_row("slogdet", lambda a: tuple(jnp.linalg.slogdet(a)), case(_SQUARE), outputs=2, doc="Sign and logarithm of determinants.", internal="_linalg_slogdet", amp="full")
+_row("solve", lambda a, b: jnp.linalg.solve(a, b), case(_SQUARE, f(3, 2)), ref=np.linalg.solve, doc="x with a x = b.", amp="full")
+_row("tensorinv", lambda a, *, ind=2: jnp.linalg.tensorinv(a, ind), case(Spd((6, 6)), ind=1), doc="Inverse of a tensor.", amp="full")
 _row(
     "tensorsolve",
     lambda a, b, *, axes=None: jnp.linalg.tensorsolve(a, b, axes),
     case(_SQUARE, f(3)),
     doc="x with tensordot(a, x) = b.",
+    amp="full",
 )
-_row("pinv", lambda a, *, rtol=None, hermitian=False: jnp.linalg.pinv(a, rtol, hermitian), case(f(4, 3)), doc="Pseudo-inverse.")
-_row("eigh", lambda a, *, upper=False: tuple(jnp.linalg.eigh(a, "U" if upper else "L", symmetrize_input=False)), case(_SQUARE), doc="Eigenvalues and vectors of symmetric matrices.", **_FLAT)
-_row("eigvalsh", lambda a, *, upper=False: jnp.linalg.eigvalsh(a, "U" if upper else "L"), case(_SQUARE), ref=np.linalg.eigvalsh, doc="Eigenvalues of symmetric matrices.", **_FLAT)
-_row("matrix_power", lambda a, *, n: jnp.linalg.matrix_power(a, n), case(f(3, 3), n=3), doc="Powers of matrices.")
-_row("cond", lambda x, *, p=None: jnp.linalg.cond(x, p), case(_SQUARE), doc="Condition numbers.", **_FLAT)
-_row("multi_dot", lambda *arrays: jnp.linalg.multi_dot(arrays), case(f(2, 3), f(3, 4), f(4, 2)), doc="Product of several matrices in the cheapest order.")
+_row("pinv", lambda a, *, rtol=None, hermitian=False: jnp.linalg.pinv(a, rtol, hermitian), case(f(4, 3)), doc="Pseudo-inverse.", aliases=("_npi_pinv_scalar_rcond",), amp="full")
+_row("eigh", lambda a, *, upper=False: tuple(jnp.linalg.eigh(a, "U" if upper else "L", symmetrize_input=False)), case(_SQUARE), doc="Eigenvalues and vectors of symmetric matrices.", amp="full", outputs=2, **_FLAT)
+_row("eigvalsh", lambda a, *, upper=False: jnp.linalg.eigvalsh(a, "U" if upper else "L"), case(_SQUARE), ref=np.linalg.eigvalsh, doc="Eigenvalues of symmetric matrices.", amp="full", **_FLAT)
+_row("matrix_power", lambda a, *, n: jnp.linalg.matrix_power(a, n), case(f(3, 3), n=3), doc="Powers of matrices.", internal=None)
+_row("cond", lambda x, *, p=None: jnp.linalg.cond(x, p), case(_SQUARE), doc="Condition numbers.", internal=None, **_FLAT)
+_row("multi_dot", lambda *arrays: jnp.linalg.multi_dot(arrays), case(f(2, 3), f(3, 4), f(4, 2)), doc="Product of several matrices in the cheapest order.", internal=None)
 
 
-@op("linalg_matrix_rank", np_linalg="matrix_rank", samples=[case(f(3, 3))], **_FLAT)
+@op("linalg_matrix_rank", np_linalg="matrix_rank", samples=[case(f(3, 3))], internal="_npi_matrix_rank_none_tol", aliases=("_npi_matrix_rank",), amp="full", **_FLAT)
 def matrix_rank(M: Any, *, rtol: Any = None, hermitian: bool = False) -> Any:  # noqa: N803
     """Number of singular values that are not small, int64."""
     return jnp.linalg.matrix_rank(M, rtol).astype("int64")
 
 
-@op("linalg_lstsq", samples=[case(f(4, 2), f(4))], **_FLAT)
+@op("linalg_lstsq", samples=[case(f(4, 2), f(4))], internal="_npi_lstsq", amp="full", outputs=4, **_FLAT)
 def lstsq(a: Any, b: Any, *, rcond: Any = "warn") -> Any:
     """Least squares: (x, residuals, rank, singular values)."""
     x, residuals, rank, s = jnp.linalg.lstsq(a, b, None if rcond in ("warn", -1) else rcond)
@@ -285,7 +286,7 @@ def _triangle(A: Any, lower: bool) -> Any:  # noqa: N803
     return jnp.tril(A) if lower else jnp.triu(A)
 
 
-@_la("gemm", case(f(3, 4), f(4, 2), f(3, 2), alpha=2.0, beta=3.0))
+@_la("gemm", case(f(3, 4), f(4, 2), f(3, 2), alpha=2.0, beta=3.0), amp="low")
 def gemm(A: Any, B: Any, C: Any, *, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0, beta: float = 1.0, axis: int = -2) -> Any:  # noqa: N803
     """alpha A B + beta C."""
     if axis != -2:
@@ -294,7 +295,7 @@ def gemm(A: Any, B: Any, C: Any, *, transpose_a: bool = False, transpose_b: bool
     return jnp.moveaxis(out, -2, axis) if axis != -2 else out
 
 
-@_la("gemm2", case(f(2, 3, 4), f(2, 4, 2), alpha=2.0), case(f(4, 3), f(4, 2), transpose_a=True))
+@_la("gemm2", case(f(2, 3, 4), f(2, 4, 2), alpha=2.0), case(f(4, 3), f(4, 2), transpose_a=True), amp="low")
 def gemm2(A: Any, B: Any, *, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0, axis: int = -2) -> Any:  # noqa: N803
     """alpha A B."""
     if axis != -2:
@@ -303,20 +304,20 @@ def gemm2(A: Any, B: Any, *, transpose_a: bool = False, transpose_b: bool = Fals
     return jnp.moveaxis(out, -2, axis) if axis != -2 else out
 
 
-@_la("potrf", case(_SQUARE))
+@_la("potrf", case(_SQUARE), amp="full")
 def potrf(A: Any, *, lower: bool = True) -> Any:  # noqa: N803
     """The Cholesky factor L with A = L L^T."""
     return jnp.linalg.cholesky(A, upper=not lower)
 
 
-@_la("potri", case(Given([[2.0, 0], [0.5, 1.5]])))
+@_la("potri", case(Given([[2.0, 0], [0.5, 1.5]])), amp="full")
 def potri(A: Any, *, lower: bool = True) -> Any:  # noqa: N803
     """The inverse of the matrix whose Cholesky factor is A."""
     inverse = jnp.linalg.inv(_triangle(A, lower))
     return _t(inverse, True) @ inverse if lower else inverse @ _t(inverse, True)
 
 
-@_la("trsm", case(_SQUARE, f(3, 2)), case(_SQUARE, f(2, 3), rightside=True))
+@_la("trsm", case(_SQUARE, f(3, 2)), case(_SQUARE, f(2, 3), rightside=True), amp="full")
 def trsm(A: Any, B: Any, *, transpose: bool = False, rightside: bool = False, lower: bool = True, alpha: float = 1.0) -> Any:  # noqa: N803
     """alpha A^-1 B for a triangular A (``rightside``: alpha B A^-1)."""
     return lax.linalg.triangular_solve(
@@ -324,33 +325,33 @@ def trsm(A: Any, B: Any, *, transpose: bool = False, rightside: bool = False, lo
     )
 
 
-@_la("trmm", case(_SQUARE, f(3, 2)))
+@_la("trmm", case(_SQUARE, f(3, 2)), amp="full")
 def trmm(A: Any, B: Any, *, transpose: bool = False, rightside: bool = False, lower: bool = True, alpha: float = 1.0) -> Any:  # noqa: N803
     """alpha A B for a triangular A (``rightside``: alpha B A)."""
     T = _t(_triangle(A, lower), transpose)  # noqa: N806
     return np.asarray(alpha, A.dtype) * (B @ T if rightside else T @ B)
 
 
-@_la("syrk", case(f(3, 4), alpha=2.0), case(f(3, 4), transpose=True))
+@_la("syrk", case(f(3, 4), alpha=2.0), case(f(3, 4), transpose=True), amp="full")
 def syrk(A: Any, *, transpose: bool = False, alpha: float = 1.0) -> Any:  # noqa: N803
     """alpha A A^T, or alpha A^T A."""
     return np.asarray(alpha, A.dtype) * (_t(A, transpose) @ _t(A, not transpose))
 
 
-@_la("sumlogdiag", case(_SQUARE))
+@_la("sumlogdiag", case(_SQUARE), amp="full")
 def sumlogdiag(A: Any) -> Any:  # noqa: N803
     """The sum of the logarithms of the diagonal."""
     out = jnp.log(jnp.diagonal(A, 0, -2, -1)).sum(-1)
     return out.reshape(1) if out.ndim == 0 else out
 
 
-@_la("extractdiag", case(f(2, 3, 3)), case(f(3, 3), offset=1))
+@_la("extractdiag", case(f(2, 3, 3)), case(f(3, 3), offset=1), amp="full")
 def extractdiag(A: Any, *, offset: int = 0) -> Any:  # noqa: N803
     """The diagonals of matrices."""
     return jnp.diagonal(A, offset, -2, -1)
 
 
-@_la("makediag", case(f(2, 3)), case(f(3), offset=1))
+@_la("makediag", case(f(2, 3)), case(f(3), offset=1), amp="full")
 def makediag(A: Any, *, offset: int = 0) -> Any:  # noqa: N803
     """Matrices with these diagonals."""
     n = A.shape[-1]
@@ -365,14 +366,14 @@ def _triangle_at(n: int, offset: int, lower: bool) -> tuple[np.ndarray, np.ndarr
     return np.tril_indices(n, offset)
 
 
-@_la("extracttrian", case(f(2, 3, 3)), case(f(3, 3), offset=1))
+@_la("extracttrian", case(f(2, 3, 3)), case(f(3, 3), offset=1), amp="full")
 def extracttrian(A: Any, *, offset: int = 0, lower: bool = True) -> Any:  # noqa: N803
     """The elements of a triangle in one row."""
     rows, columns = _triangle_at(A.shape[-1], offset, lower)
     return A[..., rows, columns]
 
 
-@_la("maketrian", case(f(2, 6)), case(f(3), offset=1))
+@_la("maketrian", case(f(2, 6)), case(f(3), offset=1), amp="full")
 def maketrian(A: Any, *, offset: int = 0, lower: bool = True) -> Any:  # noqa: N803
     """Matrices with these triangles."""
     m = A.shape[-1]
@@ -381,7 +382,7 @@ def maketrian(A: Any, *, offset: int = 0, lower: bool = True) -> Any:  # noqa: N
     return jnp.zeros((*A.shape[:-1], n, n), A.dtype).at[..., rows, columns].set(A)
 
 
-@_la("gelqf", case(f(3, 4)), many=True, **_FLAT)
+@_la("gelqf", case(f(3, 4)), outputs=2, amp="full", **_FLAT)
 def gelqf(A: Any) -> Any:  # noqa: N803
     """(Q, L) with A = L Q, the rows of Q orthonormal."""
     q, r = jnp.linalg.qr(_t(A, True))
@@ -389,34 +390,34 @@ def gelqf(A: Any) -> Any:  # noqa: N803
     return _t(q, True) * sign, _t(r, True) * jnp.swapaxes(sign, -1, -2)
 
 
-@_la("syevd", case(_SQUARE), many=True, **_FLAT)
+@_la("syevd", case(_SQUARE), outputs=2, amp="full", **_FLAT)
 def syevd(A: Any) -> Any:  # noqa: N803
     """(U, L) with A = U^T diag(L) U for symmetric A."""
     values, vectors = jnp.linalg.eigh(A)
     return _t(vectors, True), values
 
 
-@_la("inverse", case(_SQUARE))
+@_la("inverse", case(_SQUARE), amp="full")
 def inverse(A: Any) -> Any:  # noqa: N803
     """Inverses of matrices."""
     return jnp.linalg.inv(A)
 
 
-@_la("det", case(_SQUARE))
+@_la("det", case(_SQUARE), amp="full")
 def det(A: Any) -> Any:  # noqa: N803
     """Determinants."""
     out = jnp.linalg.det(A)
     return out.reshape(1) if out.ndim == 0 else out
 
 
-@_la("slogdet", case(_SQUARE), many=True)
+@_la("slogdet", case(_SQUARE), outputs=2, amp="full")
 def slogdet(A: Any) -> Any:  # noqa: N803
     """Sign and logarithm of determinants."""
     sign, log = jnp.linalg.slogdet(A)
     return (sign.reshape(1), log.reshape(1)) if sign.ndim == 0 else (sign, log)
 
 
-@op(nd="khatri_rao", samples=[case(f(2, 3), f(4, 3))])
+@op(nd="khatri_rao", samples=[case(f(2, 3), f(4, 3))], amp="full")
 def khatri_rao(*args: Any) -> Any:
     """The column-wise Kronecker product."""
     out = args[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import jax
@@ -127,6 +128,11 @@ def _softmax_output(
     return _defined(forward, gradient, flat, label).reshape(shape)
 
 
+def _label_shapes(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ...]]:
+    """One label for each softmax: over axis 1, the places of a sample in one row, or over the last axis."""
+    return {"label": (shape[0], prod(shape[2:])) if attrs.get("multi_output") else shape[:-1]}
+
+
 @op(
     nd=("SoftmaxOutput", "Softmax"),
     display="SoftmaxOutput",
@@ -135,6 +141,8 @@ def _softmax_output(
         case(f(3, 4), Given([0, 2, 1])),
         case(f(2, 3, 4), Given(np.ones((2, 4))), multi_output=True, normalization="valid"),
     ],
+    amp="full",
+    shapes=_label_shapes,
 )
 def softmax_output(
     data: Any,
@@ -161,6 +169,11 @@ def softmax_output(
     )  # fmt: skip
 
 
+def _like_data(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ...]]:
+    """Labels in the shape of the data; one column of data may have a vector of them."""
+    return {"label": shape[:1] if len(shape) == 2 and shape[1] == 1 else shape}
+
+
 def _regression(link: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Callable[..., Any]:
     def output(data: Any, label: Any, *, grad_scale: float = 1.0) -> Any:
         def gradient(out: Any, x: Any, y: Any, head: Any) -> Any:
@@ -177,9 +190,10 @@ for _name, _link, _slope, _doc in (
     ("LogisticRegressionOutput", jax.nn.sigmoid, lambda d: d, "sigmoid; the gradient is sigmoid - label."),
     ("MAERegressionOutput", lambda x: x, jnp.sign, "The data; the gradient is sign(data - label)."),
 ):
-    op(_name, nd=_name, display=_name, doc=_doc, smooth=False, samples=[case(f(3, 4), f(3, 4))])(
-        _regression(_link, _slope)
-    )
+    _samples = [case(f(3, 4), f(3, 4)), case(f(3, 1), f(3))]
+    op(
+        _name, nd=_name, display=_name, doc=_doc, smooth=False, samples=_samples, amp="full", shapes=_like_data,
+    )(_regression(_link, _slope))  # fmt: skip
 
 
 @op(
@@ -187,6 +201,8 @@ for _name, _link, _slope, _doc in (
     display="SVMOutput",
     smooth=False,
     samples=[case(f(3, 4), Given([0, 2, 1]), use_linear=u) for u in (False, True)],
+    amp="full",
+    shapes=_label_shapes,
 )
 def svm_output(
     data: Any,
@@ -220,6 +236,7 @@ def _make_loss(data: Any, *, grad_scale: float, valid_thresh: float, normalizati
     display="MakeLoss",
     smooth=False,
     samples=[case(f(3, 4)), case(f(3, 4), grad_scale=2.0, normalization="batch")],
+    amp="full",
 )
 def make_loss_layer(
     data: Any, *, grad_scale: float = 1.0, valid_thresh: float = 0.0, normalization: str = "null"
@@ -228,7 +245,7 @@ def make_loss_layer(
     return _make_loss(data, grad_scale=grad_scale, valid_thresh=valid_thresh, normalization=normalization)
 
 
-@op(nd="make_loss", display="make_loss", smooth=False, samples=[case(f(3, 4))])
+@op(nd="make_loss", display="make_loss", smooth=False, samples=[case(f(3, 4))], amp="full")
 def make_loss(data: Any) -> Any:
     """The data; its gradient is 1, whatever the head gradient is."""
     return _make_loss(data, grad_scale=1.0, valid_thresh=0.0, normalization="null")
@@ -238,6 +255,8 @@ def make_loss(data: Any) -> Any:
     nd="IdentityAttachKLSparseReg",
     smooth=False,
     samples=[case(f(3, 4, low=0.1, high=0.9))],
+    internal="IdentityAttachKLSparseReg",
+    amp="full",
 )
 def kl_sparse(
     data: Any, *, sparseness_target: float = 0.1, penalty: float = 0.001, momentum: float = 0.9
@@ -271,6 +290,7 @@ def _ctc_forward() -> Any:
             use_data_lengths=True, use_label_lengths=True, blank_label="last",
         ),
     ],
+    amp="full",
 )  # fmt: skip
 def ctc_loss(
     data: Any,

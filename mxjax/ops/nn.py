@@ -18,7 +18,14 @@ from .lowering.convolution import convolution as _convolution
 from .samples import case, f, i
 from .table import op
 
+Shapes = dict[str, tuple[int, ...]]
+
 # ---------------------------------------------------------------------------------------------- dense
+
+
+def _dense_shapes(shape: tuple[int, ...], *, num_hidden: int, no_bias: bool, flatten: bool) -> Shapes:
+    weight = (num_hidden, prod(shape[1:]) if flatten else shape[-1])
+    return {"weight": weight} if no_bias else {"weight": weight, "bias": (num_hidden,)}
 
 
 @op(
@@ -32,6 +39,8 @@ from .table import op
         case(f(2, 2, 3), f(5, 6), None, num_hidden=5, no_bias=True),
         case(f(2, 2, 3), f(5, 3), f(5), num_hidden=5, no_bias=False, flatten=False),
     ],
+    amp="low",
+    shapes=_dense_shapes,
 )
 def fully_connected(
     x: Any,
@@ -85,13 +94,24 @@ def _check_images(data: Any, kernel: Any) -> int:
     return n
 
 
+def _convolution_shapes(shape: tuple[int, ...], *, transposed: bool = False, **attrs: Any) -> Shapes:
+    """Weight and bias of a convolution; unknown channels, -1, stay so."""
+    last = str(attrs["layout"] or "").endswith("C")
+    channels, filters, groups = shape[-1 if last else 1], attrs["num_filter"], attrs["num_group"]
+    first, second = (channels, filters // groups) if transposed else (filters, channels // groups)
+    kernel = attrs["kernel"]
+    kernel = (kernel,) * (len(shape) - 2) if isinstance(kernel, int) else tuple(kernel)
+    found = {"weight": (first, *kernel, second) if last else (first, second, *kernel)}
+    return found if attrs["no_bias"] else {**found, "bias": (filters,)}
+
+
 _CONV = [
     case(f(2, 2, 6, 5), f(3, 2, 3, 3), f(3), kernel=(3, 3), num_filter=3, pad=(1, 1)),
     case(f(1, 4, 5, 5), f(4, 2, 3, 3), None, kernel=(3, 3), num_filter=4, num_group=2, stride=(2, 2), no_bias=True),
 ]
 
 
-@op(npx="convolution", nd="Convolution", display="Convolution", samples=_CONV)
+@op(npx="convolution", nd="Convolution", display="Convolution", samples=_CONV, amp="low", shapes=_convolution_shapes)
 def convolution(
     data: Any,
     weight: Any,
@@ -142,6 +162,8 @@ def convolution(
         case(f(2, 2, 4, 3), f(2, 3, 3, 3), f(3), kernel=(3, 3), num_filter=3, stride=(2, 2), pad=(1, 1)),
         case(f(1, 4, 3, 3), f(4, 2, 2, 2), None, kernel=(2, 2), num_filter=4, num_group=2, no_bias=True),
     ],
+    amp="low",
+    shapes=partial(_convolution_shapes, transposed=True),
 )
 def deconvolution(
     data: Any,
@@ -311,6 +333,25 @@ def _normalised(x: Any, mean: Any, scale: Any, shift: Any, axis: int) -> Any:
     return (x - mean) * scale + shift
 
 
+def _of_channels(*names: str, axis: int | None = None) -> Any:
+    """``shapes`` of vectors along one axis of the data: a fixed one, or the row's attribute."""
+
+    def shapes(shape: tuple[int, ...], **attrs: Any) -> Shapes:
+        at = axis if axis is not None else attrs["axis"]
+        return dict.fromkeys(names, (shape[-1 if at is None else at],))
+
+    return shapes
+
+
+_STATISTICS = ("gamma", "beta", "running_mean", "running_var")
+_MOVING = ("gamma", "beta", "moving_mean", "moving_var")
+
+
+def _with_statistics(attrs: dict[str, Any], n: int) -> int:
+    """How many results a normalisation gives: ``output_mean_var`` adds the mean and the deviation."""
+    return 3 if attrs["output_mean_var"] else 1
+
+
 _BN = [
     case(f(4, 3, 2), f(3), f(3), f(3), f(3, low=0.5), fix_gamma=False),
     case(f(4, 3), f(3), f(3), f(3), f(3, low=0.5)),
@@ -325,6 +366,8 @@ _BN = [
     aux=lambda attrs: (1, 3, 4) if attrs.get("fix_gamma", True) else (3, 4),
     modal=True,
     samples=_BN,
+    outputs=_with_statistics,
+    shapes=_of_channels(*_STATISTICS),
 )
 def batch_norm(
     x: Any,
@@ -388,6 +431,8 @@ def batch_norm(
     aux=lambda attrs: (1, 3, 4) if attrs.get("fix_gamma", True) else (3, 4),
     modal=True,
     samples=_BN,
+    outputs=_with_statistics,
+    shapes=_of_channels(*_MOVING),
 )
 def batch_norm_with_relu(
     data: Any,
@@ -421,6 +466,9 @@ def batch_norm_with_relu(
     aux=lambda attrs: (1, 3, 4) if attrs.get("fix_gamma", True) else (3, 4),
     modal=True,
     samples=_BN,
+    amp="full",
+    outputs=_with_statistics,
+    shapes=_of_channels(*_MOVING, axis=1),
 )
 def sync_batch_norm(
     data: Any,
@@ -457,6 +505,9 @@ def _standardised(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, 
     nd="LayerNorm",
     display="LayerNorm",
     samples=[case(f(4, 2, 3), f(3), f(3)), case(f(4, 3), f(4), f(4), axis=0, eps=1e-3)],
+    amp="full",
+    outputs=_with_statistics,
+    shapes=_of_channels("gamma", "beta"),
 )
 def layer_norm(
     data: Any,
@@ -483,6 +534,9 @@ def layer_norm(
     nd_defaults={"eps": 1e-5},
     display="GroupNorm",
     samples=[case(f(2, 4, 3, 2), f(4), f(4), num_groups=2)],
+    amp="full",
+    outputs=_with_statistics,
+    shapes=_of_channels("gamma", "beta", axis=1),
 )
 def group_norm(
     data: Any,
@@ -511,6 +565,8 @@ def group_norm(
     nd="InstanceNorm",
     display="InstanceNorm",
     samples=[case(f(2, 3, 4, 2), f(3), f(3))],
+    amp="full",
+    shapes=_of_channels("gamma", "beta", axis=1),
 )
 def instance_norm(data: Any, gamma: Any, beta: Any, *, eps: float = 1e-3) -> Any:
     """Normalises each channel of each sample of (N, C, ...)."""
@@ -523,6 +579,7 @@ def instance_norm(data: Any, gamma: Any, beta: Any, *, eps: float = 1e-3) -> Any
     nd="L2Normalization",
     display="L2Normalization",
     samples=[case(f(2, 3, 4)), case(f(2, 3, 4), mode="channel"), case(f(2, 3, 4), mode="spatial")],
+    amp="full",
 )
 def l2_normalization(data: Any, *, eps: float = 1e-10, mode: str = "instance") -> Any:
     """Divides by the L2 norm of each sample (``instance``), pixel (``channel``) or map (``spatial``)."""
@@ -533,7 +590,7 @@ def l2_normalization(data: Any, *, eps: float = 1e-10, mode: str = "instance") -
     return data / jnp.sqrt(square + np.asarray(eps, data.dtype))
 
 
-@op(nd="LRN", display="LRN", samples=[case(f(2, 5, 3, 3), nsize=3)])
+@op(nd="LRN", display="LRN", samples=[case(f(2, 5, 3, 3), nsize=3)], amp="full")
 def lrn(data: Any, *, alpha: float = 1e-4, beta: float = 0.75, knorm: float = 2.0, nsize: int = 5) -> Any:
     """Local response normalisation over ``nsize`` neighbouring channels of (N, C, H, W)."""
     half = nsize // 2
@@ -583,6 +640,7 @@ def dropout(
     nd="Embedding",
     display="Embedding",
     samples=[case(i(2, 3, high=5), f(5, 4), input_dim=5, output_dim=4)],
+    shapes=lambda shape, **attrs: {"weight": (attrs["input_dim"], attrs["output_dim"])},
 )
 def embedding(
     data: Any,
@@ -598,7 +656,7 @@ def embedding(
     return jnp.take(weight, at, axis=0, mode="clip")
 
 
-@op(npx="batch_flatten", nd=("flatten", "Flatten"), display="Flatten", samples=[case(f(2, 3, 4)), case(f(3))])
+@op(npx="batch_flatten", nd=("flatten", "Flatten"), display="Flatten", samples=[case(f(2, 3, 4)), case(f(3))], methods={"nd": "flatten"})
 def batch_flatten(data: Any) -> Any:
     """(N, ...) to (N, rest)."""
     return data.reshape(data.shape[0], prod(data.shape[1:]))
@@ -686,7 +744,7 @@ def _scores(q: Any, k: Any) -> Any:
 _ATT = dict(npx="interleaved_matmul_selfatt_qk", nd_contrib="interleaved_matmul_selfatt_qk")
 
 
-@op(**_ATT, samples=[case(f(3, 2, 24), heads=2)])
+@op(**_ATT, samples=[case(f(3, 2, 24), heads=2)], amp="widest")
 def interleaved_matmul_selfatt_qk(queries_keys_values: Any, *, heads: int) -> Any:
     """Scaled scores of self-attention from interleaved projections (T, N, heads * 3 * d)."""
     q, k, _ = _heads(queries_keys_values, heads, 3)
@@ -697,6 +755,7 @@ def interleaved_matmul_selfatt_qk(queries_keys_values: Any, *, heads: int) -> An
     npx="interleaved_matmul_selfatt_valatt",
     nd_contrib="interleaved_matmul_selfatt_valatt",
     samples=[case(f(3, 2, 24), f(4, 3, 3), heads=2)],
+    amp="widest",
 )
 def interleaved_matmul_selfatt_valatt(queries_keys_values: Any, attention: Any, *, heads: int) -> Any:
     """Values of interleaved projections weighted by attention (N * heads, T, T)."""
@@ -707,6 +766,7 @@ def interleaved_matmul_selfatt_valatt(queries_keys_values: Any, attention: Any, 
     npx="interleaved_matmul_encdec_qk",
     nd_contrib="interleaved_matmul_encdec_qk",
     samples=[case(f(3, 2, 8), f(4, 2, 16), heads=2)],
+    amp="widest",
 )
 def interleaved_matmul_encdec_qk(queries: Any, keys_values: Any, *, heads: int) -> Any:
     """Scaled scores of queries (Tq, N, heads * d) and interleaved keys (Tk, N, heads * 2 * d)."""
@@ -717,6 +777,7 @@ def interleaved_matmul_encdec_qk(queries: Any, keys_values: Any, *, heads: int) 
     npx="interleaved_matmul_encdec_valatt",
     nd_contrib="interleaved_matmul_encdec_valatt",
     samples=[case(f(4, 2, 16), f(4, 3, 4), heads=2)],
+    amp="widest",
 )
 def interleaved_matmul_encdec_valatt(keys_values: Any, attention: Any, *, heads: int) -> Any:
     """Interleaved values weighted by attention (N * heads, Tq, Tk)."""

@@ -101,7 +101,7 @@ for _name, _draw in (("gumbel", jr.gumbel), ("laplace", jr.laplace), ("logistic"
     op(_name, np_random=_name, samples=_SHAPE, keyed=True, wide="float64", doc=f"The {_name} distribution.")(_row(_family))
 
 
-@op(np_random="lognormal", wide="float64", samples=[case(size=3)], keyed=True)
+@op(np_random="lognormal", wide="float64", samples=[case(size=3)], keyed=True, internal=None)
 def lognormal(key: Any, mean: Any = 0.0, sigma: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """exp of a normal variable."""
     return jnp.exp(_normal(key, mean, sigma, size, dtype))
@@ -141,7 +141,7 @@ def pareto(key: Any, a: Any, *, size: Any = None) -> Any:
     return jnp.expm1(e / _number(a, e.dtype))
 
 
-@op("random_power", np_random="power", samples=[case(2.0, size=3)], keyed=True)
+@op("random_power", np_random="power", samples=[case(2.0, size=3)], keyed=True, internal="_npi_powerd")
 def power(key: Any, a: Any, *, size: Any = None) -> Any:
     """The power distribution with exponent ``a`` - 1."""
     u = jr.uniform(key, _draw_shape(size, a), np.float32)
@@ -161,20 +161,20 @@ def gamma(key: Any, shape: Any, scale: Any = 1.0, *, size: Any = None, dtype: An
     return _gamma(key, shape, scale, size, dtype)
 
 
-@op(np_random="chisquare", wide="float64", samples=[case(3.0, size=3)], keyed=True, smooth=False)
+@op(np_random="chisquare", wide="float64", samples=[case(3.0, size=3)], keyed=True, smooth=False, internal="_npi_gamma")
 def chisquare(key: Any, df: Any, *, size: Any = None, dtype: Any = None) -> Any:
     """The chi-square distribution."""
     return 2 * _gamma(key, df / 2, 1.0, size, dtype)
 
 
-@op(np_random="beta", wide="float64", samples=[case(2.0, 3.0, size=3)], keyed=True, smooth=False)
+@op(np_random="beta", wide="float64", samples=[case(2.0, 3.0, size=3)], keyed=True, smooth=False, internal=None)
 def beta(key: Any, a: Any, b: Any, *, size: Any = None, dtype: Any = None) -> Any:
     """The beta distribution."""
     dtype = _float(dtype)
     return jr.beta(key, _number(a, dtype), _number(b, dtype), _draw_shape(size, a, b), dtype)
 
 
-@op("random_f", np_random="f", samples=[case(4.0, 5.0, size=3)], keyed=True, smooth=False)
+@op("random_f", np_random="f", samples=[case(4.0, 5.0, size=3)], keyed=True, smooth=False, internal=None)
 def f_(key: Any, dfnum: Any, dfden: Any, *, size: Any = None) -> Any:
     """The F distribution."""
     k1, k2 = jr.split(key)
@@ -182,7 +182,7 @@ def f_(key: Any, dfnum: Any, dfden: Any, *, size: Any = None) -> Any:
     return (_gamma(k1, dfnum / 2, 2.0, shape, None) / dfnum) / (_gamma(k2, dfden / 2, 2.0, shape, None) / dfden)
 
 
-@op(np_random="poisson", samples=[case(2.0, size=3)], keyed=True, smooth=False)
+@op(np_random="poisson", samples=[case(2.0, size=3)], keyed=True, smooth=False, internal=None)
 def poisson(key: Any, lam: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """The Poisson distribution."""
     return _poisson(key, lam, size, dtype)
@@ -200,7 +200,7 @@ def _rbg_free(key: Any) -> Any:
     return jr.wrap_key_data(jr.bits(key, (2,), "uint32"), impl="threefry2x32")
 
 
-@op(np_random="multivariate_normal", samples=[case(f(2), Given([[2.0, 0.5], [0.5, 1.0]]), size=3)], keyed=True, smooth=False)
+@op(np_random="multivariate_normal", samples=[case(f(2), Given([[2.0, 0.5], [0.5, 1.0]]), size=3)], keyed=True, smooth=False, internal=None)
 def multivariate_normal(
     key: Any, mean: Any, cov: Any, *, size: Any = None, check_valid: Any = None, tol: Any = None
 ) -> Any:
@@ -224,31 +224,31 @@ def _randint(key: Any, low: Any, high: Any, shape: Any, dtype: Any, default: str
     return jr.randint(key, shape, int(low), int(high), dtype)
 
 
-@op(np_random="randint", samples=[case(low=5, size=(3,)), case(low=-2, high=9, size=2, dtype="int32")], keyed=True, smooth=False)
+@op(np_random="randint", samples=[case(low=5, size=(3,)), case(low=-2, high=9, size=2, dtype="int32")], keyed=True, smooth=False, internal="_random_randint")
 def randint(key: Any, *, low: int, high: int | None = None, size: Any = None, dtype: Any = None) -> Any:
     """Integers from ``low`` to below ``high`` (0 to below ``low`` without it)."""
     return _randint(key, low, high, _shape(size) or (), dtype, "int64")
 
 
-@op("random_choice", samples=[case(f(5), size=3), case(f(5), size=3, replace=False)], keyed=True, smooth=False)
+@op("random_choice", samples=[case(f(5), size=3), case(f(5), size=3, replace=False)], keyed=True, smooth=False, internal="_npi_choice")
 def choice(key: Any, a: Any, p: Any = None, *, size: Any = None, replace: bool = True) -> Any:
     """Elements drawn from a vector."""
     return jr.choice(key, a, _shape(size) or (), replace, p)
 
 
-@op("random_permutation", samples=[case(f(5))], keyed=True, smooth=False)
+@op("random_permutation", samples=[case(f(5))], keyed=True, smooth=False, internal="_shuffle")
 def permutation(key: Any, x: Any) -> Any:
     """The rows in random order."""
     return jr.permutation(key, x)
 
 
-@op(nd="shuffle", samples=[case(f(5, 2))], keyed=True, smooth=False)
+@op(nd="shuffle", samples=[case(f(5, 2))], keyed=True, smooth=False, internal="_shuffle")
 def shuffle(key: Any, data: Any) -> Any:
     """The rows in random order."""
     return jr.permutation(key, data)
 
 
-@op("random_multinomial", samples=[case(Given([0.2, 0.3, 0.5]), n=10), case(Given([0.2, 0.3, 0.5]), n=4, size=2)], keyed=True, smooth=False)
+@op("random_multinomial", samples=[case(Given([0.2, 0.3, 0.5]), n=10), case(Given([0.2, 0.3, 0.5]), n=4, size=2)], keyed=True, smooth=False, internal="_npi_multinomial")
 def multinomial(key: Any, pvals: Any, *, n: int, size: Any = None) -> Any:
     """How often each outcome comes in n trials, int64."""
     shape = _shape(size) or ()
@@ -273,13 +273,13 @@ def _batched(draw: Callable[..., Any]) -> Callable[..., Any]:
     return batched
 
 
-@op(npx_random="uniform_n", samples=[case(f(3), 4.0, batch_shape=(2,))], keyed=True)
+@op(npx_random="uniform_n", samples=[case(f(3), 4.0, batch_shape=(2,))], keyed=True, internal="_npi_uniform")
 def uniform_n(key: Any, low: Any = 0.0, high: Any = 1.0, *, batch_shape: Any = None, dtype: Any = None) -> Any:
     """Uniform numbers of shape batch_shape + the shape of the parameters."""
     return _batched(_uniform)(key, low, high, batch_shape, dtype)
 
 
-@op(npx_random="normal_n", samples=[case(f(3), 4.0, batch_shape=(2,))], keyed=True)
+@op(npx_random="normal_n", samples=[case(f(3), 4.0, batch_shape=(2,))], keyed=True, internal="_npi_normal")
 def normal_n(key: Any, loc: Any = 0.0, scale: Any = 1.0, *, batch_shape: Any = None, dtype: Any = None) -> Any:
     """Normal numbers of shape batch_shape + the shape of the parameters."""
     return _batched(_normal)(key, loc, scale, batch_shape, dtype)
@@ -292,6 +292,8 @@ def normal_n(key: Any, loc: Any = 0.0, scale: Any = 1.0, *, batch_shape: Any = N
     samples=[case(Given([[0.2, 0.8], [0.5, 0.5]]), shape=3), case(Given([0.2, 0.8]))],
     keyed=True,
     smooth=False,
+    internal="_sample_categorical",
+    outputs=lambda attrs, n: 2 if attrs["get_prob"] else 1,
 )
 def categorical(key: Any, data: Any, *, shape: Any = (), get_prob: bool = False, dtype: Any = "int32") -> Any:
     """Outcomes drawn from rows of probabilities; ``get_prob`` adds the logarithms of their probabilities."""
@@ -384,14 +386,23 @@ def _legacy_rows(name: str, params: dict[str, float], draw: Callable[..., Any]) 
             a, b = {**params, **values}.values()
             return draw(key, a, b, data.shape, data.dtype)
 
+    sampled = _SAMPLED.get(name, " ".join(names))
     direct = (f"random_{name}", name) if name in ("uniform", "normal") else (f"random_{name}",)
     positive = f(3, low=0.3, high=0.9)
     op(f"_random_{name}", nd=direct, samples=[case(shape=(2, 3))], signature=_signed(params, shape=(1,), dtype=None), **row)(generator)
     op(
         f"_sample_{name}", nd=f"sample_{name}", samples=[case(*[positive] * len(names), shape=2)],
-        nd_params=_SAMPLED.get(name, " ".join(names)), **row,
+        nd_params=sampled,
+        shapes=_second_like_first(sampled) if names[1:] else None, **row,
     )(sampler)  # fmt: skip
-    op(f"_{name}_like", nd_random=f"{name}_like", samples=[case(f(2, 3))], signature=_signed(params, array="data"), **row)(like)
+    op(
+        f"_{name}_like", nd_random=f"{name}_like", samples=[case(f(2, 3))], signature=_signed(params, array="data"),
+        internal=None if name == "binomial" else f"_random_{name}_like", **row,
+    )(like)  # fmt: skip
+
+
+def _second_like_first(params: str) -> Callable[..., Any]:
+    return lambda shape, /, **attrs: {params.split()[1]: shape}
 
 
 def _signed(params: dict[str, float], array: str | None = None, **more: Any) -> Any:
@@ -411,13 +422,13 @@ for _name, (_params, _fn) in _LEGACY.items():
     _legacy_rows(_name, _params, _fn)
 
 
-@op("scalar_poisson", npx="scalar_poisson", samples=[case(lam=2.0, shape=(3,))], keyed=True, smooth=False)
+@op("scalar_poisson", npx="scalar_poisson", samples=[case(lam=2.0, shape=(3,))], keyed=True, smooth=False, internal="_random_poisson")
 def scalar_poisson(key: Any, *, lam: float = 1.0, shape: Any = (1,), dtype: Any = None) -> Any:
     """Poisson numbers of one rate."""
     return _poisson(key, lam, shape, dtype)
 
 
-@op("tensor_poisson", npx="tensor_poisson", samples=[case(f(3, low=0.5), shape=2)], keyed=True, smooth=False)
+@op("tensor_poisson", npx="tensor_poisson", samples=[case(f(3, low=0.5), shape=2)], keyed=True, smooth=False, internal="_sample_poisson")
 def tensor_poisson(key: Any, lam: Any, *, shape: Any = (), dtype: Any = None) -> Any:
     """Poisson numbers for each rate, ``shape`` of them."""
     more = _shape(shape) or ()

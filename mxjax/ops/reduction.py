@@ -130,21 +130,21 @@ def _min(x: Any, axis: Any, keepdims: bool) -> Any:
     return extreme(x, "min", axis, keepdims)
 
 
-reduction("sum", _sum, typed=True)
-reduction("prod", _prod, names=("prod", "product"), typed=True)
-reduction("mean", mean, typed=True)
-reduction("max", _max, names=("max", "amax"))
-reduction("min", _min, names=("min", "amin"))
-reduction("any", lambda x, axis, k: (x != 0).any(axes_of(axis, x.ndim), keepdims=k), names=("any", "sometrue"), **_FLAT)
-reduction("all", lambda x, axis, k: (x != 0).all(axes_of(axis, x.ndim), keepdims=k), names=("all", "alltrue"), **_FLAT)
-reduction("ptp", lambda x, axis, k: _max(x, axis, k) - _min(x, axis, k), ref=np.ptp)
-reduction("nanmax", lambda x, axis, k: jnp.nanmax(x, axis, keepdims=k), **_FLAT)
-reduction("nanmin", lambda x, axis, k: jnp.nanmin(x, axis, keepdims=k), **_FLAT)
-legacy_reduction("sum", _sum, names=("sum", "sum_axis"))
-legacy_reduction("prod", _prod)
-legacy_reduction("mean", _mean_nd)
-legacy_reduction("max", _max, names=("max", "max_axis"))
-legacy_reduction("min", _min, names=("min", "min_axis"))
+reduction("sum", _sum, typed=True, amp="full", methods="np")
+reduction("prod", _prod, names=("prod", "product"), typed=True, amp="full", methods="np")
+reduction("mean", mean, typed=True, amp="full", methods="np")
+reduction("max", _max, names=("max", "amax"), methods="np")
+reduction("min", _min, names=("min", "amin"), methods="np")
+reduction("any", lambda x, axis, k: (x != 0).any(axes_of(axis, x.ndim), keepdims=k), names=("any", "sometrue"), methods="np", **_FLAT)
+reduction("all", lambda x, axis, k: (x != 0).all(axes_of(axis, x.ndim), keepdims=k), names=("all", "alltrue"), methods="np", **_FLAT)
+reduction("ptp", lambda x, axis, k: _max(x, axis, k) - _min(x, axis, k), ref=np.ptp, internal=None, methods="np")
+reduction("nanmax", lambda x, axis, k: jnp.nanmax(x, axis, keepdims=k), internal=None, **_FLAT)
+reduction("nanmin", lambda x, axis, k: jnp.nanmin(x, axis, keepdims=k), internal=None, **_FLAT)
+legacy_reduction("sum", _sum, names=("sum", "sum_axis"), amp="full", methods="nd")
+legacy_reduction("prod", _prod, amp="full", methods="nd")
+legacy_reduction("mean", _mean_nd, amp="full", methods="nd")
+legacy_reduction("max", _max, names=("max", "max_axis"), methods="nd")
+legacy_reduction("min", _min, names=("min", "min_axis"), methods="nd")
 
 
 def _without_nan(fn: Callable[..., Any], fill: float) -> Callable[..., Any]:
@@ -162,10 +162,10 @@ def _wide(dtype: np.dtype) -> Any:
 
 
 _nansum, _nanprod = _without_nan(_sum, 0), _without_nan(_prod, 1)
-reduction("nansum", lambda x, axis, k, dtype: _nansum(x, axis, k, dtype or _wide(x.dtype)), typed=True)
-reduction("nanprod", lambda x, axis, k, dtype: _nanprod(x, axis, k, dtype or _wide(x.dtype)), typed=True)
-legacy_reduction("nansum", _nansum)
-legacy_reduction("nanprod", _nanprod)
+reduction("nansum", lambda x, axis, k, dtype: _nansum(x, axis, k, dtype or _wide(x.dtype)), typed=True, internal=None, methods="np")
+reduction("nanprod", lambda x, axis, k, dtype: _nanprod(x, axis, k, dtype or _wide(x.dtype)), typed=True, internal=None, methods="np")
+legacy_reduction("nansum", _nansum, amp="full", methods="nd")
+legacy_reduction("nanprod", _nanprod, amp="full", methods="nd")
 
 
 # ----------------------------------------------------------------------------------- statistics
@@ -185,8 +185,8 @@ def _spread(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _SPREAD = [*_CASES, case(f(3, 4), axis=1, ddof=1)]
-op("std", np="std", samples=_SPREAD, ref=np.std, doc="Standard deviation.")(_spread(jnp.std))
-op("var", np="var", samples=_SPREAD, ref=np.var, doc="Variance.")(_spread(jnp.var))
+op("std", np="std", samples=_SPREAD, ref=np.std, doc="Standard deviation.", amp="full", methods="np")(_spread(jnp.std))
+op("var", np="var", samples=_SPREAD, ref=np.var, doc="Variance.", amp="full", methods="np")(_spread(jnp.var))
 
 
 def _nan_spread(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -197,11 +197,17 @@ def _nan_spread(fn: Callable[..., Any]) -> Callable[..., Any]:
     return spread
 
 
-op("nanstd", np="nanstd", samples=_SPREAD, ref=np.nanstd, doc="std without NaNs.")(_nan_spread(jnp.nanstd))
-op("nanvar", np="nanvar", samples=_SPREAD, ref=np.nanvar, doc="var without NaNs.")(_nan_spread(jnp.nanvar))
+op("nanstd", np="nanstd", samples=_SPREAD, ref=np.nanstd, doc="std without NaNs.", internal=None)(_nan_spread(jnp.nanstd))
+op("nanvar", np="nanvar", samples=_SPREAD, ref=np.nanvar, doc="var without NaNs.", internal=None)(_nan_spread(jnp.nanvar))
 
 
-@op("average", np="average", samples=[case(f(3, 4)), case(f(3, 4), f(4, low=0.5), axis=1)])
+@op(
+    "average",
+    np="average",
+    samples=[case(f(3, 4)), case(f(3, 4), f(4, low=0.5), axis=1)],
+    outputs=lambda attrs, n: 2 if attrs["returned"] else 1,
+    amp="full",
+)
 def average(a: Any, weights: Any = None, *, axis: Any = None, returned: bool = False) -> Any:
     """The mean, weighted if ``weights`` are given; ``returned`` adds the sum of weights."""
     if weights is None:
@@ -250,7 +256,9 @@ for _name, _scale, _samples in (
 ):
     for _nan in (False, True):
         _label = "nan" * _nan + _name
-        op(_label, np=_label, samples=_samples, ref=getattr(np, _label), doc=f"{_label} along axes.", **_FLAT)(
+        _internal = "_npi_percentile" if _label == "percentile" else None
+        _doc = f"{_label} along axes."
+        op(_label, np=_label, samples=_samples, ref=getattr(np, _label), doc=_doc, internal=_internal, **_FLAT)(
             _quantiles(_scale, _nan)
         )
 
@@ -262,11 +270,11 @@ def _medians(nan: bool) -> Callable[..., Any]:
     return median
 
 
-op("median", np="median", samples=_CASES[:2], ref=np.median, doc="Median along axes.", **_FLAT)(_medians(False))
-op("nanmedian", np="nanmedian", samples=_CASES[:2], ref=np.nanmedian, doc="Median without NaNs.", **_FLAT)(_medians(True))
+op("median", np="median", samples=_CASES[:2], ref=np.median, doc="Median along axes.", internal="_npi_percentile", **_FLAT)(_medians(False))
+op("nanmedian", np="nanmedian", samples=_CASES[:2], ref=np.nanmedian, doc="Median without NaNs.", internal=None, **_FLAT)(_medians(True))
 
 
-@op(nd="moments", samples=[case(f(3, 4)), case(f(3, 4), axes=(1,), keepdims=True)])
+@op(nd="moments", samples=[case(f(3, 4)), case(f(3, 4), axes=(1,), keepdims=True)], amp="full", outputs=2)
 def moments(data: Any, *, axes: Any = None, keepdims: bool = False) -> Any:
     """(mean, variance) along axes."""
     axes = axes_of(axes, data.ndim)
@@ -275,7 +283,7 @@ def moments(data: Any, *, axes: Any = None, keepdims: bool = False) -> Any:
     return (m if keepdims else m.squeeze(axes)), v
 
 
-@op(np="cov", samples=[case(f(3, 6)), case(f(6), f(6))], ref=np.cov)
+@op(np="cov", samples=[case(f(3, 6)), case(f(6), f(6))], ref=np.cov, internal=None)
 def cov(
     m: Any, y: Any = None, *, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
     fweights: Any = None, aweights: Any = None, dtype: Any = None,
@@ -289,19 +297,19 @@ def _optional(values: Any) -> Any:
     return None if values is None else jnp.asarray(values)
 
 
-@op(np="corrcoef", samples=[case(f(3, 6))], ref=np.corrcoef)
+@op(np="corrcoef", samples=[case(f(3, 6))], ref=np.corrcoef, internal=None)
 def corrcoef(x: Any, y: Any = None, *, rowvar: bool = True, bias: Any = None, ddof: Any = None, dtype: Any = None) -> Any:
     """Correlation coefficients of the rows."""
     return jnp.corrcoef(x, y, rowvar).astype(dtype or floating(x).dtype)
 
 
-@op(np="correlate", samples=[case(f(5), f(3)), case(f(5), f(3), mode="full")], ref=np.correlate)
+@op(np="correlate", samples=[case(f(5), f(3)), case(f(5), f(3), mode="full")], ref=np.correlate, internal=None)
 def correlate(a: Any, v: Any, *, mode: str = "valid") -> Any:
     """Cross-correlation of two vectors."""
     return jnp.correlate(a, v, mode)
 
 
-@op(np="convolve", samples=[case(f(5), f(3))], ref=np.convolve)
+@op(np="convolve", samples=[case(f(5), f(3))], ref=np.convolve, internal=None)
 def convolve(a: Any, v: Any, *, mode: str = "full") -> Any:
     """Convolution of two vectors."""
     return jnp.convolve(a, v, mode)
@@ -323,7 +331,7 @@ def norm(x: Any, order: Any, axis: Any, keepdims: bool) -> Any:
 _NORM = [case(f(3, 4, low=0.5)), case(f(3, 4, low=0.5), ord=1, axis=1, keepdims=True)]
 
 
-@op("norm", npx="norm", nd="norm", samples=_NORM)
+@op("norm", npx="norm", nd="norm", samples=_NORM, amp="full", methods="nd np")
 def norm_row(data: Any, *, ord: int = 2, axis: Any = None, out_dtype: Any = None, keepdims: bool = False) -> Any:
     """L1 or L2 norm over axes; of everything it has shape (1,). Of integers it is cut off to one."""
     x = data if jnp.issubdtype(data.dtype, jnp.inexact) else data.astype("float64")
@@ -367,14 +375,13 @@ def _as_numbers(positions: Any, data: Any, n: int) -> Any:
 
 
 for _name in ("argmax", "argmin"):
-    reduction(_name, _position(_name), samples=_ARG, **_FLAT)
-    reduction("nan" + _name, _position(_name), samples=_ARG, **_FLAT)
-    op(_name + "@nd", nd=_name, samples=_ARG, doc=f"{_name}, as numbers of the array's dtype.", **_FLAT)(
-        _legacy_position(_name)
-    )
+    reduction(_name, _position(_name), samples=_ARG, methods="np", **_FLAT)
+    reduction("nan" + _name, _position(_name), samples=_ARG, internal=None, **_FLAT)
+    _doc = f"{_name}, as numbers of the array's dtype."
+    op(_name + "@nd", nd=_name, samples=_ARG, doc=_doc, methods="nd", **_FLAT)(_legacy_position(_name))
 
 
-@op(nd="argmax_channel", samples=[case(f(3, 4))], **_FLAT)
+@op(nd="argmax_channel", samples=[case(f(3, 4))], methods="nd np", **_FLAT)
 def argmax_channel(data: Any) -> Any:
     """argmax along axis 1."""
     return _as_numbers(jnp.argmax(data, 1), data, data.shape[1])
@@ -395,10 +402,10 @@ def _running(fn: Callable[..., Any], nan: float | None = None) -> Callable[..., 
 
 
 _RUN = [case(f(3, 4)), case(f(3, 4), axis=-1)]
-op("cumsum", np="cumsum", nd="cumsum", samples=_RUN, ref=np.cumsum, doc="Running sum.")(_running(jnp.cumsum))
-op("cumprod", np="cumprod", samples=_RUN, ref=np.cumprod, doc="Running product.")(_running(jnp.cumprod))
-op("nancumsum", np="nancumsum", samples=_RUN, ref=np.nancumsum, doc="Running sum, NaN as 0.")(_running(jnp.cumsum, 0))
-op("nancumprod", np="nancumprod", samples=_RUN, ref=np.nancumprod, doc="Running product, NaN as 1.")(_running(jnp.cumprod, 1))
+op("cumsum", np="cumsum", nd="cumsum", samples=_RUN, ref=np.cumsum, doc="Running sum.", amp="full", methods="np")(_running(jnp.cumsum))
+op("cumprod", np="cumprod", samples=_RUN, ref=np.cumprod, doc="Running product.", internal=None, methods="np")(_running(jnp.cumprod))
+op("nancumsum", np="nancumsum", samples=_RUN, ref=np.nancumsum, doc="Running sum, NaN as 0.", internal=None)(_running(jnp.cumsum, 0))
+op("nancumprod", np="nancumprod", samples=_RUN, ref=np.nancumprod, doc="Running product, NaN as 1.", internal=None)(_running(jnp.cumprod, 1))
 
 
 @op(np="diff", samples=[case(f(3, 4)), case(f(3, 4), n=2, axis=0)], ref=np.diff)
@@ -407,14 +414,14 @@ def diff(a: Any, prepend: Any = None, append: Any = None, *, n: int = 1, axis: i
     return jnp.diff(a, n, axis, prepend, append)
 
 
-@op(np="ediff1d", samples=[case(f(5)), case(f(5), f(2), f(1))], ref=np.ediff1d)
+@op(np="ediff1d", samples=[case(f(5)), case(f(5), f(2), f(1))], ref=np.ediff1d, amp="widest")
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """Differences of the flattened array, with numbers before and after if given."""
     parts = [x for x in (to_begin, jnp.diff(ary.reshape(-1)), to_end) if x is not None]
     return jnp.concatenate([jnp.asarray(p, ary.dtype).reshape(-1) for p in parts])
 
 
-@op(np="trapz", samples=[case(f(5)), case(f(3, 4), f(4))], ref=getattr(np, "trapezoid", None))
+@op(np="trapz", samples=[case(f(5)), case(f(3, 4), f(4))], ref=getattr(np, "trapezoid", None), internal=None)
 def trapz(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Any:
     """Integral by the trapezoidal rule."""
     return jnp.trapezoid(y, x, dx, axis)
@@ -432,13 +439,13 @@ def interp(x: Any, xp: Any, fp: Any, *, left: Any = None, right: Any = None, per
     return jnp.interp(x, xp, fp, left, right, period).astype("float64")
 
 
-@op(np="polyval", samples=[case(f(3), f(4))], ref=np.polyval)
+@op(np="polyval", samples=[case(f(3), f(4))], ref=np.polyval, amp="full")
 def polyval(p: Any, x: Any) -> Any:
     """The polynomial with coefficients p (highest power first) at x."""
     return jnp.polyval(p, x)
 
 
-@op(np="unwrap", samples=[case(f(6, low=-9, high=9))], ref=np.unwrap, **_FLAT)
+@op(np="unwrap", samples=[case(f(6, low=-9, high=9))], ref=np.unwrap, internal=None, **_FLAT)
 def unwrap(p: Any, *, discont: Any = None, axis: int = -1, period: float = 6.283185307179586) -> Any:
     """Phases without jumps of more than half a period."""
     return jnp.unwrap(p, discont, axis, period).astype(p.dtype)

@@ -7,6 +7,7 @@ r, z, n for GRU.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import jax
@@ -78,6 +79,22 @@ def _direction(x: Any, state: Any, params: Any, step: Any, lengths: Any, backwar
     return outs, last
 
 
+def _shapes(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ...]]:
+    """Of the vector of parameters, the states and the lengths, for data (T, N, C)."""
+    hidden, layers, projection = attrs["state_size"], attrs["num_layers"], attrs["projection_size"]
+    directions = 2 if attrs["bidirectional"] else 1
+    pieces = parameter_shapes(attrs["mode"], shape[2], hidden, layers, directions, projection)
+    states = layers * directions, shape[1]
+    found = {"parameters": (sum(prod(p) for p in pieces),), "state": (*states, projection or hidden)}
+    if attrs["mode"] == "lstm":
+        found["state_cell"] = (*states, hidden)
+    return {**found, "sequence_length": shape[1:2]} if attrs["use_sequence_length"] else found
+
+
+def _results(attrs: dict[str, Any], n: int) -> int:
+    return 1 if not attrs["state_outputs"] else 3 if attrs["mode"] == "lstm" else 2
+
+
 _LSTM = 4 * 3 * (2 + 3) + 2 * 4 * 3
 
 
@@ -96,6 +113,9 @@ _LSTM = 4 * 3 * (2 + 3) + 2 * 4 * 3
             num_layers=1, use_sequence_length=True,
         ),
     ],
+    amp="low",
+    outputs=_results,
+    shapes=_shapes,
 )  # fmt: skip
 def rnn(
     key: Any,

@@ -23,7 +23,13 @@ def _late(data: Any, lengths: Any, axis: int) -> Any:
 
 
 def _names(name: str) -> dict[str, Any]:
-    return {"npx": f"sequence_{name}", "nd": f"Sequence{name.title()}", "display": f"Sequence{name.title()}"}
+    """The columns that the three rows share."""
+    display = f"Sequence{name.title()}"
+    return {"npx": f"sequence_{name}", "nd": display, "display": display, "shapes": _lengths}
+
+
+def _lengths(shape: tuple[int, ...], *, use_sequence_length: bool, axis: int, **attrs: Any) -> dict[str, tuple[int, ...]]:
+    return {"sequence_length": (shape[1 - axis],)} if use_sequence_length else {}
 
 
 @op(

@@ -112,14 +112,14 @@ def _check_order(order: str) -> None:
         raise NotImplementedError(f"only supports C-order, while received {order}")
 
 
-@op(np="reshape", display="reshape", samples=[case(f(3, 4), newshape=(2, -1)), case(f(0, 3), newshape=(3, 0))], ref=lambda a, newshape: np.reshape(a, newshape))
+@op(np="reshape", display="reshape", samples=[case(f(3, 4), newshape=(2, -1)), case(f(0, 3), newshape=(3, 0))], ref=lambda a, newshape: np.reshape(a, newshape), internal="_npx_reshape")
 def reshape(a: Any, *, newshape: Any, order: str = "C") -> Any:
     """The elements in C order in another shape; one -1 stands for what remains."""
     _check_order(order)
     return a.reshape(infer_reshape(a.shape, _ints(newshape)))
 
 
-@op("reshape@npx", npx="reshape", display="reshape", samples=[case(f(2, 3, 4), newshape=(-2, -1)), case(f(2, 3, 4), newshape=(-5, -4)), case(f(6, 2), newshape=(-6, 2, -1, -4))])
+@op("reshape@npx", npx="reshape", display="reshape", samples=[case(f(2, 3, 4), newshape=(-2, -1)), case(f(2, 3, 4), newshape=(-5, -4)), case(f(6, 2), newshape=(-6, 2, -1, -4))], internal="_npx_reshape")
 def reshape_npx(a: Any, *, newshape: Any, reverse: bool = False, order: str = "C") -> Any:
     """Reshape with codes: -1 infers, -2 copies a length, -3 drops a 1, -4 copies the rest, -5 merges two,
     -6 splits one into the next two. ``reverse`` reads from the right."""
@@ -137,7 +137,7 @@ def reshape_nd(
     return data.reshape(coded_shape(data.shape, _ints(shape), _ND_CODES, reverse))
 
 
-@op(npx="reshape_like", nd="reshape_like", samples=[case(f(3, 4), f(4, 3)), case(f(6, 4), f(2, 3, 4), lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)])
+@op(npx="reshape_like", nd="reshape_like", samples=[case(f(3, 4), f(4, 3)), case(f(6, 4), f(2, 3, 4), lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)], methods="nd np")
 def reshape_like(
     lhs: Any, rhs: Any, *, lhs_begin: Any = None, lhs_end: Any = None, rhs_begin: Any = None, rhs_end: Any = None
 ) -> Any:
@@ -147,14 +147,14 @@ def reshape_like(
     return lhs.reshape(lhs.shape[: a[0]] + rhs.shape[c[0] : c[1]] + lhs.shape[a[1] :])
 
 
-@op(np="ravel", samples=[case(f(2, 3))], ref=np.ravel)
+@op(np="ravel", samples=[case(f(2, 3))], ref=np.ravel, internal="_npx_reshape")
 def ravel(x: Any, *, order: str = "C") -> Any:
     """The elements in one row."""
     _check_order(order)
     return x.reshape(-1)
 
 
-@op(np="expand_dims", nd="expand_dims", nd_params="data", display="expand_dims", samples=[case(f(3, 4), axis=0), case(f(3, 4), axis=-1)], ref=np.expand_dims)
+@op(np="expand_dims", nd="expand_dims", nd_params="data", display="expand_dims", samples=[case(f(3, 4), axis=0), case(f(3, 4), axis=-1)], ref=np.expand_dims, internal="expand_dims", methods="nd np")
 def expand_dims(a: Any, *, axis: int) -> Any:
     """A new axis of length 1."""
     if isinstance(axis, tuple):
@@ -164,7 +164,7 @@ def expand_dims(a: Any, *, axis: int) -> Any:
     return jnp.expand_dims(a, axis)
 
 
-@op(np="squeeze", nd="squeeze", nd_params="data", display="squeeze", samples=[case(f(3, 1, 4, 1)), case(f(3, 1, 4), axis=-2)], ref=np.squeeze)
+@op(np="squeeze", nd="squeeze", nd_params="data", display="squeeze", samples=[case(f(3, 1, 4, 1)), case(f(3, 1, 4), axis=-2)], ref=np.squeeze, methods="nd np")
 def squeeze(a: Any, *, axis: Any = None) -> Any:
     """Without the axes of length 1, or without those given."""
     for d in () if axis is None else _ints(axis):
@@ -192,13 +192,13 @@ def transpose(a: Any, *, axes: Any = None) -> Any:
     return jnp.transpose(a, axes)
 
 
-@op(np="swapaxes", samples=[case(f(2, 3, 4), axis1=0, axis2=-1)], ref=np.swapaxes)
+@op(np="swapaxes", samples=[case(f(2, 3, 4), axis1=0, axis2=-1)], ref=np.swapaxes, internal="SwapAxis", methods="np")
 def swapaxes(a: Any, *, axis1: int, axis2: int) -> Any:
     """Two axes exchanged."""
     return jnp.swapaxes(a, axis1, axis2)
 
 
-@op("swapaxes@nd", nd=("swapaxes", "SwapAxis"), display="SwapAxis", samples=[case(f(2, 3, 4), dim1=0, dim2=2)])
+@op("swapaxes@nd", nd=("swapaxes", "SwapAxis"), display="SwapAxis", samples=[case(f(2, 3, 4), dim1=0, dim2=2)], methods="nd")
 def swapaxes_nd(data: Any, *, dim1: int = 0, dim2: int = 0) -> Any:
     """Two axes exchanged."""
     return jnp.swapaxes(data, dim1, dim2)
@@ -216,31 +216,31 @@ def rollaxis(a: Any, *, axis: int, start: int = 0) -> Any:
     return jnp.rollaxis(a, axis, start)
 
 
-@op("matrix_transpose", np_linalg="matrix_transpose", np="matrix_transpose", samples=[case(f(2, 3, 4))])
+@op("matrix_transpose", np_linalg="matrix_transpose", np="matrix_transpose", samples=[case(f(2, 3, 4))], internal="SwapAxis")
 def matrix_transpose(a: Any) -> Any:
     """The last two axes exchanged."""
     return jnp.swapaxes(a, -1, -2)
 
 
-@op(np="flip", samples=[case(f(2, 3)), case(f(2, 3, 4), axis=(0, -1))], ref=np.flip)
+@op(np="flip", samples=[case(f(2, 3)), case(f(2, 3, 4), axis=(0, -1))], ref=np.flip, methods="np")
 def flip(m: Any, *, axis: Any = None) -> Any:
     """Axes reversed: all of them if none is given."""
     return jnp.flip(m, axis)
 
 
-@op("flip@nd", nd=("flip", "reverse"), display="reverse", samples=[case(f(2, 3), axis=1)])
+@op("flip@nd", nd=("flip", "reverse"), display="reverse", samples=[case(f(2, 3), axis=1)], methods="nd")
 def flip_nd(data: Any, *, axis: Any) -> Any:
     """Axes reversed."""
     return jnp.flip(data, axis)
 
 
-@op(np="flipud", samples=[case(f(3, 2))], ref=np.flipud)
+@op(np="flipud", samples=[case(f(3, 2))], ref=np.flipud, internal="_npi_flip")
 def flipud(m: Any) -> Any:
     """Axis 0 reversed."""
     return m[::-1]
 
 
-@op(np="fliplr", samples=[case(f(3, 2))], ref=np.fliplr)
+@op(np="fliplr", samples=[case(f(3, 2))], ref=np.fliplr, internal="_npi_flip")
 def fliplr(m: Any) -> Any:
     """Axis 1 reversed."""
     return m[:, ::-1]
@@ -268,7 +268,7 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
         raise ValueError(f"shape {list(x.shape)} is not broadcastable to {list(shape)}") from None
 
 
-@op(np="broadcast_to", samples=[case(f(4), shape=(3, 4)), case(f(3, 1), shape=(2, 3, 4))], ref=np.broadcast_to)
+@op(np="broadcast_to", samples=[case(f(4), shape=(3, 4)), case(f(3, 1), shape=(2, 3, 4))], ref=np.broadcast_to, methods="np")
 def broadcast_to(array: Any, *, shape: Any) -> Any:
     """Repeated to a shape; -2 keeps a length."""
     shape = _ints(shape)
@@ -276,13 +276,13 @@ def broadcast_to(array: Any, *, shape: Any) -> Any:
     return _broadcast(array, tuple(array.shape[d - lead] if n in (-1, -2) and d >= lead else n for d, n in enumerate(shape)))
 
 
-@op("broadcast_to@nd", nd="broadcast_to", samples=[case(f(3, 1), shape=(0, 4))])
+@op("broadcast_to@nd", nd="broadcast_to", samples=[case(f(3, 1), shape=(0, 4))], methods="nd")
 def broadcast_to_nd(data: Any, *, shape: Any) -> Any:
     """Repeated to a shape; 0 keeps a length."""
     return _broadcast(data, tuple(n or data.shape[d] for d, n in enumerate(_ints(shape))))
 
 
-@op(npx="broadcast_like", nd="broadcast_like", samples=[case(f(3, 1), f(3, 4)), case(f(3, 1), f(2, 4), lhs_axes=(1,), rhs_axes=(1,))])
+@op(npx="broadcast_like", nd="broadcast_like", samples=[case(f(3, 1), f(3, 4)), case(f(3, 1), f(2, 4), lhs_axes=(1,), rhs_axes=(1,))], methods="nd np")
 def broadcast_like(lhs: Any, rhs: Any, *, lhs_axes: Any = None, rhs_axes: Any = None) -> Any:
     """lhs repeated to the shape of rhs, or along some of its axes."""
     if lhs_axes is None or rhs_axes is None:
@@ -293,7 +293,7 @@ def broadcast_like(lhs: Any, rhs: Any, *, lhs_axes: Any = None, rhs_axes: Any = 
     return _broadcast(lhs, tuple(shape))
 
 
-@op(nd=("broadcast_axis", "broadcast_axes"), samples=[case(f(3, 1), axis=1, size=4)])
+@op(nd=("broadcast_axis", "broadcast_axes"), samples=[case(f(3, 1), axis=1, size=4)], methods={"nd": "broadcast_axes", "np": "broadcast_axes"})
 def broadcast_axis(data: Any, *, axis: Any = (), size: Any = ()) -> Any:
     """Axes of length 1 repeated to a size."""
     shape = list(data.shape)
@@ -302,13 +302,13 @@ def broadcast_axis(data: Any, *, axis: Any = (), size: Any = ()) -> Any:
     return _broadcast(data, tuple(shape))
 
 
-@op(np="tile", nd="tile", nd_params="data", samples=[case(f(2, 3), reps=2), case(f(2, 3), reps=(2, 1, 2))], ref=np.tile)
+@op(np="tile", nd="tile", nd_params="data", samples=[case(f(2, 3), reps=2), case(f(2, 3), reps=(2, 1, 2))], ref=np.tile, internal="tile", methods="nd np")
 def tile(A: Any, *, reps: Any) -> Any:  # noqa: N803  (NumPy's name)
     """The array repeated ``reps`` times along each axis."""
     return jnp.tile(A, reps)
 
 
-@op(np="repeat", nd="repeat", nd_params="data", samples=[case(f(2, 3), repeats=2), case(f(2, 3), repeats=3, axis=-1), case(f(2, 3), repeats=(1, 2), axis=0)], ref=np.repeat)
+@op(np="repeat", nd="repeat", nd_params="data", samples=[case(f(2, 3), repeats=2), case(f(2, 3), repeats=3, axis=-1), case(f(2, 3), repeats=(1, 2), axis=0)], ref=np.repeat, internal="_npi_repeats", nd_aliases=("_npi_repeat", "_np_repeat"), methods="nd np")
 def repeat(a: Any, *, repeats: Any, axis: int | None = None) -> Any:
     """Each element repeated along an axis (flat if none is given)."""
     if isinstance(repeats, tuple):
@@ -319,7 +319,7 @@ def repeat(a: Any, *, repeats: Any, axis: int | None = None) -> Any:
     return jnp.repeat(a, int(repeats), axis)
 
 
-@op(np="resize", samples=[case(f(5), new_shape=(2, 4))], ref=np.resize)
+@op(np="resize", samples=[case(f(5), new_shape=(2, 4))], ref=np.resize, internal=None)
 def resize(a: Any, *, new_shape: Any) -> Any:
     """The elements, again from the beginning if they are too few, in another shape."""
     return jnp.resize(a, _ints(new_shape))
@@ -353,31 +353,31 @@ def concatenate_arrays(arrays: Sequence[Any], axis: int | None) -> Any:
 _JOIN = [case(f(2, 3), f(2, 3)), case(f(2, 3), f(2, 3), axis=-1)]
 
 
-@op(np=("concatenate", "concat"), display="concat", samples=_JOIN)
+@op(np=("concatenate", "concat"), display="concat", samples=_JOIN, internal="Concat", amp="widest")
 def concatenate(*seq: Any, axis: int | None = 0) -> Any:
     """Arrays joined along an axis they have; flat with ``axis=None``."""
     return concatenate_arrays(seq, axis)
 
 
-@op("concat@nd", nd=("concat", "Concat"), display="Concat", samples=[case(f(2, 3), f(2, 3)), case(f(2, 3), f(1, 3), dim=0)])
+@op("concat@nd", nd=("concat", "Concat"), display="Concat", samples=[case(f(2, 3), f(2, 3)), case(f(2, 3), f(1, 3), dim=0)], amp="widest")
 def concat_nd(*data: Any, dim: int = 1, num_args: int | None = None) -> Any:
     """Arrays joined along an axis they have."""
     return concatenate_arrays(data, dim)
 
 
-@op("concatenate@nd", nd="concatenate", samples=_JOIN)
+@op("concatenate@nd", nd="concatenate", samples=_JOIN, internal=None)
 def concatenate_nd(*arrays: Any, axis: int = 0, always_copy: bool = True) -> Any:
     """Arrays joined along an axis they have."""
     return concatenate_arrays(arrays, axis)
 
 
-@op(np="stack", display="stack", samples=_JOIN)
+@op(np="stack", display="stack", samples=_JOIN, internal="stack", amp="widest")
 def stack(*arrays: Any, axis: int = 0) -> Any:
     """Arrays of one shape joined along a new axis."""
     return jnp.stack(_same_dtype(arrays), axis)
 
 
-@op("stack@nd", nd="stack", samples=_JOIN)
+@op("stack@nd", nd="stack", samples=_JOIN, amp="widest")
 def stack_nd(*data: Any, axis: int = 0, num_args: int | None = None) -> Any:
     """Arrays of one shape joined along a new axis."""
     return jnp.stack(_same_dtype(data), axis)
@@ -386,31 +386,31 @@ def stack_nd(*data: Any, axis: int = 0, num_args: int | None = None) -> Any:
 _PAIR = [case(f(2, 3), f(2, 3)), case(f(3), f(3))]
 
 
-@op(np=("vstack", "row_stack"), samples=_PAIR)
+@op(np=("vstack", "row_stack"), samples=_PAIR, amp="widest")
 def vstack(*arrays: Any) -> Any:
     """Arrays joined as rows."""
     return jnp.vstack(_same_dtype(arrays))
 
 
-@op(np="hstack", samples=_PAIR)
+@op(np="hstack", samples=_PAIR, amp="widest")
 def hstack(*arrays: Any) -> Any:
     """Arrays joined along axis 1 (vectors: axis 0)."""
     return jnp.hstack(_same_dtype(arrays))
 
 
-@op(np="dstack", samples=_PAIR)
+@op(np="dstack", samples=_PAIR, amp="widest")
 def dstack(*arrays: Any) -> Any:
     """Arrays joined along axis 2."""
     return jnp.dstack(_same_dtype(arrays))
 
 
-@op(np="column_stack", samples=_PAIR)
+@op(np="column_stack", samples=_PAIR, amp="widest")
 def column_stack(*tup: Any) -> Any:
     """Vectors as columns, matrices side by side."""
     return jnp.column_stack(_same_dtype(tup))
 
 
-@op(np="append", samples=[case(f(2, 3), f(2, 3)), case(f(2, 3), f(2, 3), axis=1)], ref=np.append)
+@op(np="append", samples=[case(f(2, 3), f(2, 3)), case(f(2, 3), f(2, 3), axis=1)], ref=np.append, internal="Concat", amp="widest")
 def append(arr: Any, values: Any, *, axis: int | None = None) -> Any:
     """``values`` after ``arr`` (both flat if no axis is given)."""
     return concatenate_arrays([arr, jnp.asarray(values)], axis)
@@ -435,28 +435,34 @@ def _split(x: Any, spec: Any, axis: int, even: bool = True) -> tuple[Any, ...]:
     return tuple(jnp.split(x, sections(x.shape[axis], spec, even), axis))
 
 
+def _parts(attrs: dict[str, Any], n: int) -> int:
+    """How many arrays a split gives: the number of sections, or one more than places to cut at."""
+    spec = attrs["indices_or_sections"]
+    return spec if isinstance(spec, int) else len(spec) + 1
+
+
 _SPLIT = [case(f(4, 6), indices_or_sections=2), case(f(4, 6), indices_or_sections=(1, 3), axis=-1)]
 
 
-@op(np="split", samples=_SPLIT)
+@op(np="split", samples=_SPLIT, internal="_split_v2", outputs=_parts, methods="np")
 def split(ary: Any, *, indices_or_sections: Any, axis: int = 0) -> Any:
     """Equal parts, or parts between the given places."""
     return _split(ary, indices_or_sections, axis)
 
 
-@op(np="array_split", samples=[case(f(5), indices_or_sections=3)])
+@op(np="array_split", samples=[case(f(5), indices_or_sections=3)], internal="_split_v2", outputs=_parts)
 def array_split(ary: Any, *, indices_or_sections: Any, axis: int = 0) -> Any:
     """Nearly equal parts, or parts between the given places."""
     return _split(ary, indices_or_sections, axis, even=False)
 
 
-@op(np="hsplit", samples=[case(f(4, 6), indices_or_sections=2), case(f(4), indices_or_sections=2)])
+@op(np="hsplit", samples=[case(f(4, 6), indices_or_sections=2), case(f(4), indices_or_sections=2)], outputs=_parts)
 def hsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     """Parts along axis 1 (of vectors: axis 0)."""
     return _split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
 
 
-@op(np="vsplit", samples=[case(f(4, 6), indices_or_sections=2)])
+@op(np="vsplit", samples=[case(f(4, 6), indices_or_sections=2)], internal="_split_v2", outputs=_parts)
 def vsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     """Parts along axis 0."""
     if ary.ndim < 2:
@@ -464,7 +470,7 @@ def vsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     return _split(ary, indices_or_sections, 0)
 
 
-@op(np="dsplit", samples=[case(f(2, 3, 4), indices_or_sections=2)])
+@op(np="dsplit", samples=[case(f(2, 3, 4), indices_or_sections=2)], internal="_split_v2", outputs=_parts)
 def dsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     """Parts along axis 2."""
     if ary.ndim < 3:
@@ -472,7 +478,7 @@ def dsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     return _split(ary, indices_or_sections, 2)
 
 
-@op(npx="slice_channel", nd=("split", "SliceChannel"), display="SliceChannel", samples=[case(f(2, 4), num_outputs=2), case(f(2, 4), num_outputs=2, axis=0, squeeze_axis=True)])
+@op(npx="slice_channel", nd=("split", "SliceChannel"), display="SliceChannel", samples=[case(f(2, 4), num_outputs=2), case(f(2, 4), num_outputs=2, axis=0, squeeze_axis=True)], outputs=lambda attrs, n: attrs["num_outputs"], methods={"nd": "split"})
 def slice_channel(data: Any, *, num_outputs: int, axis: int = 1, squeeze_axis: bool = False) -> Any:
     """Equal parts along an axis; ``squeeze_axis`` drops it where its length has become 1."""
     if data.shape[axis] % num_outputs:
@@ -482,7 +488,7 @@ def slice_channel(data: Any, *, num_outputs: int, axis: int = 1, squeeze_axis: b
     return parts[0] if num_outputs == 1 else tuple(parts)
 
 
-@op(nd="split_v2", samples=_SPLIT)
+@op(nd="split_v2", samples=_SPLIT, internal="_split_v2", outputs=_parts, methods="nd np")
 def split_v2(ary: Any, *, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
     """Equal parts, or parts between the given places."""
     parts = _split(ary, indices_or_sections, axis)
@@ -500,18 +506,17 @@ def _at_least(n: int) -> Any:
 
 
 for _n in (1, 2, 3):
-    op(f"atleast_{_n}d", np=f"atleast_{_n}d", samples=[case(f()), case(f(3), f(2, 2))], doc=f"At least {_n} axes.")(
-        _at_least(_n)
-    )
+    _samples, _doc = [case(f()), case(f(3), f(2, 2))], f"At least {_n} axes."
+    op(f"atleast_{_n}d", np=f"atleast_{_n}d", samples=_samples, doc=_doc, outputs=lambda attrs, n: n)(_at_least(_n))
 
 
-@op(np="broadcast_arrays", samples=[case(f(3, 1), f(4))])
+@op(np="broadcast_arrays", samples=[case(f(3, 1), f(4))], internal=None, outputs=lambda attrs, n: n)
 def broadcast_arrays(*args: Any) -> Any:
     """All arrays repeated to their common shape."""
     return tuple(jnp.broadcast_arrays(*args))
 
 
-@op(np="meshgrid", samples=[case(f(3), f(2)), case(f(3), f(2), indexing="ij")])
+@op(np="meshgrid", samples=[case(f(3), f(2)), case(f(3), f(2), indexing="ij")], internal=None, outputs=lambda attrs, n: n)
 def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> Any:
     """Coordinate matrices of coordinate vectors."""
     return tuple(jnp.meshgrid(*xi, indexing=indexing, sparse=sparse))
@@ -528,7 +533,7 @@ def _pad_pairs(width: Any, ndim: int) -> tuple[tuple[int, int], ...]:
 _PAD_MODES = ("constant", "edge", "reflect", "symmetric", "maximum", "minimum")
 
 
-@op(np="pad", samples=[case(f(3, 4), pad_width=((1, 2), (2, 1))), case(f(3, 4), pad_width=1, mode="reflect"), case(f(3, 4), pad_width=((0, 0), (1, 1)), constant_values=1.5)], ref=np.pad)
+@op(np="pad", samples=[case(f(3, 4), pad_width=((1, 2), (2, 1))), case(f(3, 4), pad_width=1, mode="reflect"), case(f(3, 4), pad_width=((0, 0), (1, 1)), constant_values=1.5)], ref=np.pad, methods="np")
 def pad(
     x: Any, *, pad_width: Any = None, mode: str = "constant", constant_values: Any = 0, reflect_type: str = "even",
     stat_length: Any = None, end_values: Any = None,
@@ -544,7 +549,7 @@ def pad(
     return jnp.pad(x, pairs, mode)
 
 
-@op("pad@nd", npx="pad", nd=("pad", "Pad"), display="Pad", samples=[case(f(1, 2, 3, 3), mode="edge", pad_width=(0, 0, 0, 0, 1, 1, 1, 2)), case(f(1, 2, 3, 3), mode="constant", pad_width=(0, 0, 0, 0, 1, 0, 0, 2), constant_value=1.5)])
+@op("pad@nd", npx="pad", nd=("pad", "Pad"), display="Pad", samples=[case(f(1, 2, 3, 3), mode="edge", pad_width=(0, 0, 0, 0, 1, 1, 1, 2)), case(f(1, 2, 3, 3), mode="constant", pad_width=(0, 0, 0, 0, 1, 0, 0, 2), constant_value=1.5)], methods="nd")
 def pad_nd(data: Any, *, mode: str = "constant", pad_width: Any, constant_value: float = 0.0) -> Any:
     """Elements added around (N, C, ...): two widths for each axis in one list."""
     if len(pad_width) != 2 * data.ndim:
@@ -560,19 +565,19 @@ def pad_nd(data: Any, *, mode: str = "constant", pad_width: Any, constant_value:
 # -------------------------------------------------------------------------- shapes as arrays, space
 
 
-@op(npx="shape_array", nd="shape_array", samples=[case(f(2, 3))], **_FLAT)
+@op(npx="shape_array", nd="shape_array", samples=[case(f(2, 3))], methods="nd np", **_FLAT)
 def shape_array(data: Any) -> Any:
     """The shape as an int64 vector."""
     return jnp.asarray(np.asarray(data.shape, "int64"))
 
 
-@op(nd="size_array", samples=[case(f(2, 3))], **_FLAT)
+@op(nd="size_array", samples=[case(f(2, 3))], methods="nd np", **_FLAT)
 def size_array(data: Any) -> Any:
     """The number of elements as an int64 vector of length 1."""
     return jnp.asarray(np.asarray([data.size], "int64"))
 
 
-@op(nd="depth_to_space", samples=[case(f(1, 8, 2, 3), block_size=2)])
+@op(nd="depth_to_space", samples=[case(f(1, 8, 2, 3), block_size=2)], methods="nd np")
 def depth_to_space(data: Any, *, block_size: int) -> Any:
     """(N, C, H, W) to (N, C / b^2, H b, W b)."""
     n, c, h, w = data.shape
@@ -581,7 +586,7 @@ def depth_to_space(data: Any, *, block_size: int) -> Any:
     return jnp.transpose(x, (0, 3, 4, 1, 5, 2)).reshape(n, c // (s * s), h * s, w * s)
 
 
-@op(nd="space_to_depth", samples=[case(f(1, 2, 4, 6), block_size=2)])
+@op(nd="space_to_depth", samples=[case(f(1, 2, 4, 6), block_size=2)], methods="nd np")
 def space_to_depth(data: Any, *, block_size: int) -> Any:
     """(N, C, H, W) to (N, C b^2, H / b, W / b)."""
     n, c, h, w = data.shape
@@ -597,7 +602,7 @@ def index_array(data: Any, *, axes: Any = None) -> Any:
     return jnp.stack([lax.broadcasted_iota("int64", data.shape, a % data.ndim) for a in axes], -1)
 
 
-@op(nd="Crop", samples=[case(f(1, 2, 5, 5), h_w=(3, 3), offset=(1, 1)), case(f(1, 2, 5, 5), f(1, 2, 3, 4), center_crop=True)])
+@op(nd="Crop", samples=[case(f(1, 2, 5, 5), h_w=(3, 3), offset=(1, 1)), case(f(1, 2, 5, 5), f(1, 2, 3, 4), center_crop=True)], internal="Crop")
 def crop(*data: Any, offset: Any = (0, 0), h_w: Any = (0, 0), center_crop: bool = False, num_args: int = 1) -> Any:
     """A window of images (N, C, H, W), of size ``h_w`` or that of the second array."""
     x = data[0]

@@ -21,7 +21,7 @@ def _flat(a: Any, axis: int | None) -> tuple[Any, int]:
 _SORT = [case(f(3, 4)), case(f(3, 4), axis=0), case(f(3, 4), axis=None), case(i(3, 4), axis=1)]
 
 
-@op(np="sort", samples=_SORT, ref=np.sort)
+@op(np="sort", samples=_SORT, ref=np.sort, internal="sort", methods="np")
 def sort(
     a: Any, *, axis: int | None = -1, descending: bool = False, stable: bool = True, kind: Any = None, order: Any = None
 ) -> Any:
@@ -29,7 +29,7 @@ def sort(
     return jnp.sort(*_flat(a, axis), stable=stable, descending=descending)
 
 
-@op(np="argsort", samples=_SORT, **_FLAT)
+@op(np="argsort", samples=_SORT, internal="argsort", amp="full", methods="np", **_FLAT)
 def argsort(
     a: Any, *, axis: int | None = -1, descending: bool = False, stable: bool = True, kind: Any = None, order: Any = None
 ) -> Any:
@@ -37,37 +37,37 @@ def argsort(
     return jnp.argsort(*_flat(a, axis), stable=True, descending=descending).astype("int64")
 
 
-@op("sort@nd", nd="sort", samples=[*_SORT[:3], case(f(3, 4), is_ascend=False)])
+@op("sort@nd", nd="sort", samples=[*_SORT[:3], case(f(3, 4), is_ascend=False)], methods="nd")
 def sort_nd(data: Any, *, axis: int | None = -1, is_ascend: bool = True) -> Any:
     """Sorted along an axis (flat with None)."""
     return jnp.sort(*_flat(data, axis), descending=not is_ascend)
 
 
-@op("argsort@nd", nd="argsort", samples=[*_SORT[:3], case(f(3, 4), is_ascend=False)], **_FLAT)
+@op("argsort@nd", nd="argsort", samples=[*_SORT[:3], case(f(3, 4), is_ascend=False)], amp="full", methods="nd", **_FLAT)
 def argsort_nd(data: Any, *, axis: int | None = -1, is_ascend: bool = True, dtype: Any = "float32") -> Any:
     """The order that sorts along an axis (flat with None)."""
     return jnp.argsort(*_flat(data, axis), descending=not is_ascend).astype(dtype)
 
 
-@op(np="msort", samples=[case(f(3, 4))])
+@op(np="msort", samples=[case(f(3, 4))], internal=None)
 def msort(a: Any) -> Any:
     """Sorted along axis 0."""
     return jnp.sort(a, 0)
 
 
-@op(np="partition", samples=[case(f(5), kth=2)])
+@op(np="partition", samples=[case(f(5), kth=2)], internal=None)
 def partition(a: Any, *, kth: int, axis: int = -1, kind: str = "introselect", order: Any = None) -> Any:
     """The kth element in its sorted place, smaller ones before, larger ones after."""
     return jnp.partition(a, kth, axis)
 
 
-@op(np="argpartition", samples=[case(f(5), kth=2)], **_FLAT)
+@op(np="argpartition", samples=[case(f(5), kth=2)], internal=None, **_FLAT)
 def argpartition(a: Any, *, kth: int, axis: int = -1, kind: str = "introselect", order: Any = None) -> Any:
     """The order that partition puts elements in."""
     return jnp.argpartition(a, kth, axis).astype("int64")
 
 
-@op(np="lexsort", samples=[case(f(4), f(4))], ref=lambda *keys: np.lexsort(keys), **_FLAT)
+@op(np="lexsort", samples=[case(f(4), f(4))], ref=lambda *keys: np.lexsort(keys), internal=None, **_FLAT)
 def lexsort(*keys: Any, axis: int = -1) -> Any:
     """The order that sorts by several keys, the last one first."""
     return jnp.lexsort(keys, axis).astype("int64")
@@ -92,6 +92,9 @@ _TOPK = [case(f(3, 4), k=2, ret_typ=t) for t in ("indices", "value", "mask", "bo
     nd="topk",
     display="topk",
     samples=[*_TOPK, case(f(3, 4), axis=0, is_ascend=True), case(f(3, 4), axis=None, k=3)],
+    amp="full",
+    outputs=lambda attrs, n: 2 if attrs["ret_typ"] == "both" else 1,
+    methods="nd np",
 )
 def topk(
     data: Any,

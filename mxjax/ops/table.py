@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import errors
 from ..core import Call, ScalarFamily, bind, rng
+from .columns import AMP, CONVENTION, Outputs, Shapes, index, methods_of, modern, registry_name
 from .samples import case, f
 
 Names = str | tuple[str, ...] | None
@@ -29,15 +30,28 @@ class Op:
     ``names`` maps a front end (np, npx, nd, ...) to the names the operator has there. ``variadic`` rows
     take any number of arrays (as one list or as separate arguments). ``aux`` numbers the inputs
     that the operator updates (or gives them for its attributes): their new values are extra results,
-    which the front end writes back. Rows of fixed inputs and no attributes with ``many`` results say so.
+    which the front end writes back.
     ``differentiable=False`` keeps a row off the tape, so that no gradient is asked of it.
     ``modal`` rows do different things in training: the front end fills their attribute ``is_train``.
     ``varying`` attributes are numbers that change from call to call (a learning rate): inputs of the program.
     ``beside`` is the function of an array and a number (``scalars``) where it is not the row's own.
     ``ref`` is the NumPy function the row must agree with, ``samples`` the inputs its tests use.
+
+    What others ask a row, none of it when a call is made:
+    ``internal`` is MXNet's registry name, which stands in a symbol's file; None where MXNet has no such
+    operator, by convention where it is not given. ``aliases`` are further registry names that mean this row.
+    ``internal_scalar`` and ``internal_rscalar`` are the names with a number on the right, and on the left.
+    ``outputs`` is how many results: a number, a function of (attributes, number of arrays), or None where it
+    depends on the arrays' numbers; values written back are not counted.
+    ``shapes`` gives the shapes of array parameters from the first array's: ``(shape, **attributes)`` to a
+    dict. ``amp`` is what mixed precision does: computes ``"low"``, always in ``"full"`` float32, takes all its
+    arrays in the ``"widest"`` of their dtypes, or None: in what it is given.
+    ``methods`` maps the arrays' class (nd, np) to the names it carries the row under.
     """
 
     __slots__ = (
+        "aliases",
+        "amp",
         "array_params",
         "attr_defaults",
         "attr_params",
@@ -51,17 +65,22 @@ class Op:
         "effect",
         "fast",
         "fn",
+        "internal",
+        "internal_rscalar",
+        "internal_scalar",
         "keyed",
         "legacy",
-        "many",
+        "methods",
         "modal",
         "n_arrays",
         "name",
         "names",
+        "outputs",
         "plain",
         "ref",
         "samples",
         "scalars",
+        "shapes",
         "smooth",
         "variadic",
         "varying",
@@ -79,7 +98,6 @@ class Op:
         samples: Any = None,
         domain: Any = None,
         aux: Any = (),
-        many: bool = False,
         effect: bool = False,
         keyed: bool = False,
         modal: bool = False,
@@ -90,6 +108,14 @@ class Op:
         smooth: bool = True,
         varying: tuple[str, ...] = (),
         wide: str | None = None,
+        internal: str | None = CONVENTION,
+        aliases: tuple[str, ...] = (),
+        internal_scalar: str | None = None,
+        internal_rscalar: str | None = None,
+        outputs: Outputs = 1,
+        shapes: Shapes = None,
+        amp: str | None = None,
+        methods: Any = None,
         doc: str | None = None,
         signature: inspect.Signature | None = None,
     ):
@@ -102,7 +128,6 @@ class Op:
         self.samples = samples
         self.domain = domain
         self.aux = aux
-        self.many = many
         self.effect = effect
         self.keyed = keyed  # takes a random key as its first input, which the front end supplies
         self.modal = modal
@@ -124,6 +149,40 @@ class Op:
         # What a front end was given -> the call, for rows where nothing else has a say.
         self.plain = not (self.variadic or keyed or modal or aux or varying) and self.n_arrays > 0
         self.fast: dict[Any, Call] = {}
+        self.internal = registry_name(self) if internal == CONVENTION else internal
+        self.aliases = aliases
+        self.internal_scalar = internal_scalar
+        self.internal_rscalar = internal_rscalar
+        self.outputs = outputs
+        self.shapes = shapes
+        if amp not in AMP:
+            raise errors.MXNetValueError(f"the operator {name!r} has amp={amp!r}; it is one of {AMP}")
+        self.amp = amp
+        self.methods = methods_of(self, methods)
+
+    def count_outputs(self, attrs: Mapping[str, Any], arrays: int | None = None) -> int | None:
+        """How many results a call with these attributes has (and so many arrays, if not all it can take).
+
+        None where it depends on the numbers in the arrays.
+
+        >>> from mxjax.ops import TABLE
+        >>> TABLE["topk"].count_outputs({"ret_typ": "both"})
+        2
+        """
+        if not callable(self.outputs):
+            return self.outputs
+        return self.outputs({**self.attr_defaults, **attrs}, self.n_arrays if arrays is None else arrays)
+
+    def infer_shapes(self, shape: tuple[int, ...], attrs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+        """The shapes of the array parameters that follow from the shape of the first one.
+
+        >>> from mxjax.ops import TABLE
+        >>> TABLE["layer_norm"].infer_shapes((8, 3, 5), {"axis": 1})
+        {'gamma': (3,), 'beta': (3,)}
+        """
+        if self.shapes is None:
+            return {}
+        return self.shapes(tuple(shape), **{**self.attr_defaults, **attrs})
 
     def __repr__(self) -> str:
         return f"<operator {self.name}>"
@@ -276,12 +335,21 @@ def _read_signature(op: Op, signature: inspect.Signature) -> None:
 
 TABLE: dict[str, Op] = {}
 FRONT_ENDS: dict[str, dict[str, Op]] = {}
+# By class of arrays (nd, np) and name, the rows that are methods of it.
+METHODS: dict[str, dict[str, Op]] = {"nd": {}, "np": {}}
+_BY_INTERNAL: dict[str, Op] = {}
 
 
 def register(op: Op) -> Op:
     """Enter a row; a name that exists already is refused."""
     if op.name in TABLE:
         raise errors.MXNetValueError(f"the operator {op.name!r} is in the table already")
+    for cls, names in op.methods.items():
+        for name in names:
+            if name in METHODS[cls]:
+                raise errors.MXNetValueError(
+                    f"{name} of {cls} arrays is both operator {METHODS[cls][name].name!r} and {op.name!r}"
+                )
     TABLE[op.name] = op
     for front, names in op.names.items():
         there = FRONT_ENDS.setdefault(front, {})
@@ -291,7 +359,24 @@ def register(op: Op) -> Op:
                     f"{front}.{name} is both operator {there[name].name!r} and {op.name!r}"
                 )
             there[name] = op
+    for cls, names in op.methods.items():
+        METHODS[cls].update(dict.fromkeys(names, op))
+    _BY_INTERNAL.clear()
     return op
+
+
+def by_internal(name: str) -> Op | None:
+    """The row that a name of MXNet's registry stands for, aliases and names of old files included.
+
+    None where no row has it. The names of mx.nd's functions are such names.
+
+    >>> from mxjax.ops.table import by_internal
+    >>> by_internal("_npi_add"), by_internal("_Plus")
+    (<operator add>, <operator elemwise_add>)
+    """
+    if not _BY_INTERNAL:
+        _BY_INTERNAL.update(index(TABLE.values()))
+    return _BY_INTERNAL.get(name) or _BY_INTERNAL.get(modern(name))
 
 
 def _names(**fronts: Names) -> dict[str, tuple[str, ...]]:
@@ -322,7 +407,8 @@ def op(
 
     ``np=``, ``npx=``, ``nd=``, ``np_random=``, ... are its names in the front ends. Where mx.nd calls
     parameters differently, or has other defaults, ``nd_params`` (names of the arrays), ``nd_rename`` and
-    ``nd_defaults`` say so; the nd form is a row of its own then, ``<name>@nd``.
+    ``nd_defaults`` say so; the nd form is a row of its own then, ``<name>@nd``, whose registry name is by
+    convention or ``nd_internal``.
     """
     fronts = {f.replace("_", "."): row.pop(f) for f in FRONTS if f in row}
 
@@ -337,13 +423,41 @@ def op(
             else:
                 register(Op(label, fn, {**here, **legacy}, **row))
             return fn
-        register(Op(label, fn, here, **row))
+        own, nd_own = _divided(row, bool(legacy))
+        register(Op(label, fn, here, **own))
         if legacy:
             made, signature = _form(fn, row.get("keyed", False), nd_params, nd_rename, nd_defaults)
-            register(Op(label + "@nd", made, legacy, signature=signature, **row))
+            if nd_own.get("shapes"):
+                nd_own["shapes"] = _renamed(nd_own["shapes"], fn, nd_params)
+            register(Op(label + "@nd", made, legacy, signature=signature, **nd_own))
         return fn
 
     return enter
+
+
+def _divided(row: dict[str, Any], both: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The columns of a row's form for np and npx, and of that for nd: names and methods are each one's own."""
+    if not both:
+        return row, row
+    row = dict(row)
+    internal, aliases = row.pop("nd_internal", CONVENTION), row.pop("nd_aliases", ())
+    methods = row.pop("methods", None) or {}
+    if isinstance(methods, dict):
+        own, nd_own = ({c: n for c, n in methods.items() if c == cls} for cls in ("np", "nd"))
+    else:
+        own, nd_own = (cls if cls in methods.split() else None for cls in ("np", "nd"))
+    return {**row, "methods": own}, {**row, "internal": internal, "aliases": aliases, "methods": nd_own}
+
+
+def _renamed(shapes: Callable[..., Any], fn: Callable[..., Any], params: str | None) -> Callable[..., Any]:
+    """The ``shapes`` of a row under nd's names of its arrays."""
+    names = dict(zip(inspect.signature(fn).parameters, (params or "").split(), strict=False))
+
+    @functools.wraps(shapes)
+    def renamed(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ...]]:
+        return {names.get(name, name): found for name, found in shapes(shape, **attrs).items()}
+
+    return renamed
 
 
 def _form(
@@ -387,7 +501,8 @@ def unary(
 ) -> None:
     """A row with one input: np and nd carry it under its own name unless told otherwise (None: nowhere).
 
-    ``domain`` bounds the numbers its tests use. The nd form gives integers back as integers.
+    ``domain`` bounds the numbers its tests use. The nd form gives integers back as integers. Rows with a form in
+    nd are methods of arrays, unless ``methods`` says otherwise.
     """
     doc = row.pop("doc", f"Element-wise {name}.")
     low, high = row.get("domain") or (-2.0, 2.0)
@@ -397,14 +512,16 @@ def unary(
     if npx:
         fronts["npx"] = (npx,) if isinstance(npx, str) else tuple(npx)
     legacy = {**_names(nd=name if nd == "" else nd), **_names(**{"nd.contrib": row.pop("nd_contrib", None)})}
+    row.setdefault("methods", "nd np" if "nd" in legacy else None)
+    own, nd_own = _divided(row, bool(fronts and legacy))
     if fronts:
         parameter = "x" if "np" in fronts else "data"
         signature = _one_parameter(parameter)
-        register(Op(name, _named(name, fn), fronts, doc=doc, signature=signature, **row))
+        register(Op(name, _named(name, fn), fronts, doc=doc, signature=signature, **own))
     if legacy:
-        row.pop("ref", None)
+        nd_own.pop("ref", None)
         kept = _named(name, _keeping(fn))
-        register(Op(name + "@nd", kept, legacy, doc=doc, signature=_one_parameter("data"), **row))
+        register(Op(name + "@nd", kept, legacy, doc=doc, signature=_one_parameter("data"), **nd_own))
 
 
 def _one_parameter(name: str) -> inspect.Signature:
@@ -439,12 +556,18 @@ def binary(
     fit: Any = True,
     beside: Callable[..., Any] | None = None,
     legacy: Callable[..., Any] | None = None,
+    commutes: bool = False,
+    internal_scalar: str | None = "_npi_{name}_scalar",
+    internal_rscalar: str | None = "_npi_r{name}_scalar",
+    nd_scalar: str | None = "_{name}_scalar",
+    nd_rscalar: str | None = "_r{name}_scalar",
     **row: Any,
 ) -> None:
     """A broadcasting row with two inputs, either of which may be a Python number.
 
     ``fit`` gives an array and a number beside it their dtypes; ``beside`` is the function of these two,
-    ``legacy`` the nd form's, if they differ.
+    ``legacy`` the nd form's, if they differ. ``commutes``: with a number it does not matter which comes first.
+    ``nd_scalar`` and ``nd_rscalar`` are the nd form's ``internal_scalar`` and ``internal_rscalar``.
     nd names that begin with elemwise take arrays of one shape only.
     """
 
@@ -459,18 +582,37 @@ def binary(
         row["samples"].append(case(f(0, 3), f(0, 3)))
     row.setdefault("ref", getattr(numpy, name, None))
     fronts = _names(np=name if np == "" else np, npx=npx)
+    nd = (nd,) if isinstance(nd, str) else nd or ()
+    equal = tuple(n for n in nd if n.startswith("elemwise"))
+    names = tuple(n for n in nd if n not in equal)
+    if names and "nd_internal" not in row:
+        row["nd_internal"] = names[0]
+    elemwise_aliases = row.pop("elemwise_aliases", ())
+    own, nd_own = _divided(row, True)
+    beside_number = _numbered(name, commutes, internal_scalar, internal_rscalar)
     if fronts:
-        register(Op(name, with_name, fronts, scalars=fit, beside=beside, doc=doc, **row))
+        register(Op(name, with_name, fronts, scalars=fit, beside=beside, doc=doc, **beside_number, **own))
     if nd:
-        row.pop("ref", None)
+        nd_own.pop("ref", None)
         strict = _strict(name, legacy or fn, compares)
-        nd = (nd,) if isinstance(nd, str) else nd
-        equal = tuple(n for n in nd if n.startswith("elemwise"))
-        names = tuple(n for n in nd if n not in equal)
-        register(Op(name + "@nd", strict, _names(nd=names), scalars=True, legacy=True, doc=doc, **row))
+        beside_number = _numbered(names[0].removeprefix("broadcast_"), commutes, nd_scalar, nd_rscalar)
+        nd_own["amp"] = "widest" if nd_own.get("amp") is None else nd_own["amp"]
+        nd_row = dict(legacy=True, doc=doc, **beside_number, **nd_own)
+        register(Op(name + "@nd", strict, _names(nd=names), scalars=True, **nd_row))
         if equal:
-            row["samples"] = [case(f(3, 4), f(3, 4, low=0.5)), case(f(0, 3), f(0, 3))]
-            register(Op(equal[0], _equal_shapes(strict), _names(nd=equal), doc=doc, **row))
+            nd_own["samples"] = [case(f(3, 4), f(3, 4, low=0.5)), case(f(0, 3), f(0, 3))]
+            nd_own.update(internal=equal[0], aliases=elemwise_aliases, shapes=_like_lhs)
+            register(Op(equal[0], _equal_shapes(strict), _names(nd=equal), doc=doc, **nd_own))
+
+
+def _numbered(name: str, commutes: bool, right: str | None, left: str | None) -> dict[str, str | None]:
+    """The registry's names of a binary row with a number on the right, and on the left."""
+    right = right and right.format(name=name)
+    return {"internal_scalar": right, "internal_rscalar": right if commutes else left and left.format(name=name)}
+
+
+def _like_lhs(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ...]]:
+    return {"rhs": shape}
 
 
 def _strict(name: str, fn: Callable[..., Any], compares: bool) -> Callable[..., Any]:
@@ -510,6 +652,11 @@ def _equal_shapes(fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn(lhs, rhs)
 
     return equal_shapes
+
+
+def without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """A shape without one of its axes."""
+    return tuple(n for d, n in enumerate(shape) if d != axis % len(shape))
 
 
 def rows(names: Iterable[str]) -> list[Op]:
