@@ -11,11 +11,34 @@ import jax
 from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
 from mxjax.core import flush, local, read
+from mxjax.ops.table import FRONT_ENDS
 
 from .hybrid import unflatten
 
 if TYPE_CHECKING:
     from .block import HybridBlock
+
+
+def infer(block: HybridBlock, operator: str, shape: tuple[int, ...], **attrs: Any) -> None:
+    """Give the block's parameters the shapes that an operator's row in `mxjax.ops` has for its arrays.
+
+    `shape` is that of the data; parameters have the names that mx.npx has for the arrays.
+
+    >>> from mxjax.gluon import nn
+    >>> layer = nn.LayerNorm()
+    >>> infer(layer, "layer_norm", (8, 5), axis=-1)
+    >>> layer.gamma.shape
+    (5,)
+    """
+    for name, found in parameter_shapes(operator, shape, **attrs).items():
+        parameter = getattr(block, name)
+        if parameter is not None:
+            parameter.shape = found
+
+
+def parameter_shapes(operator: str, shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ...]]:
+    """The shapes of an operator's arrays for data of this shape, by their names in mx.npx."""
+    return FRONT_ENDS["npx"][operator].infer_shapes(shape, attrs)
 
 
 def refuse(block: HybridBlock, arrays: Sequence[NDArray], known: Sequence[Any]) -> None:

@@ -11,6 +11,7 @@ from mxjax import errors, np, npx
 
 from ..block import Block, HybridBlock
 from ..parameter import Parameter
+from ..shapes import infer
 from .activations import Activation
 
 
@@ -96,8 +97,8 @@ class Dense(HybridBlock):
         self.act = Activation(activation) if activation is not None else None
 
     def infer_shape(self, x: Any, *args: Any) -> None:
-        n = x.size // x.shape[0] if self._flatten and x.shape[0] else x.shape[-1]
-        self.weight.shape = (self._units, n)
+        known = {"num_hidden": self._units, "no_bias": self.bias is None, "flatten": self._flatten}
+        infer(self, "fully_connected", x.shape, **known)
 
     def forward(self, x: Any) -> Any:
         d = x.device

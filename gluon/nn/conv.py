@@ -9,6 +9,7 @@ from mxjax import errors, np, npx
 
 from ..block import HybridBlock
 from ..parameter import Parameter
+from ..shapes import infer, parameter_shapes
 from .activations import Activation
 
 Size = int | Sequence[int]
@@ -63,9 +64,11 @@ class _Conv(HybridBlock):
         }
         if self._transposed:
             self._attrs["adj"] = _tuple(output_padding, n, "output_padding")
+        known = in_channels if in_channels > 0 or self._transposed else -1
+        images = tuple(known if axis == "C" else 1 for axis in layout)
         self.weight = Parameter(
             "weight",
-            shape=self._weight_shape(in_channels),
+            shape=parameter_shapes(self._operator, images, **self._attrs)["weight"],
             dtype=dtype,
             init=weight_initializer,
             allow_deferred_init=True,
@@ -77,17 +80,12 @@ class _Conv(HybridBlock):
         )
         self.act = Activation(activation) if activation is not None else None
 
-    def _weight_shape(self, in_channels: int) -> tuple[int, ...]:
-        if self._transposed:
-            first, second = in_channels, self._channels // self._groups
-        else:
-            first, second = self._channels, in_channels // self._groups if in_channels > 0 else -1
-        if self._layout.endswith("C"):
-            return (first, *self._kernel, second)
-        return (first, second, *self._kernel)
+    @property
+    def _operator(self) -> str:
+        return "deconvolution" if self._transposed else "convolution"
 
     def infer_shape(self, x: Any, *args: Any) -> None:
-        self.weight.shape = self._weight_shape(x.shape[self._layout.index("C")])
+        infer(self, self._operator, x.shape, **self._attrs)
 
     def forward(self, x: Any) -> Any:
         d = x.device

@@ -8,6 +8,7 @@ from mxjax import npx
 
 from ..block import HybridBlock
 from ..parameter import Parameter
+from ..shapes import infer
 
 
 class _Affine(HybridBlock):
@@ -87,8 +88,7 @@ class BatchNorm(_Affine):
             setattr(self, name, p)
 
     def infer_shape(self, x: Any, *args: Any) -> None:
-        for p in (self.gamma, self.beta, self.running_mean, self.running_var):
-            p.shape = (x.shape[self._axis],)
+        infer(self, "batch_norm", x.shape, **self._attrs)
 
     def cast(self, dtype: Any) -> None:
         """Statistics and parameters stay in float32 where the data is narrower."""
@@ -167,7 +167,7 @@ class LayerNorm(_Affine):
         self._affine(scale, center, gamma_initializer, beta_initializer, in_channels)
 
     def infer_shape(self, x: Any, *args: Any) -> None:
-        self.gamma.shape = self.beta.shape = (x.shape[self._axis],)
+        infer(self, "layer_norm", x.shape, axis=self._axis)
 
     def forward(self, x: Any) -> Any:
         d = x.device
@@ -197,7 +197,7 @@ class GroupNorm(_Affine):
         self._affine(scale, center, gamma_initializer, beta_initializer, in_channels)
 
     def infer_shape(self, x: Any, *args: Any) -> None:
-        self.gamma.shape = self.beta.shape = (x.shape[1],)
+        infer(self, "group_norm", x.shape)
 
     def forward(self, x: Any) -> Any:
         d = x.device
@@ -227,7 +227,9 @@ class InstanceNorm(_Affine):
         self._affine(scale, center, gamma_initializer, beta_initializer, in_channels)
 
     def infer_shape(self, x: Any, *args: Any) -> None:
-        self.gamma.shape = self.beta.shape = (x.shape[self._axis],)
+        shape = list(x.shape)
+        shape[1], shape[self._axis] = shape[self._axis], shape[1]  # as the array is turned below
+        infer(self, "instance_norm", tuple(shape))
 
     def forward(self, x: Any) -> Any:
         d = x.device
