@@ -1,0 +1,247 @@
+"""What rows say of themselves: MXNet's names, results, shapes, mixed precision, methods.
+
+tests/record/operator_columns.py tells what MXNet was asked and how its answers are written down.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import mxjax as mx
+from mxjax import errors
+from mxjax.array.classes import NDArray, ndarray
+from mxjax.effects import precision
+from mxjax.ops import TABLE
+from mxjax.ops.samples import case, f
+from mxjax.ops.table import METHODS, Op, by_internal, register
+from tests.ops.test_table import ROWS, draw, kind, live, run
+
+MXNET = json.loads((Path(__file__).parent.parent / "data" / "operator_columns.json").read_text())
+NAMES = MXNET["names"]
+ALIASES = {a: name for names in (MXNET["names_1"], NAMES) for name, aliases in names.items() for a in aliases}
+
+# ------------------------------------------------------------------------------ registry names
+
+# Functions of NumPy that MXNet runs as Python code: no operator of its own.
+PYTHON = "Custom"
+# What MXNet writes as an expression in another operator: x != x.
+EXPRESSIONS = {"isnan_@nd"}
+# Functions of a row that MXNet has as two operators: the row has the name of the first.
+OTHERS = {
+    "npx.broadcast_greater": "broadcast_greater",
+    "nd.moveaxis": "transpose",
+}
+
+
+@pytest.mark.parametrize("op", ROWS)
+def test_internal_names_are_registered(op):
+    names = [op.internal, op.internal_scalar, op.internal_rscalar]
+    unknown = [n for n in names if n is not None and n not in NAMES]
+    assert not unknown, (
+        f"MXNet has no operator {unknown[0]}: the row {op.name!r} says MXNet's name with internal=, or "
+        "internal=None where it is ours alone"
+    )
+    assert all(a in NAMES or a in ALIASES for a in op.aliases)
+
+
+def names_seen():
+    for row, functions in MXNET["seen"].items():
+        for path, names in functions.items():
+            if names != [PYTHON] and row not in EXPRESSIONS:
+                yield pytest.param(row, path, names, id=path)
+
+
+@pytest.mark.parametrize(("row", "path", "names"), names_seen())
+def test_rows_have_the_name_that_mxnet_writes(row, path, names):
+    op = TABLE[row]
+    known = {op.internal, *op.aliases}
+    if path in OTHERS:
+        assert names == [OTHERS[path]] and op.internal not in names
+    elif path not in MXNET["composed"]:
+        assert set(names) <= known
+
+
+@pytest.mark.parametrize("row", MXNET["scalars"])
+def test_rows_have_the_names_with_a_number_on_either_side(row):
+    op = TABLE[row]
+    for names in MXNET["scalars"][row].values():
+        assert [op.internal_scalar, op.internal_rscalar] == names
+
+
+def test_a_row_is_found_by_any_registered_name():
+    ours = {op.internal for op in TABLE.values()} - {None}
+    for name in ours:
+        assert by_internal(name).internal == name
+    for alias, name in ALIASES.items():
+        # 2.0 made operators of some aliases of 1.x; sparse arrays are not there.
+        if name in ours and alias not in NAMES and not alias.startswith("_sparse_"):
+            found = by_internal(alias)
+            assert found is not None and found.internal == name, alias
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("FullyConnected", "fully_connected@nd"),  # with the defaults that files leave out
+        ("Concat", "concat@nd"),
+        ("_npx_reshape", "reshape@npx"),
+        ("_npi_full_like", "full_like"),
+        ("_npi_copy", "copy"),
+        ("_copy", "copy@nd"),
+        ("erf", "erf@nd"),
+        ("transpose", "transpose@nd"),
+        ("_npi_tensordot_int_axes", "tensordot"),
+        # Of MXNet 1.x and before.
+        ("_np_sum", "sum"),
+        ("_Plus", "elemwise_add"),
+        ("_sub", "elemwise_sub"),
+        ("_Power", "power@nd"),
+        ("_mod", "mod@nd"),
+        ("_GreaterEqual", "greater_equal@nd"),
+    ],
+)
+def test_of_several_rows_the_one_that_files_mean_is_found(name, row):
+    assert by_internal(name) is TABLE[row]
+
+
+def test_names_that_no_row_has_are_not_found():
+    assert by_internal("_contrib_hawkesll") is None
+    assert by_internal("no such operator") is None
+
+
+# ---------------------------------------------------------------------------------- results
+
+
+@pytest.mark.parametrize("op", ROWS)
+@pytest.mark.parametrize("training", [False, True])
+def test_rows_know_how_many_results_they_have(op, training):
+    for k, sample in enumerate(op.samples):
+        with mx.autograd.train_mode() if training else mx.autograd.predict_mode():
+            outs = run(op, live(op, draw(op, sample, k)), sample.attrs)
+        assert op.count_outputs(sample.attrs, len(sample.args)) == len(outs)
+
+
+@pytest.mark.parametrize(
+    ("row", "attrs", "sample"),
+    [
+        ("batch_norm", {"output_mean_var": True}, 0),
+        ("layer_norm", {"output_mean_var": True}, 0),
+        ("group_norm", {"output_mean_var": True}, 0),
+        ("average", {"returned": True}, 0),
+        ("categorical", {"get_prob": True}, 0),
+        ("rnn", {"state_outputs": True}, 1),
+        ("rnn", {"state_outputs": True}, 2),
+        ("split", {"indices_or_sections": [1, 2, 3]}, 0),
+        ("slice_channel", {"num_outputs": 4}, 0),
+    ],
+)
+def test_attributes_tell_how_many_results_there_are(row, attrs, sample):
+    op = TABLE[row]
+    given = {**op.samples[sample].attrs, **attrs}
+    outs = run(op, live(op, draw(op, op.samples[sample], sample)), given)
+    assert op.count_outputs(given) == len(outs) > 1
+
+
+# ------------------------------------------------------------------------------------- shapes
+
+
+def tuples(value):
+    return tuple(tuples(v) for v in value) if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("case", MXNET["shapes"], ids=lambda c: f"{c['operator']}-{'x'.join(map(str, c['shape']))}")
+def test_shapes_follow_from_the_data_as_in_mxnet(case):
+    op = by_internal(case["operator"])
+    found = op.infer_shapes(tuple(case["shape"]), {k: tuples(v) for k, v in case["attrs"].items()})
+    assert set(found) <= set(op.array_params[1:])
+    wanted = [tuples(shape) for shape in case["found"]]
+    # Optional arrays that the attributes leave out are not among MXNet's.
+    given = [found.get(name) for name in op.array_params[1:]]
+    while len(given) > len(wanted) and None in given:
+        given.remove(None)
+    assert given == wanted
+
+
+def test_every_row_whose_shapes_mxnet_infers_says_so():
+    inferring = {case["operator"] for case in MXNET["shapes"] if any(case["found"])}
+    for op in TABLE.values():
+        if op.internal in inferring:
+            assert op.shapes is not None or by_internal(op.internal) is not op, op.name
+    assert {by_internal(name).name for name in inferring} <= {op.name for op in TABLE.values() if op.shapes}
+
+
+def test_the_form_of_nd_names_its_own_arrays():
+    shape = (2, 3, 4)
+    assert list(TABLE["batch_norm"].infer_shapes(shape, {})) == ["gamma", "beta", "running_mean", "running_var"]
+    assert list(TABLE["batch_norm@nd"].infer_shapes(shape, {})) == ["gamma", "beta", "moving_mean", "moving_var"]
+
+
+def test_inferred_shapes_are_those_the_operator_takes():
+    for op in TABLE.values():
+        for sample in op.samples if op.shapes else ():
+            shape = getattr(sample.args[0], "shape", None)
+            if shape is None or 0 in shape:
+                continue
+            for name, found in op.infer_shapes(shape, sample.attrs).items():
+                at = op.array_params.index(name)
+                given = sample.args[at] if at < len(sample.args) else None
+                if given is not None and op.name != "softmax_output":  # it takes rows of places in any shape
+                    assert draw(op, sample, 0)[at].shape == found, (op.name, name)
+
+
+# ---------------------------------------------------------------------------- mixed precision
+
+# Products compute in the low precision here; MXNet takes the widest dtype of their operands.
+BETTER = {
+    **dict.fromkeys(["dot", "dot@nd", "batch_dot", "batch_dot@nd", "inner", "tensordot"], "low"),
+}
+WORDS = {name: word for word in ("low", "full", "widest") for name in MXNET["amp"][word]}
+
+
+@pytest.mark.parametrize("op", [p for p in ROWS if p.values[0].internal is not None])
+def test_mixed_precision_is_as_mxnet_lists_it(op):
+    assert op.amp == BETTER.get(op.name, WORDS.get(op.internal))
+
+
+def test_the_lists_of_the_settings_are_of_what_calls_are_named():
+    white, black = precision._rated("low"), precision._rated("full")
+    assert {"FullyConnected", "Convolution", "Deconvolution", "RNN", "dot", "matmul", "batch_dot", "einsum"} <= white
+    assert {"softmax", "log_softmax", "LayerNorm", "exp", "sum", "norm", "CTCLoss"} <= black
+    assert not white & black
+
+
+def test_a_word_that_there_is_not_is_refused():
+    with pytest.raises(errors.MXNetValueError, match=r"has amp='half'; it is one of"):
+        Op("halved", lambda x: x, {}, amp="half")
+
+
+# ------------------------------------------------------------------------------------ methods
+
+
+@pytest.mark.parametrize("op", [p for p in ROWS if p.values[0].methods])
+def test_methods_are_the_functions(op):
+    for cls, names in op.methods.items():
+        array = NDArray if cls == "nd" else ndarray
+        for name in names:
+            assert METHODS[cls][name] is op
+            assert getattr(array, name).__doc__ == op.doc
+    if op.keyed or op.variadic:
+        return
+    sample = op.samples[0]
+    args = draw(op, sample, 0)
+    want = [o.asnumpy() for o in run(op, live(op, args), sample.attrs)]
+    first, *rest = live(op, args)
+    for name in op.methods.get("np" if kind(op) is ndarray else "nd", ()):
+        if name.startswith("__"):
+            continue
+        out = getattr(first, name)(*rest, **sample.attrs)
+        out = list(out) if isinstance(out, (list, tuple)) else [out]
+        assert [o.asnumpy().tolist() for o in out] == [w.tolist() for w in want]
+
+
+def test_a_method_belongs_to_one_row():
+    twice = Op("exp_again", lambda x: x, {}, methods={"np": "exp"}, samples=[case(f(2))])
+    with pytest.raises(errors.MXNetValueError, match="exp of np arrays is both operator 'exp' and 'exp_again'"):
+        register(twice)
+    assert METHODS["np"]["exp"] is TABLE["exp"] and "exp_again" not in TABLE
