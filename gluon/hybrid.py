@@ -17,6 +17,7 @@ from mxjax.core import (
     Dynamic,
     GraphCall,
     Node,
+    Row,
     Tree,
     Value,
     read,
@@ -198,7 +199,7 @@ class CachedGraph:
             def inside(*args: Any) -> Any:
                 return run(*args[:n], *map(jax.numpy.asarray, arrays), *args[n:])
 
-            call = Call(self.call.name, inside, effect=self.call.effect)
+            call = Call(Row(self.call.name, inside, effect=self.call.effect))
             call.places = places = self._places() if known is None else known[1].places
             assert places is not None
             Tree.forget(places)  # programs with old weights

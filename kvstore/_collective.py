@@ -19,7 +19,7 @@ from . import _host, _tree
 
 NAME = "kvstore_allreduce"
 _AXIS = "devices"
-_ADD = core.bind("kvstore_add", jnp.add)
+ADD = core.row("kvstore_add", jnp.add).bind()
 
 
 _SUMMED_ON_HOST = frozenset(map(np.dtype, ("float32", "float64", "int32", "int64", "int8", "uint8")))
@@ -67,7 +67,7 @@ class Devices:
             partial: dict[Any, Value] = {}
             for v in group:
                 device = v.aval.device
-                partial[device] = core.record2(_ADD, partial[device], v) if device in partial else v
+                partial[device] = core.record2(ADD, partial[device], v) if device in partial else v
             if len(partial) == 1:
                 results[k] = [next(iter(partial.values()))] * len(group)
             else:

@@ -16,7 +16,7 @@ from mxjax.core import Value
 from mxjax.optimizer import Optimizer
 from mxjax.serialization import write_whole
 
-from ._collective import Devices, moved
+from ._collective import ADD, Devices, moved
 from ._compression import Compressor, Settings
 from ._gather import LIMIT, Gathered, Request, alias, is_gathered
 from ._zero import ShardedUpdater
@@ -39,12 +39,11 @@ def _only_rows(weight: jax.Array, ids: jax.Array) -> jax.Array:
     return jnp.where(kept.reshape(-1, *[1] * (weight.ndim - 1)), weight, jnp.zeros((), weight.dtype))
 
 
-_ROWS = core.bind("kvstore_rows", _only_rows)
+_ROWS = core.row("kvstore_rows", _only_rows).bind()
 
 
 # What is as it was when a gradient was pushed, whenever the update runs.
 HYPERPARAMETERS = "lr", "wd", "rescale_grad"
-_ADD = core.bind("kvstore_add", jnp.add)
 
 
 class _Entry:
@@ -548,7 +547,7 @@ def _per_device(values: Sequence[Value], devices: Sequence[Any]) -> list[Value]:
     found: dict[Any, Value] = {}
     for v in values:
         device = v.aval.device
-        found[device] = core.record2(_ADD, found[device], v) if device in found else v
+        found[device] = core.record2(ADD, found[device], v) if device in found else v
     return [found[d] for d in devices]
 
 

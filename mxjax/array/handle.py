@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import errors
@@ -15,7 +14,6 @@ from ..core import (
     Call,
     Leaf,
     aval,
-    bind,
     concrete,
     default_device,
     host,
@@ -30,29 +28,21 @@ from ..core.host_compute import stays
 from ..core.layout import in_order
 from ..core.state import local
 from ..core.storage import fallback
+from ..core.tape import ADD
 from ..core.value import TRACED, Value, traced
-from ..ops.elementwise import cast_like_c
+from ..ops.table import TABLE
 
 if TYPE_CHECKING:
     from .view import View
 
 
-def as_type(x: Any, *, dtype: str) -> Any:
-    return cast_like_c(x, np.dtype(dtype))
-
-
-def _copy(x: Any) -> Any:
-    return jnp.copy(x)
-
-
-ADD = bind("_grad_add", jnp.add)
-COPY = bind("copy", _copy)
-ZEROS = bind("zeros_like", jnp.zeros_like)
+COPY = TABLE["_copy"].bind()
+ZEROS = TABLE["_zeros_like"].bind()
 
 
 @functools.cache
 def _cast_to(name: str) -> Call:
-    return bind("cast", as_type, (("dtype", name),))
+    return TABLE["_cast"].bind((("dtype", name),))
 
 
 def cast(dtype: Any) -> Call:

@@ -9,23 +9,27 @@ from .aval import Aval, MeshDevice, aval, aval_of
 from .call import (
     AGAIN,
     INLINED,
+    ROWS,
     SCALARS,
     Call,
-    bind,
+    Derivative,
+    Row,
     bound,
     cotangent,
     differentiable,
+    enter,
     evaluate,
     held,
     once,
     pullback,
+    row,
 )
 from .compiler import platform_of
 from .compiler_options import keep_barriers
 from .graph import Graph, GraphCall, is_recording, recording
 from .mesh import in_flight, lay, mesh_device, relaid, spread
 from .program import compile_function, match_donations, needed, pack, unpack
-from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar
+from .record import default_device, record, record1, record2, record_on, record_scalar
 from .rehearsal import Abstract, Rehearsal, rehearsal
 from .scheduler import Work, deferred, drop_programs, flush, flush_all, flush_thread, read, wait_all
 from .segment import SCALAR, Mirroring, Step, Tree, mirroring, user_site
@@ -57,6 +61,7 @@ __all__ = [
     "Abstract",
     "Aval",
     "Call",
+    "Derivative",
     "Dynamic",
     "Evicted",
     "Failure",
@@ -66,8 +71,9 @@ __all__ = [
     "MeshDevice",
     "Mirroring",
     "Node",
+    "ROWS",
     "Rehearsal",
-    "ScalarFamily",
+    "Row",
     "Step",
     "ThreadState",
     "Tree",
@@ -77,7 +83,6 @@ __all__ = [
     "aval",
     "aval_of",
     "backward",
-    "bind",
     "bound",
     "callback",
     "compile_function",
@@ -90,6 +95,7 @@ __all__ = [
     "differentiable",
     "drop_programs",
     "end_note",
+    "enter",
     "evaluate",
     "flush",
     "flush_all",
@@ -130,6 +136,7 @@ __all__ = [
     "rehearsal",
     "relaid",
     "rng",
+    "row",
     "span",
     "spread",
     "states",

@@ -1,16 +1,18 @@
-"""Calls: operators bound to their static attributes."""
+"""Calls: rows of the table bound to their attributes."""
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import dtypes
 
+from .. import errors
 from .aval import Aval, aval
 from .compiler import for_platform, platform_of
 from .stats import stats
@@ -20,19 +22,105 @@ AGAIN = frozenset({"checkpoint", "remat", "remat2"})
 # Calls in a jaxpr that are nothing but their bodies.
 INLINED = frozenset({"closed_call", "core_call", "jit", "pjit"})
 
+Attrs = tuple[tuple[str, Any], ...]
+
+
+class Row:
+    """What calls are calls of: a pure function of arrays under a name; the table's rows are such.
+
+    ``fn`` takes arrays, and attributes as keywords. ``display`` is what traces and errors call it. ``effect`` marks
+    calls that must run although nobody reads them. ``operator`` is False for what the engine itself needs (slices,
+    sums of gradients, updates): settings of operators leave it alone. ``takes_numbers``: an attribute that
+    comes as an operand (`bind`) reaches ``fn`` as it is.
+
+    >>> scale = Row("scale", lambda x, *, by: x * by)
+    >>> scale.bind((("by", 2),))
+    scale(by=2)
+    """
+
+    __slots__ = ("calls", "differentiable", "display", "effect", "fn", "name", "operator", "takes_numbers")
+
+    def __init__(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        *,
+        display: str | None = None,
+        effect: bool = False,
+        differentiable: bool = True,
+        operator: bool = False,
+        takes_numbers: bool = False,
+    ):
+        self.name = name
+        self.fn = fn
+        self.display = display or name.partition("@")[0]
+        self.effect = effect
+        self.differentiable = differentiable
+        self.operator = operator
+        self.takes_numbers = takes_numbers
+        self.calls: dict[Any, Call] = {}
+
+    def __repr__(self) -> str:
+        return f"<{'operator' if self.operator else 'row'} {self.name}>"
+
+    def bind(
+        self,
+        attrs: Attrs = (),
+        constants: tuple[tuple[int, Any], ...] = (),
+        varying: tuple[str, ...] = (),
+    ) -> Call:
+        """The one Call of this row with these attributes (hashable values).
+
+        ``constants`` are (position, value) of operands that are a Python number or nothing; ``varying`` names the
+        attributes that come as operands, after the arrays. Values that compare equal but are not the same to an
+        operator (``1``, ``1.0`` and ``True``) are told apart by their types.
+        """
+        key = (attrs, _types(attrs), constants, _types(constants), varying)
+        found = self.calls.get(key)
+        if found is None:
+            if len(self.calls) > 10_000:  # attributes that never repeat must not pile up
+                self.calls.clear()
+            found = self.calls.setdefault(key, Call(self, attrs, constants, varying))
+        return found
+
+
+def _types(pairs: tuple[tuple[Any, Any], ...]) -> tuple[type, ...]:
+    return tuple([type(v) for _, v in pairs])
+
+
+# The rows whose calls can be read back from a graph's text, by name.
+ROWS: dict[str, Row] = {}
+
+
+def row(name: str, fn: Callable[..., Any], **facts: Any) -> Row:
+    """Enter a row of the engine's own, with the facts that :class:`Row` takes."""
+    return enter(Row(name, fn, **facts))
+
+
+RowType = TypeVar("RowType", bound=Row)
+
+
+def enter(made: RowType) -> RowType:
+    """Enter a row under its name, which must be new."""
+    if made.name in ROWS:
+        raise errors.MXNetValueError(f"the operator {made.name!r} is in the table already")
+    ROWS[made.name] = made
+    return made
+
 
 class Call:
-    """One operator with its attributes; interned by :func:`bind`, so that equality is identity.
+    """A row with its attributes; interned by :meth:`Row.bind`, so that equality is identity.
 
-    ``fn`` takes arrays and returns an array or a tuple of arrays. ``many`` tells which, once the
-    first inference has seen it. ``effect`` marks calls that must run although nobody reads them and
-    that may fail at run time: their place in the user's code is kept with every record. ``from_host``
-    are the operands that ``fn`` takes from the host's memory itself, where they wait there.
+    ``attrs``, ``constants`` and ``varying`` are all there is to know: ``fn``, which takes the varying operands and
+    returns an array or a tuple of arrays, is made of them. ``effect`` marks calls that must run although nobody
+    reads them and that may fail at run time: their place in the user's code is kept with every record.
+    ``from_host`` are the operands that ``fn`` takes from the host's memory itself, where they wait there.
     """
 
     __slots__ = (
         "__weakref__",
         "attrs",
+        "constants",
         "effect",
         "fn",
         "forward",
@@ -43,24 +131,27 @@ class Call:
         "op",
         "places",
         "policy",
+        "row",
+        "varying",
         "vjps",
     )
 
     def __init__(
         self,
-        name: str,
-        fn: Callable[..., Any],
-        attrs: tuple[tuple[str, Any], ...] = (),
-        *,
-        effect: bool = False,
-        op: Any = None,
+        row: Row,
+        attrs: Attrs = (),
+        constants: tuple[tuple[int, Any], ...] = (),
+        varying: tuple[str, ...] = (),
     ):
-        self.name = name
-        self.fn = fn
+        self.row = row
         self.attrs = attrs
-        self.effect = effect
+        self.constants = constants
+        self.varying = varying
+        self.name = row.display
+        self.fn = _assembled(row, attrs, constants, varying)
+        self.effect = row.effect
         self.policy: Any = None  # the rematerialisation its program must be compiled for
-        self.op = op
+        self.op = row if row.operator else None
         self.forward: Call | None = None  # of a backward: the call it is the derivative of
         self.from_host: frozenset[int] = frozenset()
         self.graph: Any = None  # the Graph of which this is a call, or half a call
@@ -96,11 +187,27 @@ class Call:
         key = (wants, has)
         found = self.vjps.get(key)
         if found is None:
-            backward = Call("_backward_" + self.name, _make_vjp(self, wants, has, many), op=self.op)
-            if self.op is not None:  # operators stay; a graph must not be held by its derivative
-                backward.forward = self
-            found = self.vjps.setdefault(key, backward)
+            found = self.vjps.setdefault(key, Derivative(self, wants, has, many))
         return found
+
+
+class Derivative(Call):
+    """The call computing the gradients of a call's wanted inputs from (inputs, given cotangents).
+
+    ``wants`` and ``has`` tell which inputs are wanted and which results have a cotangent, ``many`` whether the call
+    gives a tuple. A row's calls stay and are named by ``forward``; a graph's are not held by their derivative.
+    """
+
+    __slots__ = ("has", "many", "wants")
+
+    def __init__(self, of: Call, wants: tuple[bool, ...], has: tuple[bool, ...], many: bool):
+        fn = _make_vjp(of, wants, has, many)
+        super().__init__(Row("_backward_" + of.name, fn, operator=of.op is not None))
+        self.wants = wants
+        self.has = has
+        self.many = many
+        if ROWS.get(of.row.name) is of.row:
+            self.forward = of
 
 
 # While a program is traced: each may put another function in an operator's place, of equal shapes and dtypes
@@ -257,33 +364,38 @@ def cotangent(out: Any, given: Any) -> Any:
     return given.astype(out.dtype) if given.dtype != out.dtype else given
 
 
-_calls: dict[Any, Call] = {}
+def _assembled(
+    row: Row, attrs: Attrs, constants: tuple[tuple[int, Any], ...], varying: tuple[str, ...]
+) -> Callable[..., Any]:
+    """The row's function of the varying operands alone."""
+    fn = row.fn
+    if not (attrs or constants or varying):
+        return fn
+    given = dict(attrs)
+
+    def of_arrays(*operands: Any, **numbers: Any) -> Any:
+        full = list(operands)
+        for at, constant in constants:
+            full.insert(at, constant)
+        return fn(*full, **given, **numbers)
+
+    if not varying:
+        return of_arrays
+
+    def of_operands(*operands: Any) -> Any:
+        arrays, numbers = operands[: -len(varying)], operands[-len(varying) :]
+        if row.takes_numbers:
+            return of_arrays(*arrays, **dict(zip(varying, numbers, strict=True)))
+        return _with_numbers(of_arrays, arrays, varying, numbers)
+
+    return of_operands
 
 
-def bind(
-    name: str,
-    fn: Callable[..., Any],
-    attrs: tuple[tuple[str, Any], ...] = (),
-    *,
-    effect: bool = False,
-    op: Any = None,
-) -> Call:
-    """The one Call of this function with these attributes (hashable values).
-
-    Values that compare equal but are not the same to an operator (``1``, ``1.0`` and ``True``) are
-    told apart by their types.
-    """
-    key = (name, fn, attrs, tuple(type(v) for _, v in attrs))
-    found = _calls.get(key)
-    if found is None:
-        if attrs:
-            kwargs = dict(attrs)
-
-            def bound(*arrays: Any) -> Any:
-                return fn(*arrays, **kwargs)
-        else:
-            bound = fn
-        if len(_calls) > 50_000:  # attributes that never repeat must not pile up
-            _calls.clear()
-        found = _calls.setdefault(key, Call(name, bound, attrs, effect=effect, op=op))
-    return found
+def _with_numbers(fn: Callable[..., Any], arrays: Any, names: tuple[str, ...], numbers: Any) -> Any:
+    """The results of a function with these attributes as operands, their dtypes unchanged by them."""
+    plain = {n: np.zeros((), v.dtype).item() + 1 for n, v in zip(names, numbers, strict=True)}
+    wanted = jax.eval_shape(functools.partial(fn, **plain), *arrays)
+    # An operand is of a definite dtype, where a Python number would take the arrays'.
+    exact = jnp.result_type(jnp.float32, *[a for a in arrays if jnp.issubdtype(a.dtype, jnp.floating)])
+    found = fn(*arrays, **{n: v.astype(exact) for n, v in zip(names, numbers, strict=True)})
+    return jax.tree.map(lambda r, w: r.astype(w.dtype), found, wanted)

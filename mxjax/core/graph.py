@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from .aval import PINNED, Aval, aval
-from .call import SCALARS, Call, cotangent, held, once, pullback, wanting
+from .call import SCALARS, Call, Row, cotangent, held, once, pullback, wanting
 from .compiler import for_platform, platform_of
 from .interfaces import RematPolicy
 from .program import needed, run_steps
@@ -155,7 +155,7 @@ class GraphCall(Call):
     def __init__(self, graph: Graph, policy: RematPolicy | None = None):
         run = graph.run if policy is None else policy.lower(graph)
         effect = any(s.call.effect for s in graph.steps)  # type: ignore[union-attr]
-        super().__init__(graph.name, run, effect=effect)
+        super().__init__(Row(graph.name, run, effect=effect))
         self.graph = graph
         self.policy = policy
 
@@ -252,7 +252,7 @@ class Pair:
             found = jax.core.eval_jaxpr(traced.jaxpr, traced.consts, *inputs)
             return (*found[len(found) - self.n_outs :], *(found[at] for at in left))
 
-        self.forward = _Forward(self.name, forward, effect=call.effect)
+        self.forward = _Forward(Row(self.name, forward, effect=call.effect))
         self.forward.offloaded = {self.n_outs + k for k in self._offloaded}
         results = (*traced.out_avals[-self.n_outs :], *(traced.out_avals[at] for at in left))
         outs = tuple(aval(tuple(r.shape), np.dtype(r.dtype), device) for r in results)
@@ -286,7 +286,7 @@ class Pair:
             if self._form is not None:
                 own = frozenset(at for at, (kind, _) in enumerate(self._plan) if kind == "kept")
                 run = self._form(run, own, n)
-            made = _Backward("_backward_" + self.name, run)
+            made = _Backward(Row("_backward_" + self.name, run))
             made.given = tuple(tuple(o.shape) for h, o in zip(has, self._outs, strict=True) if h)
             made.wanted = self._wanted
             made.policy = self.policy

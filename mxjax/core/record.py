@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from time import time_ns
@@ -14,7 +13,7 @@ import numpy as np
 from .. import errors
 from . import compiler, scheduler
 from .aval import Aval
-from .call import Call, bind
+from .call import Call, Row
 from .program import to_device
 from .segment import Elsewhere, Segment, Step, TracedInput, Tree, mirroring, user_site
 from .state import ThreadState, local, noting
@@ -119,14 +118,14 @@ def record2(call: Call, a: Value, b: Value) -> Value:
     return v
 
 
-def record_scalar(family: ScalarFamily, a: Value, s: float | int) -> Value:
-    """Record a binary operator whose second operand is a Python number.
+def record_scalar(row: Row, a: Value, s: float | int) -> Value:
+    """Record a row of an array and a number, its attribute ``scalar`` (`Row.takes_numbers`).
 
     The number is part of the program while it stays the same in this place, which lets the compiler use
     it (``x ** 2``); where it keeps changing (a learning rate) it becomes an input of the program.
     """
     if not s and type(s) is float and math.copysign(1.0, s) < 0:
-        return record(family.dynamic, (a, Dynamic(s)))[0]  # -0.0 would be found under 0.0
+        return record(row.bind(varying=_SCALAR), (a, Dynamic(s)))[0]  # -0.0 would be found under 0.0
     st = local.st
     seg = st.seg
     times = seg.times
@@ -134,13 +133,13 @@ def record_scalar(family: ScalarFamily, a: Value, s: float | int) -> Value:
         times.append(-time_ns())
     try:
         # The type tells 1 from 1.0 and True, which are equal keys but give different dtypes.
-        key = (family, a.idx if a.seg is seg else seg.enter(a), s, type(s))
+        key = (row, a.idx if a.seg is seg else seg.enter(a), s, type(s))
     except (Elsewhere, TracedInput):
         seg.rollback()
-        return record(family.constant(s), (a,))[0]
+        return record(row.bind((("scalar", s),)), (a,))[0]
     step = seg.step.next.get(key)
     if step is None:
-        return _record_new_scalar(seg, family, a, s, key)
+        return _record_new_scalar(seg, row, a, s, key)
     v = _new(Value)
     v.seg = seg
     v.idx = step.first
@@ -157,10 +156,11 @@ def record_scalar(family: ScalarFamily, a: Value, s: float | int) -> Value:
 
 
 VARYING = 3  # so many different numbers in one place make it an input
+_SCALAR = ("scalar",)
 
 
 def _record_new_scalar(
-    seg: Segment, family: ScalarFamily, a: Value, s: float | int, key: tuple[Any, ...]
+    seg: Segment, row: Row, a: Value, s: float | int, key: tuple[Any, ...]
 ) -> Value:
     seg.rollback()
     before = seg.step
@@ -168,39 +168,13 @@ def _record_new_scalar(
         before.varying = {}
     seen = before.varying.setdefault(key[:2], set())
     if len(seen) >= VARYING:
-        return record(family.dynamic, (a, Dynamic(s)))[0]
+        return record(row.bind(varying=_SCALAR), (a, Dynamic(s)))[0]
     seen.add(s)
-    v = record(family.constant(s), (a,))[0]
+    v = record(row.bind((("scalar", s),)), (a,))[0]
     after = v.seg.step if v.seg is seg else None
     if after is not None and after.parent is before:
         before.next[key] = after
     return v
-
-
-class ScalarFamily:
-    """One operator with a number for its second operand: as a constant, and as an input.
-
-    ``fn(array, number)`` must give the same dtype for a Python number and for a traced 0-d number.
-    """
-
-    __slots__ = ("dynamic", "fn", "name", "op")
-
-    def __init__(self, name: str, fn: Callable[[Any, Any], Any], op: Any = None):
-        self.name = name
-        self.fn = fn
-        self.op = op
-        self.dynamic = bind(name, fn, op=op)
-
-    def constant(self, s: float | int) -> Call:
-        return bind(self.name, _scalar_fn(self.fn), (("scalar", s),), op=self.op)
-
-
-@functools.cache
-def _scalar_fn(fn: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def with_constant(x: Any, *, scalar: float | int) -> Any:
-        return fn(x, scalar)
-
-    return with_constant
 
 
 def _record_many(

@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from .. import errors
-from .call import Call, bind
+from .call import Call, row
 from .record import record, record2, taping
 from .state import local
 from .value import Value, managers
@@ -76,8 +76,8 @@ class Leaf:
         self.deliver = deliver
 
 
-_ADD = bind("_grad_add", jnp.add)
-_ONES = bind("ones_like", jnp.ones_like)
+ADD = row("_grad_add", jnp.add).bind()
+_ONES = row("_ones_like", jnp.ones_like, display="ones_like").bind()
 
 
 def attach(call: Call, inputs: Sequence[Any], outs: Sequence[Value], many: bool) -> None:
@@ -215,14 +215,14 @@ def _add(
     t = v.tape
     if type(t) is Leaf:
         old = leaves.get(t)
-        leaves[t] = g if old is None else record2(_ADD, old, g)
+        leaves[t] = g if old is None else record2(ADD, old, g)
         return
     arrived = cotangents.get(t)
     if arrived is None:
         arrived = cotangents[t] = [None] * len(t.avals)
         heappush(waiting, (-t.number, t))
     prior = arrived[v.out]
-    arrived[v.out] = g if prior is None else record2(_ADD, prior, g)
+    arrived[v.out] = g if prior is None else record2(ADD, prior, g)
 
 
 def _pull(node: Node, given: list[Value | None]) -> Sequence[Value | None]:

@@ -8,6 +8,7 @@ from . import creation as creation
 from . import elementwise as elementwise
 from . import image as image
 from . import indexing as indexing
+from . import internal as internal
 from . import linalg as linalg
 from . import loss as loss
 from . import nn as nn

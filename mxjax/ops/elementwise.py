@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .samples import Given, b, case, f, i
-from .table import TABLE, binary, fit_bits, fit_division, op, unary
+from .table import binary, fit_bits, fit_division, op, unary
 
 
 def floating(x: Any) -> Any:
@@ -199,13 +199,18 @@ _OFF0 = [case(f(3, 4), f(3, 4, low=0.5)), case(f(3, 1), f(4, low=0.5))]
 _POSITIVE = [case(f(3, 4, low=0.5), f(3, 4)), case(f(3, 1, low=0.5), f(4))]
 _INTS = [case(i(3, 4), i(4))]
 
-binary("add", lambda a, b: jnp.add(*_promote(a, b)), nd=("broadcast_add", "broadcast_plus", "elemwise_add", "add"))
+binary(
+    "add",
+    lambda a, b: jnp.add(*_promote(a, b)),
+    nd=("broadcast_add", "broadcast_plus", "elemwise_add", "add"),
+    commutes=True,
+)
 binary(
     "subtract",
     _numbers(_promoted(jnp.subtract), "subtract"),
     nd=("broadcast_sub", "broadcast_minus", "elemwise_sub", "subtract"),
 )
-binary("multiply", _promoted(jnp.multiply), nd=("broadcast_mul", "elemwise_mul", "multiply"))
+binary("multiply", _promoted(jnp.multiply), nd=("broadcast_mul", "elemwise_mul", "multiply"), commutes=True)
 binary(
     "true_divide",
     true_divide,
@@ -220,11 +225,9 @@ binary("mod", mod, np=("mod", "remainder"), nd=("broadcast_mod", "modulo"), samp
 binary("fmod", fmod, samples=_OFF0, smooth=False)
 binary("power", power, np=("power", "pow"), nd=("broadcast_power", "power", "pow"), samples=_POSITIVE)
 binary("float_power", lambda a, b: jnp.power(a.astype("float64"), b.astype("float64")), samples=_POSITIVE)
-binary("maximum", maximum, nd=("broadcast_maximum", "maximum"))
-binary("minimum", minimum, nd=("broadcast_minimum", "minimum"))
-for _name in ("maximum", "minimum"):
-    # Beside a number the array has the gradient where both are equal, on whichever side it stands.
-    TABLE[_name].scalars = (TABLE[_name].scalars[0],) * 2
+# Beside a number the array has the gradient where both are equal, on whichever side it stands.
+binary("maximum", maximum, nd=("broadcast_maximum", "maximum"), commutes=True)
+binary("minimum", minimum, nd=("broadcast_minimum", "minimum"), commutes=True)
 binary("fmax", lambda a, b: jnp.fmax(*_promote(a, b)))
 binary("fmin", lambda a, b: jnp.fmin(*_promote(a, b)))
 _float_binary("hypot", _hypot, nd=("broadcast_hypot", "hypot"))
@@ -233,11 +236,11 @@ _float_binary("logaddexp", jnp.logaddexp)
 binary("copysign", _numbers(_copysign, "copysign"), smooth=False)
 binary("ldexp", _numbers(_ldexp, "ldexp"), ref=lambda a, b: a * 2**b)
 binary("heaviside", lambda a, b: jnp.heaviside(*_promote(a, b)), smooth=False)
-binary("lcm", _integers(jnp.lcm, "lcm"), nd=None, samples=_INTS)
-binary("gcd", _integers(jnp.gcd, "gcd"), nd=None, samples=_INTS)
-binary("bitwise_and", _integers(jnp.bitwise_and, "bitwise_and"), fit=fit_bits, samples=_INTS)
-binary("bitwise_or", _integers(jnp.bitwise_or, "bitwise_or"), fit=fit_bits, samples=_INTS)
-binary("bitwise_xor", _integers(jnp.bitwise_xor, "bitwise_xor"), fit=fit_bits, samples=_INTS)
+binary("lcm", _integers(jnp.lcm, "lcm"), nd=None, samples=_INTS, commutes=True)
+binary("gcd", _integers(jnp.gcd, "gcd"), nd=None, samples=_INTS, commutes=True)
+binary("bitwise_and", _integers(jnp.bitwise_and, "bitwise_and"), fit=fit_bits, samples=_INTS, commutes=True)
+binary("bitwise_or", _integers(jnp.bitwise_or, "bitwise_or"), fit=fit_bits, samples=_INTS, commutes=True)
+binary("bitwise_xor", _integers(jnp.bitwise_xor, "bitwise_xor"), fit=fit_bits, samples=_INTS, commutes=True)
 binary(
     "bitwise_left_shift",
     _integers(jnp.left_shift, "bitwise_left_shift"),
@@ -267,6 +270,7 @@ for _name, _short in (
         nd=(f"broadcast_{_short}", _short),
         npx="broadcast_greater" if _name == "greater" else None,
         compares=True,
+        commutes=_name in ("equal", "not_equal"),
         smooth=False,
         samples=_COMPARED,
     )
@@ -276,6 +280,7 @@ for _name in ("logical_and", "logical_or", "logical_xor"):
         _logical(getattr(jnp, _name)),
         nd=(f"broadcast_{_name}", _name),
         compares=True,
+        commutes=True,
         smooth=False,
         samples=_COMPARED,
     )

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mxjax.core import Call, Value, bind, concrete, host, memory, record
+from mxjax.core import Call, Row, Value, concrete, host, memory, record
 from mxjax.errors import MXNetTypeError
 
 from . import rules
@@ -123,7 +123,7 @@ class Optax(Optimizer):
             ("tree", self._trees[len(weights)]),
             ("tx", self.tx),
         )
-        return bind("optax_update", _step, attrs)
+        return _STEP.bind(attrs)
 
     def step(
         self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any],
@@ -163,3 +163,6 @@ def _step(
         n.astype(old.dtype) for n, old in zip(jax.tree.leaves(after), leaves, strict=True)
     ]
     return (*out, *new_kept, *new_leaves)
+
+
+_STEP = Row("optax_update", _step)

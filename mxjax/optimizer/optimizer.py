@@ -18,7 +18,6 @@ from mxjax.core import (
     Call,
     MeshDevice,
     Value,
-    bind,
     concrete,
     host,
     local,
@@ -506,10 +505,8 @@ class Optimizer:
             (len(leaves), self._has_master(weight), self._own_statics(index))
             for index, weight, leaves in zip(indices, weights, own, strict=True)
         )
-        call = bind(
-            f"{type(self).__name__.lower()}_update",
-            rules.many,
-            (("layout", layout), ("rule", self._rule()), ("statics", self._static_items())),
+        call = rules.row(f"{type(self).__name__.lower()}_update").bind(
+            (("layout", layout), ("rule", self._rule()), ("statics", self._static_items()))
         )
         double = any(w.dtype == np.float64 for w in weights)
         flat = [x for o in own for x in o]

@@ -10,11 +10,13 @@ The equations are MXNet's, put together from optax's pieces where those say the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+
+from mxjax.core import Row
 
 States = tuple[jax.Array, ...]
 Rule = Callable[..., tuple[jax.Array, States]]
@@ -102,3 +104,9 @@ def many(
         new_weights.append(weight)
         new_states.extend(after)
     return (*new_weights, *new_states)
+
+
+@cache
+def row(name: str) -> Row:
+    """What the update of an optimizer is a call of."""
+    return Row(name, many)
