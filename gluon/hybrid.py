@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,21 @@ def unflatten(tree: Any, leaves: Sequence[Any], arrays: Sequence[NDArray]) -> An
     """The nested lists of :func:`flatten` with other arrays in the places of those there were."""
     given = iter(arrays)
     return jax.tree_util.tree_unflatten(tree, [next(given) if _is_array(a) else a for a in leaves])
+
+
+def argument_names(forward: Callable[..., Any], args: Sequence[Any]) -> list[str]:
+    """A name for each array among the arguments: the parameter's, with the place inside lists and dicts."""
+    P = inspect.Parameter
+    params = list(inspect.signature(forward).parameters.values())
+    plain = [p.name for p in params if p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in params if p.kind is P.VAR_POSITIONAL), "data")
+    found = []
+    for path, leaf in jax.tree_util.tree_flatten_with_path(tuple(args), is_leaf=_is_array)[0]:
+        if isinstance(leaf, NDArray):
+            first, *inner = [getattr(k, "idx", getattr(k, "key", getattr(k, "name", k))) for k in path]
+            name = plain[first] if first < len(plain) else f"{rest}{first - len(plain)}"
+            found.append("_".join([name, *map(str, inner)]))
+    return found
 
 
 def constant(x: Any) -> Any:
@@ -98,13 +114,15 @@ class CachedGraph:
         values = [a._value() for a in arrays]
         self.shapes = tuple(v.aval.shape for v in values)
         self.parts = parts_of(block)
-        held = {}
-        for p in block.collect_params().values():
+        held, called = {}, {}
+        for name, p in block.collect_params().items():
             for a in (p._arrays or {}).values():
                 held[a._value()] = a
+                called[a._value()] = name
         with recording(type(block).__name__.lower(), values[0].aval.device) as rec:
-            symbols = iter([rec.placeholder(v.aval) for v in values])
-            base = rec.placeholder(_count_aval(values[0].aval.device))
+            names = argument_names(block.forward, args)
+            symbols = iter([rec.placeholder(v.aval, n) for v, n in zip(values, names, strict=True)])
+            base = rec.placeholder(_count_aval(values[0].aval.device), "random_count")
             given = [
                 type(a)._wrap(next(symbols)) if isinstance(a, NDArray) else a for a in leaves
             ]
@@ -126,7 +144,9 @@ class CachedGraph:
             finally:
                 for a, v in before.items():
                     a._v = v
-            graph = rec.finish(results)
+            called[key] = "random_key"
+            changed = [called[before[a]] for a in self.states]
+            graph = rec.finish(results, [*["" for _ in out_leaves], *changed], called)
             if settings.get("memory.param_layout"):
                 suit(graph, held, values[0].aval.device)
         self.n_outs = len(out_leaves)

@@ -7,6 +7,7 @@ program serves them all; what shapes the result (lengths, steps) is part of the 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +21,7 @@ from ..core.state import local
 from ..core.sync import transfer
 from ..core.value import TRACED, Dynamic, Value
 from ..ops.internal import shape_text
-from ..ops.keys import ARRAY, AT, WHOLE, Run, Slice, Window, in_range
+from ..ops.keys import ARRAY, AT, WHOLE, Run, Slice, Window, in_range, nested
 from ..ops.table import TABLE
 from . import keys
 from .handle import Handle, numbers, operand, to_value
@@ -105,12 +106,24 @@ def _part(e: Any, n: int, operands: list[Any]) -> Any:
     return Run(e.count, e.step)
 
 
+LARGEST = 1000  # index arrays of more elements are operands of a graph, not part of its key
+
+
+def _known(k: Any) -> Any:
+    """A part of a key in a graph: a small index array as a tuple, with its negative numbers, others as operands."""
+    if k is None or k is Ellipsis or type(k) in (int, Slice):
+        return k
+    return nested(k.tolist()) if type(k) is np.ndarray and 0 < k.size <= LARGEST else ARRAY
+
+
 def _arrays(
     x: Handle, entries: list[Any], written: tuple[Any, ...] | None
 ) -> tuple[tuple[Any, ...], list[Any]]:
     """The key of an index with arrays, and what the call takes besides ``x``."""
     device = x._value().aval.device
     dims = iter(x._value().aval.shape)
+    form = tuple([_known(k) for k in written or ()])
+    given = iter([k for k in form if k is ARRAY or type(k) is tuple]) if form else itertools.repeat(ARRAY)
     key: list[Any] = []
     operands: list[Any] = []
     for e in entries:
@@ -118,10 +131,11 @@ def _arrays(
         if e is None or type(e) is int or type(e) is Window:
             if written is None:
                 key.append(None if e is None else _part(e, n, operands))
-        else:
-            key.append(ARRAY)
+            continue
+        if next(given) is ARRAY:
             operands.append(operand(e, device) if type(e) is np.ndarray else e._value())
-    return (tuple(key) if written is None else written), operands
+        key.append(ARRAY)
+    return (tuple(key) if written is None else form), operands
 
 
 _BASIC, _BASIC_ASSIGN = TABLE["_basic_index"], TABLE["_basic_index_assign"]

@@ -11,7 +11,7 @@ import numpy as np
 from .. import errors
 from ..core import is_recording
 from ..core.value import TRACED
-from ..ops.keys import ARRAY, Slice, Window, in_range, window
+from ..ops.keys import ARRAY, Slice, Window, checked, in_range, window
 from .handle import Handle
 
 BASIC, ARRAYS, MASKS = 0, 1, 2
@@ -19,7 +19,8 @@ BASIC, ARRAYS, MASKS = 0, 1, 2
 
 def parse(key: Any, x: Handle, legacy: bool) -> tuple[list[Any], int, tuple[Any, ...]]:
     """The key with one entry per axis and ``None`` for each new one, of which kind it is, and the
-    key as the user wrote it in the form of an attribute (`ops.keys`).
+    key as the user wrote it: slices as `ops.keys.Slice`, index arrays as they are, masks as
+    `ops.keys.ARRAY` for each axis.
 
     Entries are integers in range, Windows, and index arrays (NumPy arrays, whose numbers are in
     range, or arrays of ours, whose numbers nobody looks at). ``legacy`` keys know no masks of
@@ -53,15 +54,14 @@ def parse(key: Any, x: Handle, legacy: bool) -> tuple[list[Any], int, tuple[Any,
             axis += 1
         else:
             kind = max(kind, ARRAYS)
-            written[-1] = ARRAY
             if _dtype(k).kind == "b":
                 kind = MASKS
                 found = places(k, shape[axis : axis + k.ndim], axis)
                 entries += found
                 axis += len(found)
-                written += [ARRAY] * (len(found) - 1)
+                written[-1:] = [ARRAY] * len(found)
             else:
-                entries.append(_checked(k, axis, shape[axis]) if type(k) is np.ndarray else k)
+                entries.append(checked(k, axis, shape[axis]) if type(k) is np.ndarray else k)
                 axis += 1
     entries += [Window(0, n, 1) for n in shape[axis:]]
     return entries, kind, tuple(written)
@@ -128,16 +128,6 @@ def _axes(k: Any) -> int:
     if type(k) in (int, slice):
         return 1
     return len(k.shape) if _dtype(k).kind == "b" else 1
-
-
-def _checked(a: np.ndarray, axis: int, n: int) -> np.ndarray:
-    if a.size:
-        low, high = int(a.min()), int(a.max())
-        if low < -n or high >= n:
-            in_range(low if low < -n else high, axis, n)
-        if low < 0:
-            a = np.where(a < 0, a + n, a)
-    return a.astype(np.int32 if n < 1 << 31 else np.int64)
 
 
 def places(mask: Any, shape: tuple[int, ...], axis: int) -> list[np.ndarray]:

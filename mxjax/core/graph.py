@@ -1,35 +1,46 @@
-"""Graphs: recorded segments with symbolic inputs, the one form behind hybridize, export and Symbol."""
+"""Graphs: recorded segments with symbolic inputs, the one form behind hybridize, export and Symbol.
+
+A graph prints itself and is read back (``graph_text.py``), and is recorded anew by :meth:`Graph.replay`, for other
+shapes or with other steps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import jax
 import numpy as np
 
+from .. import errors
 from .aval import PINNED, Aval, aval
 from .call import SCALARS, Call, Row, cotangent, held, once, pullback, wanting
 from .compiler import for_platform, platform_of
+from .graph_text import Text, parse, write
 from .interfaces import RematPolicy
 from .program import needed, run_steps
-from .segment import SCALAR, Segment, Step
+from .record import default_device, record
+from .segment import SCALAR, Segment, Step, stretch
 from .state import local, tell_calls
 from .tape import Leaf
-from .value import Value
+from .value import Dynamic, Value
 
 
 class Graph:
     """A function of arrays as a list of steps.
 
     ``avals`` are the inputs (placeholders first, then the values the recording captured), ``outputs``
-    the numbers of the results; a negative number names an input that is returned as it is. ``fmt`` gives
+    the numbers of the results; a negative number names an input that is returned as it is. ``inputs`` and
+    ``results`` are the names of both: an argument's, a parameter's. ``fmt`` gives
     the kinds of the dynamic scalars, which follow the arrays as 0-d inputs. ``written`` are the inputs (as
     operands) of which a backward pass makes a new gradient, as far as the captured values tell.
     """
 
-    __slots__ = ("avals", "captured", "fmt", "name", "outputs", "scalars", "steps", "written")
+    __slots__ = (
+        "avals", "captured", "constants", "fmt", "inputs", "name", "outputs", "results", "scalars", "steps", "written",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -40,13 +51,18 @@ class Graph:
         fmt: str,
         captured: Sequence[Value] = (),
         scalars: Sequence[float | int] = (),
+        inputs: Sequence[str] = (),
+        results: Sequence[str] = (),
     ):
-        self.name = name
+        self.name = _name(name)
+        self.inputs = _names(inputs, "in", len(avals))
+        self.results = _names(results, "output", len(outputs))
         self.steps = needed(steps, [k for k in outputs if k >= 0])
         self.avals = tuple(avals)
         self.outputs = tuple(outputs)
         self.fmt = fmt
         self.captured = tuple(captured)
+        self.constants: dict[str, Value] = {}  # captured values that nobody named, by the names they got
         self.scalars = tuple(scalars)
         first = len(self.avals) - len(self.captured)
         self.written = tuple(
@@ -61,16 +77,113 @@ class Graph:
         return tuple(env[k] if k >= 0 else inputs[-1 - k] for k in self.outputs)
 
     def __repr__(self) -> str:
-        def operand(i: int) -> str:
-            return f"${i - SCALAR}" if i >= SCALAR else f"%{i}" if i >= 0 else f"in{-1 - i}"
+        return write(self)
 
-        lines = [f"graph {self.name}({', '.join(map(repr, self.avals))})"]
-        for s in self.steps:
-            results = ", ".join(f"%{s.first + k}" for k in range(len(s.avals)))
-            scope = f"  # {s.scope}" if s.scope else ""
-            lines.append(f"  {results} = {s.call!r}({', '.join(map(operand, s.args))}){scope}")
-        lines.append(f"  return {', '.join(map(operand, self.outputs))}")
-        return "\n".join(lines)
+    def onto(self, values: Sequence[Value], visit: Visit | None = None) -> list[Value]:
+        """Record the steps again, on these values; the results.
+
+        ``visit(step, operands)`` records each, or something else in its place, and gives its results; `again` does so
+        with the step's own call. Recorded are the calls of the segment or graph that is at hand.
+        """
+        visit = visit or again
+        env: dict[int, Value] = {-1 - k: v for k, v in enumerate(values)}
+        st = local.st
+        scope = st.scope
+        try:
+            for step in self.steps:
+                operands = [Dynamic(self.scalars[i - SCALAR]) if i >= SCALAR else env[i] for i in step.args]
+                st.scope = step.scope
+                with stretch(step.mirroring):
+                    made = visit(step, tuple(operands))
+                results = (made,) if isinstance(made, Value) else tuple(made)
+                if len(results) != len(step.avals):
+                    raise errors.MXNetValueError(
+                        f"{step.label} has {len(step.avals)} results, and what took its place gave {len(results)}"
+                    )
+                env.update(zip(range(step.first, step.first + len(results)), results, strict=True))
+        finally:
+            st.scope = scope
+        return [env[k] for k in self.outputs]
+
+    def replay(self, visit: Visit | None = None, avals: Sequence[Aval] | None = None) -> Graph:
+        """The graph that :meth:`onto` records: for inputs of other shapes (``avals``), or with other steps.
+
+        >>> import mxjax as mx
+        >>> net = mx.gluon.nn.Dense(2, in_units=3)
+        >>> net.initialize()
+        >>> graph = net.graph(mx.np.ones((4, 3)))
+        >>> graph.replay().steps[0].avals[0].shape
+        (4, 2)
+        """
+        avals = self.avals if avals is None else avals
+        device = avals[0].device if avals else default_device()
+        with recording(self.name, device) as rec:
+            given = [rec.placeholder(a, name) for a, name in zip(avals, self.inputs, strict=True)]
+            return rec.finish(self.onto(given, visit), self.results)
+
+    @classmethod
+    def read(cls, text: str, device: Any = None) -> Graph:
+        """The graph of a text (`repr` writes it), on a JAX device, by default the current one.
+
+        Raises:
+          ValueError: the text is not a graph's; the line is told.
+        """
+        where = default_device() if device is None else device
+        return parse(text, lambda found: _recorded(found, where))  # type: ignore[no-any-return]
+
+
+Visit = Callable[[Step, tuple[Any, ...]], Value | Sequence[Value]]
+
+
+def again(step: Step, operands: tuple[Any, ...]) -> tuple[Value, ...]:
+    """Record a step's own call on these operands."""
+    return record(step.call, operands)  # type: ignore[arg-type]
+
+
+def _recorded(found: Text, device: Any) -> Graph:
+    with recording(found.name, device) as rec:
+        env: dict[str, Any] = {
+            name: rec.placeholder(aval(shape, dtype, device), name) for name, dtype, shape in found.inputs
+        }
+        env.update({f"${k}": Dynamic(s) for k, s in enumerate(found.scalars)})
+        st = local.st
+        scope = st.scope
+        try:
+            for line in found.lines:
+                st.scope = line.scope
+                made = record(line.call, [env[name] for name in line.operands])
+                if len(made) != len(line.results):
+                    raise errors.MXNetValueError(
+                        f"{line.call!r} has {len(made)} results, the text of {found.name!r} names {len(line.results)}"
+                    )
+                env.update({f"%{k}": v for k, v in zip(line.results, made, strict=True)})
+        finally:
+            st.scope = scope
+        return rec.finish([env[name] for _, name in found.outputs], [name for name, _ in found.outputs])
+
+
+_PLAIN = re.compile(r"[^\w./:-]+")
+
+
+def _name(name: str) -> str:
+    """A name without the characters that mean something in a graph's text."""
+    return _PLAIN.sub("_", name) or "_"
+
+
+def _names(given: Sequence[str], prefix: str, count: int) -> tuple[str, ...]:
+    """So many names, each once, none of which reads like a number."""
+    made: dict[str, None] = {}
+    for k in range(count):
+        name = _name(given[k]) if k < len(given) and given[k] else f"{prefix}{k}"
+        if not any(c.isalpha() for c in name) or name in _LITERALS:
+            name = f"{prefix}_{name}"
+        while name in made:
+            name += "_"
+        made[name] = None
+    return tuple(made)
+
+
+_LITERALS = frozenset({"inf", "nan", "None", "True", "False"})
 
 
 class Recording:
@@ -80,8 +193,9 @@ class Recording:
         self._seg = seg
         self._name = name
         self._placeholders = 0
+        self._names: list[str] = []
 
-    def placeholder(self, aval: Aval) -> Value:
+    def placeholder(self, aval: Aval, name: str = "") -> Value:
         """A symbolic input. All are made before the first call is recorded."""
         seg = self._seg
         v = Value.__new__(Value)
@@ -93,6 +207,7 @@ class Recording:
         seg.slots[v] = v.idx
         seg.step.n_ins = len(seg.slots)
         self._placeholders += 1
+        self._names.append(name)
         return v
 
     def owns(self, v: Value) -> bool:
@@ -103,8 +218,10 @@ class Recording:
         """The values from outside that took part, in the order of their entry."""
         return list(self._seg.slots)[self._placeholders : self._seg.step.n_ins]
 
-    def finish(self, outputs: Sequence[Value]) -> Graph:
-        """The graph that computes these values."""
+    def finish(
+        self, outputs: Sequence[Value], results: Sequence[str] = (), called: Mapping[Value, str] | None = None
+    ) -> Graph:
+        """The graph that computes these values; ``results`` are their names, ``called`` those of captured ones."""
         seg = self._seg
         numbers = [seg.enter(v) if v.seg is not seg else v.idx for v in outputs]
         for k, (number, v) in enumerate(zip(numbers, outputs, strict=True)):
@@ -112,15 +229,23 @@ class Recording:
                 numbers[k] = seg.slots[v]
                 seg.step.n_ins = len(seg.slots)
         inputs = list(seg.slots)[: seg.step.n_ins]
-        return Graph(
+        captured = inputs[self._placeholders :]
+        called = called or {}
+        graph = Graph(
             self._name,
             seg.step.path(),
             [v.aval for v in inputs],
             numbers,
             seg.step.fmt,
-            inputs[self._placeholders :],
+            captured,
             seg.scalars[: len(seg.step.fmt)],
+            [*self._names, *(called.get(v, f"constant{k}") for k, v in enumerate(captured))],
+            results,
         )
+        graph.constants = {
+            name: v for name, v in zip(graph.inputs[self._placeholders :], captured, strict=True) if v not in called
+        }
+        return graph
 
 
 @contextmanager

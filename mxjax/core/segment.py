@@ -12,6 +12,7 @@ import math
 import sys
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,16 @@ class Mirroring:
 
 # Of the innermost scope that says something (`mx.AttrScope`, `Block.force_mirroring`).
 mirroring: ContextVar[Mirroring | None] = ContextVar("mirroring", default=None)
+
+
+@contextmanager
+def stretch(says: Mirroring | None) -> Iterator[None]:
+    """Calls in here belong to this stretch."""
+    token = mirroring.set(says)
+    try:
+        yield
+    finally:
+        mirroring.reset(token)
 
 
 class Step:

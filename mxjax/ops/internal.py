@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .elementwise import cast_like_c
-from .keys import ARRAY, AT, Run, Slice, Window, resolve
+from .keys import ARRAY, AT, Run, Slice, Window, checked, resolve
 from .samples import Given, b, case, f, i
 from .table import op
 
@@ -166,13 +166,20 @@ def basic_index_assign(x: Any, value: Any, *places: Any, key: tuple[Any, ...]) -
 def _indexed(x: Any, operands: Any, key: tuple[Any, ...]) -> tuple[Any, list[Window], tuple[Any, ...]]:
     """The window that the slices of a key leave, and the index into it."""
     dims = x.shape
-    slots = [k for k in key if k in (ARRAY, AT) or type(k) is Run]
-    given = dict(zip(range(len(slots)), operands, strict=True))
-    arrays = iter([given[n] for n, k in enumerate(slots) if k == ARRAY])
-    places = iter([given[n] for n, k in enumerate(slots) if k != ARRAY])
+    given = iter(operands)
+    arrays: list[Any] = []
+    places: list[Any] = []
+    for k in key:
+        if k == ARRAY:
+            arrays.append(next(given))
+        elif k == AT or type(k) is Run:
+            places.append(next(given))
+        elif type(k) is tuple:
+            arrays.append(np.asarray(k))
     windows: list[Window] = []
     index: list[Any] = []
-    for e in resolve(key, dims, places):
+    found = iter(arrays)
+    for e in resolve(key, dims, iter(places)):
         if e.kind == "new":
             index.append(None)
             continue
@@ -181,7 +188,9 @@ def _indexed(x: Any, operands: Any, key: tuple[Any, ...]) -> tuple[Any, list[Win
             windows.append(e.window)
             index.append(slice(None, None, e.window.step))
         else:
-            place = next(arrays) if e.kind == "array" else e.window.low
+            place = next(found) if e.kind == "array" else e.window.low
+            if type(place) is np.ndarray:
+                place = checked(place, len(windows), n)
             index.append(place if type(place) is int else place.astype("int32" if n < 1 << 31 else "int64"))
             windows.append(Window(0, n, 1))
     return _window(x, windows), windows, tuple(index)
@@ -190,7 +199,7 @@ def _indexed(x: Any, operands: Any, key: tuple[Any, ...]) -> tuple[Any, list[Win
 _ROWS = (Given([2, 0, 2], "int64"), Given([1, 3, 1], "int64"))
 
 
-@op("_advanced_index", display="advanced_indexing", samples=[case(f(3, 4), _ROWS[0], key=(ARRAY,)), case(f(3, 4), *_ROWS, key=(ARRAY, ARRAY)), case(f(3, 4), _ROWS[1], key=(Slice(1, None, None), ARRAY))], **_OWN)
+@op("_advanced_index", display="advanced_indexing", samples=[case(f(3, 4), _ROWS[0], key=(ARRAY,)), case(f(3, 4), *_ROWS, key=(ARRAY, ARRAY)), case(f(3, 4), _ROWS[1], key=(Slice(1, None, None), ARRAY)), case(f(3, 4), key=(((2, -1), (0, 1)), 1))], **_OWN)
 def advanced_index(x: Any, *operands: Any, key: tuple[Any, ...]) -> Any:
     """The elements of an array that a key with index arrays names."""
     part, _, index = _indexed(x, operands, key)

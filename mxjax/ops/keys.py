@@ -1,7 +1,7 @@
 """Basic indices as attributes of a call: what a key means for a shape.
 
 A key is a tuple with an entry for each part that the user wrote: an int, a :class:`Slice`, ``None``, ``Ellipsis``,
-or :data:`ARRAY` for an index array, which comes as an operand. Where a place varies from call to call
+a tuple of ints for an index array, or :data:`ARRAY` for one that comes as an operand. Where a place varies from call to call
 (``x[i]`` in a loop) it is an operand, too: :data:`AT` stands for an int, a :class:`Run` for a slice.
 """
 
@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import errors
+from ..core.graph_text import LITERALS
 
 ARRAY = "array"
 AT = "at"
@@ -37,6 +40,7 @@ class Run(NamedTuple):
         return f"run({self.count}, {self.step})"
 
 
+LITERALS.update({"slice": Slice, "run": Run})
 WHOLE = Slice(None, None, None)
 
 
@@ -74,6 +78,22 @@ def window(s: slice, n: int) -> Window:
     return Window(start if step > 0 else start + (count - 1) * step, count, step)
 
 
+def checked(a: np.ndarray, axis: int, n: int) -> np.ndarray:
+    """Index numbers counted from the front; an IndexError where one is out of range."""
+    if a.size:
+        low, high = int(a.min()), int(a.max())
+        if low < -n or high >= n:
+            in_range(low if low < -n else high, axis, n)
+        if low < 0:
+            a = np.where(a < 0, a + n, a)
+    return a.astype(np.int32 if n < 1 << 31 else np.int64)
+
+
+def nested(numbers: Any) -> Any:
+    """Nested lists as nested tuples."""
+    return tuple([nested(n) for n in numbers]) if isinstance(numbers, list) else numbers
+
+
 class Entry(NamedTuple):
     """One part of a key beside the shape it is for."""
 
@@ -107,7 +127,7 @@ def resolve(key: tuple[Any, ...], dims: tuple[int, ...], places: Iterator[Any]) 
         n = dims[axis]
         if k is AT or k == AT:
             made.append(Entry("int", Window(next(places), 1, 1)))
-        elif k == ARRAY:
+        elif k == ARRAY or type(k) is tuple:
             made.append(Entry("array", Window(0, n, 1)))
         elif isinstance(k, int):
             made.append(Entry("int", Window(in_range(k, axis, n), 1, 1)))
