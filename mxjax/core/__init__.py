@@ -6,23 +6,11 @@ from collections.abc import Callable
 
 from . import callback, compiler, holders, images, memory, rng
 from .aval import Aval, MeshDevice, aval, aval_of
-from .call import (
-    AGAIN,
-    INLINED,
-    SCALARS,
-    Call,
-    bind,
-    bound,
-    cotangent,
-    differentiable,
-    evaluate,
-    held,
-    once,
-    pullback,
-)
+from .call import SCALARS, Call, bind
 from .compiler import platform_of
 from .compiler_options import keep_barriers
 from .graph import Graph, GraphCall, is_recording, recording
+from .jaxprs import AGAIN, INLINED, bound, cotangent, differentiable, evaluate, held, once, pullback
 from .mesh import in_flight, lay, mesh_device, relaid, spread
 from .program import compile_function, match_donations, needed, pack, unpack
 from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar

@@ -20,7 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import core, settings
-from ..core.call import differentiable, watchers
+from ..core.call import watchers
+from ..core.jaxprs import differentiable
 from ..core.state import stepped
 from ..errors import MXNetFloatingPointError
 from ..settings import SettingError
