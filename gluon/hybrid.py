@@ -25,9 +25,9 @@ from mxjax.core import (
     rng,
 )
 from mxjax.core.graph import Pair, wants_of
+from mxjax.core.hooks import memory_managers
 from mxjax.core.layout import suit
 from mxjax.core.state import local
-from mxjax.core.value import managers
 
 if TYPE_CHECKING:
     from .block import HybridBlock
@@ -226,7 +226,7 @@ class CachedGraph:
         outs = made[: pair.n_outs]
         node = Node(self.call, tuple(values), tuple([v.aval for v in outs]), True)
         node.saved = (pair, pair.residuals(values, made))
-        for manager in managers:
+        for manager in memory_managers:
             manager.saved(node, made)
         for k, v in enumerate(outs):
             if v.aval.differentiable:

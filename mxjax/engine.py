@@ -7,7 +7,7 @@ from typing import Any
 
 from . import core, effects, settings
 from .core.compiler_options import default_options
-from .core.state import Limits, Modes, local, modes_of_thread, rules
+from .core.state import Limits, Modes, local, rules
 
 __all__ = ["bulk", "history", "reset", "set_bulk_size", "stats"]
 
@@ -171,8 +171,8 @@ def _recompile(_: object = None) -> None:
     core.drop_programs()
 
 
-modes_of_thread[0] = _modes
-core.compiler.contributors.append(_options)
+core.hooks.modes_of_thread[:] = [_modes]
+core.hooks.option_contributors.append(_options)
 # What the user gives XLA comes last: it is the strongest.
 _COMPILED = sorted((row for row in settings.table() if row.compiler is not None),
                    key=lambda row: row.name == "compiler.options")

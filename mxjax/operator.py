@@ -17,8 +17,9 @@ from .array.invoke import wrap
 from .array.ndarray import NDArray, values
 from .core import Value
 from .core.callback import guarded
+from .core.hooks import observers
 from .core.scheduler import ReadWhileRecording
-from .core.state import local, observers
+from .core.state import local
 
 __all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
 

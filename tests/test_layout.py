@@ -144,9 +144,9 @@ def test_wings_hang_on_the_protocols_and_on_public_names():
             if any(word.startswith("_") and word != "__version__" for word in (*parts, name)):
                 wrong.append(f"{where(path, line)}: {module} {name} is private")
             if part in AT_THE_PROTOCOLS and parts[1:2] == ["core"]:
-                shown = module in ("mxjax.core", "mxjax.core.interfaces")
+                shown = module in ("mxjax.core", "mxjax.core.hooks")
                 if not shown and not (parts[2:] and parts[2] in core.__all__ and not name):
-                    wrong.append(f"{where(path, line)}: {module} instead of core.interfaces")
+                    wrong.append(f"{where(path, line)}: {module} instead of core.hooks")
     assert not wrong, "\n".join(wrong)
 
 

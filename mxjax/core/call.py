@@ -11,6 +11,7 @@ import numpy as np
 
 from .aval import Aval, aval
 from .compiler import for_platform, platform_of
+from .hooks import operator_wrappers
 from .jaxprs import cotangent, pullback, wanting
 from .stats import stats
 
@@ -97,20 +98,14 @@ class Call:
         return found
 
 
-# While a program is traced: each may put another function in an operator's place, of equal shapes and dtypes
-# (precision, lowerings), and each sees every step with its operands and results (dumps, watches).
-dressers: list[Callable[[Call, Callable[..., Any]], Callable[..., Any]]] = []
-watchers: list[Callable[[Any, Any, Any], None]] = []
-
-
-place_now = threading.local()  # .label: where the step that is traced stands; kept while there are dressers
+place_now = threading.local()  # .label: where the step that is traced stands; kept while there are wrappers
 
 
 def dressed(call: Call) -> Callable[..., Any]:
     """The function of an operator as the settings want it; a backward call dresses its forward itself."""
     fn = call.fn
     if call.op is not None and call.forward is None:
-        for dress in dressers:
+        for dress in operator_wrappers:
             fn = dress(call, fn)
     return fn
 
@@ -131,7 +126,7 @@ def _make_vjp(
     del call  # a graph must not be held by its derivative
 
     def backward(*args: Any) -> tuple[Any, ...]:
-        fn = dressed(operator) if dressers and operator is not None else plain
+        fn = dressed(operator) if operator_wrappers and operator is not None else plain
         inputs, given = args[:n], iter(args[n:])
         out, pull = pullback(fn, inputs, wants)
         outs = list(out) if many else [out]

@@ -12,7 +12,7 @@ import numpy as np
 from .aval import PINNED, Aval, aval
 from .call import SCALARS, Call
 from .compiler import for_platform, platform_of
-from .interfaces import RematPolicy
+from .hooks import RematPolicy
 from .jaxprs import cotangent, held, once, pullback, wanting
 from .program import needed, run_steps
 from .segment import SCALAR, Segment, Step

@@ -13,7 +13,8 @@ import numpy as np
 
 from . import memory
 from .aval import aval
-from .scheduler import deferred, flush_thread
+from .hooks import deferred
+from .scheduler import flush_thread
 from .segment import Step
 from .value import Value, failed, pending
 
@@ -28,7 +29,7 @@ def inside() -> bool:
 
 
 class UnderWay:
-    """Work of another thread, in `Value.seg` of its results (``core.interfaces.Deferred``)."""
+    """Work of another thread, in `Value.seg` of its results (``core.hooks.Deferred``)."""
 
     graph = False
     closed = False

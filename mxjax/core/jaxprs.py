@@ -112,7 +112,7 @@ def _origin(v: Any, makers: dict[int, Any]) -> Any:
 
 
 def wanting(fn: Callable[..., Any], wants: Sequence[bool]) -> Callable[..., Any]:
-    """The form of a function for its derivative by those inputs, where it has one (`interfaces.RematPolicy`)."""
+    """The form of a function for its derivative by those inputs, where it has one (`hooks.RematPolicy`)."""
     form = getattr(fn, "wanting", None)
     return fn if form is None else form(wants)
 

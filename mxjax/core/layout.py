@@ -18,11 +18,12 @@ from . import compiler
 from .aval import Aval, layouts_in_use
 from .call import SCALARS, Call
 from .graph import Graph
+from .hooks import memory_managers
 from .record import record1
 from .scheduler import read
 from .segment import SCALAR
 from .state import local
-from .value import TRACED, Value, concrete, managers
+from .value import TRACED, Value, concrete
 
 Order = tuple[int, ...]
 
@@ -32,7 +33,7 @@ def suit(graph: Graph, arrays: Mapping[Value, Any], device: Any) -> None:
 
     ``arrays`` are handles by the values that they hold. Where two operators disagree the first is obeyed.
     """
-    if not isinstance(device, jax.Device) or managers:
+    if not isinstance(device, jax.Device) or memory_managers:
         return
     first = len(graph.avals) - len(graph.captured)
     avals: dict[int, Any] = {-1 - k: a for k, a in enumerate(graph.avals)}

@@ -14,15 +14,19 @@ import numpy as np
 from .. import settings
 from . import compiler, rolling
 from .aval import Aval, MeshDevice
-from .call import dressed, dressers, place_now, watchers
+from .call import dressed, place_now
 from .compiler_options import keep_barriers
+from .hooks import (
+    compile_listeners,
+    observers,
+    operator_wrappers,
+    program_rewriters,
+    trace_watchers,
+)
 from .segment import SCALAR, Step
-from .state import local, observers
+from .state import local
 from .stats import stats
 from .value import Value
-
-# Each may give a step of a program that is about to be traced another function, with its operands.
-rewriters: list[Callable[[Sequence[Step]], dict[Step, tuple[Callable[..., Any], tuple[int, ...]]]]] = []
 
 
 def run_steps(
@@ -39,9 +43,9 @@ def run_steps(
     env = dict(env or ())
     again: dict[str, int] = {}
     others: dict[Step, Any] = {}
-    if rewriters:
+    if program_rewriters:
         steps = list(steps)
-        for rewrite in rewriters:
+        for rewrite in program_rewriters:
             others.update(rewrite(steps))
     for step in steps:
         other = others.get(step)
@@ -57,12 +61,12 @@ def run_steps(
                 args = jax.lax.optimization_barrier(args)
             if other is not None:
                 out = other[0](*args)
-            elif dressers:
+            elif operator_wrappers:
                 place_now.label = step.label
                 out = dressed(step.call)(*args)  # type: ignore[arg-type]
             else:
                 out = step.call.fn(*args)  # type: ignore[union-attr]
-        for watch in watchers:
+        for watch in trace_watchers:
             watch(step, args, out)
         if step.many:
             for k, o in enumerate(out):
@@ -284,7 +288,7 @@ class Program:
         away = fetched(kept, avals)
         # Steps of training that were recorded together; who watches each step sees it in its own place.
         turns = settings.current()["engine.steps_per_call"]
-        rolls = turns >= rolling.TURNS and type(device) is not MeshDevice and not watchers
+        rolls = turns >= rolling.TURNS and type(device) is not MeshDevice and not trace_watchers
         loop = rolling.find(steps, live, turns, needed) if rolls else None
         before = needed(loop.before, [*loop.inputs(), *live]) if loop else []
 
@@ -401,7 +405,7 @@ def compile_function(
     if barriers:
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
     compiled = lowered.compile(compiler_options=options)
-    for listen in compiler.listeners:
+    for listen in compile_listeners:
         listen(name, device, compiled, options)
     stop = time.time_ns()
     stats.compiled += 1

@@ -12,9 +12,10 @@ from .. import errors
 from .aval import MeshDevice, aval, aval_of
 from .deadline import within
 from .failures import located
+from .hooks import observers
 from .memory import on_device
 from .scheduler import read
-from .state import local, observers, rules
+from .state import local, rules
 from .tape import attach_python
 from .value import TRACED, Value, concrete, place
 
