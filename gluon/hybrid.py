@@ -19,14 +19,14 @@ from mxjax.core import (
     Node,
     Tree,
     Value,
+    memory,
     read,
     record,
     recording,
     rng,
 )
 from mxjax.core.graph import Pair, wants_of
-from mxjax.core.hooks import memory_managers
-from mxjax.core.layout import suit
+from mxjax.core.hooks import graph_listeners, memory_managers
 from mxjax.core.state import local
 
 if TYPE_CHECKING:
@@ -126,8 +126,10 @@ class CachedGraph:
                 for a, v in before.items():
                     a._v = v
             graph = rec.finish(results)
-            if settings.get("memory.param_layout"):
-                suit(graph, held, values[0].aval.device)
+            for listen in graph_listeners:
+                kept = [v for v, a in held.items() if a._v is v]
+                for v, order in listen(graph, kept, values[0].aval.device).items():
+                    held[v]._set(memory.laid_out(v, order))
         self.n_outs = len(out_leaves)
         self.cls = type(out_leaves[0]) if out_leaves else NDArray
         self.draws = draws.used

@@ -109,7 +109,6 @@ def _apply(_: object = None) -> None:
 def _set_rules(_: object = None) -> None:
     rules.catch = settings.get("engine.catch_exceptions")
     rules.donate = settings.get("memory.inplace") and settings.get("memory.match_range") > 0
-    rules.patience = settings.get("timeout.read")
     size = settings.get("engine.queue_size")
     rules.queue = size if size < 256 else 1 << 30  # the queue itself forgets what is older
 
@@ -183,8 +182,7 @@ for _row in _COMPILED:
 for _name in ("engine.type", "engine.async_level", "engine.bulk_nodes", "engine.bulk_infer",
               "engine.bulk_train", "engine.jit", "engine.steps_per_call", "memory.match_range"):
     settings.on_change(_name, _apply)
-for _name in ("engine.catch_exceptions", "engine.queue_size", "memory.inplace", "memory.match_range",
-              "timeout.read"):
+for _name in ("engine.catch_exceptions", "engine.queue_size", "memory.inplace", "memory.match_range"):
     settings.on_change(_name, _set_rules)
 
 _apply()  # the importing thread has its state already

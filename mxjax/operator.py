@@ -182,7 +182,7 @@ class _Instance:
 
     def started(self, ins: list[Any]) -> list[Any]:
         """`forward` in a thread of its own; its results are there when they are read."""
-        from .core import host_ops
+        from .effects import host_ops
 
         training, device = local.st.training, ins[0]._value().aval.device
         if host_ops.inside():

@@ -12,7 +12,6 @@ from .. import errors
 from ..core import Leaf, backward, concrete, memory, read, record1
 from ..core.hooks import memory_managers
 from ..core.state import local
-from ..core.storage import fallback
 from ..core.sync import to_host, transfer, wait
 from ..core.value import TRACED, Value
 from ..device import Device
@@ -22,6 +21,7 @@ from .indexing import Indexing
 from .interop import Interop
 from .methods import NDMethods
 from .protocol import Protocol
+from .storage import fallback
 from .view import alias, converted
 
 

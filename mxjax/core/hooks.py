@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from .call import Call
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .state import Modes
     from .tape import Node
     from .value import Value
+
+T = TypeVar("T")
 
 # ---- recording -----------------------------------------------------------------------------------------
 
@@ -48,10 +50,22 @@ class StepListener(Protocol):
     def __call__(self) -> None: ...
 
 
+class GraphListener(Protocol):
+    """Hears of the graph that a hybridized block was recorded as, and of those values that its arrays hold.
+
+    Gives the orders of axes in memory (`core.memory.laid_out`) that some of these arrays shall have from then on.
+    """
+
+    def __call__(
+        self, graph: Graph, values: Iterable[Value], device: Any, /
+    ) -> Mapping[Value, tuple[int, ...]]: ...
+
+
 call_listeners: list[CallListener] = []
 tape_writers: list[TapeWriter] = []
 modes_of_thread: list[ThreadModes] = []
 step_listeners: list[StepListener] = []
+graph_listeners: list[GraphListener] = []
 
 
 # ---- running ---------------------------------------------------------------------------------------------
@@ -124,9 +138,16 @@ class Deferred(Protocol):
         """Make the results concrete, or failures; once."""
 
 
+class Deadline(Protocol):
+    """Does what the host waits for, and raises once that takes longer than an option (``timeout.read``) allows."""
+
+    def __call__(self, work: Callable[[], T], what: str, option: str, /) -> T: ...
+
+
 observers: list[SegmentObserver] = []
 memory_managers: list[MemoryManager] = []  # at most one
 deferred: weakref.WeakSet[Deferred] = weakref.WeakSet()
+deadlines: list[Deadline] = []  # at most one
 
 
 # ---- programs --------------------------------------------------------------------------------------------
@@ -138,6 +159,18 @@ class ProgramRewriter(Protocol):
     def __call__(
         self, steps: Sequence[Step], /
     ) -> Mapping[Step, tuple[Callable[..., Any], tuple[int, ...]]]: ...
+
+
+class ProgramRun(Protocol):
+    """What a program computes, while it is traced: results by their numbers."""
+
+    def __call__(self, inputs: Sequence[Any], scalars: Sequence[Any], /) -> Mapping[int, Any]: ...
+
+
+class ProgramRoller(Protocol):
+    """Finds steps that come again and again, and gives a function that computes the live results with a loop."""
+
+    def __call__(self, steps: Sequence[Step], live: Sequence[int], /) -> ProgramRun | None: ...
 
 
 class OperatorWrapper(Protocol):
@@ -171,6 +204,7 @@ class ProgramListener(Protocol):
 
 
 program_rewriters: list[ProgramRewriter] = []
+program_rollers: list[ProgramRoller] = []
 operator_wrappers: list[OperatorWrapper] = []
 trace_watchers: list[TraceWatcher] = []
 option_contributors: list[OptionContributor] = []

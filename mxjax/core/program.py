@@ -11,16 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import settings
-from . import compiler, rolling
+from . import compiler
 from .aval import Aval, MeshDevice
 from .call import dressed, place_now
 from .compiler_options import keep_barriers
 from .hooks import (
+    ProgramRun,
     compile_listeners,
     observers,
     operator_wrappers,
     program_rewriters,
+    program_rollers,
     trace_watchers,
 )
 from .segment import SCALAR, Step
@@ -286,11 +287,10 @@ class Program:
         # Where in the compiled function's results each of ours is.
         self.places = None if order == live else [order.index(k) for k in live]
         away = fetched(kept, avals)
-        # Steps of training that were recorded together; who watches each step sees it in its own place.
-        turns = settings.current()["engine.steps_per_call"]
-        rolls = turns >= rolling.TURNS and type(device) is not MeshDevice and not trace_watchers
-        loop = rolling.find(steps, live, turns, needed) if rolls else None
-        before = needed(loop.before, [*loop.inputs(), *live]) if loop else []
+        rolled: ProgramRun | None = None
+        if type(device) is not MeshDevice and not trace_watchers:  # who watches sees each step in its own place
+            for roll in program_rollers:
+                rolled = rolled or roll(steps, live)
 
         def run(*args: Any) -> tuple[Any, ...]:
             if away:
@@ -299,11 +299,7 @@ class Program:
                     given[j] = to_device(given[j])
                 args = tuple(given)
             scalars = unpack(args[-1], fmt) if fmt else []
-            if loop is None:
-                env = run_steps(kept, args, scalars, late)
-            else:
-                env = run_steps(before, args, scalars)
-                env.update(rolling.run(loop, run_steps, env, args, scalars))
+            env = run_steps(kept, args, scalars, late) if rolled is None else rolled(args, scalars)
             return tuple(env[k] for k in order)
 
         run.__name__ = run.__qualname__ = name
@@ -330,7 +326,7 @@ class Program:
             name=name,
             reason=reason,
             calls=[s.call for s in kept],
-            barriers=bool(late) and loop is None,
+            barriers=bool(late) and rolled is None,
         )
 
         # The function behind the compiled object, one Python call nearer; it appears with the first call.

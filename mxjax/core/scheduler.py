@@ -12,13 +12,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from .. import errors, settings
+from .. import errors
 from . import reasons
 from .aval import MeshDevice
 from .call import Call
-from .deadline import within
 from .failures import fail
-from .hooks import MemoryManager, deferred, memory_managers, observers, program_listeners
+from .hooks import MemoryManager, deadlines, deferred, memory_managers, observers, program_listeners
 from .host_compute import computed_here
 from .program import Program, in_layouts
 from .rehearsal import Abstract
@@ -566,11 +565,10 @@ def flush_all() -> None:
 
 def wait_all() -> None:
     """Run everything and wait for it; raises the first error nobody has seen."""
-    limit = settings.current()["timeout.waitall"]
-    if limit is None:
-        _wait_all()
+    if deadlines:
+        deadlines[0](_wait_all, "everything", "timeout.waitall")
     else:
-        within(limit, _wait_all, "everything", "timeout.waitall")
+        _wait_all()
     if pending_errors:
         error = pending_errors[0]
         pending_errors.clear()

@@ -165,15 +165,13 @@ class Rules:
 
     ``catch``: errors of programs wait until a result is read. ``donate``: programs may overwrite inputs that
     nobody holds. ``queue``: so many programs may run ahead of the host before it waits for the oldest.
-    ``patience``: the seconds that reading a value may take, or None.
     """
 
-    __slots__ = ("catch", "donate", "patience", "queue")
+    __slots__ = ("catch", "donate", "queue")
 
     def __init__(self) -> None:
         self.catch = True
         self.donate = True
-        self.patience: float | None = None
         self.queue = 1 << 30
 
 

@@ -11,12 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from . import memory
-from .aval import aval
-from .hooks import deferred
-from .scheduler import flush_thread
-from .segment import Step
-from .value import Value, failed, pending
+from ..core import Step, Value, aval, failed, flush_thread, memory, pending
+from ..core.hooks import deferred
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
