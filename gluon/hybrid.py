@@ -21,15 +21,15 @@ from mxjax.core import (
     Row,
     Tree,
     Value,
+    memory,
     read,
     record,
     recording,
     rng,
 )
 from mxjax.core.graph import Pair, wants_of
-from mxjax.core.layout import suit
+from mxjax.core.hooks import graph_listeners, memory_managers
 from mxjax.core.state import local
-from mxjax.core.value import managers
 
 if TYPE_CHECKING:
     from .block import HybridBlock
@@ -147,8 +147,10 @@ class CachedGraph:
             called[key] = "random_key"
             changed = [called[before[a]] for a in self.states]
             graph = rec.finish(results, [*["" for _ in out_leaves], *changed], called)
-            if settings.get("memory.param_layout"):
-                suit(graph, held, values[0].aval.device)
+            for listen in graph_listeners:
+                kept = [v for v, a in held.items() if a._v is v]
+                for v, order in listen(graph, kept, values[0].aval.device).items():
+                    held[v]._set(memory.laid_out(v, order))
         self.n_outs = len(out_leaves)
         self.cls = type(out_leaves[0]) if out_leaves else NDArray
         self.draws = draws.used
@@ -247,7 +249,7 @@ class CachedGraph:
         outs = made[: pair.n_outs]
         node = Node(self.call, tuple(values), tuple([v.aval for v in outs]), True)
         node.saved = (pair, pair.residuals(values, made))
-        for manager in managers:
+        for manager in memory_managers:
             manager.saved(node, made)
         for k, v in enumerate(outs):
             if v.aval.differentiable:

@@ -11,7 +11,7 @@ import numpy as np
 from mxjax import optimizer as opt
 from mxjax import settings
 from mxjax.core import flush_thread, local, span
-from mxjax.core.state import stepped
+from mxjax.core.hooks import step_listeners
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
 from mxjax.serialization import write_whole
 
@@ -264,7 +264,7 @@ class Trainer:
                 self._steps += 1
                 if self._steps % _steps_per_call() == 0:
                     flush_thread()
-                for hear in stepped:
+                for hear in step_listeners:
                     hear()
         finally:
             state.steady = False

@@ -144,7 +144,7 @@ class ShardedUpdater(Updater):
     def _has_run(self, keys: Sequence[Any], kept: Sequence[Kept], leaves: Sequence[Any], start: int) -> None:
         """Keep the states that a program begun at `start` (ns) gave, and tell the observers of it."""
         core.stats.programs += 1
-        for o in core.observers:
+        for o in core.hooks.observers:
             o.on_run(NAME, (), start, time.time_ns())
         fresh = iter(leaves)
         for key, old in zip(keys, kept, strict=True):

@@ -16,8 +16,9 @@ from .array.invoke import wrap
 from .array.ndarray import NDArray, values
 from .core import Value
 from .core.callback import guarded
+from .core.hooks import observers
 from .core.scheduler import ReadWhileRecording
-from .core.state import local, observers
+from .core.state import local
 from .ops.table import TABLE
 
 __all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
@@ -181,7 +182,7 @@ class _Instance:
 
     def started(self, ins: list[Any]) -> list[Any]:
         """`forward` in a thread of its own; its results are there when they are read."""
-        from .core import host_ops
+        from .effects import host_ops
 
         training, device = local.st.training, ins[0]._value().aval.device
         if host_ops.inside():

@@ -9,13 +9,13 @@ import numpy as np
 
 from .. import errors, settings
 from ..core import default_device, record_on
-from ..core.storage import fallback
 from ..ops.table import TABLE
 from . import interop
 from .classes import ndarray
 from .handle import Handle, numbers, on_device, to_value
 from .ndarray import NDArray, element_type, place
 from .protocol import default_dtype
+from .storage import fallback
 
 
 def array(

@@ -25,12 +25,11 @@ from ..core import (
     spread,
 )  # fmt: skip
 from ..core.host_compute import stays
-from ..core.layout import in_order
 from ..core.state import local
-from ..core.storage import fallback
 from ..core.tape import ADD
 from ..core.value import TRACED, Value, traced
 from ..ops.table import TABLE
+from .storage import fallback
 
 if TYPE_CHECKING:
     from .view import View
@@ -205,7 +204,7 @@ class Handle:
         if v.aval.memory is not mine.aval.memory:
             v = memory.move(v, mine.aval.memory)
         if mine.aval.layout is not None and v.seg is None and v.aval.layout is None and v.aval.memory is None:
-            v = in_order(v, mine.aval.layout)
+            v = memory.in_order(v, mine.aval.layout)
         if mine.aval.spread is not None and v.aval.spread is None and v.seg is not TRACED:
             (v,) = spread((v,), (mine.aval,))
         if live:
@@ -225,7 +224,7 @@ class Handle:
         ):
             v = record1(COPY, v)  # another array's history, or its variable, stays with that array
         if mine.layout is not None and v.aval.layout is None and v.seg is not TRACED:
-            v = in_order(v, mine.layout)
+            v = memory.in_order(v, mine.layout)
         self._set(v)
 
     def _place(self, where: str | None) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 from .. import errors
 from ..core import record, record1, record2, record_on, record_scalar, rng
 from ..core.state import local
-from ..core.storage import fallback
 from ..core.value import TRACED, Dynamic, Value
 from ..device import Device
 from ..ops.table import Op, hashable
@@ -20,6 +19,7 @@ from .handle import dense, numbers
 from .indexing import check_write
 from .ndarray import NDArray, to_value
 from .protocol import default_dtype
+from .storage import fallback
 
 _new = object.__new__
 _NUMBERS = (bool, int, float)

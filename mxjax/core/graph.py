@@ -16,10 +16,11 @@ import numpy as np
 
 from .. import errors
 from .aval import PINNED, Aval, aval
-from .call import SCALARS, Call, Row, cotangent, held, once, pullback, wanting
+from .call import SCALARS, Call, Row
 from .compiler import for_platform, platform_of
 from .graph_text import Text, parse, write
-from .interfaces import RematPolicy
+from .hooks import RematPolicy
+from .jaxprs import cotangent, held, once, pullback, wanting
 from .program import needed, run_steps
 from .record import default_device, record
 from .segment import SCALAR, Segment, Step, stretch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import time_ns
 from typing import Any
 
@@ -14,15 +14,14 @@ from .. import errors
 from . import compiler, scheduler
 from .aval import Aval
 from .call import Call, Row
+from .hooks import call_listeners, tape_writers
 from .program import to_device
 from .segment import Elsewhere, Segment, Step, TracedInput, Tree, mirroring, user_site
-from .state import ThreadState, local, noting
+from .state import ThreadState, local
 from .stats import stats
 from .value import TRACED, Dynamic, Failure, Value, traced
 
 _new = Value.__new__
-# What puts a call on the tape; the tape, which itself records, enters its function here.
-taping: list[Callable[..., None]] = [lambda *_: None]
 
 
 def record(call: Call, inputs: Sequence[Any]) -> tuple[Value, ...]:
@@ -215,11 +214,11 @@ def _finish(
             seg.sites = {}
         seg.sites[step.depth] = user_site(2)
     if st.taping:
-        taping[0](call, inputs, outs, step.many)
+        tape_writers[0](call, inputs, outs, step.many)
     if seg.times is not None:
         seg.times.append(time_ns())
-    if noting:
-        for note in tuple(noting):
+    if call_listeners:
+        for note in tuple(call_listeners):
             note(call, inputs, outs)
     if step.depth >= st.soft:
         scheduler.at_limit(st, seg, call)
@@ -346,7 +345,7 @@ def _run_traced(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tuple[Val
     many = isinstance(out, (tuple, list))
     outs = tuple(traced(o, device) for o in (out if many else (out,)))
     if st.taping:
-        taping[0](call, inputs, outs, many)
+        tape_writers[0](call, inputs, outs, many)
     return outs
 
 

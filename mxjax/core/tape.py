@@ -11,9 +11,10 @@ import jax.numpy as jnp
 
 from .. import errors
 from .call import Call, row
-from .record import record, record2, taping
+from .hooks import memory_managers, tape_writers
+from .record import record, record2
 from .state import local
-from .value import Value, managers
+from .value import Value
 
 _numbers = count()
 
@@ -189,14 +190,14 @@ def gradients(
                     _add(v, g, leaves, cotangents, waiting)
             if not retain:
                 # At once: where operators run one by one, the memory is free for the rest of the way.
-                for manager in managers:
+                for manager in memory_managers:
                     manager.retire(node)
                     break
                 else:
                     node.release()
                 del inputs, v
         if not retain:
-            for manager in managers:
+            for manager in memory_managers:
                 manager.settle()
     finally:
         st.taping, st.differentiating, st.scope = before
@@ -260,4 +261,4 @@ def backward(
         leaf.deliver(g)
 
 
-taping[0] = attach
+tape_writers.append(attach)

@@ -166,7 +166,10 @@ NETWORKS = {
         (2, 3, 8, 8),
     ),
     "embedding": (lambda: [nn.Embedding(7, 5), nn.Dense(4, flatten=False), nn.SELU(), nn.InstanceNorm()], (3, 4)),
-    "wide": (lambda: [nn.ReflectionPad2D(1), nn.Conv2D(4, 3, groups=2, in_channels=2), nn.GELU(), nn.Swish()], (2, 2, 5, 5)),
+    "wide": (
+        lambda: [nn.ReflectionPad2D(1), nn.Conv2D(4, 3, groups=2, in_channels=2), nn.GELU(), nn.Swish()],
+        (2, 2, 5, 5),
+    ),
 }  # fmt: skip
 
 

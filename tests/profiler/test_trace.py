@@ -371,14 +371,14 @@ def test_arrays_are_not_kept_alive(config):
 
 def test_off_the_engine_has_no_observer(config, work):
     config()
-    assert not core.observers
+    assert not core.hooks.observers
     profiler.set_state("run")
-    assert core.observers
+    assert core.hooks.observers
     profiler.pause()
-    assert not core.observers
+    assert not core.hooks.observers
     profiler.resume()
     profiler.set_state("stop")
-    assert not core.observers
+    assert not core.hooks.observers
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):
