@@ -354,6 +354,17 @@ class KVStore(KVStoreBase):
             for o in outs:
                 hand(o, entry.on(o._value().aval.device))
 
+    gathers = True
+
+    def pushpull_all(self, keys: Sequence[Any], values: Sequence[Any], outs: Sequence[Any]) -> None:
+        if type(self).pushpull is not KVStore.pushpull:  # a user's, which need not take lists
+            super().pushpull_all(keys, values, outs)
+        elif keys:
+            self.pushpull(list(keys), list(values), out=list(outs))  # one call: one collective program
+
+    def flush(self) -> None:
+        self._end()
+
     def _end(self) -> None:
         """Run what was gathered."""
         gathered, self._gathered = self._gathered, None
@@ -400,6 +411,22 @@ class KVStore(KVStoreBase):
                 f"mx.optimizer.create({name}, ...)"
             )
 
+    def get_optimizer(self) -> Any:
+        """The optimizer that updates the weights here, which loading states may have replaced; or None."""
+        return getattr(self._updater, "optimizer", None)
+
+    def place(self, where: str) -> None:
+        """Let the optimizer's states, present and future, live in ``device`` or ``pinned_host`` memory.
+
+        Raises:
+          MXNetError: the store runs no optimizer.
+          ValueError: another memory.
+          DeviceError: the backend cannot reach it.
+        """
+        if not hasattr(self._updater, "place"):
+            raise self._runs_none("place")
+        self._updater.place(where)
+
     def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
         """Compress what each device sends, and add what that lost to its next gradient.
 
@@ -437,10 +464,13 @@ class KVStore(KVStoreBase):
     def _states_of(self, what: str) -> Any:
         self._end()
         if not hasattr(self._updater, "get_states"):
-            raise errors.MXNetAssertionError(
-                f"Cannot {what} states: the kvstore runs no optimizer. Call set_optimizer() first"
-            )
+            raise self._runs_none(what)
         return self._updater.get_states
+
+    def _runs_none(self, what: str) -> Exception:
+        return errors.MXNetAssertionError(
+            f"Cannot {what} states: the kvstore runs no optimizer. Call set_optimizer() first"
+        )
 
     def barrier(self) -> None:
         """Run what was gathered, and wait for all workers: there is one."""

@@ -131,14 +131,14 @@ __all__ = [
 ]
 
 
-def observe(observer: object) -> None:
+def observe(observer: hooks.SegmentObserver) -> None:
     """Let an observer (``core.hooks.SegmentObserver``) see what the engine does, in all threads."""
     _tell()
     observers.append(observer)
     _refresh()
 
 
-def unobserve(observer: object) -> None:
+def unobserve(observer: hooks.SegmentObserver) -> None:
     """End :func:`observe`."""
     _tell()
     if observer in observers:
