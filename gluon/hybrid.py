@@ -16,18 +16,17 @@ from mxjax.core import (
     Call,
     Dynamic,
     GraphCall,
-    Node,
     Tree,
     Value,
+    flush,
     read,
     record,
     recording,
     rng,
 )
-from mxjax.core.graph import Pair, wants_of
+from mxjax.core.graph import Pair, record_pair, wants_of
 from mxjax.core.layout import suit
 from mxjax.core.state import local
-from mxjax.core.value import managers
 
 if TYPE_CHECKING:
     from .block import HybridBlock
@@ -71,6 +70,15 @@ def parts_of(block: Any) -> list[Any]:
     for p in block.collect_params().values():
         found.extend((p._arrays or {}).values())
     return found
+
+
+def others_of(block: Any) -> dict[Value, Any]:
+    """The arrays that a forward may use besides parameters, by their values: gradients and blocks' attributes."""
+    found: list[Any] = []
+    block.apply(lambda b: found.extend(a for a in vars(b).values() if isinstance(a, NDArray)))
+    for p in block.collect_params().values():
+        found.extend(a.grad for a in (p._arrays or {}).values() if a.grad is not None)
+    return {a._value(): a for a in found}
 
 
 class CachedGraph:
@@ -119,13 +127,20 @@ class CachedGraph:
                             f"the forward of a hybridized {type(block).__name__} returns arrays (and lists, "
                             f"tuples, dicts of them), got {type(o).__name__}"
                         )
-                # What the forward assigned to parameters becomes further results.
+                # What the forward assigned to parameters, or to other arrays from outside, becomes further results.
                 self.states = [a for a, v in before.items() if a._v is not v and a._v is not None]
+                self.states += [w.handle for w in rec.written() if w.handle not in before]
                 results = [o._value() for o in out_leaves] + [a._value() for a in self.states]
             finally:
                 for a, v in before.items():
                     a._v = v
+                for w in rec.written():
+                    w.handle._v = w.before
             graph = rec.finish(results)
+            for v in graph.captured:
+                # What initializes parameters runs by itself: a training step is compiled once, without it.
+                if v.seg is not None and v.seg is not TRACED:
+                    flush(v.seg)
             if settings.get("memory.param_layout"):
                 suit(graph, held, values[0].aval.device)
         self.n_outs = len(out_leaves)
@@ -137,8 +152,10 @@ class CachedGraph:
             policy = memonger.heeding(policy, graph)
         self.call = GraphCall(graph, policy)
         self.call.places = self._places()
-        # Looked up anew at each call: the parameters' values, and the random key, which a seed replaces.
-        self.sources: list[Any] = [_KEY if v is key else held.get(v, v) for v in graph.captured]
+        # Looked up anew at each call: the parameters' values, those of other arrays that may change, and the random
+        # key, which a seed replaces.
+        now = {**others_of(block), **{w.before: w.handle for w in rec.written()}, **held}
+        self.sources: list[Any] = [_KEY if v is key else now.get(v, v) for v in graph.captured]
         # The parameters' first values need not live as long as the graph.
         graph.captured = ()
         self.pairs: dict[Any, Pair] = {}
@@ -215,24 +232,7 @@ class CachedGraph:
         if pair is None:
             avals = [v.kind if type(v) is Dynamic else v.aval for v in values]
             pair = self.pairs[wants] = Pair(self.call, avals, wants)
-        st = local.st
-        st.taping = False
-        st.refresh()
-        try:
-            made = record(pair.forward, values)
-        finally:
-            st.taping = True
-            st.refresh()
-        outs = made[: pair.n_outs]
-        node = Node(self.call, tuple(values), tuple([v.aval for v in outs]), True)
-        node.saved = (pair, pair.residuals(values, made))
-        for manager in managers:
-            manager.saved(node, made)
-        for k, v in enumerate(outs):
-            if v.aval.differentiable:
-                v.tape = node
-                v.out = k
-        return outs
+        return record_pair(self.call, pair, values)
 
 
 _external = settings.snapshot("memory.external_weights")

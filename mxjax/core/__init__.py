@@ -22,7 +22,7 @@ from .call import (
 )
 from .compiler import platform_of
 from .compiler_options import keep_barriers
-from .graph import Graph, GraphCall, is_recording, recording
+from .graph import Graph, GraphCall, is_recording, outside, record_paired, recording
 from .mesh import in_flight, lay, mesh_device, relaid, spread
 from .program import compile_function, match_donations, needed, pack, unpack
 from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar
@@ -114,6 +114,7 @@ __all__ = [
     "observe",
     "observers",
     "once",
+    "outside",
     "pack",
     "pending",
     "pending_errors",
@@ -125,6 +126,7 @@ __all__ = [
     "record1",
     "record2",
     "record_on",
+    "record_paired",
     "record_scalar",
     "recording",
     "rehearsal",

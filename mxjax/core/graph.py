@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -9,15 +10,18 @@ from typing import Any
 import jax
 import numpy as np
 
+from .. import errors
+from . import rng
 from .aval import PINNED, Aval, aval
 from .call import SCALARS, Call, cotangent, held, once, pullback, wanting
 from .compiler import for_platform, platform_of
 from .interfaces import RematPolicy
 from .program import needed, run_steps
-from .segment import SCALAR, Segment, Step
+from .record import record
+from .segment import SCALAR, Elsewhere, Segment, Step, Tree, Written
 from .state import local, tell_calls
-from .tape import Leaf
-from .value import Value
+from .tape import Leaf, Node
+from .value import Dynamic, Value, managers
 
 
 class Graph:
@@ -29,7 +33,7 @@ class Graph:
     operands) of which a backward pass makes a new gradient, as far as the captured values tell.
     """
 
-    __slots__ = ("avals", "captured", "fmt", "name", "outputs", "scalars", "steps", "written")
+    __slots__ = ("__weakref__", "avals", "captured", "fmt", "name", "outputs", "scalars", "steps", "written")
 
     def __init__(
         self,
@@ -91,8 +95,9 @@ class Recording:
         v.tape = None
         v.shared = True
         seg.slots[v] = v.idx
-        seg.step.n_ins = len(seg.slots)
         self._placeholders += 1
+        if seg.step.n_ins < self._placeholders:
+            seg.step.n_ins = self._placeholders
         return v
 
     def owns(self, v: Value) -> bool:
@@ -101,17 +106,31 @@ class Recording:
 
     def captured(self) -> list[Value]:
         """The values from outside that took part, in the order of their entry."""
-        return list(self._seg.slots)[self._placeholders : self._seg.step.n_ins]
+        return list(self._seg.slots)[self._placeholders :]
+
+    def written(self) -> list[Written]:
+        """The arrays from outside that were written to; the caller gives them their values back."""
+        return list(self._seg.written.values())
+
+    def number(self, v: Value) -> int:
+        """A value as an operand: a result, or an input, which one from outside becomes."""
+        seg = self._seg
+        if v.seg is seg:
+            return v.idx
+        try:
+            found = seg.enter(v)
+        except Elsewhere:
+            raise errors.DeviceError(
+                f"{self._name} gives back an array on {v.aval.device} while it runs on {seg.device}. Move it to one "
+                "device with the inputs: x.to_device(device)"
+            ) from None
+        return found if isinstance(found, int) else seg.slots[v]  # a constant nobody computed with entered just now
 
     def finish(self, outputs: Sequence[Value]) -> Graph:
-        """The graph that computes these values."""
+        """The graph that computes these values, which may be values from outside."""
         seg = self._seg
-        numbers = [seg.enter(v) if v.seg is not seg else v.idx for v in outputs]
-        for k, (number, v) in enumerate(zip(numbers, outputs, strict=True)):
-            if not isinstance(number, int):  # a constant nobody computed with: it entered just now
-                numbers[k] = seg.slots[v]
-                seg.step.n_ins = len(seg.slots)
-        inputs = list(seg.slots)[: seg.step.n_ins]
+        numbers = [self.number(v) for v in outputs]
+        inputs = list(seg.slots)
         return Graph(
             self._name,
             seg.step.path(),
@@ -122,21 +141,65 @@ class Recording:
             seg.scalars[: len(seg.step.fmt)],
         )
 
+    def subgraph(self, outputs: Sequence[Value]) -> tuple[Graph, list[Value | Dynamic]]:
+        """The graph that computes these values as an attribute of a call, and what it captured: values, then numbers.
+
+        The graph holds none of these. Equal recordings give one graph, so that a call with it is one call.
+        """
+        graph = self.finish(outputs)
+        taken = [*graph.captured, *map(Dynamic, graph.scalars)]
+        graph.captured = graph.scalars = graph.written = ()
+        return intern(graph), taken
+
+
+_interned: weakref.WeakValueDictionary[Any, Graph] = weakref.WeakValueDictionary()
+
+
+def intern(graph: Graph) -> Graph:
+    """The one graph of this structure: sub-graphs are compared by identity, as calls are."""
+    steps = tuple([(s.call, s.args, s.first) for s in graph.steps])
+    return _interned.setdefault((graph.name, graph.avals, graph.fmt, graph.outputs, steps), graph)
+
 
 @contextmanager
-def recording(name: str, device: Any) -> Iterator[Recording]:
-    """Record this thread's calls into a new graph instead of running them."""
+def recording(
+    name: str, device: Any, inputs: Sequence[Aval] | None = None, *, tracers: bool = False
+) -> Iterator[Recording]:
+    """Record this thread's calls into a new graph instead of running them.
+
+    Inside another recording the graph captures what it takes of the graph around it. ``inputs``: of a body that is
+    recorded again and again, the avals of the placeholders that will be made; ``tracers``: it captures those
+    of a surrounding JAX transformation as well.
+    """
     st = local.st
     before = st.seg, st.taping
-    st.seg = Segment(st, device, graph=True)
+    root = None if inputs is None else Tree.body(device, tuple(inputs))
+    seg = st.seg = Segment(st, device, graph=True, root=root, tracers=tracers)
     st.taping = False
     st.refresh()
     try:
-        yield Recording(st.seg, name)
+        yield Recording(seg, name)
     finally:
-        tell_calls(st.seg, st.seg.step)
+        tell_calls(seg, seg.step)
+        seg.closed = True
         st.seg, st.taping = before
         st.refresh()
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """Run this thread's calls although a graph is being recorded: parameters that are initialized in a forward."""
+    st = local.st
+    before = st.seg
+    if not before.graph:
+        yield
+        return
+    st.seg = Segment(st, None)
+    try:
+        with rng.suspended():
+            yield
+    finally:
+        st.seg = before
 
 
 def is_recording() -> bool:
@@ -295,6 +358,47 @@ class Pair:
             made.from_host = frozenset(away)
             found = self._backwards.setdefault(has, made)
         return found
+
+
+def record_pair(call: Call, pair: Pair, values: Sequence[Any]) -> tuple[Value, ...]:
+    """Record the forward of a pair and put it on the tape as one node of this call; the results of the call."""
+    st = local.st
+    st.taping = False
+    st.refresh()
+    try:
+        made = record(pair.forward, values)
+    finally:
+        st.taping = True
+        st.refresh()
+    outs = made[: pair.n_outs]
+    node = Node(call, tuple(values), tuple([v.aval for v in outs]), True)
+    node.saved = (pair, pair.residuals(values, made))
+    for manager in managers:
+        manager.saved(node, made)
+    for k, v in enumerate(outs):
+        if v.aval.differentiable:
+            v.tape = node
+            v.out = k
+    return outs
+
+
+_pairs: weakref.WeakKeyDictionary[Call, dict[Any, Pair]] = weakref.WeakKeyDictionary()
+
+
+def record_paired(call: Call, values: Sequence[Any]) -> tuple[Value, ...]:
+    """:func:`record` for a costly call of several results (a loop): the backward pass does not run it again."""
+    wants = wants_of(values) if local.st.taping else ()
+    if not any(wants):
+        return record(call, values)
+    avals = tuple([v.kind if type(v) is Dynamic else v.aval for v in values])
+    known = _pairs.setdefault(call, {})
+    key = Tree.generation, wants, avals  # a setting may have changed what the forward keeps
+    pair = known.get(key)
+    if pair is None:
+        for old in [k for k in known if k[0] != Tree.generation]:
+            del known[old]
+        pair = known[key] = Pair(call, avals, wants)
+    return record_pair(call, pair, values)
 
 
 def wants_of(values: Sequence[Any]) -> tuple[bool, ...]:
