@@ -17,18 +17,18 @@ from mxjax.core import (
     Call,
     Dynamic,
     GraphCall,
-    Node,
     Row,
     Tree,
     Value,
+    flush,
     memory,
     read,
     record,
     recording,
     rng,
 )
-from mxjax.core.graph import Pair, wants_of
-from mxjax.core.hooks import graph_listeners, memory_managers
+from mxjax.core.graph import Pair, record_pair, wants_of
+from mxjax.core.hooks import graph_listeners
 from mxjax.core.state import local
 
 if TYPE_CHECKING:
@@ -90,6 +90,15 @@ def parts_of(block: Any) -> list[Any]:
     return found
 
 
+def others_of(block: Any) -> dict[Value, Any]:
+    """The arrays that a forward may use besides parameters, by their values: gradients and blocks' attributes."""
+    found: list[Any] = []
+    block.apply(lambda b: found.extend(a for a in vars(b).values() if isinstance(a, NDArray)))
+    for p in block.collect_params().values():
+        found.extend(a.grad for a in (p._arrays or {}).values() if a.grad is not None)
+    return {a._value(): a for a in found}
+
+
 class CachedGraph:
     """A block's forward for one signature: recorded once, then one call.
 
@@ -138,15 +147,22 @@ class CachedGraph:
                             f"the forward of a hybridized {type(block).__name__} returns arrays (and lists, "
                             f"tuples, dicts of them), got {type(o).__name__}"
                         )
-                # What the forward assigned to parameters becomes further results.
+                # What the forward assigned to parameters, or to other arrays from outside, becomes further results.
                 self.states = [a for a, v in before.items() if a._v is not v and a._v is not None]
+                self.states += [w.handle for w in rec.written() if w.handle not in before]
                 results = [o._value() for o in out_leaves] + [a._value() for a in self.states]
             finally:
                 for a, v in before.items():
                     a._v = v
+                for w in rec.written():
+                    w.handle._v = w.before
             called[key] = "random_key"
-            changed = [called[before[a]] for a in self.states]
+            changed = [called.get(before.get(a), "") for a in self.states]
             graph = rec.finish(results, [*["" for _ in out_leaves], *changed], called)
+            for v in graph.captured:
+                # What initializes parameters runs by itself: a training step is compiled once, without it.
+                if v.seg is not None and v.seg is not TRACED:
+                    flush(v.seg)
             for listen in graph_listeners:
                 kept = [v for v, a in held.items() if a._v is v]
                 for v, order in listen(graph, kept, values[0].aval.device).items():
@@ -160,8 +176,10 @@ class CachedGraph:
             policy = memonger.heeding(policy, graph)
         self.call = GraphCall(graph, policy)
         self.call.places = self._places()
-        # Looked up anew at each call: the parameters' values, and the random key, which a seed replaces.
-        self.sources: list[Any] = [_KEY if v is key else held.get(v, v) for v in graph.captured]
+        # Looked up anew at each call: the parameters' values, those of other arrays that may change, and the random
+        # key, which a seed replaces.
+        now = {**others_of(block), **{w.before: w.handle for w in rec.written()}, **held}
+        self.sources: list[Any] = [_KEY if v is key else now.get(v, v) for v in graph.captured]
         # The parameters' first values need not live as long as the graph.
         graph.captured = ()
         self.pairs: dict[Any, Pair] = {}
@@ -238,24 +256,7 @@ class CachedGraph:
         if pair is None:
             avals = [v.kind if type(v) is Dynamic else v.aval for v in values]
             pair = self.pairs[wants] = Pair(self.call, avals, wants)
-        st = local.st
-        st.taping = False
-        st.refresh()
-        try:
-            made = record(pair.forward, values)
-        finally:
-            st.taping = True
-            st.refresh()
-        outs = made[: pair.n_outs]
-        node = Node(self.call, tuple(values), tuple([v.aval for v in outs]), True)
-        node.saved = (pair, pair.residuals(values, made))
-        for manager in memory_managers:
-            manager.saved(node, made)
-        for k, v in enumerate(outs):
-            if v.aval.differentiable:
-                v.tape = node
-                v.out = k
-        return outs
+        return record_pair(self.call, pair, values)
 
 
 _external = settings.snapshot("memory.external_weights")

@@ -53,11 +53,19 @@ def on_device(array: np.ndarray, device: Any) -> Value:
     """A value on a private copy of a NumPy array."""
     if isinstance(device, jax.Device):
         if stays(array, device):
-            return host(array, device)
-        return concrete(
+            return _noted(host(array, device))
+        return _noted(concrete(
             _put()(array, device), shared=False, of=aval(array.shape, array.dtype, device)
-        )
-    return concrete(place(array, device), shared=False)
+        ))
+    return _noted(concrete(place(array, device), shared=False))
+
+
+def _noted(v: Value) -> Value:
+    """A new constant, which a graph that is being recorded must not take for an array from outside."""
+    seg = local.st.seg
+    if seg.graph:
+        seg.constants.add(v)
+    return v
 
 
 @functools.cache
@@ -123,7 +131,7 @@ def to_value(obj: Any, like: Any = None, dtype: Any = None) -> Value:
         if dtype is not None and obj.dtype != np.dtype(dtype):
             with jax.enable_x64(True):
                 obj = obj.astype(dtype)
-        return concrete(obj, shared=True)
+        return _noted(concrete(obj, shared=True))
     device = like._value().aval.device if like is not None else default_device()
     if type(obj) is np.ndarray and obj.dtype.kind in "biuf":
         # A copy: the caller may change the NumPy array afterwards while XLA still reads it.
@@ -197,6 +205,9 @@ class Handle:
         if mine is None:
             self._base.write(v)
             return
+        seg = local.st.seg
+        if seg.graph:
+            seg.wrote(self, mine)
         var = self._var
         live = var is not None and var.req != "null"
         if live and (v.tape is not None or v.shared):

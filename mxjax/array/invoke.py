@@ -196,6 +196,9 @@ def _write_back(
         if given is not None and (v.seg is not TRACED or given._value().seg is TRACED):
             v.tape = None
             given._set(v)
+            seg = local.st.seg
+            if seg.graph:
+                seg.wrote(given, given._value(), taped=False)
     return outs[:-n]
 
 

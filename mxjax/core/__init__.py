@@ -9,7 +9,7 @@ from .aval import Aval, MeshDevice, aval, aval_of
 from .call import ROWS, SCALARS, Call, Derivative, Row, enter, row
 from .compiler import platform_of
 from .compiler_options import keep_barriers
-from .graph import Graph, GraphCall, is_recording, recording
+from .graph import Graph, GraphCall, is_recording, outside, record_paired, recording
 from .hooks import call_listeners, observers
 from .jaxprs import AGAIN, INLINED, bound, cotangent, differentiable, evaluate, held, once, pullback
 from .mesh import in_flight, lay, mesh_device, relaid, spread
@@ -102,6 +102,7 @@ __all__ = [
     "mirroring",
     "observe",
     "once",
+    "outside",
     "pack",
     "pending",
     "pending_errors",
@@ -113,6 +114,7 @@ __all__ = [
     "record1",
     "record2",
     "record_on",
+    "record_paired",
     "record_scalar",
     "recording",
     "rehearsal",

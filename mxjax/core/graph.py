@@ -7,6 +7,7 @@ shapes or with other steps.
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,17 +16,18 @@ import jax
 import numpy as np
 
 from .. import errors
+from . import rng
 from .aval import PINNED, Aval, aval
 from .call import SCALARS, Call, Row
 from .compiler import for_platform, platform_of
 from .graph_text import Text, parse, write
-from .hooks import RematPolicy
+from .hooks import RematPolicy, memory_managers
 from .jaxprs import cotangent, held, once, pullback, wanting
 from .program import needed, run_steps
 from .record import default_device, record
-from .segment import SCALAR, Segment, Step, stretch
+from .segment import SCALAR, Elsewhere, Segment, Step, Tree, Written, stretch
 from .state import local, tell_calls
-from .tape import Leaf
+from .tape import Leaf, Node
 from .value import Dynamic, Value
 
 
@@ -40,7 +42,8 @@ class Graph:
     """
 
     __slots__ = (
-        "avals", "captured", "constants", "fmt", "inputs", "name", "outputs", "results", "scalars", "steps", "written",
+        "__weakref__", "avals", "captured", "constants", "fmt", "inputs", "name", "outputs", "results", "scalars",
+        "steps", "written",
     )  # fmt: skip
 
     def __init__(
@@ -130,7 +133,7 @@ class Graph:
           ValueError: the text is not a graph's; the line is told.
         """
         where = default_device() if device is None else device
-        return parse(text, lambda found: _recorded(found, where))  # type: ignore[no-any-return]
+        return parse(text, lambda found, inside: _recorded(found, inside, where))  # type: ignore[no-any-return]
 
 
 Visit = Callable[[Step, tuple[Any, ...]], Value | Sequence[Value]]
@@ -141,7 +144,7 @@ def again(step: Step, operands: tuple[Any, ...]) -> tuple[Value, ...]:
     return record(step.call, operands)  # type: ignore[arg-type]
 
 
-def _recorded(found: Text, device: Any) -> Graph:
+def _recorded(found: Text, inside: bool, device: Any) -> Graph:
     with recording(found.name, device) as rec:
         env: dict[str, Any] = {
             name: rec.placeholder(aval(shape, dtype, device), name) for name, dtype, shape in found.inputs
@@ -160,7 +163,8 @@ def _recorded(found: Text, device: Any) -> Graph:
                 env.update({f"%{k}": v for k, v in zip(line.results, made, strict=True)})
         finally:
             st.scope = scope
-        return rec.finish([env[name] for _, name in found.outputs], [name for name, _ in found.outputs])
+        results = [env[name] for _, name in found.outputs]
+        return rec.subgraph(results)[0] if inside else rec.finish(results, [name for name, _ in found.outputs])
 
 
 _PLAIN = re.compile(r"[^\w./:-]+")
@@ -206,9 +210,10 @@ class Recording:
         v.tape = None
         v.shared = True
         seg.slots[v] = v.idx
-        seg.step.n_ins = len(seg.slots)
         self._placeholders += 1
         self._names.append(name)
+        if seg.step.n_ins < self._placeholders:
+            seg.step.n_ins = self._placeholders
         return v
 
     def owns(self, v: Value) -> bool:
@@ -217,19 +222,36 @@ class Recording:
 
     def captured(self) -> list[Value]:
         """The values from outside that took part, in the order of their entry."""
-        return list(self._seg.slots)[self._placeholders : self._seg.step.n_ins]
+        return list(self._seg.slots)[self._placeholders :]
+
+    def written(self) -> list[Written]:
+        """The arrays from outside that were written to; the caller gives them their values back."""
+        return list(self._seg.written.values())
+
+    def number(self, v: Value) -> int:
+        """A value as an operand: a result, or an input, which one from outside becomes."""
+        seg = self._seg
+        if v.seg is seg:
+            return v.idx
+        try:
+            found = seg.enter(v)
+        except Elsewhere:
+            raise errors.DeviceError(
+                f"{self._name} gives back an array on {v.aval.device} while it runs on {seg.device}. Move it to one "
+                "device with the inputs: x.to_device(device)"
+            ) from None
+        return found if isinstance(found, int) else seg.slots[v]  # a constant nobody computed with entered just now
 
     def finish(
         self, outputs: Sequence[Value], results: Sequence[str] = (), called: Mapping[Value, str] | None = None
     ) -> Graph:
-        """The graph that computes these values; ``results`` are their names, ``called`` those of captured ones."""
+        """The graph that computes these values, which may be values from outside.
+
+        ``results`` are their names, ``called`` those of captured values.
+        """
         seg = self._seg
-        numbers = [seg.enter(v) if v.seg is not seg else v.idx for v in outputs]
-        for k, (number, v) in enumerate(zip(numbers, outputs, strict=True)):
-            if not isinstance(number, int):  # a constant nobody computed with: it entered just now
-                numbers[k] = seg.slots[v]
-                seg.step.n_ins = len(seg.slots)
-        inputs = list(seg.slots)[: seg.step.n_ins]
+        numbers = [self.number(v) for v in outputs]
+        inputs = list(seg.slots)
         captured = inputs[self._placeholders :]
         called = called or {}
         graph = Graph(
@@ -248,21 +270,66 @@ class Recording:
         }
         return graph
 
+    def subgraph(self, outputs: Sequence[Value]) -> tuple[Graph, list[Value | Dynamic]]:
+        """The graph that computes these values as an attribute of a call, and what it captured: values, then numbers.
+
+        The graph holds none of these. Equal recordings give one graph, so that a call with it is one call.
+        """
+        graph = self.finish(outputs)
+        taken = [*graph.captured, *map(Dynamic, graph.scalars)]
+        graph.captured = graph.scalars = graph.written = ()
+        graph.constants = {}
+        return intern(graph), taken
+
+
+_interned: weakref.WeakValueDictionary[Any, Graph] = weakref.WeakValueDictionary()
+
+
+def intern(graph: Graph) -> Graph:
+    """The one graph of this structure: sub-graphs are compared by identity, as calls are."""
+    steps = tuple([(s.call, s.args, s.first) for s in graph.steps])
+    return _interned.setdefault((graph.name, graph.avals, graph.inputs, graph.fmt, graph.outputs, steps), graph)
+
 
 @contextmanager
-def recording(name: str, device: Any) -> Iterator[Recording]:
-    """Record this thread's calls into a new graph instead of running them."""
+def recording(
+    name: str, device: Any, inputs: Sequence[Aval] | None = None, *, tracers: bool = False
+) -> Iterator[Recording]:
+    """Record this thread's calls into a new graph instead of running them.
+
+    Inside another recording the graph captures what it takes of the graph around it. ``inputs``: of a body that is
+    recorded again and again, the avals of the placeholders that will be made; ``tracers``: it captures those
+    of a surrounding JAX transformation as well.
+    """
     st = local.st
     before = st.seg, st.taping
-    st.seg = Segment(st, device, graph=True)
+    root = None if inputs is None else Tree.body(device, tuple(inputs))
+    seg = st.seg = Segment(st, device, graph=True, root=root, tracers=tracers)
     st.taping = False
     st.refresh()
     try:
-        yield Recording(st.seg, name)
+        yield Recording(seg, name)
     finally:
-        tell_calls(st.seg, st.seg.step)
+        tell_calls(seg, seg.step)
+        seg.closed = True
         st.seg, st.taping = before
         st.refresh()
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """Run this thread's calls although a graph is being recorded: parameters that are initialized in a forward."""
+    st = local.st
+    before = st.seg
+    if not before.graph:
+        yield
+        return
+    st.seg = Segment(st, None)
+    try:
+        with rng.suspended():
+            yield
+    finally:
+        st.seg = before
 
 
 def is_recording() -> bool:
@@ -421,6 +488,47 @@ class Pair:
             made.from_host = frozenset(away)
             found = self._backwards.setdefault(has, made)
         return found
+
+
+def record_pair(call: Call, pair: Pair, values: Sequence[Any]) -> tuple[Value, ...]:
+    """Record the forward of a pair and put it on the tape as one node of this call; the results of the call."""
+    st = local.st
+    st.taping = False
+    st.refresh()
+    try:
+        made = record(pair.forward, values)
+    finally:
+        st.taping = True
+        st.refresh()
+    outs = made[: pair.n_outs]
+    node = Node(call, tuple(values), tuple([v.aval for v in outs]), True)
+    node.saved = (pair, pair.residuals(values, made))
+    for manager in memory_managers:
+        manager.saved(node, made)
+    for k, v in enumerate(outs):
+        if v.aval.differentiable:
+            v.tape = node
+            v.out = k
+    return outs
+
+
+_pairs: weakref.WeakKeyDictionary[Call, dict[Any, Pair]] = weakref.WeakKeyDictionary()
+
+
+def record_paired(call: Call, values: Sequence[Any]) -> tuple[Value, ...]:
+    """:func:`record` for a costly call of several results (a loop): the backward pass does not run it again."""
+    wants = wants_of(values) if local.st.taping else ()
+    if not any(wants):
+        return record(call, values)
+    avals = tuple([v.kind if type(v) is Dynamic else v.aval for v in values])
+    known = _pairs.setdefault(call, {})
+    key = Tree.generation, wants, avals  # a setting may have changed what the forward keeps
+    pair = known.get(key)
+    if pair is None:
+        for old in [k for k in known if k[0] != Tree.generation]:
+            del known[old]
+        pair = known[key] = Pair(call, avals, wants)
+    return record_pair(call, pair, values)
 
 
 def wants_of(values: Sequence[Any]) -> tuple[bool, ...]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,10 +46,12 @@ class Text(NamedTuple):
 
     name: str
     inputs: tuple[tuple[str, str, tuple[int, ...]], ...]  # name, dtype, shape
-    scalars: tuple[float | int, ...]
+    scalars: tuple[float | int, ...]  # of a graph inside another: zeros of their kinds
     lines: tuple[Line, ...]
     outputs: tuple[tuple[str, str], ...]  # name, operand
 
+
+_KINDS = {"d": "float", "q": "int"}
 
 # ------------------------------------------------------------------------------------------ writing
 
@@ -57,7 +59,8 @@ class Text(NamedTuple):
 def write(graph: Any) -> str:
     """The text of a graph, and of those that it holds."""
     known: dict[Any, str] = {}
-    return "\n\n".join(_write(g, known) for g in _all(graph, known))
+    graphs = list(_all(graph, known))  # all of them have names before one is written
+    return "\n\n".join(_write(g, known) for g in graphs)
 
 
 def _all(graph: Any, known: dict[Any, str]) -> Iterator[Any]:
@@ -65,7 +68,7 @@ def _all(graph: Any, known: dict[Any, str]) -> Iterator[Any]:
     name, n = graph.name, 0
     while name in known.values():
         n += 1
-        name = f"{graph.name}.{n}"
+        name = f"{graph.name}#{n}"
     known[graph] = name
     yield graph
     for step in graph.steps:
@@ -95,8 +98,11 @@ def _write(graph: Any, known: dict[Any, str]) -> str:
     for name, a in zip(names, graph.avals, strict=True):
         lines.append(f"  {name}: {a.dtype}[{', '.join(map(str, a.shape))}],")
     lines.append(")")
-    for k, s in enumerate(graph.scalars):
-        lines.append(f"  ${k} = {_literal(s, known)}")
+    for k, kind in enumerate(graph.fmt):
+        if graph.scalars:
+            lines.append(f"  ${k} = {_literal(graph.scalars[k], known)}")
+        else:  # of a graph inside another, which takes them as operands
+            lines.append(f"  ${k}: {_KINDS[kind]}")
     for s in graph.steps:
         results = ", ".join(place[s.first + k] for k in range(len(s.avals)))
         scope = f"  # {s.scope}" if s.scope else ""
@@ -137,13 +143,13 @@ def _literal(value: Any, known: dict[Any, str]) -> str:
 
 _HEAD = re.compile(r"graph (\S+)\($")
 _INPUT = re.compile(r"  (\S+): (\w+)\[([\d, ]*)\],$")
-_SCALAR = re.compile(r"  \$(\d+) = (.+)$")
+_SCALAR = re.compile(r"  \$(\d+)(?: = (.+)|: (float|int))$")
 _STEP = re.compile(r"  (%\d+(?:, %\d+)*) = (?:grad\[([01]*) ([01]*)( many)?\] )?([\w@.]+)\((.*)\)(?:  # (.*))?$")
 _RETURN = re.compile(r"  return(?: (.*))?$")
 
 
-def parse(text: str, make: Any) -> Any:
-    """Read the text of a graph; ``make(Text)`` gives a graph, those inside it first.
+def parse(text: str, make: Callable[[Text, bool], Any]) -> Any:
+    """Read the text of a graph; ``make(Text, inside)`` gives a graph, those inside another first.
 
     Raises:
       ValueError: a line is none of a graph's, or names a row that there is not; it tells which.
@@ -162,18 +168,20 @@ def parse(text: str, make: Any) -> Any:
             raise _wrong(number, line, "'graph NAME(' is expected")
         heads[head[1]] = lines
     made: dict[str, Any] = {}
+    main = next(iter(heads))
 
     def graph(name: str) -> Any:
         if name not in made:
             if name not in heads:
                 raise errors.MXNetValueError(f"the text has no graph {name!r}: it has {', '.join(heads)}")
             made[name] = None  # a graph that holds itself
-            made[name] = make(_read(name, heads[name], graph))
+            plain = name.partition("#")[0]  # several inside one may have one name
+            made[name] = make(_read(plain, heads[name], graph), name != main)
         if made[name] is None:
             raise errors.MXNetValueError(f"the graph {name!r} holds itself")
         return made[name]
 
-    return graph(next(iter(heads)))
+    return graph(main)
 
 
 def _wrong(number: int, line: str, what: str) -> Exception:
@@ -194,7 +202,7 @@ def _read(name: str, lines: list[tuple[int, str]], graph: Any) -> Text:
                 inputs.append((found[1], str(np.dtype(found[2])), shape))
                 known.add(found[1])
             elif found := _SCALAR.match(line):
-                scalars.append(_value(found[2], graph))
+                scalars.append(_value(found[2], graph) if found[2] else {"float": 0.0, "int": 0}[found[3]])
                 known.add(f"${found[1]}")
             elif found := _STEP.match(line):
                 results = tuple(int(r[1:]) for r in found[1].split(", "))
@@ -284,7 +292,7 @@ def _value(text: str, graph: Any) -> Any:
         return f"graph_{len(inner) - 1}"
 
     if text[0] not in "'\"":
-        text = re.sub(r"@([\w.]+)", name, text)
+        text = re.sub(r"@([\w./:#-]+)", name, text)
     return _evaluated(ast.parse(text, mode="eval").body, inner)
 
 

@@ -278,10 +278,7 @@ def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tup
         )
     seg = st.seg
     if seg.graph:
-        # A graph is recorded without a device of its own; values of other segments are its constants.
-        for v in inputs:
-            if type(v) is not Dynamic and v.seg is not None and v.seg is not seg:
-                scheduler.flush(v.seg)
+        # Values of other segments on its device are captured as inputs (Segment.enter).
         if devices and seg.device is not devices[0]:
             raise errors.DeviceError(
                 f"operator {call!r} got an input on {devices[0]} while the hybridized block runs on "

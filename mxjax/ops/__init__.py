@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import activation as activation
 from . import contrib as contrib
+from . import control_flow as control_flow
 from . import creation as creation
 from . import elementwise as elementwise
 from . import image as image

@@ -13,6 +13,7 @@ from mxjax import core
 from mxjax.array.invoke import call
 from mxjax.gluon import HybridBlock, nn
 from mxjax.ops import TABLE
+from mxjax.ops.samples import Body
 from tests.ops.test_table import draw, kind
 
 DEVICE = mx.cpu().jax_device
@@ -24,7 +25,8 @@ def recorded(op, args, attrs):
     with core.recording("one", DEVICE) as rec:
         given = iter([rec.placeholder(core.aval(a.shape, a.dtype, DEVICE)) for a in arrays])
         live = [kind(op)._wrap(next(given)) if isinstance(a, np.ndarray) else a for a in args]
-        out = call(op, kind(op), tuple(live), dict(attrs))
+        attrs = {k: v.graph() if isinstance(v, Body) else v for k, v in attrs.items()}
+        out = call(op, kind(op), tuple(live), attrs)
         outs = list(out) if isinstance(out, (list, tuple)) else [out]
         graph = rec.finish([o._value() for o in outs])
     return graph, [*arrays, *(np.asarray(core.read(v)) for v in graph.captured), *graph.scalars]
@@ -351,3 +353,35 @@ def test_large_networks_are_read_back(name):
         changed = [(a.shape, b.shape) for s, t in zip(graph.steps, other.steps, strict=True)
                    for a, b in zip(s.avals, t.avals, strict=True) if a.shape != b.shape]  # fmt: skip
         assert changed and all(a[0] == 2 and b == (5, *a[1:]) for a, b in changed)
+
+
+def test_graphs_inside_a_graph_are_read_back():
+    """A loop in a loop, with a parameter from outside: text, back, and another number of steps."""
+
+    class Loop(HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.dense = nn.Dense(3, in_units=3)
+
+        def forward(self, x):
+            def row(x, s):
+                s = self.dense(x) + s * 0.5
+                out, _ = mx.npx.foreach(lambda e, t: (e * t[0].sum(), t), s, [s])
+                return out, s
+
+            return mx.npx.foreach(row, x, mx.np.zeros((2, 3)))[0]
+
+    net = Loop()
+    net.initialize(mx.init.Normal(1.0))
+    x = mx.np.array(np.random.RandomState(0).uniform(size=(4, 2, 3)), dtype="float32")
+    graph = net.graph(x)
+    text = repr(graph)
+    assert text.count("graph ") == 3 and "body=@foreach" in text
+    back = core.Graph.read(text, DEVICE)
+    same(graph, back)
+    longer = mx.np.array(np.random.RandomState(0).uniform(size=(7, 2, 3)), dtype="float32")
+    params = {k: p.data().jax for k, p in net.collect_params().items()}
+    given = {"x": longer.jax, "random_count": np.asarray(0), **params}
+    with jax.enable_x64(True):
+        (got,) = jax.jit(back.run)(*[given[n] for n in back.inputs])
+    np.testing.assert_allclose(np.asarray(got), net(longer).asnumpy(), rtol=1e-5, atol=1e-6)
