@@ -449,6 +449,12 @@ class HybridBlock(Block):
         self._graphs.clear()
         super().reset_device(device)
 
+    def hybridization(self) -> Callable[[], None]:
+        """How this block is hybridized, with its recorded graphs: a function that makes it so again."""
+        before = {name: getattr(self, name) for name in ("_active", "_mirror")}
+        graphs = dict(self._graphs)
+        return lambda: vars(self).update(before, _graphs=dict(graphs))
+
     def infer_shape(self, *args: Any) -> None:
         """Set the unknown parameter shapes from the inputs; layers with such parameters define it."""
 

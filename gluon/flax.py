@@ -11,7 +11,7 @@ import numpy as np
 
 from mxjax import errors, initializer
 from mxjax.array.classes import NDArray
-from mxjax.core import TRACED, Call, read, record, rng
+from mxjax.core import TRACED, Call, Row, read, record, rng
 from mxjax.core.state import local
 
 from .block import HybridBlock
@@ -203,7 +203,7 @@ class FlaxBlock(HybridBlock):
             made, out_tree[0] = jax.tree_util.tree_flatten(out)
             return (*made, *states)
 
-        return Call(type(self._module).__name__.lower(), run), out_tree
+        return Call(Row(type(self._module).__name__.lower(), run)), out_tree
 
 
 class _OwnInit(initializer.Initializer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,18 +17,19 @@ from mxjax.core import (
     Call,
     Dynamic,
     GraphCall,
-    Node,
+    Row,
     Tree,
     Value,
+    flush,
+    memory,
     read,
     record,
     recording,
     rng,
 )
-from mxjax.core.graph import Pair, wants_of
-from mxjax.core.layout import suit
+from mxjax.core.graph import Pair, record_pair, wants_of
+from mxjax.core.hooks import graph_listeners
 from mxjax.core.state import local
-from mxjax.core.value import managers
 
 if TYPE_CHECKING:
     from .block import HybridBlock
@@ -46,6 +48,21 @@ def unflatten(tree: Any, leaves: Sequence[Any], arrays: Sequence[NDArray]) -> An
     """The nested lists of :func:`flatten` with other arrays in the places of those there were."""
     given = iter(arrays)
     return jax.tree_util.tree_unflatten(tree, [next(given) if _is_array(a) else a for a in leaves])
+
+
+def argument_names(forward: Callable[..., Any], args: Sequence[Any]) -> list[str]:
+    """A name for each array among the arguments: the parameter's, with the place inside lists and dicts."""
+    P = inspect.Parameter
+    params = list(inspect.signature(forward).parameters.values())
+    plain = [p.name for p in params if p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in params if p.kind is P.VAR_POSITIONAL), "data")
+    found = []
+    for path, leaf in jax.tree_util.tree_flatten_with_path(tuple(args), is_leaf=_is_array)[0]:
+        if isinstance(leaf, NDArray):
+            first, *inner = [getattr(k, "idx", getattr(k, "key", getattr(k, "name", k))) for k in path]
+            name = plain[first] if first < len(plain) else f"{rest}{first - len(plain)}"
+            found.append("_".join([name, *map(str, inner)]))
+    return found
 
 
 def constant(x: Any) -> Any:
@@ -73,6 +90,15 @@ def parts_of(block: Any) -> list[Any]:
     return found
 
 
+def others_of(block: Any) -> dict[Value, Any]:
+    """The arrays that a forward may use besides parameters, by their values: gradients and blocks' attributes."""
+    found: list[Any] = []
+    block.apply(lambda b: found.extend(a for a in vars(b).values() if isinstance(a, NDArray)))
+    for p in block.collect_params().values():
+        found.extend(a.grad for a in (p._arrays or {}).values() if a.grad is not None)
+    return {a._value(): a for a in found}
+
+
 class CachedGraph:
     """A block's forward for one signature: recorded once, then one call.
 
@@ -97,13 +123,15 @@ class CachedGraph:
         values = [a._value() for a in arrays]
         self.shapes = tuple(v.aval.shape for v in values)
         self.parts = parts_of(block)
-        held = {}
-        for p in block.collect_params().values():
+        held, called = {}, {}
+        for name, p in block.collect_params().items():
             for a in (p._arrays or {}).values():
                 held[a._value()] = a
+                called[a._value()] = name
         with recording(type(block).__name__.lower(), values[0].aval.device) as rec:
-            symbols = iter([rec.placeholder(v.aval) for v in values])
-            base = rec.placeholder(_count_aval(values[0].aval.device))
+            names = argument_names(block.forward, args)
+            symbols = iter([rec.placeholder(v.aval, n) for v, n in zip(values, names, strict=True)])
+            base = rec.placeholder(_count_aval(values[0].aval.device), "random_count")
             given = [
                 type(a)._wrap(next(symbols)) if isinstance(a, NDArray) else a for a in leaves
             ]
@@ -119,15 +147,26 @@ class CachedGraph:
                             f"the forward of a hybridized {type(block).__name__} returns arrays (and lists, "
                             f"tuples, dicts of them), got {type(o).__name__}"
                         )
-                # What the forward assigned to parameters becomes further results.
+                # What the forward assigned to parameters, or to other arrays from outside, becomes further results.
                 self.states = [a for a, v in before.items() if a._v is not v and a._v is not None]
+                self.states += [w.handle for w in rec.written() if w.handle not in before]
                 results = [o._value() for o in out_leaves] + [a._value() for a in self.states]
             finally:
                 for a, v in before.items():
                     a._v = v
-            graph = rec.finish(results)
-            if settings.get("memory.param_layout"):
-                suit(graph, held, values[0].aval.device)
+                for w in rec.written():
+                    w.handle._v = w.before
+            called[key] = "random_key"
+            changed = [called.get(before.get(a), "") for a in self.states]
+            graph = rec.finish(results, [*["" for _ in out_leaves], *changed], called)
+            for v in graph.captured:
+                # What initializes parameters runs by itself: a training step is compiled once, without it.
+                if v.seg is not None and v.seg is not TRACED:
+                    flush(v.seg)
+            for listen in graph_listeners:
+                kept = [v for v, a in held.items() if a._v is v]
+                for v, order in listen(graph, kept, values[0].aval.device).items():
+                    held[v]._set(memory.laid_out(v, order))
         self.n_outs = len(out_leaves)
         self.cls = type(out_leaves[0]) if out_leaves else NDArray
         self.draws = draws.used
@@ -137,8 +176,10 @@ class CachedGraph:
             policy = memonger.heeding(policy, graph)
         self.call = GraphCall(graph, policy)
         self.call.places = self._places()
-        # Looked up anew at each call: the parameters' values, and the random key, which a seed replaces.
-        self.sources: list[Any] = [_KEY if v is key else held.get(v, v) for v in graph.captured]
+        # Looked up anew at each call: the parameters' values, those of other arrays that may change, and the random
+        # key, which a seed replaces.
+        now = {**others_of(block), **{w.before: w.handle for w in rec.written()}, **held}
+        self.sources: list[Any] = [_KEY if v is key else now.get(v, v) for v in graph.captured]
         # The parameters' first values need not live as long as the graph.
         graph.captured = ()
         self.pairs: dict[Any, Pair] = {}
@@ -198,7 +239,7 @@ class CachedGraph:
             def inside(*args: Any) -> Any:
                 return run(*args[:n], *map(jax.numpy.asarray, arrays), *args[n:])
 
-            call = Call(self.call.name, inside, effect=self.call.effect)
+            call = Call(Row(self.call.name, inside, effect=self.call.effect))
             call.places = places = self._places() if known is None else known[1].places
             assert places is not None
             Tree.forget(places)  # programs with old weights
@@ -215,24 +256,7 @@ class CachedGraph:
         if pair is None:
             avals = [v.kind if type(v) is Dynamic else v.aval for v in values]
             pair = self.pairs[wants] = Pair(self.call, avals, wants)
-        st = local.st
-        st.taping = False
-        st.refresh()
-        try:
-            made = record(pair.forward, values)
-        finally:
-            st.taping = True
-            st.refresh()
-        outs = made[: pair.n_outs]
-        node = Node(self.call, tuple(values), tuple([v.aval for v in outs]), True)
-        node.saved = (pair, pair.residuals(values, made))
-        for manager in managers:
-            manager.saved(node, made)
-        for k, v in enumerate(outs):
-            if v.aval.differentiable:
-                v.tape = node
-                v.out = k
-        return outs
+        return record_pair(self.call, pair, values)
 
 
 _external = settings.snapshot("memory.external_weights")

@@ -11,7 +11,7 @@ from mxjax import errors, initializer
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.creation import array
 from mxjax.autograd import pause
-from mxjax.core import holders, lay, memory, relaid
+from mxjax.core import hooks, lay, memory, outside, relaid
 from mxjax.device import Device, current_device
 from mxjax.errors import DeferredInitializationError
 
@@ -188,7 +188,7 @@ class Parameter:
                 f"Cannot initialize Parameter {self._label} because it has invalid shape: {self.shape}"
             )
         self._deferred = None
-        with pause():
+        with pause(), outside():
             if data is None:
                 with where[0]:
                     # Filled in place by the initializer, so that its rule by name applies.
@@ -468,4 +468,4 @@ def _names(objects: Iterable[Any]) -> dict[int, str]:
     return found
 
 
-holders.namers.append(_names)
+hooks.array_namers.append(_names)

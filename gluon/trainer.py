@@ -11,7 +11,7 @@ import numpy as np
 from mxjax import optimizer as opt
 from mxjax import settings
 from mxjax.core import flush_thread, local, span
-from mxjax.core.state import stepped
+from mxjax.core.hooks import step_listeners
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
 from mxjax.serialization import write_whole
 
@@ -136,7 +136,6 @@ class Trainer:
         self._kvstore: Any = None
         self._distributed = False
         self._update_on_kvstore = False
-        self._takes_lists = False
         self._params_to_init = list(self._params)
 
     def _ready(self) -> None:
@@ -154,10 +153,8 @@ class Trainer:
             on_kvstore = settings.get("comm.update_on_kvstore")
         if isinstance(wanted, str):
             wanted = self._make_kvstore(wanted)
-        self._kvstore = wanted
-        if self._kvstore is not None:
-            # Stores of users need to take one key at a time only.
-            self._takes_lists = type(wanted).__module__.split(".")[0] == __name__.split(".")[0]
+        if wanted is not None:
+            self._kvstore = _as_store(wanted)
             self._distributed = _between_processes(self._kvstore.type)
             if self._distributed and "async" in self._kvstore.type:
                 if on_kvstore is False:
@@ -170,7 +167,7 @@ class Trainer:
             if on_kvstore and not self._kvstore.is_capable("optimizer"):
                 raise MXNetValueError(
                     "Please set update_on_kvstore=False when training with "
-                    f"{type(self._kvstore).__name__}: it runs no optimizers"
+                    f"{type(wanted).__name__}: it runs no optimizers"
                 )
             if self._compression_params:
                 self._kvstore.set_gradient_compression(self._compression_params)
@@ -199,10 +196,8 @@ class Trainer:
                     arrays = param.list_data()
                     self._kvstore.broadcast(index, arrays[0], arrays)
         self._params_to_init = waiting
-        if hasattr(self._kvstore, "_awaited"):
-            self._kvstore._awaited = frozenset(
-                i for i, p in enumerate(self._params) if any(p is w for w in waiting)
-            )
+        if self._kvstore is not None:
+            self._kvstore.expect([i for i, p in enumerate(self._params) if any(p is w for w in waiting)])
 
     # -- learning rate -----------------------------------------------------------------------------
 
@@ -264,7 +259,7 @@ class Trainer:
                 self._steps += 1
                 if self._steps % _steps_per_call() == 0:
                     flush_thread()
-                for hear in stepped:
+                for hear in step_listeners:
                     hear()
         finally:
             state.steady = False
@@ -304,7 +299,7 @@ class Trainer:
                         if not array._fresh_grad:
                             raise _stale(param, array)
             weights = [param.list_data() for _, param in trained]
-            self._push_pull([i for i, _ in trained], [p.list_grad() for _, p in trained], weights)
+            self._kvstore.pushpull_all([i for i, _ in trained], [p.list_grad() for _, p in trained], weights)
             for array in (a for arrays in weights for a in arrays):
                 array._fresh_grad = False
             return
@@ -312,16 +307,16 @@ class Trainer:
         keys = [i for i, _ in trained]
         last = len(self._tail())
         for part in (slice(last, None), slice(0, last)) if last else (slice(None),):
-            self._push_pull(keys[part], grads[part], grads[part])
+            self._kvstore.pushpull_all(keys[part], grads[part], grads[part])
             if last:
-                self._kvstore._end()  # begins now
+                self._kvstore.flush()
 
     def _tail(self) -> frozenset[int]:
         """The first parameters, whose gradients are ready last, where these are summed by themselves.
 
         They hold 3.46 % of the bytes, as the last part of Ascend's division does.
         """
-        if not hasattr(self._kvstore, "_end") or not settings.get("comm.tail_overlap"):
+        if self._kvstore is None or not self._kvstore.gathers or not settings.get("comm.tail_overlap"):
             return frozenset()
         sizes = {i: param.list_data()[0].size * np.dtype(param.dtype).itemsize for i, param in self._trained()}
         chosen: list[int] = []
@@ -330,17 +325,6 @@ class Trainer:
                 break
             chosen.append(i)
         return frozenset(chosen)
-
-    def _push_pull(self, keys: list[int], grads: list[Any], outs: list[Any]) -> None:
-        if not self._takes_lists:
-            for i, grad, out in zip(keys, grads, outs, strict=True):
-                if out is grad:
-                    self._kvstore.pushpull(i, grad, priority=-i)
-                else:
-                    self._kvstore.pushpull(i, grad, out=out, priority=-i)
-        elif keys:
-            # All at once: the store makes them one collective program.
-            self._kvstore.pushpull(keys, grads, out=outs)
 
     def _update(self, ignore_stale_grad: bool) -> None:
         if self._kvstore is not None and self._update_on_kvstore:
@@ -382,8 +366,8 @@ class Trainer:
           DeviceError: the backend cannot reach it.
         """
         self._ready()
-        for updater in [self._kvstore._updater] if self._update_on_kvstore else self._updaters:
-            updater.place(where)
+        for keeper in [self._kvstore] if self._update_on_kvstore else self._updaters:
+            keeper.place(where)
 
     # -- states on disk ----------------------------------------------------------------------------
 
@@ -391,7 +375,7 @@ class Trainer:
     def saves_together(self) -> bool:
         """Whether all processes of the job have to call `save_states`."""
         self._ready()
-        return bool(self._update_on_kvstore and getattr(self._kvstore, "saves_together", False))
+        return bool(self._update_on_kvstore and self._kvstore.saves_together)
 
     def save_states(self, fname: str | os.PathLike[str]) -> None:
         """Write the optimizer and its states (momenta, counts) to a file, all of it or nothing.
@@ -422,7 +406,7 @@ class Trainer:
         self._ready()
         if self._update_on_kvstore:
             self._kvstore.load_optimizer_states(fname)
-            self._optimizer = self._kvstore._updater.optimizer
+            self._optimizer = self._kvstore.get_optimizer() or self._optimizer
         else:
             with open(fname, "rb") as file:
                 states = file.read()
@@ -431,6 +415,12 @@ class Trainer:
                 updater.optimizer = self._updaters[0].optimizer
             self._optimizer = self._updaters[0].optimizer
         self._optimizer.param_dict = dict(enumerate(self._params))
+
+
+def _as_store(store: Any) -> Any:
+    from mxjax.kvstore import base
+
+    return base.as_store(store)
 
 
 def _between_processes(name: str) -> bool:

@@ -19,7 +19,7 @@ from . import _host, _tree
 
 NAME = "kvstore_allreduce"
 _AXIS = "devices"
-_ADD = core.bind("kvstore_add", jnp.add)
+ADD = core.row("kvstore_add", jnp.add).bind()
 
 
 _SUMMED_ON_HOST = frozenset(map(np.dtype, ("float32", "float64", "int32", "int64", "int8", "uint8")))
@@ -40,7 +40,7 @@ class Trees(NamedTuple):
 
 
 class Devices:
-    """The collective of one process (``core.interfaces.Collective``).
+    """The collective of one process (``core.hooks.Collective``).
 
     Args:
       kind: ``'nccl'`` always sums by a program; others sum on the host where the devices are CPUs, or
@@ -67,7 +67,7 @@ class Devices:
             partial: dict[Any, Value] = {}
             for v in group:
                 device = v.aval.device
-                partial[device] = core.record2(_ADD, partial[device], v) if device in partial else v
+                partial[device] = core.record2(ADD, partial[device], v) if device in partial else v
             if len(partial) == 1:
                 results[k] = [next(iter(partial.values()))] * len(group)
             else:
@@ -105,7 +105,7 @@ class Devices:
         totals = _host.sums(arrays, self._pool, self.priority)
         with in_flight.lock:
             placed = _host.on_devices(totals, devices)
-            for o in core.observers:
+            for o in core.hooks.observers:
                 o.on_run(NAME, (), start, time.time_ns())
         # One memory for all devices (and the pool's): nobody may write over it.
         return [
@@ -140,7 +140,7 @@ class Devices:
             *sums, last = found.compiled(*given)
             in_flight.began([last], devices[0].platform)
             core.stats.programs += 1
-            for o in core.observers:
+            for o in core.hooks.observers:
                 o.on_run(NAME, (), start, time.time_ns())
         out = []
         for values, (shape, _), total in zip(groups, shapes, sums, strict=True):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mxjax import core, errors
-from mxjax.core import Value, bind, concrete, place
+from mxjax.core import Value, concrete, place, row
 
 TYPES = ("1bit", "2bit", "fp16", "bf16")
 _HALF = {"fp16": "float16", "bf16": "bfloat16"}
@@ -121,6 +121,9 @@ def _through(
     return decode(codes, kind, threshold, grad.dtype), left
 
 
+_COMPRESS = row("kvstore_compress", _through)
+
+
 class Compressor:
     """What every sender of every key still owes.
 
@@ -132,7 +135,7 @@ class Compressor:
         self.settings = settings
         self._owed: dict[Any, Value] = {}
         statics = (("kind", settings.kind), ("threshold", settings.threshold))
-        self._call = bind("kvstore_compress", _through, statics)
+        self._call = _COMPRESS.bind(statics)
 
     def through(self, key: Any, sender: int, value: Value) -> Value:
         """What arrives of a value; floating-point values only, others pass."""

@@ -30,7 +30,7 @@ class Request:
 class Gathered:
     """Requests that run together, when somebody needs a result of one of them.
 
-    It stands in ``Value.seg`` of the results, as a segment does (``core.interfaces.Deferred``).
+    It stands in ``Value.seg`` of the results, as a segment does (``core.hooks.Deferred``).
 
     Args:
       work: called once with the requests in the order of their priorities (larger first, then in the order
@@ -51,7 +51,7 @@ class Gathered:
         self.keys: set[Any] = set()
         self.bytes = 0
         self.lock = threading.RLock()
-        core.deferred.add(self)
+        core.hooks.deferred.add(self)
 
     def add(self, request: Request, shapes: dict[Any, Any]) -> dict[Any, Value]:
         """Take a request in; its pending results by device, which have these avals."""
@@ -83,7 +83,7 @@ class Gathered:
             if self.closed:
                 return
             self.closed = True
-            core.deferred.discard(self)
+            core.hooks.deferred.discard(self)
             order = sorted(self.requests, key=lambda r: -r.priority)
             try:
                 for request, found in zip(order, self._work(order, self.under), strict=True):

@@ -19,7 +19,7 @@ from mxjax import core
 from mxjax.array.classes import ndarray
 from mxjax.core import compile_function, memory
 from mxjax.errors import MXNetValueError
-from mxjax.optimizer import Optimizer, rules
+from mxjax.optimizer import Optimizer
 from mxjax.optimizer.optimizer import flatten
 
 from ._processes import Operation, Processes, Update, padded, part_of
@@ -87,20 +87,16 @@ class PartUpdater(ShardedUpdater):
         return padded(whole.reshape(-1)[start:stop], whole.size, size)
 
     def _run(self, keys: Sequence[Any], weights: list[np.ndarray], sums: Sequence[Any]) -> list[Any]:
-        optimizer = self.optimizer
-        optimizer._set_current_device(0)
         kept = [self._kept[k] for k in keys]
-        numbers, layout = self._numbers_and_layout(keys, weights, kept)
-        rule, statics = optimizer._rule(), optimizer._static_items()
+        numbers, pure = self._numbers_and_update(keys, weights, kept)
         states = [leaf for k in kept for leaf in k.leaves]
         given = [numbers, *weights, *sums]
         shapes = tuple((x.shape, x.dtype) for x in (*given, *states))
-        name = shapes, layout, rule, statics
+        name = shapes, pure
         with jax.enable_x64(True):
             run = self._programs.get(name)
             if run is None:
-                step = functools.partial(rules.many, rule=rule, statics=statics, layout=layout)
-                run = self._programs[name] = _compile(step, shapes, len(given), self._home)
+                run = self._programs[name] = _compile(functools.partial(pure), shapes, len(given), self._home)
             start = time.time_ns()
             out = run(*jax.device_put(given, self._home), *states)
         self._has_run(keys, kept, out[len(keys) :], start)
@@ -131,7 +127,7 @@ class PartUpdater(ShardedUpdater):
             return len(leaves) - 1
 
         form = mapped(put, self.states.pop(key))
-        self._unsynced.discard(key)
+        self.unsynced.discard(key)
         self._kept[key] = Kept(tuple(leaves), tuple(cuts), form, weight.shape, (self._home,), cut)
 
     # ---- whole states --------------------------------------------------------------------------------------
@@ -191,7 +187,7 @@ def refuse_strange(
             continue
         like = jax.ShapeDtypeStruct(*shapes[index])
         expected = [s.shape for s in jax.eval_shape(optimizer.init, like)]
-        if optimizer._has_master(like):
+        if optimizer.has_master_copy(like):
             expected.insert(0, like.shape)
         found = [leaf.shape for leaf in flatten(state)]
         if found != expected:

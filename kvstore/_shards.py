@@ -89,9 +89,9 @@ def joined(states: Sequence[bytes], places: dict[Any, Place], optimizer: Optimiz
     for text in states:
         own, optimizer = saving.loads(text, optimizer)
         found.append(own)
-        for device, numbers in optimizer._all_index_update_counts.items():
+        for device, numbers in optimizer.update_counts.items():
             counts.setdefault(device, {}).update(numbers)
-    optimizer._all_index_update_counts = counts
+    optimizer.update_counts = counts
     merged = {}
     for key, place in places.items():
         parts = [found[p.server][key] for p in place.parts if key in found[p.server]]

@@ -21,7 +21,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mxjax import core, settings
 from mxjax.array.classes import ndarray
-from mxjax.core import Value, compile_function, concrete, in_flight, memory
+from mxjax.core import Value, compile_function, concrete, in_flight
 from mxjax.optimizer import Optimizer, Updater, rules
 
 from ._collective import NAME
@@ -73,8 +73,7 @@ class ShardedUpdater(Updater):
         if optimizer.rule_fn is None:
             return False
         own = "fused_step" if optimizer.use_fused_step else "step"
-        where = memory.of_variables() if self._memory is None else self._memory[0]
-        return where is None and getattr(type(optimizer), own) is getattr(Optimizer, own)
+        return self.home is None and getattr(type(optimizer), own) is getattr(Optimizer, own)
 
     def cuts(self, size: int, devices: int) -> bool:
         """Whether an array of so many elements is shared out."""
@@ -99,13 +98,11 @@ class ShardedUpdater(Updater):
 
         Returns the new weights in the same form.
         """
-        optimizer = self.optimizer
-        optimizer._set_current_device(0)
         firsts = [ndarray._wrap(w[0]) for w in weights]
         for key, first in zip(keys, firsts, strict=True):
             self._share(key, first, devices)
         kept = [self._kept[k] for k in keys]
-        numbers, layout = self._numbers_and_layout(keys, firsts, kept)
+        numbers, pure = self._numbers_and_update(keys, firsts, kept)
         spec = tuple(
             _Key(
                 w.shape, np.dtype(w.dtype), self.cuts(w.size, len(devices)),
@@ -113,9 +110,8 @@ class ShardedUpdater(Updater):
             )
             for w, k in zip(firsts, kept, strict=True)
         )  # fmt: skip
-        rule, statics = optimizer._rule(), optimizer._static_items()
         grad_types = tuple(g[0].aval.dtype for g in grads)
-        name = devices, spec, grad_types, layout, rule, statics, numbers.dtype
+        name = devices, spec, grad_types, pure, numbers.dtype
         whole, parts = _shardings(devices)
         n = len(devices)
         given = [
@@ -132,8 +128,7 @@ class ShardedUpdater(Updater):
         with in_flight.lock, jax.enable_x64(True):
             run = self._programs.get(name)
             if run is None:
-                step = functools.partial(rules.many, rule=rule, statics=statics, layout=layout)
-                run = self._programs[name] = _compile(devices, spec, grad_types, step, numbers)
+                run = self._programs[name] = _compile(devices, spec, grad_types, pure, numbers)
             in_flight.wait(devices[0].platform)
             start = time.time_ns()
             *out, last = run(jax.device_put(numbers, whole), *given, *states)
@@ -144,24 +139,19 @@ class ShardedUpdater(Updater):
     def _has_run(self, keys: Sequence[Any], kept: Sequence[Kept], leaves: Sequence[Any], start: int) -> None:
         """Keep the states that a program begun at `start` (ns) gave, and tell the observers of it."""
         core.stats.programs += 1
-        for o in core.observers:
+        for o in core.hooks.observers:
             o.on_run(NAME, (), start, time.time_ns())
         fresh = iter(leaves)
         for key, old in zip(keys, kept, strict=True):
             self._kept[key] = old._replace(leaves=tuple(next(fresh) for _ in old.leaves))
 
-    def _numbers_and_layout(
+    def _numbers_and_update(
         self, keys: Sequence[Any], weights: Sequence[Any], kept: Sequence[Kept]
-    ) -> tuple[np.ndarray, tuple[Any, ...]]:
-        """What `rules.many` needs to know of an update, which is counted: its numbers, and the states' layout."""
-        optimizer = self.optimizer
+    ) -> tuple[np.ndarray, rules.PureUpdate]:
+        """An update, which is counted: its numbers, and the function that takes them."""
         double = any(w.dtype == np.float64 for w in weights)
-        numbers = optimizer._count_and_number(keys, np.float64 if double else np.float32)
-        layout = tuple(
-            (len(k.leaves), optimizer._has_master(w), optimizer._own_statics(key))
-            for key, w, k in zip(keys, weights, kept, strict=True)
-        )
-        return numbers, layout
+        numbers = self.optimizer.count_updates(keys, np.float64 if double else np.float32, device_id=0)
+        return numbers, self.optimizer.pure_update(keys, weights, [len(k.leaves) for k in kept])
 
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         """Update on the weights' own device, as an `Updater` does."""
@@ -194,7 +184,7 @@ class ShardedUpdater(Updater):
             return len(leaves) - 1
 
         state = mapped(put, self.states.pop(key))
-        self._unsynced.discard(key)
+        self.unsynced.discard(key)
         self._kept[key] = Kept(
             tuple(leaves), tuple(cuts), state, weight.shape, devices, cut
         )
@@ -204,7 +194,7 @@ class ShardedUpdater(Updater):
         found = self._kept.pop(key, None)
         if found is not None:
             self.states[key] = self._collected(key, found)
-            self._unsynced.add(key)
+            self.unsynced.add(key)
 
     def _collected(self, key: Any, kept: Kept) -> Any:
         """The whole states of a weight as an `Updater` has them."""
@@ -233,23 +223,21 @@ class ShardedUpdater(Updater):
 
 def elementwise(optimizer: Optimizer) -> bool:
     """Whether the rule of an optimizer updates each element by itself, so that parts may be updated alone."""
-    rule = optimizer._rule()
-    statics = optimizer._static_items() + optimizer._own_statics(None)
-    found = _known.get((rule, statics))
+    like = jax.ShapeDtypeStruct((4, 3), np.dtype("float32"))
+    pure = optimizer.pure_update([None], [like], [0])
+    found = _known.get(pure)
     if found is None:
-        like = jax.ShapeDtypeStruct((4, 3), np.dtype("float32"))
         states = jax.eval_shape(optimizer.init, like)
         if any(s.shape not in ((4, 3), ()) for s in states):
             found = False
         else:
-            numbers = [1.0] * len(optimizer.numbers(0.1, 0.1, 1))
-            bound = functools.partial(rule, **dict(statics))
-            found = not _mixes(jax.make_jaxpr(bound)(like, like, states, 1.0, *numbers).jaxpr)
-        _known[rule, statics] = found
+            update = functools.partial(optimizer.rule, lr=0.1, wd=0.1, t=1)
+            found = not _mixes(jax.make_jaxpr(update)(like, like, states).jaxpr)
+        _known[pure] = found
     return found
 
 
-_known: dict[Any, bool] = {}
+_known: dict[rules.PureUpdate, bool] = {}
 
 
 def _mixes(jaxpr: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from mxjax import errors
@@ -74,6 +75,39 @@ class KVStoreBase:
         """Read the optimizer's states from a file."""
         raise self._missing("load_optimizer_states")
 
+    # What `gluon.Trainer` asks of a store beyond MXNet's interface; a store need define none of it.
+
+    #: Whether sums wait to become one program with others, until `flush` or until somebody reads one.
+    gathers: ClassVar[bool] = False
+    #: Whether all processes of the job have to call `save_optimizer_states`.
+    saves_together: ClassVar[bool] = False
+
+    def get_optimizer(self) -> Any:
+        """The optimizer that updates the weights here, which loading states may have replaced; or None."""
+        return None
+
+    def pushpull_all(self, keys: Sequence[Any], values: Sequence[Any], outs: Sequence[Any]) -> None:
+        """`pushpull` of many keys, which are the numbers of parameters: the first are the most urgent."""
+        for key, value, out in zip(keys, values, outs, strict=True):
+            if out is value:
+                self.pushpull(key, value, priority=-key)
+            else:
+                self.pushpull(key, value, out=out, priority=-key)
+
+    def flush(self) -> None:
+        """Begin what waits (`gathers`)."""
+
+    def expect(self, keys: Iterable[Any]) -> None:
+        """Say which keys will be given first values later, for now without a known shape; others will not."""
+
+    def place(self, where: str) -> None:
+        """Let the optimizer's states, present and future, live in ``device`` or ``pinned_host`` memory."""
+        raise self._missing("place")
+
+    def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
+        """Compress what each device sends."""
+        raise self._missing("set_gradient_compression")
+
     @property
     def type(self) -> str:
         """The name of this kind of store."""
@@ -113,6 +147,37 @@ class KVStoreBase:
             )
         KVStoreBase.kv_registry[name] = klass
         return klass
+
+
+class _Brought(KVStoreBase):
+    """An object with MXNet's methods of a store, whatever its class, as a `KVStoreBase`."""
+
+    def __init__(self, store: Any):
+        self._store = store
+        for name in ("broadcast", "pushpull", "set_optimizer", "is_capable", "save_optimizer_states",
+                     "load_optimizer_states", "set_gradient_compression"):  # fmt: skip
+            if hasattr(store, name):
+                setattr(self, name, getattr(store, name))
+
+    def _missing(self, what: str) -> errors.MXNetError:
+        return KVStoreBase._missing(self._store, what)
+
+    @property
+    def type(self) -> str:
+        return str(getattr(self._store, "type", type(self._store).__name__.lower()))
+
+    @property
+    def rank(self) -> int:
+        return int(self._store.rank)
+
+    @property
+    def num_workers(self) -> int:
+        return int(self._store.num_workers)
+
+
+def as_store(store: Any) -> KVStoreBase:
+    """A store as `gluon.Trainer` needs it: itself, or what an object with MXNet's methods is made to."""
+    return store if isinstance(store, KVStoreBase) else _Brought(store)
 
 
 def create(name: str = "local") -> Any:

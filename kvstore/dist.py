@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,9 @@ class DistKVStore(KVStore):
 
     #: All ranks have to call `save_optimizer_states`.
     saves_together = True
+
+    def expect(self, keys: Iterable[Any]) -> None:
+        self._awaited = frozenset(keys)
 
     def save_optimizer_states(
         self, fname: str | os.PathLike[str], dump_optimizer: bool = False

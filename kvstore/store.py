@@ -16,7 +16,7 @@ from mxjax.core import Value
 from mxjax.optimizer import Optimizer
 from mxjax.serialization import write_whole
 
-from ._collective import Devices, moved
+from ._collective import ADD, Devices, moved
 from ._compression import Compressor, Settings
 from ._gather import LIMIT, Gathered, Request, alias, is_gathered
 from ._zero import ShardedUpdater
@@ -39,12 +39,11 @@ def _only_rows(weight: jax.Array, ids: jax.Array) -> jax.Array:
     return jnp.where(kept.reshape(-1, *[1] * (weight.ndim - 1)), weight, jnp.zeros((), weight.dtype))
 
 
-_ROWS = core.bind("kvstore_rows", _only_rows)
+_ROWS = core.row("kvstore_rows", _only_rows).bind()
 
 
 # What is as it was when a gradient was pushed, whenever the update runs.
 HYPERPARAMETERS = "lr", "wd", "rescale_grad"
-_ADD = core.bind("kvstore_add", jnp.add)
 
 
 class _Entry:
@@ -355,6 +354,17 @@ class KVStore(KVStoreBase):
             for o in outs:
                 hand(o, entry.on(o._value().aval.device))
 
+    gathers = True
+
+    def pushpull_all(self, keys: Sequence[Any], values: Sequence[Any], outs: Sequence[Any]) -> None:
+        if type(self).pushpull is not KVStore.pushpull:  # a user's, which need not take lists
+            super().pushpull_all(keys, values, outs)
+        elif keys:
+            self.pushpull(list(keys), list(values), out=list(outs))  # one call: one collective program
+
+    def flush(self) -> None:
+        self._end()
+
     def _end(self) -> None:
         """Run what was gathered."""
         gathered, self._gathered = self._gathered, None
@@ -401,6 +411,22 @@ class KVStore(KVStoreBase):
                 f"mx.optimizer.create({name}, ...)"
             )
 
+    def get_optimizer(self) -> Any:
+        """The optimizer that updates the weights here, which loading states may have replaced; or None."""
+        return getattr(self._updater, "optimizer", None)
+
+    def place(self, where: str) -> None:
+        """Let the optimizer's states, present and future, live in ``device`` or ``pinned_host`` memory.
+
+        Raises:
+          MXNetError: the store runs no optimizer.
+          ValueError: another memory.
+          DeviceError: the backend cannot reach it.
+        """
+        if not hasattr(self._updater, "place"):
+            raise self._runs_none("place")
+        self._updater.place(where)
+
     def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
         """Compress what each device sends, and add what that lost to its next gradient.
 
@@ -438,10 +464,13 @@ class KVStore(KVStoreBase):
     def _states_of(self, what: str) -> Any:
         self._end()
         if not hasattr(self._updater, "get_states"):
-            raise errors.MXNetAssertionError(
-                f"Cannot {what} states: the kvstore runs no optimizer. Call set_optimizer() first"
-            )
+            raise self._runs_none(what)
         return self._updater.get_states
+
+    def _runs_none(self, what: str) -> Exception:
+        return errors.MXNetAssertionError(
+            f"Cannot {what} states: the kvstore runs no optimizer. Call set_optimizer() first"
+        )
 
     def barrier(self) -> None:
         """Run what was gathered, and wait for all workers: there is one."""
@@ -548,7 +577,7 @@ def _per_device(values: Sequence[Value], devices: Sequence[Any]) -> list[Value]:
     found: dict[Any, Value] = {}
     for v in values:
         device = v.aval.device
-        found[device] = core.record2(_ADD, found[device], v) if device in found else v
+        found[device] = core.record2(ADD, found[device], v) if device in found else v
     return [found[d] for d in devices]
 
 

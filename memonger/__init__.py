@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mxjax import errors
-from mxjax.core import compiler
+from mxjax.core import compiler, hooks
 
 from ._curve import Blocks, Curve, blocks, pareto
 from ._fit import InfeasibleBudget
@@ -62,7 +62,7 @@ def policies() -> list[str]:
 
 
 def policy(name: str) -> Any:
-    """The rematerialisation of this name (``core.interfaces.RematPolicy``).
+    """The rematerialisation of this name (``core.hooks.RematPolicy``).
 
     ``hybridize(mirror=name)`` and the setting ``memory.remat`` use it.
 
@@ -90,4 +90,4 @@ def _options(platform: str, calls: Sequence[Any]) -> dict[str, Any]:
     return options
 
 
-compiler.contributors.append(_options)
+hooks.option_contributors.append(_options)

@@ -74,7 +74,7 @@ class Unit(NamedTuple):
 
 
 class Arranged:
-    """A rematerialisation by parts (``core.interfaces.RematPolicy``).
+    """A rematerialisation by parts (``core.hooks.RematPolicy``).
 
     Args:
       arrange: the parts of a graph; the last one ends with its last step.

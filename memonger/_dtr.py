@@ -18,7 +18,7 @@ from ._dtr_steps import run_steps
 
 
 class Manager(Room):
-    """The policy (``core.interfaces.MemoryManager``); one for all threads, which take turns."""
+    """The policy (``core.hooks.MemoryManager``); one for all threads, which take turns."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -176,11 +176,11 @@ class Operator:
         if self.fmt:
             arrays.append(core.pack(self.fmt, [v.value for v in operands if type(v) is Dynamic]))
         core.stats.programs += 1
-        start = time.time_ns() if core.observers else 0
+        start = time.time_ns() if core.hooks.observers else 0
         results = iter(variant.compiled(*arrays) if variant.compiled is not None else ())
         if start:
             stop = time.time_ns()
-            for o in core.observers:
+            for o in core.hooks.observers:
                 o.on_run(self.call.name, [] if step is None else [step], start, stop)
         return [
             operands[p].arr if passing and p is not None else next(results) for p in self.passed

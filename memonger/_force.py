@@ -31,7 +31,7 @@ def heeding(policy: Any, graph: Graph) -> Any:
     """The rematerialisation of a graph in which blocks or scopes say something, by that of its network.
 
     Args:
-      policy: the network's (``core.interfaces.RematPolicy``), or ``None``.
+      policy: the network's (``core.hooks.RematPolicy``), or ``None``.
       graph: what was recorded; its steps know what their scope says.
     """
     if policy is None:

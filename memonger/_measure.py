@@ -119,7 +119,7 @@ def measure(fn: Callable[..., Any], *args: Any, warmup: int = 1) -> Measured:
 
 
 class _Watch:
-    """Counts runs by the identity of the program's steps (``core.interfaces.SegmentObserver``)."""
+    """Counts runs by the identity of the program's steps (``core.hooks.SegmentObserver``)."""
 
     def __init__(self) -> None:
         self.runs: dict[int, int] = {}

@@ -62,7 +62,7 @@ class Report:
 
 
 class Plan(Scheduled):
-    """An arrangement that a budget asked for (``core.interfaces.RematPolicy``); made by :func:`plan`.
+    """An arrangement that a budget asked for (``core.hooks.RematPolicy``); made by :func:`plan`.
 
     ``net.hybridize(mirror=plan)`` uses it. It holds for graphs of the same operators, whatever the sizes
     of their arrays; only for those it was made with are its bytes known.

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from mxjax import core, errors
+from mxjax.array.restoring import restored
 
 from ._measure import Measured, cost
 
@@ -87,22 +88,12 @@ def put_back(changes: tuple[Any, ...]) -> Iterator[None]:
             arrays[id(a)] = a
             if a.grad is not None:
                 arrays[id(a.grad)] = a.grad
-    before = [(a, a._value(), a._var and a._var.fresh) for a in arrays.values()]
-    streams = {v.aval.device: core.rng.stream(v.aval.device) for _, v, _ in before}
-    counts = [(s, s.count) for s in streams.values()]
+    devices = {a._value().aval.device for a in arrays.values()}
+    counts = [(s, s.count) for s in map(core.rng.stream, devices)]
     try:
-        for a, v, _ in before:
-            # Another value on the same array: the rehearsed program may take it for its own.
-            core.read(v)
-            stand_in = core.concrete(v.arr, shared=v.shared, of=v.aval)
-            stand_in.tape, stand_in.out = v.tape, getattr(v, "out", 0)
-            a._v = stand_in
-        yield
+        with restored(list(arrays.values())):
+            yield
     finally:
-        for a, v, fresh in before:
-            a._v = v
-            if a._var is not None:
-                a._var.fresh = fresh
         for owner, held in attributes:
             owner.__dict__.clear()
             owner.__dict__.update(held)

@@ -187,11 +187,10 @@ def _hybridized(net: Any, policy: Any) -> Iterator[None]:
     """The network hybridized with a policy, and afterwards as it was before."""
     blocks: list[Any] = []
     net.apply(blocks.append)
-    blocks = [b for b in blocks if hasattr(b, "_graphs")]
-    before = [(b, b._active, b._mirror, dict(b._graphs)) for b in blocks]
+    before = [b.hybridization() for b in blocks if hasattr(b, "hybridization")]
     net.hybridize(mirror=policy)
     try:
         yield
     finally:
-        for b, active, mirror, graphs in before:
-            b._active, b._mirror, b._graphs = active, mirror, graphs
+        for restore in before:
+            restore()

@@ -151,14 +151,14 @@ def _apply(_: object = None) -> None:
         with _manager.lock:
             _manager.automatic = automatic
             _manager.swapping = swapping
-        if wanted and not core.managers:
+        if wanted and not core.hooks.memory_managers:
             core.flush_all()
-            core.managers.append(_manager)
-        elif not wanted and core.managers:
+            core.hooks.memory_managers.append(_manager)
+        elif not wanted and core.hooks.memory_managers:
             core.flush_all()
             with _manager.lock:
                 _manager.bring_all_back()
-                core.managers.remove(_manager)
+                core.hooks.memory_managers.remove(_manager)
 
 
 def _threshold(name: str) -> property:

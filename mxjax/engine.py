@@ -7,7 +7,7 @@ from typing import Any
 
 from . import core, effects, settings
 from .core.compiler_options import default_options
-from .core.state import Limits, Modes, local, modes_of_thread, rules
+from .core.state import Limits, Modes, local, rules
 
 __all__ = ["bulk", "history", "reset", "set_bulk_size", "stats"]
 
@@ -109,7 +109,6 @@ def _apply(_: object = None) -> None:
 def _set_rules(_: object = None) -> None:
     rules.catch = settings.get("engine.catch_exceptions")
     rules.donate = settings.get("memory.inplace") and settings.get("memory.match_range") > 0
-    rules.patience = settings.get("timeout.read")
     size = settings.get("engine.queue_size")
     rules.queue = size if size < 256 else 1 << 30  # the queue itself forgets what is older
 
@@ -171,8 +170,8 @@ def _recompile(_: object = None) -> None:
     core.drop_programs()
 
 
-modes_of_thread[0] = _modes
-core.compiler.contributors.append(_options)
+core.hooks.modes_of_thread[:] = [_modes]
+core.hooks.option_contributors.append(_options)
 # What the user gives XLA comes last: it is the strongest.
 _COMPILED = sorted((row for row in settings.table() if row.compiler is not None),
                    key=lambda row: row.name == "compiler.options")
@@ -183,8 +182,7 @@ for _row in _COMPILED:
 for _name in ("engine.type", "engine.async_level", "engine.bulk_nodes", "engine.bulk_infer",
               "engine.bulk_train", "engine.jit", "engine.steps_per_call", "memory.match_range"):
     settings.on_change(_name, _apply)
-for _name in ("engine.catch_exceptions", "engine.queue_size", "memory.inplace", "memory.match_range",
-              "timeout.read"):
+for _name in ("engine.catch_exceptions", "engine.queue_size", "memory.inplace", "memory.match_range"):
     settings.on_change(_name, _set_rules)
 
 _apply()  # the importing thread has its state already

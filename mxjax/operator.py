@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from . import autograd, core, errors, settings
@@ -17,8 +16,10 @@ from .array.invoke import wrap
 from .array.ndarray import NDArray, values
 from .core import Value
 from .core.callback import guarded
+from .core.hooks import observers
 from .core.scheduler import ReadWhileRecording
-from .core.state import local, observers
+from .core.state import local
+from .ops.table import TABLE
 
 __all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
 
@@ -181,7 +182,7 @@ class _Instance:
 
     def started(self, ins: list[Any]) -> list[Any]:
         """`forward` in a thread of its own; its results are there when they are read."""
-        from .core import host_ops
+        from .effects import host_ops
 
         training, device = local.st.training, ins[0]._value().aval.device
         if host_ops.inside():
@@ -202,7 +203,7 @@ class _Instance:
 
 
 def _zeros(shape: tuple[int, ...], dtype: Any) -> Value:
-    call = core.bind("zeros", jnp.zeros, (("shape", tuple(shape)), ("dtype", np.dtype(dtype).name)))
+    call = TABLE["_zeros"].bind((("dtype", np.dtype(dtype).name), ("shape", tuple(shape))))
     return core.record_on(core.default_device(), call)[0]
 
 
@@ -296,5 +297,5 @@ def _by_callback(one: _Instance, ins: list[Any]) -> list[Any]:
         return tuple(jax.pure_callback(backward, tuple(grad_shapes), *xs, *out, *grads))
 
     run.defvjp(run_fwd, run_bwd)
-    call = core.bind(one.name, run, effect=True)
+    call = core.Row(one.name, run, effect=True).bind()
     return [one.cls._wrap(v) for v in core.record(call, values(ins))]

@@ -22,7 +22,7 @@ import numpy as np
 from . import errors
 from .array import creation
 from .array.ndarray import NDArray
-from .core.storage import fallback
+from .array.storage import fallback
 
 __all__ = [
     *("from_raw_bytes", "load", "load_frombuffer", "load_parameters", "nd_load", "nd_save"),

@@ -89,7 +89,7 @@ class Run(NamedTuple):
 class Recorder:
     """Collects what happens between the start and the stop of the profiler.
 
-    Implements `mxjax.core.interfaces.SegmentObserver`.  Lists are only ever added to, which no
+    Implements `mxjax.core.hooks.SegmentObserver`.  Lists are only ever added to, which no
     lock is needed for; the rows of the trace are made from them afterwards.  Kept are the steps of
     programs, which live as long as those, and never values: a profiler must not keep arrays alive.
 

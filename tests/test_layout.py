@@ -18,8 +18,11 @@ LAYERS = (
     {"settings", "errors", "error", "_version"},
     {"core", "device"},
     {"ops"},
+    {"effects"},
+    {"engine"},
     {"array"},
     {"np", "npx", "nd", "sym", "autograd", "operator", "random", "serialization", "util"},
+    {"attribute", "context", "debug", "initializer", "launch", "lr_scheduler", "optimizer", "registry", "sharding"},
 )
 #: Who may import a wing: the package itself, which shows all names, what only tests use, and wings.
 ABOVE_THE_WINGS = {"__init__", "__main__", "test_utils"}
@@ -101,8 +104,13 @@ def where(path: Path, line: int) -> str:
     return f"{path.relative_to(ROOT)}:{line}"
 
 
+def test_every_part_has_its_place():
+    parts = {part_of(module) for module in MODULES}
+    assert not parts - set().union(*LAYERS) - set(WINGS) - ABOVE_THE_WINGS
+
+
 def test_imports_go_one_way():
-    """settings, errors <- core <- ops <- array <- front ends; only the rest stands above these."""
+    """settings, errors <- core <- ops <- effects <- array <- front ends <- what is built of all of these."""
     wrong = []
     for path in SOURCES:
         part = part_of(name_of(path))
@@ -144,9 +152,9 @@ def test_wings_hang_on_the_protocols_and_on_public_names():
             if any(word.startswith("_") and word != "__version__" for word in (*parts, name)):
                 wrong.append(f"{where(path, line)}: {module} {name} is private")
             if part in AT_THE_PROTOCOLS and parts[1:2] == ["core"]:
-                shown = module in ("mxjax.core", "mxjax.core.interfaces")
+                shown = module in ("mxjax.core", "mxjax.core.hooks")
                 if not shown and not (parts[2:] and parts[2] in core.__all__ and not name):
-                    wrong.append(f"{where(path, line)}: {module} instead of core.interfaces")
+                    wrong.append(f"{where(path, line)}: {module} instead of core.hooks")
     assert not wrong, "\n".join(wrong)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from mxjax import np as mnp
 from mxjax import registry
 from mxjax.array import NDArray
 from mxjax.autograd import pause
-from mxjax.core import bind, record
+from mxjax.core import Row, record
 from mxjax.errors import (
     MXNetIndexError,
     MXNetNotImplementedError,
@@ -148,7 +149,7 @@ class EvalMetric:
             if not isinstance(total, NDArray):
                 # An array from the start, so that the first step is no program of its own.
                 total = mnp.array(total, dtype="float64", device=first.device)
-            call = bind("metric" + fn.__name__, _added, (("fn", fn), *attrs))
+            call = _row("metric" + fn.__name__).bind((("fn", fn), *attrs))
             values = [total.to_device(first.device)._value(), *[a._value() for a in arrays]]
             self.sum_metric = mnp.ndarray._wrap(record(call, values)[0])
             self.num_inst = self.num_inst + count
@@ -173,6 +174,11 @@ class EvalMetric:
 
 def _named(arrays: dict[str, Any], names: Sequence[str] | None) -> list[Any]:
     return [arrays[name] for name in (arrays if names is None else names)]
+
+
+@functools.cache
+def _row(name: str) -> Row:
+    return Row(name, _added)
 
 
 def _added(total: Any, *arrays: Any, fn: Callable[..., Any], **attrs: Any) -> Any:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import errors, settings
-from ..core import bind, default_device, record_on
-from ..core.storage import fallback
+from ..core import default_device, record_on
+from ..ops.table import TABLE
 from . import interop
 from .classes import ndarray
 from .handle import Handle, numbers, on_device, to_value
 from .ndarray import NDArray, element_type, place
 from .protocol import default_dtype
+from .storage import fallback
 
 
 def array(
@@ -127,12 +127,8 @@ def _empty(cls: type[NDArray], shape: Any, dtype: Any, order: str, device: Any) 
     if any(n < 0 for n in dims):
         raise errors.MXNetValueError(f"an array of shape {dims} cannot be: lengths are at least 0")
     kind = default_dtype[0] if dtype is None else element_type(dtype)
-    call = bind("zeros", _zeros, (("dtype", kind.name), ("shape", dims)))
+    call = TABLE["_zeros"].bind((("dtype", kind.name), ("shape", dims)))
     return cls._wrap(record_on(default_device() if device is None else place(device), call)[0])
-
-
-def _zeros(*, shape: tuple[int, ...], dtype: str) -> Any:
-    return jnp.zeros(shape, dtype)
 
 
 def from_jax(array: Any) -> ndarray:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import errors
@@ -15,7 +14,6 @@ from ..core import (
     Call,
     Leaf,
     aval,
-    bind,
     concrete,
     default_device,
     host,
@@ -27,32 +25,23 @@ from ..core import (
     spread,
 )  # fmt: skip
 from ..core.host_compute import stays
-from ..core.layout import in_order
 from ..core.state import local
-from ..core.storage import fallback
+from ..core.tape import ADD
 from ..core.value import TRACED, Value, traced
-from ..ops.elementwise import cast_like_c
+from ..ops.table import TABLE
+from .storage import fallback
 
 if TYPE_CHECKING:
     from .view import View
 
 
-def as_type(x: Any, *, dtype: str) -> Any:
-    return cast_like_c(x, np.dtype(dtype))
-
-
-def _copy(x: Any) -> Any:
-    return jnp.copy(x)
-
-
-ADD = bind("_grad_add", jnp.add)
-COPY = bind("copy", _copy)
-ZEROS = bind("zeros_like", jnp.zeros_like)
+COPY = TABLE["_copy"].bind()
+ZEROS = TABLE["_zeros_like"].bind()
 
 
 @functools.cache
 def _cast_to(name: str) -> Call:
-    return bind("cast", as_type, (("dtype", name),))
+    return TABLE["_cast"].bind((("dtype", name),))
 
 
 def cast(dtype: Any) -> Call:
@@ -64,11 +53,19 @@ def on_device(array: np.ndarray, device: Any) -> Value:
     """A value on a private copy of a NumPy array."""
     if isinstance(device, jax.Device):
         if stays(array, device):
-            return host(array, device)
-        return concrete(
+            return _noted(host(array, device))
+        return _noted(concrete(
             _put()(array, device), shared=False, of=aval(array.shape, array.dtype, device)
-        )
-    return concrete(place(array, device), shared=False)
+        ))
+    return _noted(concrete(place(array, device), shared=False))
+
+
+def _noted(v: Value) -> Value:
+    """A new constant, which a graph that is being recorded must not take for an array from outside."""
+    seg = local.st.seg
+    if seg.graph:
+        seg.constants.add(v)
+    return v
 
 
 @functools.cache
@@ -134,7 +131,7 @@ def to_value(obj: Any, like: Any = None, dtype: Any = None) -> Value:
         if dtype is not None and obj.dtype != np.dtype(dtype):
             with jax.enable_x64(True):
                 obj = obj.astype(dtype)
-        return concrete(obj, shared=True)
+        return _noted(concrete(obj, shared=True))
     device = like._value().aval.device if like is not None else default_device()
     if type(obj) is np.ndarray and obj.dtype.kind in "biuf":
         # A copy: the caller may change the NumPy array afterwards while XLA still reads it.
@@ -208,6 +205,9 @@ class Handle:
         if mine is None:
             self._base.write(v)
             return
+        seg = local.st.seg
+        if seg.graph:
+            seg.wrote(self, mine)
         var = self._var
         live = var is not None and var.req != "null"
         if live and (v.tape is not None or v.shared):
@@ -215,7 +215,7 @@ class Handle:
         if v.aval.memory is not mine.aval.memory:
             v = memory.move(v, mine.aval.memory)
         if mine.aval.layout is not None and v.seg is None and v.aval.layout is None and v.aval.memory is None:
-            v = in_order(v, mine.aval.layout)
+            v = memory.in_order(v, mine.aval.layout)
         if mine.aval.spread is not None and v.aval.spread is None and v.seg is not TRACED:
             (v,) = spread((v,), (mine.aval,))
         if live:
@@ -235,7 +235,7 @@ class Handle:
         ):
             v = record1(COPY, v)  # another array's history, or its variable, stays with that array
         if mine.layout is not None and v.aval.layout is None and v.seg is not TRACED:
-            v = in_order(v, mine.layout)
+            v = memory.in_order(v, mine.layout)
         self._set(v)
 
     def _place(self, where: str | None) -> None:

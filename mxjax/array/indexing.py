@@ -7,22 +7,24 @@ program serves them all; what shapes the result (lengths, steps) is part of the 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import errors
-from ..core import Call, ScalarFamily, bind, is_recording, record, record2, record_scalar
+from ..core import Call, is_recording, record, record2, record_scalar
 from ..core.state import local
 from ..core.sync import transfer
 from ..core.value import TRACED, Dynamic, Value
+from ..ops.internal import shape_text
+from ..ops.keys import ARRAY, AT, WHOLE, Run, Slice, Window, in_range, nested
+from ..ops.table import TABLE
 from . import keys
-from .handle import Handle, as_type, numbers, operand, to_value
-from .keys import Window
+from .handle import Handle, numbers, operand, to_value
 from .view import View, view
 
 IN_GRAPH = (
@@ -39,236 +41,109 @@ _PART = (
     "np.stack or np.where"
 )
 
-# ---- basic indices: windows
-# ---------------------------------------------------------------------------
-
-
-def _window(x: Any, lows: list[Any], spans: tuple[int, ...]) -> Any:
-    if all(type(low) is int for low in lows):
-        if tuple(spans) == x.shape:
-            return x
-        return jax.lax.slice(x, lows, [low + n for low, n in zip(lows, spans, strict=True)])
-    return jax.lax.dynamic_slice(x, _starts(x, lows), spans)
-
-
-def _put_window(x: Any, part: Any, lows: list[Any]) -> Any:
-    if part.shape == x.shape:
-        return part
-    if part.size == 0:
-        return x
-    return jax.lax.dynamic_update_slice(x, part, _starts(x, lows))
-
-
-def _starts(x: Any, lows: list[Any]) -> list[Any]:
-    wide = any(n >= 1 << 31 for n in x.shape)
-    return [jnp.asarray(low, "int64" if wide else "int32") for low in lows]
-
-
-def _lows(axes: tuple[Any, ...], operands: Any) -> list[Any]:
-    return [next(operands) if low is None else low for low, _, _ in axes]
-
-
-def _spans(axes: tuple[Any, ...]) -> tuple[int, ...]:
-    return tuple([Window(0, count, step).span for _, count, step in axes])
-
-
-def _take(x: Any, *places: Any, axes: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    """A basic index; ``axes`` are (low or None, count, step), the places the missing lows."""
-    x = _window(x, _lows(axes, iter(places)), _spans(axes))
-    steps = [abs(step) for _, _, step in axes]
-    if any(k != 1 for k in steps):
-        x = jax.lax.slice(x, [0] * x.ndim, x.shape, steps)
-    back = [k for k, (_, _, step) in enumerate(axes) if step < 0]
-    if back:
-        x = jax.lax.rev(x, back)
-    return x.reshape(shape)
-
-
-def _put(x: Any, value: Any, *places: Any, axes: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    """``x`` with the part that :func:`_take` gives replaced."""
-    part = fit(value, shape, x.dtype).reshape([count for _, count, _ in axes])
-    lows = _lows(axes, iter(places))
-    back = [k for k, (_, _, step) in enumerate(axes) if step < 0]
-    if back:
-        part = jax.lax.rev(part, back)
-    if any(abs(step) != 1 for _, _, step in axes) and part.size:
-        gaps = [(0, 0, abs(step) - 1) for _, _, step in axes]
-        mask = jax.lax.pad(jnp.ones(part.shape, bool), False, gaps)
-        spread = jax.lax.pad(part, jnp.zeros((), part.dtype), gaps)
-        part = jnp.where(mask, spread, _window(x, lows, _spans(axes)))
-    return _put_window(x, part, lows)
-
-
-def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """A value cast and broadcast to a place, as an assignment does; leading axes of length 1 may
-    go.
-    """
-    given = tuple(value.shape)
-    while value.ndim > len(shape) and value.shape[0] == 1:
-        value = value.reshape(value.shape[1:])
-    try:
-        return jnp.broadcast_to(as_type(value, dtype=dtype.name), shape)
-    except ValueError:
-        raise ValueError(
-            f"operands could not be broadcast together: shape {_text(given)} is not broadcastable "
-            "to "
-            f"{_text(shape)}"
-        ) from None
-
-
-def _text(shape: tuple[int, ...]) -> str:
-    return f"[{','.join(map(str, shape))}]"
-
-
 @functools.lru_cache(maxsize=20_000)
-def _window_calls(axes: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Call, Call]:
-    attrs = (("axes", axes), ("shape", shape))
-    return bind("slice", _take, attrs), bind("slice_assign", _put, attrs)
+def _basic_calls(key: tuple[Any, ...]) -> tuple[Call, Call]:
+    attrs = (("key", key),)
+    return _BASIC.bind(attrs), _BASIC_ASSIGN.bind(attrs)
 
 
 class _Place:
-    """A basic index of one array: its calls, the places they take, and whether it can be a view."""
+    """A basic index of one array: its calls, the places they take, and whether it can be a view.
+
+    ``written`` is the key that the calls shall have, where no place may be an operand.
+    """
 
     __slots__ = ("contiguous", "operands", "put", "same", "shape", "take", "whole")
 
-    def __init__(self, entries: list[Any], dims: tuple[int, ...], static: bool):
-        axes: list[Any] = []
+    def __init__(self, entries: list[Any], dims: tuple[int, ...], written: tuple[Any, ...] | None):
+        key: list[Any] = []
         shape: list[int] = []
         operands: list[Any] = []
+        axis = 0
         partial = -1  # the last axis that is not taken whole
         single = True  # all axes before it give one element
         self.contiguous = True
         for e in entries:
             if e is None:
                 shape.append(1)
+                key.append(None)
                 continue
             low, count, step = (e, 1, 1) if type(e) is int else e
             if type(e) is not int:
                 shape.append(count)
-            n = dims[len(axes)]
+            n = dims[axis]
             if count != n or step != 1:
                 if not single or step != 1:
                     self.contiguous = False
-                partial = len(axes)
+                partial = axis
             single = single and count == 1
-            if static or count == n or count == 0:
-                axes.append((low, count, step))
-            else:
-                axes.append((None, count, step))
-                operands.append(Dynamic(low))
+            axis += 1
+            if written is None:
+                key.append(_part(e, n, operands))
         self.whole = partial < 0
         self.shape = tuple(shape)
         self.same = self.whole and self.shape == dims
-        self.take, self.put = _window_calls(tuple(axes), self.shape)
+        if written is None:
+            while key and key[-1] is WHOLE:
+                key.pop()
+            written = tuple(key)
+        self.take, self.put = _basic_calls(written)
         self.operands = tuple(operands)
 
 
-# ---- index arrays
-# -------------------------------------------------------------------------------------
+def _part(e: Any, n: int, operands: list[Any]) -> Any:
+    """One entry as part of a key; a place that may vary from call to call becomes an operand."""
+    if type(e) is int:
+        if n == 1:
+            return 0
+        operands.append(Dynamic(e))
+        return AT
+    if e.span == n:
+        return WHOLE if e.step == 1 else Slice(None, None, e.step)
+    if not e.count:
+        return Slice(0, 0, 1)
+    operands.append(Dynamic(e.low))
+    return Run(e.count, e.step)
 
 
-def _index(x: Any, operands: tuple[Any, ...], spec: tuple[Any, ...]) -> tuple[Any, list[Any], Any]:
-    """The window that the slices among the entries leave, its lows, and the index into it."""
-    given = iter(operands)
-    lows: list[Any] = []
-    spans: list[int] = []
-    index: list[Any] = []
-    for e in spec:
-        if e is None:
-            index.append(None)
-        elif e == "array" or e == "int":
-            n = x.shape[len(lows)]
-            place = next(given)
-            index.append(place.astype("int32" if n < 1 << 31 else "int64"))
-            lows.append(0)
-            spans.append(n)
-        else:
-            low, count, step = e
-            lows.append(next(given) if low is None else low)
-            spans.append(Window(0, count, step).span)
-            index.append(slice(None, None, step))
-    return _window(x, lows, tuple(spans)), lows, tuple(index)
+LARGEST = 1000  # index arrays of more elements are operands of a graph, not part of its key
 
 
-def _gather(x: Any, *operands: Any, spec: tuple[Any, ...]) -> Any:
-    part, _, index = _index(x, operands, spec)
-    return part.at[index].get(mode="clip")
+def _known(k: Any) -> Any:
+    """A part of a key in a graph: a small index array as a tuple, with its negative numbers, others as operands."""
+    if k is None or k is Ellipsis or type(k) in (int, Slice):
+        return k
+    return nested(k.tolist()) if type(k) is np.ndarray and 0 < k.size <= LARGEST else ARRAY
 
 
-def _scatter(x: Any, value: Any, *operands: Any, spec: tuple[Any, ...]) -> Any:
-    part, lows, index = _index(x, operands, spec)
-    shape = jax.eval_shape(lambda p: p.at[index].get(mode="clip"), part).shape
-    part = part.at[index].set(fit(value, shape, x.dtype), mode="drop")
-    return _put_window(x, part, lows)
-
-
-def _arrays(x: Handle, entries: list[Any], static: bool) -> tuple[tuple[Any, ...], list[Any]]:
-    """The form of an index with arrays, and what it takes besides ``x``."""
+def _arrays(
+    x: Handle, entries: list[Any], written: tuple[Any, ...] | None
+) -> tuple[tuple[Any, ...], list[Any]]:
+    """The key of an index with arrays, and what the call takes besides ``x``."""
     device = x._value().aval.device
-    spec: list[Any] = []
+    dims = iter(x._value().aval.shape)
+    form = tuple([_known(k) for k in written or ()])
+    given = iter([k for k in form if k is ARRAY or type(k) is tuple]) if form else itertools.repeat(ARRAY)
+    key: list[Any] = []
     operands: list[Any] = []
     for e in entries:
-        if e is None:
-            spec.append(None)
-        elif type(e) is int:
-            spec.append("int")
-            operands.append(operand(np.asarray(e, np.int32), device) if static else Dynamic(e))
-        elif type(e) is Window:
-            count = e.count
-            free = not static and count and not _covers(e, x, spec)
-            spec.append((None if free else e.low, count, e.step))
-            if free:
-                operands.append(Dynamic(e.low))
-        else:
-            spec.append("array")
+        n = 0 if e is None else next(dims)
+        if e is None or type(e) is int or type(e) is Window:
+            if written is None:
+                key.append(None if e is None else _part(e, n, operands))
+            continue
+        if next(given) is ARRAY:
             operands.append(operand(e, device) if type(e) is np.ndarray else e._value())
-    return tuple(spec), operands
+        key.append(ARRAY)
+    return (tuple(key) if written is None else form), operands
 
 
-def _covers(e: Window, x: Handle, spec: list[Any]) -> bool:
-    axis = sum(s is not None for s in spec)
-    return e.span == x._value().aval.shape[axis]
-
-
-# ---- masks
-# ----------------------------------------------------------------------------------------------
-
-
-def _where(x: Any, mask: Any, value: Any) -> Any:
-    """A value for each place where the mask is True."""
-    rest = x.shape[mask.ndim :]
-    mask = mask.reshape(mask.shape + (1,) * len(rest))
-    if value.size == 1:
-        value = value.reshape(())
-    elif value.ndim == len(rest) + 1:
-        value = value.reshape(value.shape[1:])
-    return jnp.where(mask, fit(value, x.shape, x.dtype), x)
-
-
-def _spread(x: Any, mask: Any, value: Any) -> Any:
-    """The rows of a value to the places where the mask is True, in order."""
-    rest = x.shape[mask.ndim :]
-    value = fit(value, (value.shape[0], *rest), x.dtype)
-    rows = jnp.cumsum(mask.reshape(-1).astype("int32")).reshape(mask.shape) - 1
-    mask = mask.reshape(mask.shape + (1,) * len(rest))
-    return jnp.where(mask, jnp.take(value, jnp.maximum(rows, 0), axis=0, mode="clip"), x)
-
-
-_WHERE = bind("boolean_mask_assign", _where)
-_SPREAD = bind("boolean_mask_assign", _spread)
-
-
-def _fill(x: Any, s: Any) -> Any:
-    number = s.astype(x.dtype) if hasattr(s, "astype") else np.asarray(s).astype(x.dtype)
-    return jnp.full(x.shape, number, x.dtype)
-
-
-def _replace(x: Any, value: Any) -> Any:
-    return fit(value, x.shape, x.dtype)
-
-
-_FILL = ScalarFamily("fill", _fill)
-_REPLACE = bind("write", _replace)
+_BASIC, _BASIC_ASSIGN = TABLE["_basic_index"], TABLE["_basic_index_assign"]
+_ADVANCED, _ADVANCED_ASSIGN = TABLE["_advanced_index"], TABLE["_advanced_index_assign"]
+_MASKED = TABLE["_mask_assign"].bind()
+_MASKED_ROWS = TABLE["_mask_assign_rows"].bind()
+_FILL = TABLE["_fill"]
+_WRITE = TABLE["_write"].bind()
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 
 
@@ -286,15 +161,16 @@ class Indexing(Handle):
         dims = v.aval.shape
         static = v.seg is TRACED or local.st.seg.graph
         if type(key) is int and dims:
-            entries: list[Any] = [keys.in_range(key, 0, dims[0])]
+            entries: list[Any] = [in_range(key, 0, dims[0])]
             entries += [Window(0, n, 1) for n in dims[1:]]
             kind = keys.BASIC
+            written: tuple[Any, ...] = (key,)
         else:
             if isinstance(key, (bool, np.bool_)) and not self._legacy:
                 return self[None][np.zeros(int(key), np.int32)]
-            entries, kind = keys.parse(key, self, self._legacy)
+            entries, kind, written = keys.parse(key, self, self._legacy)
         if kind == keys.BASIC:
-            place = _Place(entries, dims, static)
+            place = _Place(entries, dims, written if static else None)
             if place.same:
                 return view(self, None, None)
             if place.contiguous and (self._legacy or not _strided(key)):
@@ -302,9 +178,8 @@ class Indexing(Handle):
             return self._wrap(record(place.take, (v, *place.operands))[0])
         if kind == keys.MASKS and _on_host(v, entries):
             return self._wrap(_take_on_host(v, entries))
-        spec, operands = _arrays(self, entries, static)
-        call = bind("advanced_indexing", _gather, (("spec", spec),))
-        return self._wrap(record(call, (v, *operands))[0])
+        form, operands = _arrays(self, entries, written if static else None)
+        return self._wrap(record(_ADVANCED.bind((("key", form),)), (v, *operands))[0])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         v = self._v or self._value()
@@ -324,18 +199,17 @@ class Indexing(Handle):
             self._write_masked(v, mask, value)
             return
         static = v.seg is TRACED or local.st.seg.graph
-        entries, kind = keys.parse(key, self, self._legacy)
+        entries, kind, written = keys.parse(key, self, self._legacy)
         given = self._given(value, v)
         if kind == keys.BASIC:
-            place = _Place(entries, dims, static)
+            place = _Place(entries, dims, written if static else None)
             if place.same:
                 self._write_all(v, value)
             elif not _is_there(self, place, value):
                 self._set(record(place.put, (v, given, *place.operands))[0])
             return
-        spec, operands = _arrays(self, entries, static)
-        call = bind("index_assign", _scatter, (("spec", spec),))
-        self._set(record(call, (v, given, *operands))[0])
+        form, operands = _arrays(self, entries, written if static else None)
+        self._set(record(_ADVANCED_ASSIGN.bind((("key", form),)), (v, given, *operands))[0])
 
     def _write_all(self, v: Value, value: Any) -> None:
         """``x[:] = value``."""
@@ -345,7 +219,7 @@ class Indexing(Handle):
         elif given.aval.shape == v.aval.shape:
             self._assign(given)
         else:
-            self._set(record2(_REPLACE, v, given))
+            self._set(record2(_WRITE, v, given))
 
     def _mask(self, key: Any, dims: tuple[int, ...]) -> Any:
         """The key as one mask over the first axes, or ``None`` if it is something else."""
@@ -379,13 +253,13 @@ class Indexing(Handle):
                 count = _count(mask, m)
                 if count is not None and count != shape[0]:
                     raise errors.MXNetValueError(
-                        f"boolean array indexing assignment cannot assign {_text(shape)} input "
+                        f"boolean array indexing assignment cannot assign {shape_text(shape)} input "
                         "values to the "
                         f"{count} output values where the mask is true"
                     )
-                self._set(record(_SPREAD, (v, m, given))[0])
+                self._set(record(_MASKED_ROWS, (v, m, given))[0])
                 return
-        self._set(record(_WHERE, (v, m, given))[0])
+        self._set(record(_MASKED, (v, m, given))[0])
 
     def _given(self, value: Any, v: Value) -> Any:
         """The right side of an assignment as an operand on this array's device."""
@@ -505,4 +379,4 @@ def check_write(x: Handle, whole: bool, value: Any) -> None:
         raise errors.MXNetNotImplementedError(_PART)
 
 
-__all__ = ["IN_GRAPH", "Indexing", "check_write", "fit"]
+__all__ = ["IN_GRAPH", "Indexing", "check_write"]

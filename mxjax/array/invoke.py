@@ -12,7 +12,6 @@ import numpy as np
 from .. import errors
 from ..core import record, record1, record2, record_on, record_scalar, rng
 from ..core.state import local
-from ..core.storage import fallback
 from ..core.value import TRACED, Dynamic, Value
 from ..device import Device
 from ..ops.table import Op, hashable
@@ -20,6 +19,7 @@ from .handle import dense, numbers
 from .indexing import check_write
 from .ndarray import NDArray, to_value
 from .protocol import default_dtype
+from .storage import fallback
 
 _new = object.__new__
 _NUMBERS = (bool, int, float)
@@ -88,8 +88,8 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         holes.pop()
     if op.scalars is not None and len(values) == 1 and len(holes) == 1 and holes[0][1] is not None:
         position, number = holes[0]
-        family = op.scalars[0] if position == 1 else op.scalars[1]
-        outs = (record_scalar(family, values[0], number),)
+        beside = op.scalars[0] if position == 1 else op.scalars[1]
+        outs = (record_scalar(beside, values[0], number),)
     else:
         varying: tuple[str, ...] = ()
         if op.varying:
@@ -97,6 +97,8 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
             attrs = tuple([pair for pair in attrs if pair not in moving])
             varying = tuple([k for k, _ in moving])
             values += [Dynamic(n) for _, n in moving]
+        if holes and op.keyed:  # the key's three operands come first
+            holes = [(at + 3, constant) for at, constant in holes]
         bound = op.bind(attrs, tuple(holes), varying)
         if key is not None and not holes:
             if len(op.fast) > 10_000:
@@ -194,6 +196,9 @@ def _write_back(
         if given is not None and (v.seg is not TRACED or given._value().seg is TRACED):
             v.tape = None
             given._set(v)
+            seg = local.st.seg
+            if seg.graph:
+                seg.wrote(given, given._value(), taped=False)
     return outs[:-n]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,29 +11,16 @@ import numpy as np
 from .. import errors
 from ..core import is_recording
 from ..core.value import TRACED
+from ..ops.keys import ARRAY, Slice, Window, checked, in_range, window
 from .handle import Handle
-
-
-class Window(NamedTuple):
-    """A slice of one axis: ``count`` elements every ``step``, of which ``low`` comes first in
-    memory.
-    """
-
-    low: int
-    count: int  # type: ignore[assignment]  # not the method of tuples
-    step: int
-
-    @property
-    def span(self) -> int:
-        """How far the slice reaches."""
-        return (self.count - 1) * abs(self.step) + 1 if self.count else 0
-
 
 BASIC, ARRAYS, MASKS = 0, 1, 2
 
 
-def parse(key: Any, x: Handle, legacy: bool) -> tuple[list[Any], int]:
-    """The key with one entry per axis and ``None`` for each new one, and of which kind it is.
+def parse(key: Any, x: Handle, legacy: bool) -> tuple[list[Any], int, tuple[Any, ...]]:
+    """The key with one entry per axis and ``None`` for each new one, of which kind it is, and the
+    key as the user wrote it: slices as `ops.keys.Slice`, index arrays as they are, masks as
+    `ops.keys.ARRAY` for each axis.
 
     Entries are integers in range, Windows, and index arrays (NumPy arrays, whose numbers are in
     range, or arrays of ours, whose numbers nobody looks at). ``legacy`` keys know no masks of
@@ -47,10 +34,12 @@ def parse(key: Any, x: Handle, legacy: bool) -> tuple[list[Any], int]:
             f"too many indices ({taken}) for array with {len(shape)} dimensions"
         )
     entries: list[Any] = []
+    written: list[Any] = []
     kind = BASIC
     axis = 0
     rest = len(shape) - taken
     for k in items:
+        written.append(Slice(k.start, k.stop, k.step) if type(k) is slice else k)
         if k is None:
             entries.append(None)
         elif k is Ellipsis:
@@ -70,11 +59,12 @@ def parse(key: Any, x: Handle, legacy: bool) -> tuple[list[Any], int]:
                 found = places(k, shape[axis : axis + k.ndim], axis)
                 entries += found
                 axis += len(found)
+                written[-1:] = [ARRAY] * len(found)
             else:
-                entries.append(_checked(k, axis, shape[axis]) if type(k) is np.ndarray else k)
+                entries.append(checked(k, axis, shape[axis]) if type(k) is np.ndarray else k)
                 axis += 1
     entries += [Window(0, n, 1) for n in shape[axis:]]
-    return entries, kind
+    return entries, kind, tuple(written)
 
 
 def _item(k: Any, x: Handle, legacy: bool) -> Any:
@@ -138,36 +128,6 @@ def _axes(k: Any) -> int:
     if type(k) in (int, slice):
         return 1
     return len(k.shape) if _dtype(k).kind == "b" else 1
-
-
-def in_range(k: int, axis: int, n: int) -> int:
-    """A position counted from the front, or an IndexError."""
-    if not -n <= k < n:
-        raise errors.MXNetIndexError(f"index {k} is out of bounds for axis {axis} with size {n}")
-    return k + n if k < 0 else k
-
-
-def window(s: slice, n: int) -> Window:
-    try:
-        start, stop, step = s.indices(n)
-    except ValueError as error:
-        raise errors.MXNetValueError(str(error)) from None
-    count = len(range(start, stop, step))
-    if count == 0:
-        return Window(0, 0, 1)
-    if count == 1:
-        return Window(start, 1, 1)
-    return Window(start if step > 0 else start + (count - 1) * step, count, step)
-
-
-def _checked(a: np.ndarray, axis: int, n: int) -> np.ndarray:
-    if a.size:
-        low, high = int(a.min()), int(a.max())
-        if low < -n or high >= n:
-            in_range(low if low < -n else high, axis, n)
-        if low < 0:
-            a = np.where(a < 0, a + n, a)
-    return a.astype(np.int32 if n < 1 << 31 else np.int64)
 
 
 def places(mask: Any, shape: tuple[int, ...], axis: int) -> list[np.ndarray]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import errors
-from ..core import record1
 from ..ops.table import FRONT_ENDS, METHODS, Op
 from .handle import on_device
-from .view import reshape_call, reshaped
+from .view import reshaped
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -56,79 +54,6 @@ def _numbers(shape: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(int(n) for n in shape)
 
 
-def new_shape(old: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape meant by one with a -1 in it; ``ValueError`` where it does not hold the same
-    elements.
-    """
-    free = [k for k, n in enumerate(wanted) if n == -1]
-    if len(free) > 1:
-        raise errors.MXNetValueError(f"Can only specify one unknown dimension, got {wanted}")
-    size = math.prod(old)
-    rest = math.prod(n for n in wanted if n != -1)
-    bad = any(n < -1 for n in wanted) or (size != rest if not free else not rest or size % rest)
-    if bad:
-        raise errors.MXNetValueError(
-            f"Cannot reshape array of shape {list(old)} into shape {list(wanted)}"
-        )
-    return tuple(size // rest if n == -1 else n for n in wanted)
-
-
-def legacy_shape(
-    old: tuple[int, ...], wanted: tuple[int, ...], reverse: bool = False
-) -> tuple[int, ...]:
-    """The shape meant by nd's codes: 0 keeps an axis, -1 is what remains, -2 keeps all further
-    axes, -3 joins two, -4 splits one into the two that follow. ``reverse`` reads from the right."""
-    if reverse:
-        made = legacy_shape(old[::-1], _reversed_codes(wanted))
-        return made[::-1]
-    out: list[int] = []
-    axis = 0
-    codes = iter(wanted)
-    try:
-        for n in codes:
-            if n > 0 or n == -1:
-                out.append(n)
-                axis += 1
-            elif n == 0:
-                out.append(old[axis])
-                axis += 1
-            elif n == -2:
-                out += old[axis:]
-                axis = len(old)
-            elif n == -3:
-                out.append(old[axis] * old[axis + 1])
-                axis += 2
-            elif n == -4:
-                first, second = next(codes), next(codes)
-                first = old[axis] // second if first == -1 else first
-                second = old[axis] // first if second == -1 else second
-                if first * second != old[axis]:
-                    raise IndexError
-                out += [first, second]
-                axis += 1
-            else:
-                raise IndexError
-    except (IndexError, StopIteration, ZeroDivisionError):
-        raise errors.MXNetValueError(
-            f"Cannot reshape array of shape {list(old)} into shape {list(wanted)}: 0 keeps an "
-            "axis, -1 is inferred, "
-            "-2 keeps the rest, -3 joins two axes, -4 a b splits one"
-        ) from None
-    return new_shape(old, tuple(out))
-
-
-def _reversed_codes(wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """Codes in reverse order; -4 stays before the two numbers it takes."""
-    groups: list[tuple[int, ...]] = []
-    k = 0
-    while k < len(wanted):
-        n = 3 if wanted[k] == -4 else 1
-        group = wanted[k : k + n]
-        groups.append((-4, *group[:0:-1]) if n == 3 else group)
-        k += n
-    return tuple(n for group in reversed(groups) for n in group)
-
-
 class NDMethods:
     """Methods of nd arrays with rules of their own."""
 
@@ -144,7 +69,7 @@ class NDMethods:
         shape = _numbers(shape or (kwargs.pop("shape"),))
         if kwargs:
             raise errors.MXNetTypeError(f"reshape takes shape and reverse, not {', '.join(kwargs)}")
-        return reshaped(self, legacy_shape(self.shape, shape, reverse))
+        return reshaped(self, shape, reverse)
 
     def transpose(self: Any, *axes: Any, **kwargs: Any) -> Any:
         """The array with its axes in another order: reversed, or as given."""
@@ -185,13 +110,12 @@ class NPMethods:
         """
         if order != "C":
             raise errors.MXNetNotImplementedError(f"only supports C-order, while received {order}")
-        made = new_shape(self.shape, _numbers(shape))
-        return self._wrap(record1(reshape_call(made), self._value()))
+        return row(self, "reshape", _numbers(shape))
 
     def reshape_view(self: Any, *shape: Any, **kwargs: Any) -> Any:
         """The array in another shape, on the same memory; nd's codes are understood."""
         shape = _numbers(shape or (kwargs.pop("shape"),))
-        return reshaped(self, legacy_shape(self.shape, shape, bool(kwargs.pop("reverse", False))))
+        return reshaped(self, shape, bool(kwargs.pop("reverse", False)))
 
     @property
     def mT(self: Any) -> Any:  # noqa: N802  (NumPy's name)

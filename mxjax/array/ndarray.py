@@ -10,10 +10,10 @@ import numpy as np
 
 from .. import errors
 from ..core import Leaf, backward, concrete, memory, read, record1
+from ..core.hooks import memory_managers
 from ..core.state import local
-from ..core.storage import fallback
 from ..core.sync import to_host, transfer, wait
-from ..core.value import TRACED, Value, managers
+from ..core.value import TRACED, Value
 from ..device import Device
 from ..device import of as device_of
 from .handle import COPY, ZEROS, Variable, cast, to_value
@@ -21,6 +21,7 @@ from .indexing import Indexing
 from .interop import Interop
 from .methods import NDMethods
 from .protocol import Protocol
+from .storage import fallback
 from .view import alias, converted
 
 
@@ -173,7 +174,7 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
 
         Does nothing unless ``mx.dtr`` is on. True where the array was given up.
         """
-        return any(manager.drop(self._value()) for manager in managers)
+        return any(manager.drop(self._value()) for manager in memory_managers)
 
     @property
     def grad(self) -> Any:

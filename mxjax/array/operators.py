@@ -55,7 +55,7 @@ def _binary(
     op: Op, cls: type[NDArray], reflected: bool, compares: bool = False
 ) -> Callable[..., Any]:
     bound = op.bind()
-    family = op.scalars[1 if reflected else 0] if op.scalars else None
+    beside = op.scalars[1 if reflected else 0] if op.scalars else None
 
     def method(self: Any, other: Any) -> Any:
         t = type(other)
@@ -64,17 +64,17 @@ def _binary(
             h._v = record2(bound, self._v or self._value(), other._v or other._value())
             h._var = None
             return h
-        if (t is float or t is int) and family is not None:
+        if (t is float or t is int) and beside is not None:
             h = _new(cls)
-            h._v = record_scalar(family, self._v or self._value(), other)
+            h._v = record_scalar(beside, self._v or self._value(), other)
             h._var = None
             return h
         return slow(self, other)
 
     def slow(self: Any, other: Any) -> Any:
-        if isinstance(other, (bool, np.bool_, np.number)) and family is not None:
+        if isinstance(other, (bool, np.bool_, np.number)) and beside is not None:
             number = other.item() if isinstance(other, np.generic) else other
-            return cls._wrap(record_scalar(family, self._value(), number))
+            return cls._wrap(record_scalar(beside, self._value(), number))
         if isinstance(other, NDArray):
             if type(other) is not type(self) and issubclass(type(other), type(self)):
                 return NotImplemented  # np arrays know better than nd arrays what to do with both

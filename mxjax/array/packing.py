@@ -23,7 +23,7 @@ Layout = tuple[tuple[tuple[int, ...], np.dtype], ...]
 
 
 class Packet:
-    """Arrays that wait to be copied, in `Value.seg` of their values (``core.interfaces.Deferred``)."""
+    """Arrays that wait to be copied, in `Value.seg` of their values (``core.hooks.Deferred``)."""
 
     graph = False
     closed = False
@@ -33,7 +33,7 @@ class Packet:
         self.below = below
         self.lock = threading.RLock()
         self._waiting: dict[Any, list[tuple[np.ndarray, Value]]] = {}
-        core.deferred.add(self)
+        core.hooks.deferred.add(self)
 
     def add(self, array: np.ndarray, device: Any) -> Value:
         """The value of a private array that will be on this device."""
@@ -64,7 +64,7 @@ def packed(below: int) -> Iterator[None]:
         yield
     finally:
         _here.packet = outer
-        core.deferred.discard(packet)
+        core.hooks.deferred.discard(packet)
         packet.run()
 
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-import jax.numpy as jnp
-
-from ..core import Call, bind, record
+from .. import errors
+from ..core import Call, record
 from ..core.state import local
 from ..core.value import Value
+from ..ops.shape import ND_CODES, coded_shape
+from ..ops.table import TABLE
 from .handle import Handle
 
-
-def _identity(x: Any) -> Any:
-    return x
-
-
-_UNTAPED = bind("detach", _identity)
+_UNTAPED = TABLE["_detach"].bind()
 
 
 def untaped(call: Call, inputs: tuple[Any, ...]) -> Value:
@@ -135,25 +131,19 @@ def converted(base: Handle, cls: type) -> Any:
     return h
 
 
-def _reshape(x: Any, *, shape: tuple[int, ...]) -> Any:
-    return jnp.reshape(x, shape)
+_WRITE_RESHAPED = TABLE["_reshape_back"].bind()
 
 
-def reshape_call(shape: tuple[int, ...]) -> Call:
-    """The call that gives an array another shape."""
-    return bind("reshape", _reshape, (("shape", tuple(shape)),))
+def reshaped(base: Handle, shape: tuple[int, ...], reverse: bool = False) -> Any:
+    """``base`` in another shape, given by nd's codes, sharing its memory."""
+    attrs = (("reverse", True), ("shape", shape)) if reverse else (("shape", shape),)
+    try:
+        coded_shape(base._value().aval.shape, shape, ND_CODES, reverse)
+    except ValueError as error:  # here, not where the view is read
+        raise errors.MXNetValueError(
+            f"{error}: 0 keeps an axis, -1 is inferred, -2 keeps the rest, -3 joins two axes, -4 a b splits one"
+        ) from None
+    return view(base, TABLE["reshape@nd"].bind(attrs), _WRITE_RESHAPED)
 
 
-def _reshape_back(base: Any, new: Any) -> Any:
-    return jnp.reshape(new, base.shape)
-
-
-_WRITE_RESHAPED = bind("write_reshaped", _reshape_back)
-
-
-def reshaped(base: Handle, shape: tuple[int, ...]) -> Any:
-    """``base`` in another shape, sharing its memory."""
-    return view(base, reshape_call(shape), _WRITE_RESHAPED)
-
-
-__all__ = ["View", "alias", "converted", "reshape_call", "reshaped", "untaped", "view"]
+__all__ = ["View", "alias", "converted", "reshaped", "untaped", "view"]

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import callback, compiler, holders, images, memory, rng
+from . import callback, compiler, holders, hooks, images, memory, rng
 from .aval import Aval, MeshDevice, aval, aval_of
-from .call import (
-    AGAIN,
-    INLINED,
-    SCALARS,
-    Call,
-    bind,
-    bound,
-    cotangent,
-    differentiable,
-    evaluate,
-    held,
-    once,
-    pullback,
-)
+from .call import ROWS, SCALARS, Call, Derivative, Row, enter, row
 from .compiler import platform_of
 from .compiler_options import keep_barriers
-from .graph import Graph, GraphCall, is_recording, recording
+from .graph import Graph, GraphCall, is_recording, outside, record_paired, recording
+from .hooks import call_listeners, observers
+from .jaxprs import AGAIN, INLINED, bound, cotangent, differentiable, evaluate, held, once, pullback
 from .mesh import in_flight, lay, mesh_device, relaid, spread
 from .program import compile_function, match_donations, needed, pack, unpack
-from .record import ScalarFamily, default_device, record, record1, record2, record_on, record_scalar
+from .record import default_device, record, record1, record2, record_on, record_scalar
 from .rehearsal import Abstract, Rehearsal, rehearsal
-from .scheduler import Work, deferred, drop_programs, flush, flush_all, flush_thread, read, wait_all
+from .scheduler import Work, drop_programs, flush, flush_all, flush_thread, read, wait_all
 from .segment import SCALAR, Mirroring, Step, Tree, mirroring, user_site
-from .state import ThreadState, local, noting, observers, span, states
+from .state import ThreadState, local, span, states
 from .stats import stats
 from .tape import Leaf, Node, attach_python, backward, gradients
 from .value import (
@@ -41,7 +30,6 @@ from .value import (
     concrete,
     failed,
     host,
-    managers,
     pending,
     pending_errors,
     place,
@@ -57,6 +45,7 @@ __all__ = [
     "Abstract",
     "Aval",
     "Call",
+    "Derivative",
     "Dynamic",
     "Evicted",
     "Failure",
@@ -66,8 +55,9 @@ __all__ = [
     "MeshDevice",
     "Mirroring",
     "Node",
+    "ROWS",
     "Rehearsal",
-    "ScalarFamily",
+    "Row",
     "Step",
     "ThreadState",
     "Tree",
@@ -77,7 +67,6 @@ __all__ = [
     "aval",
     "aval_of",
     "backward",
-    "bind",
     "bound",
     "callback",
     "compile_function",
@@ -86,10 +75,10 @@ __all__ = [
     "cotangent",
     "failed",
     "default_device",
-    "deferred",
     "differentiable",
     "drop_programs",
     "end_note",
+    "enter",
     "evaluate",
     "flush",
     "flush_all",
@@ -97,6 +86,7 @@ __all__ = [
     "gradients",
     "held",
     "holders",
+    "hooks",
     "host",
     "images",
     "is_recording",
@@ -105,15 +95,14 @@ __all__ = [
     "match_donations",
     "in_flight",
     "lay",
-    "managers",
     "mesh_device",
     "needed",
     "note_calls",
     "memory",
     "mirroring",
     "observe",
-    "observers",
     "once",
+    "outside",
     "pack",
     "pending",
     "pending_errors",
@@ -125,11 +114,13 @@ __all__ = [
     "record1",
     "record2",
     "record_on",
+    "record_paired",
     "record_scalar",
     "recording",
     "rehearsal",
     "relaid",
     "rng",
+    "row",
     "span",
     "spread",
     "states",
@@ -142,14 +133,14 @@ __all__ = [
 ]
 
 
-def observe(observer: object) -> None:
-    """Let an observer (``core.interfaces.SegmentObserver``) see what the engine does, in all threads."""
+def observe(observer: hooks.SegmentObserver) -> None:
+    """Let an observer (``core.hooks.SegmentObserver``) see what the engine does, in all threads."""
     _tell()
     observers.append(observer)
     _refresh()
 
 
-def unobserve(observer: object) -> None:
+def unobserve(observer: hooks.SegmentObserver) -> None:
     """End :func:`observe`."""
     _tell()
     if observer in observers:
@@ -159,15 +150,15 @@ def unobserve(observer: object) -> None:
 
 def note_calls(note: Callable[..., None]) -> None:
     """Tell a function of every call that is recorded: ``note(call, inputs, results)``, in all threads."""
-    if note not in noting:
-        noting.append(note)
+    if note not in call_listeners:
+        call_listeners.append(note)
     _modes()
 
 
 def end_note(note: Callable[..., None]) -> None:
     """End :func:`note_calls`."""
-    if note in noting:
-        noting.remove(note)
+    if note in call_listeners:
+        call_listeners.remove(note)
     _modes()
 
 

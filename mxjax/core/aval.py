@@ -44,7 +44,7 @@ class Aval:
     ``jax.sharding.Sharding`` for values from outside that are spread over several devices without a
     mesh. ``memory`` is ``None`` in the device's own memory, else
     the kind of the other memory the value waits in (:data:`PINNED`); see ``memory.py``. ``layout`` is ``None``
-    for rows one after the other, else the order of the axes in memory, the slowest first; see ``layout.py``.
+    for rows one after the other, else the order of the axes in memory, the slowest first; see ``memory.py``.
     """
 
     __slots__ = (

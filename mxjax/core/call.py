@@ -1,38 +1,122 @@
-"""Calls: operators bound to their static attributes."""
+"""Calls: rows of the table bound to their attributes."""
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import dtypes
 
+from .. import errors
 from .aval import Aval, aval
 from .compiler import for_platform, platform_of
+from .hooks import operator_wrappers
+from .jaxprs import cotangent, pullback, wanting
 from .stats import stats
 
-# What `jax.checkpoint` is called in a jaxpr, by version of JAX.
-AGAIN = frozenset({"checkpoint", "remat", "remat2"})
-# Calls in a jaxpr that are nothing but their bodies.
-INLINED = frozenset({"closed_call", "core_call", "jit", "pjit"})
+Attrs = tuple[tuple[str, Any], ...]
+
+
+class Row:
+    """What calls are calls of: a pure function of arrays under a name; the table's rows are such.
+
+    ``fn`` takes arrays, and attributes as keywords. ``display`` is what traces and errors call it. ``effect`` marks
+    calls that must run although nobody reads them. ``operator`` is False for what the engine itself needs (slices,
+    sums of gradients, updates): settings of operators leave it alone. ``takes_numbers``: an attribute that
+    comes as an operand (`bind`) reaches ``fn`` as it is.
+
+    >>> scale = Row("scale", lambda x, *, by: x * by)
+    >>> scale.bind((("by", 2),))
+    scale(by=2)
+    """
+
+    __slots__ = ("calls", "differentiable", "display", "effect", "fn", "name", "operator", "takes_numbers")
+
+    def __init__(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        *,
+        display: str | None = None,
+        effect: bool = False,
+        differentiable: bool = True,
+        operator: bool = False,
+        takes_numbers: bool = False,
+    ):
+        self.name = name
+        self.fn = fn
+        self.display = display or name.partition("@")[0]
+        self.effect = effect
+        self.differentiable = differentiable
+        self.operator = operator
+        self.takes_numbers = takes_numbers
+        self.calls: dict[Any, Call] = {}
+
+    def __repr__(self) -> str:
+        return f"<{'operator' if self.operator else 'row'} {self.name}>"
+
+    def bind(
+        self,
+        attrs: Attrs = (),
+        constants: tuple[tuple[int, Any], ...] = (),
+        varying: tuple[str, ...] = (),
+    ) -> Call:
+        """The one Call of this row with these attributes (hashable values).
+
+        ``constants`` are (position, value) of operands that are a Python number or nothing; ``varying`` names the
+        attributes that come as operands, after the arrays. Values that compare equal but are not the same to an
+        operator (``1``, ``1.0`` and ``True``) are told apart by their types.
+        """
+        key = (attrs, _types(attrs), constants, _types(constants), varying)
+        found = self.calls.get(key)
+        if found is None:
+            if len(self.calls) > 10_000:  # attributes that never repeat must not pile up
+                self.calls.clear()
+            found = self.calls.setdefault(key, Call(self, attrs, constants, varying))
+        return found
+
+
+def _types(pairs: tuple[tuple[Any, Any], ...]) -> tuple[type, ...]:
+    return tuple([type(v) for _, v in pairs])
+
+
+# The rows whose calls can be read back from a graph's text, by name.
+ROWS: dict[str, Row] = {}
+
+
+def row(name: str, fn: Callable[..., Any], **facts: Any) -> Row:
+    """Enter a row of the engine's own, with the facts that :class:`Row` takes."""
+    return enter(Row(name, fn, **facts))
+
+
+RowType = TypeVar("RowType", bound=Row)
+
+
+def enter(made: RowType) -> RowType:
+    """Enter a row under its name, which must be new."""
+    if made.name in ROWS:
+        raise errors.MXNetValueError(f"the operator {made.name!r} is in the table already")
+    ROWS[made.name] = made
+    return made
 
 
 class Call:
-    """One operator with its attributes; interned by :func:`bind`, so that equality is identity.
+    """A row with its attributes; interned by :meth:`Row.bind`, so that equality is identity.
 
-    ``fn`` takes arrays and returns an array or a tuple of arrays. ``many`` tells which, once the
-    first inference has seen it. ``effect`` marks calls that must run although nobody reads them and
-    that may fail at run time: their place in the user's code is kept with every record. ``from_host``
-    are the operands that ``fn`` takes from the host's memory itself, where they wait there.
+    ``attrs``, ``constants`` and ``varying`` are all there is to know: ``fn``, which takes the varying operands and
+    returns an array or a tuple of arrays, is made of them. ``effect`` marks calls that must run although nobody
+    reads them and that may fail at run time: their place in the user's code is kept with every record.
+    ``from_host`` are the operands that ``fn`` takes from the host's memory itself, where they wait there.
     """
 
     __slots__ = (
         "__weakref__",
         "attrs",
+        "constants",
         "effect",
         "fn",
         "forward",
@@ -43,24 +127,27 @@ class Call:
         "op",
         "places",
         "policy",
+        "row",
+        "varying",
         "vjps",
     )
 
     def __init__(
         self,
-        name: str,
-        fn: Callable[..., Any],
-        attrs: tuple[tuple[str, Any], ...] = (),
-        *,
-        effect: bool = False,
-        op: Any = None,
+        row: Row,
+        attrs: Attrs = (),
+        constants: tuple[tuple[int, Any], ...] = (),
+        varying: tuple[str, ...] = (),
     ):
-        self.name = name
-        self.fn = fn
+        self.row = row
         self.attrs = attrs
-        self.effect = effect
+        self.constants = constants
+        self.varying = varying
+        self.name = row.display
+        self.fn = _assembled(row, attrs, constants, varying)
+        self.effect = row.effect
         self.policy: Any = None  # the rematerialisation its program must be compiled for
-        self.op = op
+        self.op = row if row.operator else None
         self.forward: Call | None = None  # of a backward: the call it is the derivative of
         self.from_host: frozenset[int] = frozenset()
         self.graph: Any = None  # the Graph of which this is a call, or half a call
@@ -96,27 +183,37 @@ class Call:
         key = (wants, has)
         found = self.vjps.get(key)
         if found is None:
-            backward = Call("_backward_" + self.name, _make_vjp(self, wants, has, many), op=self.op)
-            if self.op is not None:  # operators stay; a graph must not be held by its derivative
-                backward.forward = self
-            found = self.vjps.setdefault(key, backward)
+            found = self.vjps.setdefault(key, Derivative(self, wants, has, many))
         return found
 
 
-# While a program is traced: each may put another function in an operator's place, of equal shapes and dtypes
-# (precision, lowerings), and each sees every step with its operands and results (dumps, watches).
-dressers: list[Callable[[Call, Callable[..., Any]], Callable[..., Any]]] = []
-watchers: list[Callable[[Any, Any, Any], None]] = []
+class Derivative(Call):
+    """The call computing the gradients of a call's wanted inputs from (inputs, given cotangents).
+
+    ``wants`` and ``has`` tell which inputs are wanted and which results have a cotangent, ``many`` whether the call
+    gives a tuple. A row's calls stay and are named by ``forward``; a graph's are not held by their derivative.
+    """
+
+    __slots__ = ("has", "many", "wants")
+
+    def __init__(self, of: Call, wants: tuple[bool, ...], has: tuple[bool, ...], many: bool):
+        fn = _make_vjp(of, wants, has, many)
+        super().__init__(Row("_backward_" + of.name, fn, operator=of.op is not None))
+        self.wants = wants
+        self.has = has
+        self.many = many
+        if ROWS.get(of.row.name) is of.row:
+            self.forward = of
 
 
-place_now = threading.local()  # .label: where the step that is traced stands; kept while there are dressers
+place_now = threading.local()  # .label: where the step that is traced stands; kept while there are wrappers
 
 
 def dressed(call: Call) -> Callable[..., Any]:
     """The function of an operator as the settings want it; a backward call dresses its forward itself."""
     fn = call.fn
     if call.op is not None and call.forward is None:
-        for dress in dressers:
+        for dress in operator_wrappers:
             fn = dress(call, fn)
     return fn
 
@@ -128,10 +225,6 @@ SCALARS = {
 }
 
 
-def differentiable(dtype: Any) -> bool:
-    return bool(jnp.issubdtype(dtype, jnp.inexact))
-
-
 def _make_vjp(
     call: Call, wants: tuple[bool, ...], has: tuple[bool, ...], many: bool
 ) -> Callable[..., Any]:
@@ -141,7 +234,7 @@ def _make_vjp(
     del call  # a graph must not be held by its derivative
 
     def backward(*args: Any) -> tuple[Any, ...]:
-        fn = dressed(operator) if dressers and operator is not None else plain
+        fn = dressed(operator) if operator_wrappers and operator is not None else plain
         inputs, given = args[:n], iter(args[n:])
         out, pull = pullback(fn, inputs, wants)
         outs = list(out) if many else [out]
@@ -151,139 +244,38 @@ def _make_vjp(
     return backward
 
 
-def pullback(fn: Callable[..., Any], inputs: Sequence[Any], wants: Sequence[bool]) -> tuple[Any, Any]:
-    """A function's result, and its pullback by the wanted inputs: ``jax.vjp`` with the others held fixed."""
-    wanted = [i for i, w in enumerate(wants) if w]
+def _assembled(
+    row: Row, attrs: Attrs, constants: tuple[tuple[int, Any], ...], varying: tuple[str, ...]
+) -> Callable[..., Any]:
+    """The row's function of the varying operands alone."""
+    fn = row.fn
+    if not (attrs or constants or varying):
+        return fn
+    given = dict(attrs)
 
-    def of_wanted(*diff: Any) -> Any:
-        full = list(inputs)
-        for i, d in zip(wanted, diff, strict=True):
-            full[i] = d
-        return fn(*full)
+    def of_arrays(*operands: Any, **numbers: Any) -> Any:
+        full = list(operands)
+        for at, constant in constants:
+            full.insert(at, constant)
+        return fn(*full, **given, **numbers)
 
-    return jax.vjp(of_wanted, *[inputs[i] for i in wanted])
+    if not varying:
+        return of_arrays
 
+    def of_operands(*operands: Any) -> Any:
+        arrays, numbers = operands[: -len(varying)], operands[-len(varying) :]
+        if row.takes_numbers:
+            return of_arrays(*arrays, **dict(zip(varying, numbers, strict=True)))
+        return _with_numbers(of_arrays, arrays, varying, numbers)
 
-def held(pull: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> tuple[list[tuple[str, int]], list[Any]]:
-    """What a pullback keeps, while the function is traced.
-
-    For each of its leaves where it is: ``("in", i)`` and ``("out", i)``, operands and results themselves, or
-    ``("kept", k)``, the k-th of the arrays returned besides, which exist for the pullback alone.
-    """
-    places = {id(x): ("in", i) for i, x in enumerate(inputs)}
-    for i, x in enumerate(outs):
-        places.setdefault(id(x), ("out", i))
-    fresh: list[Any] = []
-    plan = []
-    for leaf in jax.tree_util.tree_leaves(pull):
-        place = places.get(id(leaf))
-        if place is None:
-            place = places[id(leaf)] = ("kept", len(fresh))
-            fresh.append(leaf)
-        plan.append(place)
-    return plan, fresh
+    return of_operands
 
 
-def once(plan: Sequence[tuple[str, int]], jaxpr: Any, outs: int) -> tuple[list[tuple[str, int]], list[int]]:
-    """A pullback's plan (:func:`held`) with each array in it once, though calls inside give back what they were given.
-
-    Args:
-      jaxpr: of a function that returns the arrays kept for the pullback, and then so many results.
-
-    Returns:
-      the plan, and which of the arrays are left.
-    """
-    makers = {id(v): e for e in jaxpr.eqns for v in e.outvars}
-    results = jaxpr.outvars[len(jaxpr.outvars) - outs :]
-    places = {id(v): ("in", i) for i, v in enumerate(jaxpr.invars)}
-    for i, v in enumerate(results):
-        places.setdefault(id(_origin(v, makers)), ("out", i))
-    left: list[int] = []
-    merged = []
-    for kind, k in plan:
-        if kind == "kept":
-            origin = id(_origin(jaxpr.outvars[k], makers))
-            if origin not in places:
-                places[origin] = ("kept", len(left))
-                left.append(k)
-            kind, k = places[origin]
-        merged.append((kind, k))
-    return merged, left
-
-
-def evaluate(
-    jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], one: Callable[[Any, list[Any]], Sequence[Any]]
-) -> list[Any]:
-    """The results of a jaxpr, where ``one`` gives those of an equation from its operands (:func:`bound`, or others)."""
-    from jax.extend.core import Literal
-
-    env = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
-    for e in jaxpr.eqns:
-        found = one(e, [v.val if isinstance(v, Literal) else env[v] for v in e.invars])
-        env.update(zip(e.outvars, found, strict=True))
-    return [v.val if isinstance(v, Literal) else env[v] for v in jaxpr.outvars]
-
-
-def bound(e: Any, given: Sequence[Any], params: Any) -> list[Any]:
-    """The results of an equation's primitive, with these operands and parameters."""
-    found: Any = e.primitive.bind(*given, **e.primitive.get_bind_params(params))
-    return list(found) if e.primitive.multiple_results else [found]
-
-
-def _origin(v: Any, makers: dict[int, Any]) -> Any:
-    """The variable that this one is another name of, if checkpointed calls passed it on."""
-    while (e := makers.get(id(v))) is not None and e.primitive.name in AGAIN:
-        body = e.params["jaxpr"]
-        inner = body.outvars[e.outvars.index(v)]
-        place = next((i for i, w in enumerate(body.invars) if w is inner), None)
-        if place is None:
-            break
-        v = e.invars[place]
-    return v
-
-
-def wanting(fn: Callable[..., Any], wants: Sequence[bool]) -> Callable[..., Any]:
-    """The form of a function for its derivative by those inputs, where it has one (`interfaces.RematPolicy`)."""
-    form = getattr(fn, "wanting", None)
-    return fn if form is None else form(wants)
-
-
-def cotangent(out: Any, given: Any) -> Any:
-    """A cotangent in the form ``jax.vjp`` asks for: zeros where none came, float0 for integers."""
-    if not differentiable(out.dtype):
-        return np.zeros(out.shape, dtypes.float0)
-    if given is None:
-        return jnp.zeros(out.shape, out.dtype)
-    return given.astype(out.dtype) if given.dtype != out.dtype else given
-
-
-_calls: dict[Any, Call] = {}
-
-
-def bind(
-    name: str,
-    fn: Callable[..., Any],
-    attrs: tuple[tuple[str, Any], ...] = (),
-    *,
-    effect: bool = False,
-    op: Any = None,
-) -> Call:
-    """The one Call of this function with these attributes (hashable values).
-
-    Values that compare equal but are not the same to an operator (``1``, ``1.0`` and ``True``) are
-    told apart by their types.
-    """
-    key = (name, fn, attrs, tuple(type(v) for _, v in attrs))
-    found = _calls.get(key)
-    if found is None:
-        if attrs:
-            kwargs = dict(attrs)
-
-            def bound(*arrays: Any) -> Any:
-                return fn(*arrays, **kwargs)
-        else:
-            bound = fn
-        if len(_calls) > 50_000:  # attributes that never repeat must not pile up
-            _calls.clear()
-        found = _calls.setdefault(key, Call(name, bound, attrs, effect=effect, op=op))
-    return found
+def _with_numbers(fn: Callable[..., Any], arrays: Any, names: tuple[str, ...], numbers: Any) -> Any:
+    """The results of a function with these attributes as operands, their dtypes unchanged by them."""
+    plain = {n: np.zeros((), v.dtype).item() + 1 for n, v in zip(names, numbers, strict=True)}
+    wanted = jax.eval_shape(functools.partial(fn, **plain), *arrays)
+    # An operand is of a definite dtype, where a Python number would take the arrays'.
+    exact = jnp.result_type(jnp.float32, *[a for a in arrays if jnp.issubdtype(a.dtype, jnp.floating)])
+    found = fn(*arrays, **{n: v.astype(exact) for n, v in zip(names, numbers, strict=True)})
+    return jax.tree.map(lambda r, w: r.astype(w.dtype), found, wanted)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import jax
+
+from .hooks import option_contributors
 
 _now = threading.local()
 
@@ -56,14 +58,6 @@ def is_all_kept() -> bool:
     return bool(getattr(_now, "all_kept", False))
 
 
-Contributor = Callable[[str, Sequence[Any]], dict[str, Any]]
-
-# Each is asked for every program: (platform, calls in the program) -> options.
-contributors: list[Contributor] = []
-
-# Each hears of every compiled program: (name, device, the compiled object, its options).
-listeners: list[Callable[[str, Any, Any, dict[str, Any]], None]] = []
-
 # These options are lists in one string; a program's list replaces the global one, so all are joined.
 _LISTS = ("xla_disable_hlo_passes",)
 
@@ -79,7 +73,7 @@ def platform_of(device: Any) -> str:
 def options_for(device: Any, calls: Sequence[Any]) -> dict[str, Any]:
     """All contributors' options for a program on this device."""
     merged: dict[str, Any] = {}
-    for contribute in contributors:
+    for contribute in option_contributors:
         merge(merged, contribute(platform_of(device), calls))
     return merged
 

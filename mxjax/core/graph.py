@@ -1,35 +1,50 @@
-"""Graphs: recorded segments with symbolic inputs, the one form behind hybridize, export and Symbol."""
+"""Graphs: recorded segments with symbolic inputs, the one form behind hybridize, export and Symbol.
+
+A graph prints itself and is read back (``graph_text.py``), and is recorded anew by :meth:`Graph.replay`, for other
+shapes or with other steps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import jax
 import numpy as np
 
+from .. import errors
+from . import rng
 from .aval import PINNED, Aval, aval
-from .call import SCALARS, Call, cotangent, held, once, pullback, wanting
+from .call import SCALARS, Call, Row
 from .compiler import for_platform, platform_of
-from .interfaces import RematPolicy
+from .graph_text import Text, parse, write
+from .hooks import RematPolicy, memory_managers
+from .jaxprs import cotangent, held, once, pullback, wanting
 from .program import needed, run_steps
-from .segment import SCALAR, Segment, Step
+from .record import default_device, record
+from .segment import SCALAR, Elsewhere, Segment, Step, Tree, Written, stretch
 from .state import local, tell_calls
-from .tape import Leaf
-from .value import Value
+from .tape import Leaf, Node
+from .value import Dynamic, Value
 
 
 class Graph:
     """A function of arrays as a list of steps.
 
     ``avals`` are the inputs (placeholders first, then the values the recording captured), ``outputs``
-    the numbers of the results; a negative number names an input that is returned as it is. ``fmt`` gives
+    the numbers of the results; a negative number names an input that is returned as it is. ``inputs`` and
+    ``results`` are the names of both: an argument's, a parameter's. ``fmt`` gives
     the kinds of the dynamic scalars, which follow the arrays as 0-d inputs. ``written`` are the inputs (as
     operands) of which a backward pass makes a new gradient, as far as the captured values tell.
     """
 
-    __slots__ = ("avals", "captured", "fmt", "name", "outputs", "scalars", "steps", "written")
+    __slots__ = (
+        "__weakref__", "avals", "captured", "constants", "fmt", "inputs", "name", "outputs", "results", "scalars",
+        "steps", "written",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -40,13 +55,18 @@ class Graph:
         fmt: str,
         captured: Sequence[Value] = (),
         scalars: Sequence[float | int] = (),
+        inputs: Sequence[str] = (),
+        results: Sequence[str] = (),
     ):
-        self.name = name
+        self.name = _name(name)
+        self.inputs = _names(inputs, "in", len(avals))
+        self.results = _names(results, "output", len(outputs))
         self.steps = needed(steps, [k for k in outputs if k >= 0])
         self.avals = tuple(avals)
         self.outputs = tuple(outputs)
         self.fmt = fmt
         self.captured = tuple(captured)
+        self.constants: dict[str, Value] = {}  # captured values that nobody named, by the names they got
         self.scalars = tuple(scalars)
         first = len(self.avals) - len(self.captured)
         self.written = tuple(
@@ -61,16 +81,114 @@ class Graph:
         return tuple(env[k] if k >= 0 else inputs[-1 - k] for k in self.outputs)
 
     def __repr__(self) -> str:
-        def operand(i: int) -> str:
-            return f"${i - SCALAR}" if i >= SCALAR else f"%{i}" if i >= 0 else f"in{-1 - i}"
+        return write(self)
 
-        lines = [f"graph {self.name}({', '.join(map(repr, self.avals))})"]
-        for s in self.steps:
-            results = ", ".join(f"%{s.first + k}" for k in range(len(s.avals)))
-            scope = f"  # {s.scope}" if s.scope else ""
-            lines.append(f"  {results} = {s.call!r}({', '.join(map(operand, s.args))}){scope}")
-        lines.append(f"  return {', '.join(map(operand, self.outputs))}")
-        return "\n".join(lines)
+    def onto(self, values: Sequence[Value], visit: Visit | None = None) -> list[Value]:
+        """Record the steps again, on these values; the results.
+
+        ``visit(step, operands)`` records each, or something else in its place, and gives its results; `again` does so
+        with the step's own call. Recorded are the calls of the segment or graph that is at hand.
+        """
+        visit = visit or again
+        env: dict[int, Value] = {-1 - k: v for k, v in enumerate(values)}
+        st = local.st
+        scope = st.scope
+        try:
+            for step in self.steps:
+                operands = [Dynamic(self.scalars[i - SCALAR]) if i >= SCALAR else env[i] for i in step.args]
+                st.scope = step.scope
+                with stretch(step.mirroring):
+                    made = visit(step, tuple(operands))
+                results = (made,) if isinstance(made, Value) else tuple(made)
+                if len(results) != len(step.avals):
+                    raise errors.MXNetValueError(
+                        f"{step.label} has {len(step.avals)} results, and what took its place gave {len(results)}"
+                    )
+                env.update(zip(range(step.first, step.first + len(results)), results, strict=True))
+        finally:
+            st.scope = scope
+        return [env[k] for k in self.outputs]
+
+    def replay(self, visit: Visit | None = None, avals: Sequence[Aval] | None = None) -> Graph:
+        """The graph that :meth:`onto` records: for inputs of other shapes (``avals``), or with other steps.
+
+        >>> import mxjax as mx
+        >>> net = mx.gluon.nn.Dense(2, in_units=3)
+        >>> net.initialize()
+        >>> graph = net.graph(mx.np.ones((4, 3)))
+        >>> graph.replay().steps[0].avals[0].shape
+        (4, 2)
+        """
+        avals = self.avals if avals is None else avals
+        device = avals[0].device if avals else default_device()
+        with recording(self.name, device) as rec:
+            given = [rec.placeholder(a, name) for a, name in zip(avals, self.inputs, strict=True)]
+            return rec.finish(self.onto(given, visit), self.results)
+
+    @classmethod
+    def read(cls, text: str, device: Any = None) -> Graph:
+        """The graph of a text (`repr` writes it), on a JAX device, by default the current one.
+
+        Raises:
+          ValueError: the text is not a graph's; the line is told.
+        """
+        where = default_device() if device is None else device
+        return parse(text, lambda found, inside: _recorded(found, inside, where))  # type: ignore[no-any-return]
+
+
+Visit = Callable[[Step, tuple[Any, ...]], Value | Sequence[Value]]
+
+
+def again(step: Step, operands: tuple[Any, ...]) -> tuple[Value, ...]:
+    """Record a step's own call on these operands."""
+    return record(step.call, operands)  # type: ignore[arg-type]
+
+
+def _recorded(found: Text, inside: bool, device: Any) -> Graph:
+    with recording(found.name, device) as rec:
+        env: dict[str, Any] = {
+            name: rec.placeholder(aval(shape, dtype, device), name) for name, dtype, shape in found.inputs
+        }
+        env.update({f"${k}": Dynamic(s) for k, s in enumerate(found.scalars)})
+        st = local.st
+        scope = st.scope
+        try:
+            for line in found.lines:
+                st.scope = line.scope
+                made = record(line.call, [env[name] for name in line.operands])
+                if len(made) != len(line.results):
+                    raise errors.MXNetValueError(
+                        f"{line.call!r} has {len(made)} results, the text of {found.name!r} names {len(line.results)}"
+                    )
+                env.update({f"%{k}": v for k, v in zip(line.results, made, strict=True)})
+        finally:
+            st.scope = scope
+        results = [env[name] for _, name in found.outputs]
+        return rec.subgraph(results)[0] if inside else rec.finish(results, [name for name, _ in found.outputs])
+
+
+_PLAIN = re.compile(r"[^\w./:-]+")
+
+
+def _name(name: str) -> str:
+    """A name without the characters that mean something in a graph's text."""
+    return _PLAIN.sub("_", name) or "_"
+
+
+def _names(given: Sequence[str], prefix: str, count: int) -> tuple[str, ...]:
+    """So many names, each once, none of which reads like a number."""
+    made: dict[str, None] = {}
+    for k in range(count):
+        name = _name(given[k]) if k < len(given) and given[k] else f"{prefix}{k}"
+        if not any(c.isalpha() for c in name) or name in _LITERALS:
+            name = f"{prefix}_{name}"
+        while name in made:
+            name += "_"
+        made[name] = None
+    return tuple(made)
+
+
+_LITERALS = frozenset({"inf", "nan", "None", "True", "False"})
 
 
 class Recording:
@@ -80,8 +198,9 @@ class Recording:
         self._seg = seg
         self._name = name
         self._placeholders = 0
+        self._names: list[str] = []
 
-    def placeholder(self, aval: Aval) -> Value:
+    def placeholder(self, aval: Aval, name: str = "") -> Value:
         """A symbolic input. All are made before the first call is recorded."""
         seg = self._seg
         v = Value.__new__(Value)
@@ -91,8 +210,10 @@ class Recording:
         v.tape = None
         v.shared = True
         seg.slots[v] = v.idx
-        seg.step.n_ins = len(seg.slots)
         self._placeholders += 1
+        self._names.append(name)
+        if seg.step.n_ins < self._placeholders:
+            seg.step.n_ins = self._placeholders
         return v
 
     def owns(self, v: Value) -> bool:
@@ -101,42 +222,114 @@ class Recording:
 
     def captured(self) -> list[Value]:
         """The values from outside that took part, in the order of their entry."""
-        return list(self._seg.slots)[self._placeholders : self._seg.step.n_ins]
+        return list(self._seg.slots)[self._placeholders :]
 
-    def finish(self, outputs: Sequence[Value]) -> Graph:
-        """The graph that computes these values."""
+    def written(self) -> list[Written]:
+        """The arrays from outside that were written to; the caller gives them their values back."""
+        return list(self._seg.written.values())
+
+    def number(self, v: Value) -> int:
+        """A value as an operand: a result, or an input, which one from outside becomes."""
         seg = self._seg
-        numbers = [seg.enter(v) if v.seg is not seg else v.idx for v in outputs]
-        for k, (number, v) in enumerate(zip(numbers, outputs, strict=True)):
-            if not isinstance(number, int):  # a constant nobody computed with: it entered just now
-                numbers[k] = seg.slots[v]
-                seg.step.n_ins = len(seg.slots)
-        inputs = list(seg.slots)[: seg.step.n_ins]
-        return Graph(
+        if v.seg is seg:
+            return v.idx
+        try:
+            found = seg.enter(v)
+        except Elsewhere:
+            raise errors.DeviceError(
+                f"{self._name} gives back an array on {v.aval.device} while it runs on {seg.device}. Move it to one "
+                "device with the inputs: x.to_device(device)"
+            ) from None
+        return found if isinstance(found, int) else seg.slots[v]  # a constant nobody computed with entered just now
+
+    def finish(
+        self, outputs: Sequence[Value], results: Sequence[str] = (), called: Mapping[Value, str] | None = None
+    ) -> Graph:
+        """The graph that computes these values, which may be values from outside.
+
+        ``results`` are their names, ``called`` those of captured values.
+        """
+        seg = self._seg
+        numbers = [self.number(v) for v in outputs]
+        inputs = list(seg.slots)
+        captured = inputs[self._placeholders :]
+        called = called or {}
+        graph = Graph(
             self._name,
             seg.step.path(),
             [v.aval for v in inputs],
             numbers,
             seg.step.fmt,
-            inputs[self._placeholders :],
+            captured,
             seg.scalars[: len(seg.step.fmt)],
+            [*self._names, *(called.get(v, f"constant{k}") for k, v in enumerate(captured))],
+            results,
         )
+        graph.constants = {
+            name: v for name, v in zip(graph.inputs[self._placeholders :], captured, strict=True) if v not in called
+        }
+        return graph
+
+    def subgraph(self, outputs: Sequence[Value]) -> tuple[Graph, list[Value | Dynamic]]:
+        """The graph that computes these values as an attribute of a call, and what it captured: values, then numbers.
+
+        The graph holds none of these. Equal recordings give one graph, so that a call with it is one call.
+        """
+        graph = self.finish(outputs)
+        taken = [*graph.captured, *map(Dynamic, graph.scalars)]
+        graph.captured = graph.scalars = graph.written = ()
+        graph.constants = {}
+        return intern(graph), taken
+
+
+_interned: weakref.WeakValueDictionary[Any, Graph] = weakref.WeakValueDictionary()
+
+
+def intern(graph: Graph) -> Graph:
+    """The one graph of this structure: sub-graphs are compared by identity, as calls are."""
+    steps = tuple([(s.call, s.args, s.first) for s in graph.steps])
+    return _interned.setdefault((graph.name, graph.avals, graph.inputs, graph.fmt, graph.outputs, steps), graph)
 
 
 @contextmanager
-def recording(name: str, device: Any) -> Iterator[Recording]:
-    """Record this thread's calls into a new graph instead of running them."""
+def recording(
+    name: str, device: Any, inputs: Sequence[Aval] | None = None, *, tracers: bool = False
+) -> Iterator[Recording]:
+    """Record this thread's calls into a new graph instead of running them.
+
+    Inside another recording the graph captures what it takes of the graph around it. ``inputs``: of a body that is
+    recorded again and again, the avals of the placeholders that will be made; ``tracers``: it captures those
+    of a surrounding JAX transformation as well.
+    """
     st = local.st
     before = st.seg, st.taping
-    st.seg = Segment(st, device, graph=True)
+    root = None if inputs is None else Tree.body(device, tuple(inputs))
+    seg = st.seg = Segment(st, device, graph=True, root=root, tracers=tracers)
     st.taping = False
     st.refresh()
     try:
-        yield Recording(st.seg, name)
+        yield Recording(seg, name)
     finally:
-        tell_calls(st.seg, st.seg.step)
+        tell_calls(seg, seg.step)
+        seg.closed = True
         st.seg, st.taping = before
         st.refresh()
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """Run this thread's calls although a graph is being recorded: parameters that are initialized in a forward."""
+    st = local.st
+    before = st.seg
+    if not before.graph:
+        yield
+        return
+    st.seg = Segment(st, None)
+    try:
+        with rng.suspended():
+            yield
+    finally:
+        st.seg = before
 
 
 def is_recording() -> bool:
@@ -155,7 +348,7 @@ class GraphCall(Call):
     def __init__(self, graph: Graph, policy: RematPolicy | None = None):
         run = graph.run if policy is None else policy.lower(graph)
         effect = any(s.call.effect for s in graph.steps)  # type: ignore[union-attr]
-        super().__init__(graph.name, run, effect=effect)
+        super().__init__(Row(graph.name, run, effect=effect))
         self.graph = graph
         self.policy = policy
 
@@ -252,7 +445,7 @@ class Pair:
             found = jax.core.eval_jaxpr(traced.jaxpr, traced.consts, *inputs)
             return (*found[len(found) - self.n_outs :], *(found[at] for at in left))
 
-        self.forward = _Forward(self.name, forward, effect=call.effect)
+        self.forward = _Forward(Row(self.name, forward, effect=call.effect))
         self.forward.offloaded = {self.n_outs + k for k in self._offloaded}
         results = (*traced.out_avals[-self.n_outs :], *(traced.out_avals[at] for at in left))
         outs = tuple(aval(tuple(r.shape), np.dtype(r.dtype), device) for r in results)
@@ -286,7 +479,7 @@ class Pair:
             if self._form is not None:
                 own = frozenset(at for at, (kind, _) in enumerate(self._plan) if kind == "kept")
                 run = self._form(run, own, n)
-            made = _Backward("_backward_" + self.name, run)
+            made = _Backward(Row("_backward_" + self.name, run))
             made.given = tuple(tuple(o.shape) for h, o in zip(has, self._outs, strict=True) if h)
             made.wanted = self._wanted
             made.policy = self.policy
@@ -295,6 +488,47 @@ class Pair:
             made.from_host = frozenset(away)
             found = self._backwards.setdefault(has, made)
         return found
+
+
+def record_pair(call: Call, pair: Pair, values: Sequence[Any]) -> tuple[Value, ...]:
+    """Record the forward of a pair and put it on the tape as one node of this call; the results of the call."""
+    st = local.st
+    st.taping = False
+    st.refresh()
+    try:
+        made = record(pair.forward, values)
+    finally:
+        st.taping = True
+        st.refresh()
+    outs = made[: pair.n_outs]
+    node = Node(call, tuple(values), tuple([v.aval for v in outs]), True)
+    node.saved = (pair, pair.residuals(values, made))
+    for manager in memory_managers:
+        manager.saved(node, made)
+    for k, v in enumerate(outs):
+        if v.aval.differentiable:
+            v.tape = node
+            v.out = k
+    return outs
+
+
+_pairs: weakref.WeakKeyDictionary[Call, dict[Any, Pair]] = weakref.WeakKeyDictionary()
+
+
+def record_paired(call: Call, values: Sequence[Any]) -> tuple[Value, ...]:
+    """:func:`record` for a costly call of several results (a loop): the backward pass does not run it again."""
+    wants = wants_of(values) if local.st.taping else ()
+    if not any(wants):
+        return record(call, values)
+    avals = tuple([v.kind if type(v) is Dynamic else v.aval for v in values])
+    known = _pairs.setdefault(call, {})
+    key = Tree.generation, wants, avals  # a setting may have changed what the forward keeps
+    pair = known.get(key)
+    if pair is None:
+        for old in [k for k in known if k[0] != Tree.generation]:
+            del known[old]
+        pair = known[key] = Pair(call, avals, wants)
+    return record_pair(call, pair, values)
 
 
 def wants_of(values: Sequence[Any]) -> tuple[bool, ...]:

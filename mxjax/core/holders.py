@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 
+from .hooks import array_namers
 from .segment import Step
 from .value import Value
-
-# Each gives names (a parameter's) for values that it knows.
-namers: list[Callable[[Iterable[Any]], dict[int, str]]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ def holders() -> list[Holder]:
     """The arrays alive on devices, grouped, the largest group first; looks at every object there is."""
     everything = gc.get_objects()
     names: dict[int, str] = {}
-    for namer in namers:
+    for namer in array_namers:
         names.update(namer(everything))
     groups: dict[tuple[str, str, str, tuple[int, ...], str, str], list[int]] = {}
     seen: set[int] = set()

@@ -17,7 +17,8 @@ import numpy as np
 from .. import settings
 from . import compiler
 from .aval import Aval
-from .call import SCALARS, dressers, watchers
+from .call import SCALARS
+from .hooks import operator_wrappers, trace_watchers
 from .program import run_steps
 from .segment import Step
 from .stats import stats
@@ -215,7 +216,9 @@ def _interpret(jaxpr: Any, consts: Sequence[Any], given: Sequence[Any]) -> list[
 
 def plan(step: Step, device: Any) -> HostPlan | None:
     """How NumPy computes the segment that ends with this step; None where a program does."""
-    if step.effects or step.depth > LONGEST or not isinstance(device, jax.Device) or dressers or watchers:
+    if step.effects or step.depth > LONGEST or not isinstance(device, jax.Device):
+        return None
+    if operator_wrappers or trace_watchers:
         return None
     path = step.path()
     outs = [a for s in path for a in s.avals]

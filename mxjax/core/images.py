@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from . import compiler
-from .call import AGAIN, INLINED, bound, evaluate
+from .jaxprs import AGAIN, INLINED, bound, evaluate
 
 if TYPE_CHECKING:
     from .call import Call

@@ -4,6 +4,9 @@ An :class:`~.aval.Aval` knows the memory its value is in. A program copies input
 the device as its first act (``program.fetched``); inside a program there is but one memory. What goes back
 is the result of a :class:`Move`, which computes nothing: the memory of its results is where the program
 puts them.
+
+An :class:`~.aval.Aval` knows the order of its array's axes in memory, too. Programs are compiled for it, and what they
+write over a donated input stays in it.
 """
 
 from __future__ import annotations
@@ -17,10 +20,10 @@ import jax
 import numpy as np
 
 from .. import errors, settings
-from .aval import PINNED, Aval
+from .aval import PINNED, Aval, layouts_in_use
 from .call import Call
 from .compiler import platform_of
-from .record import record
+from .record import record, record1
 from .scheduler import read
 from .state import local
 from .value import TRACED, Value, concrete, place
@@ -65,6 +68,39 @@ def move(v: Value, memory: str | None) -> Value:
         return moved((v,), (memory,))[0]
     target = v.aval.on(memory)
     return concrete(place(v.arr, target.sharding), shared=False, of=target)
+
+
+def laid_out(v: Value, order: tuple[int, ...]) -> Value:
+    """The same numbers with their axes in another order in memory."""
+    layouts_in_use[0] = True
+    of = v.aval.in_layout(order)
+    with jax.enable_x64(True):
+        return concrete(jax.device_put(read(v), of.format), shared=False, of=of)
+
+
+class _Turn(Call):
+    """The value as it is, with its axes in an order of their own in memory."""
+
+    __slots__ = ("order",)
+
+    def __init__(self, order: tuple[int, ...]):
+        super().__init__("to_layout", jax.numpy.asarray)
+        self.order = order
+
+    def infer(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[Aval, ...], bool]:
+        return (avals[0].in_layout(self.order),), False
+
+
+@functools.cache
+def _turn(order: tuple[int, ...]) -> _Turn:
+    return _Turn(order)
+
+
+def in_order(v: Value, order: tuple[int, ...]) -> Value:
+    """`laid_out` at once where the value exists, else with its program."""
+    if v.seg is None and isinstance(v.arr, jax.Array | np.ndarray) and not local.st.seg.graph:
+        return laid_out(v, order)
+    return record1(_turn(order), v)
 
 
 def on_device(v: Value) -> Any:

@@ -11,18 +11,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import settings
-from . import compiler, rolling
+from . import compiler
 from .aval import Aval, MeshDevice
-from .call import dressed, dressers, place_now, watchers
+from .call import dressed, place_now
 from .compiler_options import keep_barriers
+from .hooks import (
+    ProgramRun,
+    compile_listeners,
+    observers,
+    operator_wrappers,
+    program_rewriters,
+    program_rollers,
+    trace_watchers,
+)
 from .segment import SCALAR, Step
-from .state import local, observers
+from .state import local
 from .stats import stats
 from .value import Value
-
-# Each may give a step of a program that is about to be traced another function, with its operands.
-rewriters: list[Callable[[Sequence[Step]], dict[Step, tuple[Callable[..., Any], tuple[int, ...]]]]] = []
 
 
 def run_steps(
@@ -39,9 +44,9 @@ def run_steps(
     env = dict(env or ())
     again: dict[str, int] = {}
     others: dict[Step, Any] = {}
-    if rewriters:
+    if program_rewriters:
         steps = list(steps)
-        for rewrite in rewriters:
+        for rewrite in program_rewriters:
             others.update(rewrite(steps))
     for step in steps:
         other = others.get(step)
@@ -57,12 +62,12 @@ def run_steps(
                 args = jax.lax.optimization_barrier(args)
             if other is not None:
                 out = other[0](*args)
-            elif dressers:
+            elif operator_wrappers:
                 place_now.label = step.label
                 out = dressed(step.call)(*args)  # type: ignore[arg-type]
             else:
                 out = step.call.fn(*args)  # type: ignore[union-attr]
-        for watch in watchers:
+        for watch in trace_watchers:
             watch(step, args, out)
         if step.many:
             for k, o in enumerate(out):
@@ -282,11 +287,10 @@ class Program:
         # Where in the compiled function's results each of ours is.
         self.places = None if order == live else [order.index(k) for k in live]
         away = fetched(kept, avals)
-        # Steps of training that were recorded together; who watches each step sees it in its own place.
-        turns = settings.current()["engine.steps_per_call"]
-        rolls = turns >= rolling.TURNS and type(device) is not MeshDevice and not watchers
-        loop = rolling.find(steps, live, turns, needed) if rolls else None
-        before = needed(loop.before, [*loop.inputs(), *live]) if loop else []
+        rolled: ProgramRun | None = None
+        if type(device) is not MeshDevice and not trace_watchers:  # who watches sees each step in its own place
+            for roll in program_rollers:
+                rolled = rolled or roll(steps, live)
 
         def run(*args: Any) -> tuple[Any, ...]:
             if away:
@@ -295,11 +299,7 @@ class Program:
                     given[j] = to_device(given[j])
                 args = tuple(given)
             scalars = unpack(args[-1], fmt) if fmt else []
-            if loop is None:
-                env = run_steps(kept, args, scalars, late)
-            else:
-                env = run_steps(before, args, scalars)
-                env.update(rolling.run(loop, run_steps, env, args, scalars))
+            env = run_steps(kept, args, scalars, late) if rolled is None else rolled(args, scalars)
             return tuple(env[k] for k in order)
 
         run.__name__ = run.__qualname__ = name
@@ -326,7 +326,7 @@ class Program:
             name=name,
             reason=reason,
             calls=[s.call for s in kept],
-            barriers=bool(late) and loop is None,
+            barriers=bool(late) and rolled is None,
         )
 
         # The function behind the compiled object, one Python call nearer; it appears with the first call.
@@ -401,7 +401,7 @@ def compile_function(
     if barriers:
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
     compiled = lowered.compile(compiler_options=options)
-    for listen in compiler.listeners:
+    for listen in compile_listeners:
         listen(name, device, compiled, options)
     stop = time.time_ns()
     stats.compiled += 1

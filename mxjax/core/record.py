@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import time_ns
 from typing import Any
 
@@ -14,16 +13,15 @@ import numpy as np
 from .. import errors
 from . import compiler, scheduler
 from .aval import Aval
-from .call import Call, bind
+from .call import Call, Row
+from .hooks import call_listeners, tape_writers
 from .program import to_device
 from .segment import Elsewhere, Segment, Step, TracedInput, Tree, mirroring, user_site
-from .state import ThreadState, local, noting
+from .state import ThreadState, local
 from .stats import stats
 from .value import TRACED, Dynamic, Failure, Value, traced
 
 _new = Value.__new__
-# What puts a call on the tape; the tape, which itself records, enters its function here.
-taping: list[Callable[..., None]] = [lambda *_: None]
 
 
 def record(call: Call, inputs: Sequence[Any]) -> tuple[Value, ...]:
@@ -119,14 +117,14 @@ def record2(call: Call, a: Value, b: Value) -> Value:
     return v
 
 
-def record_scalar(family: ScalarFamily, a: Value, s: float | int) -> Value:
-    """Record a binary operator whose second operand is a Python number.
+def record_scalar(row: Row, a: Value, s: float | int) -> Value:
+    """Record a row of an array and a number, its attribute ``scalar`` (`Row.takes_numbers`).
 
     The number is part of the program while it stays the same in this place, which lets the compiler use
     it (``x ** 2``); where it keeps changing (a learning rate) it becomes an input of the program.
     """
     if not s and type(s) is float and math.copysign(1.0, s) < 0:
-        return record(family.dynamic, (a, Dynamic(s)))[0]  # -0.0 would be found under 0.0
+        return record(row.bind(varying=_SCALAR), (a, Dynamic(s)))[0]  # -0.0 would be found under 0.0
     st = local.st
     seg = st.seg
     times = seg.times
@@ -134,13 +132,13 @@ def record_scalar(family: ScalarFamily, a: Value, s: float | int) -> Value:
         times.append(-time_ns())
     try:
         # The type tells 1 from 1.0 and True, which are equal keys but give different dtypes.
-        key = (family, a.idx if a.seg is seg else seg.enter(a), s, type(s))
+        key = (row, a.idx if a.seg is seg else seg.enter(a), s, type(s))
     except (Elsewhere, TracedInput):
         seg.rollback()
-        return record(family.constant(s), (a,))[0]
+        return record(row.bind((("scalar", s),)), (a,))[0]
     step = seg.step.next.get(key)
     if step is None:
-        return _record_new_scalar(seg, family, a, s, key)
+        return _record_new_scalar(seg, row, a, s, key)
     v = _new(Value)
     v.seg = seg
     v.idx = step.first
@@ -157,10 +155,11 @@ def record_scalar(family: ScalarFamily, a: Value, s: float | int) -> Value:
 
 
 VARYING = 3  # so many different numbers in one place make it an input
+_SCALAR = ("scalar",)
 
 
 def _record_new_scalar(
-    seg: Segment, family: ScalarFamily, a: Value, s: float | int, key: tuple[Any, ...]
+    seg: Segment, row: Row, a: Value, s: float | int, key: tuple[Any, ...]
 ) -> Value:
     seg.rollback()
     before = seg.step
@@ -168,39 +167,13 @@ def _record_new_scalar(
         before.varying = {}
     seen = before.varying.setdefault(key[:2], set())
     if len(seen) >= VARYING:
-        return record(family.dynamic, (a, Dynamic(s)))[0]
+        return record(row.bind(varying=_SCALAR), (a, Dynamic(s)))[0]
     seen.add(s)
-    v = record(family.constant(s), (a,))[0]
+    v = record(row.bind((("scalar", s),)), (a,))[0]
     after = v.seg.step if v.seg is seg else None
     if after is not None and after.parent is before:
         before.next[key] = after
     return v
-
-
-class ScalarFamily:
-    """One operator with a number for its second operand: as a constant, and as an input.
-
-    ``fn(array, number)`` must give the same dtype for a Python number and for a traced 0-d number.
-    """
-
-    __slots__ = ("dynamic", "fn", "name", "op")
-
-    def __init__(self, name: str, fn: Callable[[Any, Any], Any], op: Any = None):
-        self.name = name
-        self.fn = fn
-        self.op = op
-        self.dynamic = bind(name, fn, op=op)
-
-    def constant(self, s: float | int) -> Call:
-        return bind(self.name, _scalar_fn(self.fn), (("scalar", s),), op=self.op)
-
-
-@functools.cache
-def _scalar_fn(fn: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def with_constant(x: Any, *, scalar: float | int) -> Any:
-        return fn(x, scalar)
-
-    return with_constant
 
 
 def _record_many(
@@ -241,11 +214,11 @@ def _finish(
             seg.sites = {}
         seg.sites[step.depth] = user_site(2)
     if st.taping:
-        taping[0](call, inputs, outs, step.many)
+        tape_writers[0](call, inputs, outs, step.many)
     if seg.times is not None:
         seg.times.append(time_ns())
-    if noting:
-        for note in tuple(noting):
+    if call_listeners:
+        for note in tuple(call_listeners):
             note(call, inputs, outs)
     if step.depth >= st.soft:
         scheduler.at_limit(st, seg, call)
@@ -305,10 +278,7 @@ def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tup
         )
     seg = st.seg
     if seg.graph:
-        # A graph is recorded without a device of its own; values of other segments are its constants.
-        for v in inputs:
-            if type(v) is not Dynamic and v.seg is not None and v.seg is not seg:
-                scheduler.flush(v.seg)
+        # Values of other segments on its device are captured as inputs (Segment.enter).
         if devices and seg.device is not devices[0]:
             raise errors.DeviceError(
                 f"operator {call!r} got an input on {devices[0]} while the hybridized block runs on "
@@ -372,7 +342,7 @@ def _run_traced(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tuple[Val
     many = isinstance(out, (tuple, list))
     outs = tuple(traced(o, device) for o in (out if many else (out,)))
     if st.taping:
-        taping[0](call, inputs, outs, many)
+        tape_writers[0](call, inputs, outs, many)
     return outs
 
 

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from .aval import Aval
-from .state import Churn, local, observers
+from .hooks import observers
+from .state import Churn, local
 
 
 class Abstract:

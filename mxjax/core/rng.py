@@ -92,14 +92,31 @@ class GraphStream:
         _recording.now = self._outer
 
 
-def operands(device: Any) -> tuple[Any, ...]:
-    """What a random call takes first: the key's words, the count, and an offset to it."""
+def operands(device: Any, n: int = 1) -> tuple[Any, ...]:
+    """What a random call takes first: the key's words, the count, and an offset to it; reserves ``n`` counts."""
     now = getattr(_recording, "now", None)
     if now is not None:
-        now.used += 1
-        return now.key, now.base, Dynamic(now.used - 1)
+        now.used += n
+        return now.key, now.base, Dynamic(now.used - n)
     s = stream(device)
-    return s.key, Dynamic(s.take()), Dynamic(0)
+    return s.key, Dynamic(s.take(n)), Dynamic(0)
+
+
+def key(device: Any) -> Value:
+    """The words of the key that random calls take at this moment."""
+    now = getattr(_recording, "now", None)
+    return stream(device).key if now is None else now.key
+
+
+class suspended:
+    """Draw from the device's own stream although a graph is being recorded."""
+
+    def __enter__(self) -> None:
+        self._outer = getattr(_recording, "now", None)
+        _recording.now = None
+
+    def __exit__(self, *exc: object) -> None:
+        _recording.now = self._outer
 
 
 def key_of(words: Any, count: Any, offset: Any) -> Any:

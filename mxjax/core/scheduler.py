@@ -6,26 +6,25 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from .. import errors, settings
+from .. import errors
 from . import reasons
 from .aval import MeshDevice
 from .call import Call
-from .deadline import within
 from .failures import fail
+from .hooks import MemoryManager, deadlines, deferred, memory_managers, observers, program_listeners
 from .host_compute import computed_here
-from .interfaces import MemoryManager
 from .program import Program, in_layouts
 from .rehearsal import Abstract
 from .segment import SCALAR, Segment, Step, Tree
-from .state import Churn, ThreadState, local, observers, rules, states, tell_calls
+from .state import Churn, ThreadState, local, rules, states, tell_calls
 from .stats import stats
-from .value import TRACED, Evicted, Failure, Value, managers, pending_errors, place
+from .value import TRACED, Evicted, Failure, Value, pending_errors, place
 
 # Compiling a segment pays when it comes back. Programs that never came back are a loss, so only so
 # many may stand unproven at a time; beyond that a segment runs operator by operator until it comes back
@@ -45,9 +44,6 @@ class _Ledger:
     # The last segments without a program: a loop of up to some twenty is recognised.
     recent: deque[weakref.ref[Step]] = deque(maxlen=64)
 
-
-# Work that a wing put off (``interfaces.Deferred``): run with everything else.
-deferred: weakref.WeakSet[Any] = weakref.WeakSet()
 
 _count = sys.getrefcount
 _weak = weakref.ref
@@ -69,7 +65,7 @@ class ReadWhileRecording(errors.MXNetError):
 def flush(seg: Segment) -> None:
     """Run what was recorded; afterwards every value somebody holds is concrete."""
     if type(seg) is not Segment:
-        seg.run()  # type: ignore[attr-defined]  # interfaces.Deferred
+        seg.run()  # type: ignore[attr-defined]  # hooks.Deferred
         return
     if seg.graph:
         raise ReadWhileRecording(
@@ -84,7 +80,7 @@ def flush(seg: Segment) -> None:
         if seg.state is local.st and not step.effects:
             # The owner takes the contents out and goes on with the same segment.
             solo = step.solo
-            if solo is not None and not observers and not managers:
+            if solo is not None and not observers and not memory_managers:
                 _run_solo(seg, solo)
                 return
             if not step.depth:
@@ -189,7 +185,7 @@ def _run(
     live = tuple([k for k, c in enumerate(map(_count, outs)) if c > unheld])
     if not live and not step.effects:
         return
-    for manager in managers:
+    for manager in memory_managers:
         if local.st.rehearsing is not None:
             break  # nothing runs
         outs[:] = [outs[k] for k in live]
@@ -427,9 +423,6 @@ def _nearest(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]]) -> Progra
     return None
 
 
-made: list[Callable[[Step, Program], None]] = []  # each hears of every program and the step it ends with
-
-
 def build(
     step: Step, live: Sequence[int], dying: Sequence[int], device: Any, reason: str
 ) -> Program:
@@ -438,7 +431,7 @@ def build(
     name = path[-1].call.name if step.depth == 1 else f"segment{step.depth}"  # type: ignore[union-attr]
     avals = [a for s in path for a in s.new_ins]
     program = Program(name, path, avals, step.fmt, tuple(live), dying, device, reason)
-    for note in made:
+    for note in program_listeners:
         note(step, program)
     return program
 
@@ -503,7 +496,7 @@ def read(v: Value, raw: bool = False) -> Any:
         if seg is TRACED:
             return v.arr
         solo = seg.step.solo
-        if solo is not None and seg.state is local.st and not observers and not managers:
+        if solo is not None and seg.state is local.st and not observers and not memory_managers:
             with seg.lock:
                 if v.seg is seg:
                     _run_solo(seg, solo)
@@ -572,11 +565,10 @@ def flush_all() -> None:
 
 def wait_all() -> None:
     """Run everything and wait for it; raises the first error nobody has seen."""
-    limit = settings.current()["timeout.waitall"]
-    if limit is None:
-        _wait_all()
+    if deadlines:
+        deadlines[0](_wait_all, "everything", "timeout.waitall")
     else:
-        within(limit, _wait_all, "everything", "timeout.waitall")
+        _wait_all()
     if pending_errors:
         error = pending_errors[0]
         pending_errors.clear()

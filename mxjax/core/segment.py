@@ -12,10 +12,12 @@ import math
 import sys
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from .. import errors
 from .aval import Aval
 from .call import Call
 from .value import TRACED, Dynamic, Failure, Value
@@ -56,6 +58,16 @@ class Mirroring:
 
 # Of the innermost scope that says something (`mx.AttrScope`, `Block.force_mirroring`).
 mirroring: ContextVar[Mirroring | None] = ContextVar("mirroring", default=None)
+
+
+@contextmanager
+def stretch(says: Mirroring | None) -> Iterator[None]:
+    """Calls in here belong to this stretch."""
+    token = mirroring.set(says)
+    try:
+        yield
+    finally:
+        mirroring.reset(token)
 
 
 class Step:
@@ -200,6 +212,22 @@ class Tree:
         return root
 
     @classmethod
+    def body(cls, device: Any, avals: tuple[Aval, ...]) -> Step:
+        """The root of the graphs with these inputs that are recorded again and again: bodies of loops.
+
+        So a body that comes back is looked up, and its numbers that change are inputs (`record_scalar`).
+        """
+        if cls.nodes > cls.limit:
+            cls.clear()
+        key = "body", device, avals
+        root = cls.roots.get(key)
+        if root is None:
+            root = Step()
+            root.n_ins = len(avals)
+            root = cls.roots.setdefault(key, root)
+        return root
+
+    @classmethod
     def clear(cls) -> None:
         """Forget every recorded structure and its programs (a setting that shapes programs changed)."""
         cls.roots = {}
@@ -231,6 +259,30 @@ class TracedInput(Exception):
     """An input is a tracer: the call runs at once."""
 
 
+class Written:
+    """An array from outside that was written to while a graph was recorded.
+
+    ``before`` is the value that it had until then; ``taped`` is false where autograd does not see the
+    write (moving statistics).
+    """
+
+    __slots__ = ("before", "handle", "taped")
+
+    def __init__(self, handle: Any, before: Value):
+        self.handle = handle
+        self.before = before
+        self.taped = True
+
+
+def left(v: Value) -> Exception:
+    """The error for a value of a graph whose recording has ended."""
+    return errors.MXNetError(
+        f"an array {v.aval!r} was made while a hybridized block, or the body of a loop or branch (npx.foreach, "
+        "while_loop, cond), was recorded, and is used outside of it, where it has no value. Return it from the "
+        "block, or from the body as an output or state"
+    )
+
+
 class Segment:
     """The calls one thread recorded for one device since the last run.
 
@@ -240,15 +292,22 @@ class Segment:
     """
 
     __slots__ = (
-        "closed", "closing", "device", "graph", "lock", "outs", "scalars", "sites", "slots", "state", "step",
-        "times",
+        "closed", "closing", "constants", "device", "graph", "lock", "outs", "scalars", "sites", "slots", "state",
+        "step", "times", "tracers", "written",
     )  # fmt: skip
 
-    def __init__(self, state: Any, device: Any, *, graph: bool = False):
+    def __init__(
+        self, state: Any, device: Any, *, graph: bool = False, root: Step | None = None, tracers: bool = False
+    ):
         self.state = state
         self.device = device
         self.graph = graph
-        self.step = Step() if graph else Tree.root(device)
+        self.step = (Step() if graph else Tree.root(device)) if root is None else root
+        # Of a graph: whether tracers are inputs too, the arrays from outside that were written to, and the
+        # constants made while it was recorded, which are not from outside.
+        self.tracers = tracers
+        self.written: dict[int, Written] = {}
+        self.constants: set[Value] = set()
         self.outs: list[Value] = []
         self.slots: dict[Value, int] = {}
         self.scalars: list[float | int] = []
@@ -277,11 +336,34 @@ class Segment:
         if type(v) is Dynamic:
             self.scalars.append(v.value)
             return v.kind
-        if seg is TRACED:
-            raise TracedInput
         if seg is self:
             return v.idx
+        if self.graph and (seg is not TRACED or self.tracers):
+            return self._capture(v)
+        if seg is TRACED:
+            raise TracedInput
         raise Elsewhere
+
+    def _capture(self, v: Value) -> Any:
+        """The operand under which a value of a graph around this one, or a pending one, is an input of this graph."""
+        slot = self.slots.get(v)
+        if slot is not None:
+            return slot
+        if v.seg is not TRACED and v.seg.graph and v.seg.closed:
+            self.rollback()
+            raise left(v)
+        if v.aval.device is not self.device:
+            raise Elsewhere
+        self.slots[v] = -1 - len(self.slots)
+        return v.aval
+
+    def wrote(self, handle: Any, before: Value, taped: bool = True) -> None:
+        """Note, while a graph is recorded, that an array gets another value."""
+        known = self.written.get(id(handle))
+        if known is None and before.seg is not self and before not in self.constants:
+            known = self.written[id(handle)] = Written(handle, before)
+        if known is not None and not taped:
+            known.taped = False
 
     def rollback(self) -> None:
         """Forget inputs that entered for a call that was not recorded after all."""

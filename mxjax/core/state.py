@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from .hooks import call_listeners, modes_of_thread, observers
 from .segment import Segment, Step
 
 
@@ -107,7 +107,7 @@ class ThreadState:
         self.timed = False  # an observer wants to know when calls were recorded
         self.own_limit: int | None = None  # engine.bulk
         self.churn = Churn()
-        self.modes: Modes = modes_of_thread[0]()
+        self.modes: Modes = modes_of_thread[0]() if modes_of_thread else Modes()
         self.timed = any(hasattr(o, "on_calls") for o in observers)
         self.refresh()
         self.scope = ""
@@ -150,7 +150,7 @@ class ThreadState:
 
     def refresh(self) -> None:
         """Bring the flags of the hot path up to date after a change of modes."""
-        self.slow = self.taping or bool(noting)
+        self.slow = self.taping or bool(call_listeners)
         if self.churn.direct:
             self.limit = self.soft = 1
         elif self.own_limit is not None:
@@ -165,15 +165,13 @@ class Rules:
 
     ``catch``: errors of programs wait until a result is read. ``donate``: programs may overwrite inputs that
     nobody holds. ``queue``: so many programs may run ahead of the host before it waits for the oldest.
-    ``patience``: the seconds that reading a value may take, or None.
     """
 
-    __slots__ = ("catch", "donate", "patience", "queue")
+    __slots__ = ("catch", "donate", "queue")
 
     def __init__(self) -> None:
         self.catch = True
         self.donate = True
-        self.patience: float | None = None
         self.queue = 1 << 30
 
 
@@ -215,11 +213,5 @@ class _Local(threading.local):
         self.st = ThreadState()
 
 
-observers: list[Any] = []
-# Each is told of every call with its operands and results (`core.note_calls`).
-noting: list[Callable[..., None]] = []
-stepped: list[Callable[[], None]] = []  # each hears when a trainer's step is done
 states: weakref.WeakSet[ThreadState] = weakref.WeakSet()
-# Asked once by every new thread; the engine module puts the settings behind it.
-modes_of_thread: list[Callable[[], Modes]] = [Modes]
 local = _Local()

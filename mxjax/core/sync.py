@@ -10,11 +10,11 @@ import numpy as np
 
 from .. import errors
 from .aval import MeshDevice, aval, aval_of
-from .deadline import within
 from .failures import located
+from .hooks import deadlines, observers
 from .memory import on_device
 from .scheduler import read
-from .state import local, observers, rules
+from .state import local
 from .tape import attach_python
 from .value import TRACED, Value, concrete, place
 
@@ -25,17 +25,17 @@ def _watched(kind: str, start: int) -> None:
         o.on_sync(kind, start, stop)
 
 
-def _limited(v: Value, seconds: float) -> Any:
+def _limited(v: Value) -> Any:
     """The array of a value, which may take so long (`timeout.read`)."""
     if v.seg is TRACED or (v.seg is not None and v.seg.graph):
         return read(v)
-    return within(seconds, lambda: jax.block_until_ready(read(v)), "a value", "timeout.read")
+    return deadlines[0](lambda: jax.block_until_ready(read(v)), "a value", "timeout.read")
 
 
 def wait(v: Value) -> None:
     """Wait until a value is computed."""
     start = time.time_ns() if observers else 0
-    array = read(v) if rules.patience is None else _limited(v, rules.patience)
+    array = _limited(v) if deadlines else read(v)
     if v.seg is TRACED:
         return
     try:
@@ -49,11 +49,11 @@ def wait(v: Value) -> None:
 def to_host(v: Value) -> np.ndarray:
     """A NumPy copy of a value."""
     start = time.time_ns() if observers else 0
-    if rules.patience is None:
+    if not deadlines:
         here = read(v, raw=True)
         if type(here) is np.ndarray:  # it never left the host's memory
             return here.copy()
-    array = read(v) if rules.patience is None else _limited(v, rules.patience)
+    array = _limited(v) if deadlines else read(v)
     if v.seg is TRACED:
         raise errors.MXNetTypeError(
             "asnumpy() inside jax.jit, jax.grad or jax.vmap: the array has no numbers there. "

@@ -10,10 +10,11 @@ from typing import Any
 import jax.numpy as jnp
 
 from .. import errors
-from .call import Call, bind
-from .record import record, record2, taping
+from .call import Call, row
+from .hooks import memory_managers, tape_writers
+from .record import record, record2
 from .state import local
-from .value import Value, managers
+from .value import Value
 
 _numbers = count()
 
@@ -76,8 +77,8 @@ class Leaf:
         self.deliver = deliver
 
 
-_ADD = bind("_grad_add", jnp.add)
-_ONES = bind("ones_like", jnp.ones_like)
+ADD = row("_grad_add", jnp.add).bind()
+_ONES = row("_ones_like", jnp.ones_like, display="ones_like").bind()
 
 
 def attach(call: Call, inputs: Sequence[Any], outs: Sequence[Value], many: bool) -> None:
@@ -189,14 +190,14 @@ def gradients(
                     _add(v, g, leaves, cotangents, waiting)
             if not retain:
                 # At once: where operators run one by one, the memory is free for the rest of the way.
-                for manager in managers:
+                for manager in memory_managers:
                     manager.retire(node)
                     break
                 else:
                     node.release()
                 del inputs, v
         if not retain:
-            for manager in managers:
+            for manager in memory_managers:
                 manager.settle()
     finally:
         st.taping, st.differentiating, st.scope = before
@@ -215,14 +216,14 @@ def _add(
     t = v.tape
     if type(t) is Leaf:
         old = leaves.get(t)
-        leaves[t] = g if old is None else record2(_ADD, old, g)
+        leaves[t] = g if old is None else record2(ADD, old, g)
         return
     arrived = cotangents.get(t)
     if arrived is None:
         arrived = cotangents[t] = [None] * len(t.avals)
         heappush(waiting, (-t.number, t))
     prior = arrived[v.out]
-    arrived[v.out] = g if prior is None else record2(_ADD, prior, g)
+    arrived[v.out] = g if prior is None else record2(ADD, prior, g)
 
 
 def _pull(node: Node, given: list[Value | None]) -> Sequence[Value | None]:
@@ -260,4 +261,4 @@ def backward(
         leaf.deliver(g)
 
 
-taping[0] = attach
+tape_writers.append(attach)

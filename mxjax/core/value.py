@@ -9,9 +9,7 @@ import jax
 import numpy as np
 
 from .aval import Aval, MeshDevice, aval, aval_of
-
-# At most one (``interfaces.MemoryManager``): asked where arrays come to be, by programs or from outside.
-managers: list[Any] = []
+from .hooks import memory_managers
 
 
 class _Traced:
@@ -124,7 +122,7 @@ def concrete(array: Any, *, shared: bool, of: Aval | None = None) -> Value:
     v.tape = None
     v.shared = shared
     v.step = None
-    for manager in managers:
+    for manager in memory_managers:
         manager.admit(v)
     return v
 

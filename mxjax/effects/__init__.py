@@ -14,10 +14,13 @@ from .. import settings
 #: module -> the options it serves.
 MODULES: dict[str, tuple[str, ...]] = {
     "cache": ("cache.mode", "cache.dir", "cache.size", "cache.max_executables"),
+    "deadline": ("timeout.read", "timeout.waitall"),
     "dump": ("debug.dump", "debug.dump_inputs", "debug.dump_quantized", "debug.watch_var", "debug.nan"),
     "files": ("debug.level", "debug.keep_compiler_files", "debug.compiler_folder"),
     "history": ("engine.record_path",),
+    "layout": ("memory.param_layout",),
     "logs": ("debug.log_memory", "debug.log_collectives", "debug.log_kernels"),
+    "rolling": ("engine.steps_per_call",),
     "rewrites": ("compiler.scope_fusions",),
     "precision": (
         "precision.amp", "precision.lists", "precision.op_dtypes", "precision.matmul",

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 
 from .. import core, settings
-from ..core import scheduler
 from ..core.program import Program
 from ..core.segment import Step
 
@@ -63,10 +62,10 @@ def _persistent() -> None:
     for name, value in values.items():
         jax.config.update(name, value)
     if path is not None and settings.get("cache.size") is not None:
-        if _trim not in core.compiler.listeners:
-            core.compiler.listeners.append(_trim)
-    elif _trim in core.compiler.listeners:
-        core.compiler.listeners.remove(_trim)
+        if _trim not in core.hooks.compile_listeners:
+            core.hooks.compile_listeners.append(_trim)
+    elif _trim in core.hooks.compile_listeners:
+        core.hooks.compile_listeners.remove(_trim)
     from jax.experimental.compilation_cache import compilation_cache
 
     compilation_cache.reset_cache()  # type: ignore[no-untyped-call]  # another folder is ignored without
@@ -98,10 +97,10 @@ _order: deque[tuple[Step, weakref.ref[Program]]] = deque()
 def _bounded(limit: int) -> None:
     global _limit
     _limit = limit
-    if limit >= 0 and _note not in scheduler.made:
-        scheduler.made.append(_note)
-    elif limit < 0 and _note in scheduler.made:
-        scheduler.made.remove(_note)
+    if limit >= 0 and _note not in core.hooks.program_listeners:
+        core.hooks.program_listeners.append(_note)
+    elif limit < 0 and _note in core.hooks.program_listeners:
+        core.hooks.program_listeners.remove(_note)
         _order.clear()
 
 

@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import core, settings
-from ..core.call import differentiable, watchers
-from ..core.state import stepped
+from ..core.hooks import step_listeners, trace_watchers
+from ..core.jaxprs import differentiable
 from ..errors import MXNetFloatingPointError
 from ..settings import SettingError
 from .precision import narrows
@@ -50,19 +50,19 @@ def apply() -> None:
     _switch(_dump, dumping)
     _switch(_watch, bool(settings.get("debug.watch_var")))
     _switch(_hunt, settings.get("debug.nan") != "off" or bool(config.get("enable_dump_debug")))
-    if dumping and _count_step not in stepped:
+    if dumping and _count_step not in step_listeners:
         _Now.step = 0
-        stepped.append(_count_step)
-    elif not dumping and _count_step in stepped:
-        stepped.remove(_count_step)
+        step_listeners.append(_count_step)
+    elif not dumping and _count_step in step_listeners:
+        step_listeners.remove(_count_step)
     core.drop_programs()
 
 
 def _switch(watcher: Callable[..., None], on: bool) -> None:
-    if on and watcher not in watchers:
-        watchers.append(watcher)
-    elif not on and watcher in watchers:
-        watchers.remove(watcher)
+    if on and watcher not in trace_watchers:
+        trace_watchers.append(watcher)
+    elif not on and watcher in trace_watchers:
+        trace_watchers.remove(watcher)
 
 
 def _count_step() -> None:

@@ -17,8 +17,8 @@ _doomed: set[str] = set()
 
 def apply() -> None:
     """Bring what is written in line with the settings."""
-    if _options not in core.compiler.contributors:
-        core.compiler.contributors.append(_options)
+    if _options not in core.hooks.option_contributors:
+        core.hooks.option_contributors.append(_options)
     core.drop_programs()
 
 

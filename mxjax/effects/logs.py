@@ -24,11 +24,11 @@ _KERNELS = ("fullyconnected", "convolution", "deconvolution", "dot", "matmul", "
 def apply() -> None:
     """Listen to what is compiled and run, as far as the settings ask for it."""
     listening = settings.get("debug.log_memory") or settings.get("debug.log_collectives")
-    _switch(core.compiler.listeners, _hear, bool(listening))
+    _switch(core.hooks.compile_listeners, _hear, bool(listening))
     kernels = settings.get("debug.log_kernels")
-    if kernels and _printer not in core.observers:
+    if kernels and _printer not in core.hooks.observers:
         core.observe(_printer)
-    elif not kernels and _printer in core.observers:
+    elif not kernels and _printer in core.hooks.observers:
         core.unobserve(_printer)
 
 

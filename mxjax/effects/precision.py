@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 
 from .. import core, settings
-from ..core.call import Call, dressers, place_now
+from ..core.call import Call, place_now
+from ..core.hooks import operator_wrappers
 from ..errors import did_you_mean
 from ..settings import SettingError
 from .accumulation import accumulating
@@ -72,10 +73,10 @@ def apply() -> None:
     """
     global _plan
     _plan = _Plan()
-    if _plan.idle and _dress in dressers:
-        dressers.remove(_dress)
-    elif not _plan.idle and _dress not in dressers:
-        dressers.append(_dress)
+    if _plan.idle and _dress in operator_wrappers:
+        operator_wrappers.remove(_dress)
+    elif not _plan.idle and _dress not in operator_wrappers:
+        operator_wrappers.append(_dress)
     core.drop_programs()
 
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from .. import core, settings
-from ..core.program import rewriters
+from ..core.hooks import program_rewriters
 from ..core.segment import SCALAR, Step
 
 
@@ -139,10 +139,10 @@ RULES: dict[str, Callable[[Steps, Step], Found | None]] = {
 def apply() -> None:
     """Bring the rules in force in line with `compiler.scope_fusions`."""
     wanted = bool(settings.get("compiler.scope_fusions"))
-    if wanted and rewrite not in rewriters:
-        rewriters.append(rewrite)
-    elif not wanted and rewrite in rewriters:
-        rewriters.remove(rewrite)
+    if wanted and rewrite not in program_rewriters:
+        program_rewriters.append(rewrite)
+    elif not wanted and rewrite in program_rewriters:
+        program_rewriters.remove(rewrite)
     core.drop_programs()
 
 

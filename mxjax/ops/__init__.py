@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from . import activation as activation
 from . import contrib as contrib
+from . import control_flow as control_flow
 from . import creation as creation
 from . import elementwise as elementwise
 from . import image as image
 from . import indexing as indexing
+from . import internal as internal
 from . import linalg as linalg
 from . import loss as loss
 from . import nn as nn

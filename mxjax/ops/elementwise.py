@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .samples import Given, b, case, f, i
-from .table import TABLE, binary, fit_bits, fit_division, op, unary
+from .table import binary, fit_bits, fit_division, op, unary
 
 
 def floating(x: Any) -> Any:
@@ -243,13 +243,11 @@ binary(
     samples=_POSITIVE,
     **_OURS,
 )
+# Beside a number the array has the gradient where both are equal, on whichever side it stands.
 _MAXIMUM = dict(internal="broadcast_maximum", internal_scalar="_maximum_scalar", amp="widest")
 _MINIMUM = dict(internal="broadcast_minimum", internal_scalar="_minimum_scalar", amp="widest")
 binary("maximum", maximum, nd=("broadcast_maximum", "maximum"), commutes=True, **_MAXIMUM)
 binary("minimum", minimum, nd=("broadcast_minimum", "minimum"), commutes=True, **_MINIMUM)
-for _name in ("maximum", "minimum"):
-    # Beside a number the array has the gradient where both are equal, on whichever side it stands.
-    TABLE[_name].scalars = (TABLE[_name].scalars[0],) * 2
 binary("fmax", lambda a, b: jnp.fmax(*_promote(a, b)), internal_rscalar="_npi_fmax_scalar", amp="widest")
 binary("fmin", lambda a, b: jnp.fmin(*_promote(a, b)), internal_rscalar="_npi_fmin_scalar", amp="widest")
 _HYPOT = dict.fromkeys(("internal_scalar", "internal_rscalar", "nd_scalar", "nd_rscalar"), "_hypot_scalar")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ..core import Graph, aval, default_device, recording
 
 
 class Array(NamedTuple):
@@ -42,6 +45,23 @@ class Spd(NamedTuple):
     def draw(self, rng: np.random.RandomState) -> np.ndarray:
         m = rng.uniform(-1, 1, self.shape)
         return np.asarray(m @ m.swapaxes(-1, -2) + 2 * np.eye(self.shape[-1]), self.dtype)
+
+
+class Body:
+    """An attribute that is a graph: of a function of values, of float32 inputs of these shapes.
+
+    ``graph()`` records it when a test asks: it needs a device.
+    """
+
+    def __init__(self, fn: Callable[..., Any], *shapes: tuple[int, ...]):
+        self.fn = fn
+        self.shapes = shapes
+
+    def graph(self) -> Graph:
+        device = default_device()
+        with recording("body", device) as rec:
+            made = self.fn(*[rec.placeholder(aval(s, "float32", device)) for s in self.shapes])
+            return rec.subgraph(made)[0]
 
 
 class Case(NamedTuple):

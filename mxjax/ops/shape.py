@@ -104,7 +104,7 @@ def coded_shape(
 
 
 _NPX_CODES = {-2: "copy", -3: "skip", -4: "rest", -5: "merge", -6: "split"}
-_ND_CODES = {0: "copy", -2: "rest", -3: "merge", -4: "split"}
+ND_CODES = {0: "copy", -2: "rest", -3: "merge", -4: "split"}
 
 
 def _check_order(order: str) -> None:
@@ -134,7 +134,7 @@ def reshape_nd(
     into the next two. ``reverse`` reads from the right."""
     if shape is None:
         shape = target_shape
-    return data.reshape(coded_shape(data.shape, _ints(shape), _ND_CODES, reverse))
+    return data.reshape(coded_shape(data.shape, _ints(shape), ND_CODES, reverse))
 
 
 @op(npx="reshape_like", nd="reshape_like", samples=[case(f(3, 4), f(4, 3)), case(f(6, 4), f(2, 3, 4), lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)], methods="nd np")

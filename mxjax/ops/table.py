@@ -11,20 +11,19 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy
 import numpy as np
 
 from .. import errors
-from ..core import Call, ScalarFamily, bind, rng
+from ..core import Call, Row, enter, rng
 from .columns import AMP, CONVENTION, Outputs, Shapes, index, methods_of, modern, registry_name
 from .samples import case, f
 
 Names = str | tuple[str, ...] | None
 
 
-class Op:
+class Op(Row):
     """One row.
 
     ``names`` maps a front end (np, npx, nd, ...) to the names the operator has there. ``variadic`` rows
@@ -34,7 +33,7 @@ class Op:
     ``differentiable=False`` keeps a row off the tape, so that no gradient is asked of it.
     ``modal`` rows do different things in training: the front end fills their attribute ``is_train``.
     ``varying`` attributes are numbers that change from call to call (a learning rate): inputs of the program.
-    ``beside`` is the function of an array and a number (``scalars``) where it is not the row's own.
+    ``scalars`` are the rows of an array and a number, on the right of it and on the left (`_beside_numbers`).
     ``ref`` is the NumPy function the row must agree with, ``samples`` the inputs its tests use.
 
     What others ask a row, none of it when a call is made:
@@ -56,15 +55,10 @@ class Op:
         "attr_defaults",
         "attr_params",
         "aux",
-        "calls",
         "defaults",
-        "differentiable",
-        "display",
         "doc",
         "domain",
-        "effect",
         "fast",
-        "fn",
         "internal",
         "internal_rscalar",
         "internal_scalar",
@@ -73,7 +67,6 @@ class Op:
         "methods",
         "modal",
         "n_arrays",
-        "name",
         "names",
         "outputs",
         "plain",
@@ -101,9 +94,9 @@ class Op:
         effect: bool = False,
         keyed: bool = False,
         modal: bool = False,
-        scalars: Any = False,
-        beside: Callable[..., Any] | None = None,
         legacy: bool = False,
+        operator: bool = True,
+        takes_numbers: bool = False,
         ref: Any = None,
         smooth: bool = True,
         varying: tuple[str, ...] = (),
@@ -119,25 +112,27 @@ class Op:
         doc: str | None = None,
         signature: inspect.Signature | None = None,
     ):
-        self.name = name
-        self.fn = _drawing(fn) if keyed else fn
+        super().__init__(
+            name,
+            _drawing(fn) if keyed else fn,
+            display=display,
+            effect=effect,
+            differentiable=differentiable,
+            operator=operator,
+            takes_numbers=takes_numbers,
+        )
         self.names = names
-        # What traces and errors call it: MXNet's name.
-        self.display = display or name.partition("@")[0]
-        self.differentiable = differentiable
         self.samples = samples
         self.domain = domain
         self.aux = aux
-        self.effect = effect
         self.keyed = keyed  # takes a random key as its first input, which the front end supplies
         self.modal = modal
         self.wide = wide  # the default dtype under npx.set_np(dtype=True), where it differs
         self.ref = ref
         self.smooth = smooth  # its gradient is the derivative, which tests check
         self.doc = doc or inspect.getdoc(fn) or ""
-        self.calls: dict[Any, Call] = {}
         self.legacy = legacy
-        self.scalars = _families(self, beside or self.fn, legacy, scalars) if scalars else None
+        self.scalars: tuple[Op, Op] | None = None
         self.varying = varying
         self.variadic = False
         self.array_params: tuple[str, ...] = ()
@@ -184,32 +179,6 @@ class Op:
             return {}
         return self.shapes(tuple(shape), **{**self.attr_defaults, **attrs})
 
-    def __repr__(self) -> str:
-        return f"<operator {self.name}>"
-
-    def bind(
-        self,
-        attrs: tuple[tuple[str, Any], ...] = (),
-        holes: tuple[Any, ...] = (),
-        varying: tuple[str, ...] = (),
-    ) -> Call:
-        """The Call with these attributes. ``holes`` are (position, constant) of array parameters that
-        were given a Python number or nothing; ``varying`` names the attributes that come as operands
-        after the arrays."""
-        key = (attrs, tuple(type(v) for _, v in attrs), holes, tuple(type(v) for _, v in holes), varying)
-        found = self.calls.get(key)
-        if found is None:
-            if holes and self.keyed:  # the key's three operands come first
-                holes = tuple((at + 3, constant) for at, constant in holes)
-            fn = _with_constants(self.fn, holes) if holes else self.fn
-            if varying:
-                fn = _with_numbers(fn, varying)
-            if len(self.calls) > 10_000:
-                self.calls.clear()
-            found = bind(self.display, fn, attrs, effect=self.effect, op=self)
-            self.calls[key] = found
-        return found
-
 
 def _drawing(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A random operator with its key in the form the engine hands it over."""
@@ -221,19 +190,44 @@ def _drawing(fn: Callable[..., Any]) -> Callable[..., Any]:
     return draw
 
 
-def _families(op: Op, fn: Callable[..., Any], legacy: bool, fitting: Any) -> tuple[ScalarFamily, ...]:
-    """The forms with a Python number on the right and on the left."""
-    fit = _fit_legacy if legacy else fitting if callable(fitting) else _fit
+def _beside_numbers(op: Op, fn: Callable[..., Any], fit: Any, commutes: bool) -> tuple[Op, Op]:
+    """Rows ``<name>_scalar`` and ``r<name>_scalar``: a binary row with a Python number on the right, and on the left.
 
-    def right(x: Any, s: Any) -> Any:
-        x, s = fit(x, s)
+    ``fit`` gives an array and a number, which may be an operand, the dtypes in which they meet.
+    """
+    fit = _fit_legacy if op.legacy else fit if callable(fit) else _fit
+    shared = dict(
+        display=op.display, differentiable=op.differentiable, smooth=op.smooth, legacy=op.legacy, takes_numbers=True,
+        samples=_with_a_number(op.samples), amp=op.amp if op.amp == "full" else None,
+    )  # fmt: skip
+
+    def right(data: Any, *, scalar: Any) -> Any:
+        x, s = fit(data, scalar)
         return fn(x, s)
 
-    def left(x: Any, s: Any) -> Any:
-        x, s = fit(x, s)
+    def left(data: Any, *, scalar: Any) -> Any:
+        x, s = fit(data, scalar)
         return fn(s, x)
 
-    return ScalarFamily(op.display, right, op), ScalarFamily(op.display, left, op)
+    plain, _, suffix = op.name.partition("@")
+    suffix = suffix and "@" + suffix
+    name, other = f"{plain}_scalar{suffix}", f"r{plain}_scalar{suffix}"
+    doc, internal = f"{op.doc} The second is a number.", op.internal_scalar
+    aliases = () if internal is None or op.legacy else (f"_npi_{name}",)  # of np.maximum and its like
+    one = register(Op(name, right, {}, doc=doc, internal=internal, aliases=aliases, **shared))
+    if commutes:
+        return one, one
+    doc, internal = f"{op.doc} The first is a number.", op.internal_rscalar
+    return one, register(Op(other, left, {}, doc=doc, internal=internal, **shared))
+
+
+def _with_a_number(samples: Any) -> list[Any]:
+    """A binary row's samples with a number for the second array."""
+    made = []
+    for at, sample in enumerate(samples):
+        x = sample.args[0]
+        made.append(case(x, scalar=3 if x.dtype.startswith("int") else 1.5 + at))
+    return made
 
 
 def _fit(x: Any, s: Any) -> tuple[Any, Any]:
@@ -275,42 +269,6 @@ def _cast_number(s: Any, dtype: Any) -> Any:
     return s.astype(dtype)
 
 
-@functools.cache
-def _with_numbers(fn: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
-    """The function with these attributes as its last operands, and the results' dtypes unchanged by them."""
-
-    def with_numbers(*operands: Any, **attrs: Any) -> Any:
-        arrays, given = operands[: -len(names)], operands[-len(names) :]
-        plain = {n: np.zeros((), v.dtype).item() + 1 for n, v in zip(names, given, strict=True)}
-        wanted = jax.eval_shape(functools.partial(fn, **attrs, **plain), *arrays)
-        # An operand is of a definite dtype, where a Python number would take the arrays'.
-        exact = jnp.result_type(jnp.float32, *[a for a in arrays if jnp.issubdtype(a.dtype, jnp.floating)])
-        numbers = {n: v.astype(exact) for n, v in zip(names, given, strict=True)}
-        return jax.tree.map(lambda r, w: r.astype(w.dtype), fn(*arrays, **attrs, **numbers), wanted)
-
-    return with_numbers
-
-
-def _with_constants(fn: Callable[..., Any], holes: tuple[Any, ...]) -> Callable[..., Any]:
-    key = (fn, holes, tuple(type(v) for _, v in holes))
-    found = _HOLED.get(key)
-    if found is None:
-
-        def with_constants(*arrays: Any, **attrs: Any) -> Any:
-            full = list(arrays)
-            for at, constant in holes:
-                full.insert(at, constant)
-            return fn(*full, **attrs)
-
-        if len(_HOLED) > 10_000:
-            _HOLED.clear()
-        found = _HOLED[key] = with_constants
-    return found
-
-
-_HOLED: dict[Any, Callable[..., Any]] = {}
-
-
 def _read_signature(op: Op, signature: inspect.Signature) -> None:
     arrays, attrs = [], []
     for p in signature.parameters.values():
@@ -342,14 +300,13 @@ _BY_INTERNAL: dict[str, Op] = {}
 
 def register(op: Op) -> Op:
     """Enter a row; a name that exists already is refused."""
-    if op.name in TABLE:
-        raise errors.MXNetValueError(f"the operator {op.name!r} is in the table already")
     for cls, names in op.methods.items():
         for name in names:
             if name in METHODS[cls]:
                 raise errors.MXNetValueError(
                     f"{name} of {cls} arrays is both operator {METHODS[cls][name].name!r} and {op.name!r}"
                 )
+    enter(op)
     TABLE[op.name] = op
     for front, names in op.names.items():
         there = FRONT_ENDS.setdefault(front, {})
@@ -591,14 +548,15 @@ def binary(
     own, nd_own = _divided(row, True)
     beside_number = _numbered(name, commutes, internal_scalar, internal_rscalar)
     if fronts:
-        register(Op(name, with_name, fronts, scalars=fit, beside=beside, doc=doc, **beside_number, **own))
+        made = register(Op(name, with_name, fronts, doc=doc, **beside_number, **own))
+        made.scalars = _beside_numbers(made, beside or with_name, fit, commutes)
     if nd:
         nd_own.pop("ref", None)
         strict = _strict(name, legacy or fn, compares)
         beside_number = _numbered(names[0].removeprefix("broadcast_"), commutes, nd_scalar, nd_rscalar)
         nd_own["amp"] = "widest" if nd_own.get("amp") is None else nd_own["amp"]
-        nd_row = dict(legacy=True, doc=doc, **beside_number, **nd_own)
-        register(Op(name + "@nd", strict, _names(nd=names), scalars=True, **nd_row))
+        made = register(Op(name + "@nd", strict, _names(nd=names), legacy=True, doc=doc, **beside_number, **nd_own))
+        made.scalars = _beside_numbers(made, strict, None, commutes)
         if equal:
             nd_own["samples"] = [case(f(3, 4), f(3, 4, low=0.5)), case(f(0, 3), f(0, 3))]
             nd_own.update(internal=equal[0], aliases=elemwise_aliases, shapes=_like_lhs)
@@ -664,9 +622,10 @@ def rows(names: Iterable[str]) -> list[Op]:
 
 
 def hashable(value: Any) -> Any:
-    """An attribute in the form calls are interned by: lists become tuples, dtypes canonical names."""
+    """An attribute in the form calls are interned by: lists become tuples (named
+    ones stay), dtypes canonical names."""
     if isinstance(value, (list, tuple)):
-        return tuple(hashable(v) for v in value)
+        return value if hasattr(value, "_fields") else tuple(hashable(v) for v in value)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, type) and issubclass(value, np.generic):

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mxjax.core import Call, Value, bind, concrete, host, memory, record
+from mxjax.core import Call, Row, Value, concrete, host, memory, record
 from mxjax.errors import MXNetTypeError
 
 from . import rules
@@ -84,7 +84,7 @@ class Optax(Optimizer):
         device = weights[0]._value().aval.sharding
         # A copy: a state may be a weight (or the same array twice), and states are overwritten.
         leaves = [jnp.array(leaf, copy=True) for leaf in jax.tree.leaves(state)]
-        masters = [w for w, h in zip(wide, weights, strict=True) if self._has_master(h)]
+        masters = [w for w, h in zip(wide, weights, strict=True) if self.has_master_copy(h)]
         return tuple(
             wrap(concrete(jax.device_put(leaf, device), shared=False))
             for leaf in (*masters, *leaves)
@@ -92,7 +92,7 @@ class Optax(Optimizer):
 
     def _wide(self, weight: Any) -> jax.Array:
         array = memory.on_device(weight._value())
-        return array.astype("float32") if self._has_master(weight) else array
+        return array.astype("float32") if self.has_master_copy(weight) else array
 
     def update_group(
         self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any],
@@ -102,7 +102,7 @@ class Optax(Optimizer):
         aval = weights[0]._value().aval
         if len(weights) not in self._trees:  # the states came from a file
             self.create_group_state(weights)
-        numbers = host(self._count_and_number(indices), aval.device)
+        numbers = host(self.count_updates(indices), aval.device)
         call = self._bind_group(weights)
         inputs: list[Value] = [numbers]
         inputs += [x._value() for x in (*weights, *grads, *states)]
@@ -119,11 +119,11 @@ class Optax(Optimizer):
         attrs = (
             ("clip_gradient", self.clip_gradient),
             ("count", len(weights)),
-            ("masters", tuple(self._has_master(w) for w in weights)),
+            ("masters", tuple(self.has_master_copy(w) for w in weights)),
             ("tree", self._trees[len(weights)]),
             ("tx", self.tx),
         )
-        return bind("optax_update", _step, attrs)
+        return _STEP.bind(attrs)
 
     def step(
         self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any],
@@ -163,3 +163,6 @@ def _step(
         n.astype(old.dtype) for n, old in zip(jax.tree.leaves(after), leaves, strict=True)
     ]
     return (*out, *new_kept, *new_leaves)
+
+
+_STEP = Row("optax_update", _step)

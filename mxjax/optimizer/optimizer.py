@@ -18,7 +18,6 @@ from mxjax.core import (
     Call,
     MeshDevice,
     Value,
-    bind,
     concrete,
     host,
     local,
@@ -261,6 +260,25 @@ class Optimizer:
         bound = partial(self._rule(), **dict(self._static_items()), **dict(self._own_statics(None)))
         return rules.one(bound, weight, grad, states, rescale_grad, *self.numbers(lr, wd, t))
 
+    def pure_update(
+        self, indices: Sequence[Any], weights: Sequence[Any], states: Sequence[int]
+    ) -> rules.PureUpdate:
+        """One update of several weights as a pure function of JAX arrays, which takes `count_updates` first.
+
+        Args:
+          indices: the weights'.
+          weights: arrays, or what has their dtypes.
+          states: how many arrays the states of each weight are, its float32 copy counted.
+
+        Raises:
+          NotImplementedError: the class has no pure rule.
+        """
+        layout = tuple(
+            (count, self.has_master_copy(weight), self._own_statics(index))
+            for index, weight, count in zip(indices, weights, states, strict=True)
+        )
+        return rules.PureUpdate(self._rule(), self._static_items(), layout)
+
     def _rule(self) -> rules.Rule:
         rule = type(self).rule_fn
         if rule is None:
@@ -369,8 +387,30 @@ class Optimizer:
     def _get_wd(self, index: Any) -> Any:
         return self._get_wds([index])[0]
 
-    def _count_and_number(self, indices: Sequence[Any], dtype: Any = np.float32) -> np.ndarray:
-        """Count an update of every index; rescale_grad and each one's numbers as one vector."""
+    @property
+    def update_counts(self) -> dict[int, dict[Any, int]]:
+        """How often each weight was updated: by the number of the device, then by index."""
+        return self._all_index_update_counts
+
+    @update_counts.setter
+    def update_counts(self, counts: dict[int, dict[Any, int]]) -> None:
+        self._all_index_update_counts = counts
+        self._set_current_device(0)
+
+    def count_updates(
+        self, indices: Sequence[Any], dtype: Any = np.float32, device_id: int | None = None
+    ) -> np.ndarray:
+        """Count an update of every index, and give what a pure update of them needs beside the arrays.
+
+        Args:
+          indices: the weights'.
+          dtype: of the result: ``float64`` where a weight is.
+          device_id: whose counts these are; None: those of the device that was counted for last.
+
+        Returns one vector: rescale_grad, then the `numbers` of each index.
+        """
+        if device_id is not None:
+            self._set_current_device(device_id)
         self._update_count(indices)
         counts, numbers = self._index_update_count, self.numbers
         out: list[Any] = [self.rescale_grad]
@@ -404,12 +444,13 @@ class Optimizer:
                 )
         return tuple(wrap(concrete(a, shared=False)) for a in arrays)
 
-    def _has_master(self, weight: Any) -> bool:
+    def has_master_copy(self, weight: Any) -> bool:
+        """Whether the first state of this weight is a float32 copy of it."""
         return self.multi_precision and _dtype_of(weight) in _LOW_PRECISION
 
     def create_state_multi_precision(self, index: Any, weight: Any) -> Any:
         """`create_state`, with a float32 copy of 16-bit weights first where that was asked for."""
-        if self._has_master(weight):
+        if self.has_master_copy(weight):
             master = weight.astype("float32")
             return master, self.create_state(index, master)
         if _dtype_of(weight) in _LOW_PRECISION:
@@ -455,7 +496,7 @@ class Optimizer:
         if not isinstance(indices, (list, tuple)):
             indices, weights, grads, states = [indices], [weights], [grads], [states]
         own = "fused_step" if self.use_fused_step else "step"
-        masters = [self._has_master(w) for w in weights]
+        masters = [self.has_master_copy(w) for w in weights]
         if not any(masters) or getattr(type(self), own) is getattr(Optimizer, own):
             self.update(indices, weights, grads, states)
             return
@@ -480,7 +521,7 @@ class Optimizer:
         plan = self._plans.get(device)
         if plan is None or not plan.fits(fixed, indices, weights, states):
             plan = self._plans[device] = self._plan(fixed, indices, weights, states)
-        inputs = [on_host(self._count_and_number(indices, plan.dtype), device)]
+        inputs = [on_host(self.count_updates(indices, plan.dtype), device)]
         inputs += [x._value() for x in weights]
         inputs += [x._value() for x in grads]
         inputs += [x._value() for x in plan.leaves]
@@ -502,14 +543,9 @@ class Optimizer:
         states: Sequence[Any],
     ) -> _Plan:  # fmt: skip
         own = [flatten(state) for state in states]
-        layout = tuple(
-            (len(leaves), self._has_master(weight), self._own_statics(index))
-            for index, weight, leaves in zip(indices, weights, own, strict=True)
-        )
-        call = bind(
-            f"{type(self).__name__.lower()}_update",
-            rules.many,
-            (("layout", layout), ("rule", self._rule()), ("statics", self._static_items())),
+        pure = self.pure_update(indices, weights, [len(leaves) for leaves in own])
+        call = rules.row(f"{type(self).__name__.lower()}_update").bind(
+            (("layout", pure.layout), ("rule", pure.rule), ("statics", pure.statics))
         )
         double = any(w.dtype == np.float64 for w in weights)
         flat = [x for o in own for x in o]

@@ -10,14 +10,19 @@ The equations are MXNet's, put together from optax's pieces where those say the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from mxjax.core import Row
+
 States = tuple[jax.Array, ...]
 Rule = Callable[..., tuple[jax.Array, States]]
+#: Per weight: how many states it has, whether the first is its float32 copy, and the rule's keyword arguments for it.
+Layout = tuple[tuple[int, bool, tuple[tuple[str, Any], ...]], ...]
 
 
 def prepare(
@@ -70,7 +75,7 @@ def many(
     *arrays: jax.Array,
     rule: Rule,
     statics: tuple[tuple[str, Any], ...],
-    layout: tuple[tuple[int, bool, tuple[tuple[str, Any], ...]], ...],
+    layout: Layout,
 ) -> tuple[jax.Array, ...]:
     """Every weight's update as one function on a flat list: what a step records.
 
@@ -102,3 +107,22 @@ def many(
         new_weights.append(weight)
         new_states.extend(after)
     return (*new_weights, *new_states)
+
+
+@cache
+def row(name: str) -> Row:
+    """What the update of an optimizer is a call of."""
+    return Row(name, many)
+
+
+@dataclass(frozen=True)
+class PureUpdate:
+    """One update of several weights as a pure function (:func:`many`); hashable, so that a program is kept by it."""
+
+    rule: Rule
+    statics: tuple[tuple[str, Any], ...]
+    layout: Layout
+
+    def __call__(self, numbers: jax.Array, *arrays: jax.Array) -> tuple[jax.Array, ...]:
+        """All new weights, then all new states, from all weights, then all gradients, then all states."""
+        return many(numbers, *arrays, rule=self.rule, statics=self.statics, layout=self.layout)

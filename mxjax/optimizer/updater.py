@@ -26,9 +26,15 @@ class Updater:
     def __init__(self, optimizer: Optimizer):
         self.optimizer = optimizer
         self.states: dict[Any, Any] = {}
-        self._unsynced: set[Any] = set()  # loaded, and perhaps on another device than their weight
+        #: Indices of loaded states, which are perhaps on another device than their weight.
+        self.unsynced: set[Any] = set()
         self._memory: tuple[str | None] | None = None  # what place() said, else the setting counts
         self.mesh: Any = None  # a mesh whose data axis cuts the states of weights that it does not cut
+
+    @property
+    def home(self) -> str | None:
+        """The memory in which states are to live: ``pinned_host``, or None for the device's own."""
+        return memory.of_variables() if self._memory is None else self._memory[0]
 
     @property
     def aggregate_updates(self) -> bool:
@@ -49,7 +55,7 @@ class Updater:
         if isinstance(optimizer, Optax):
             self._update_group(optimizer, tuple(indices), grads, weights)
             return
-        if self._unsynced or not all(map(self.states.__contains__, indices)):
+        if self.unsynced or not all(map(self.states.__contains__, indices)):
             indices = [i.decode() if isinstance(i, bytes) else i for i in indices]
             self._prepare(indices, weights, device)
         states = [self.states[i] for i in indices]
@@ -66,11 +72,11 @@ class Updater:
         for i, weight in zip(indices, weights, strict=True):
             if i not in self.states:
                 self.states[i] = self.optimizer.create_state_multi_precision(i, weight)
-            elif i in self._unsynced:
+            elif i in self.unsynced:
                 self.states[i] = self.sync_state_context(self.states[i], device)
             self._settle(i)
             self._lie(i, weight)
-            self._unsynced.discard(i)
+            self.unsynced.discard(i)
 
     def _lie(self, index: Any, weight: Any) -> None:
         """On a mesh, let the states of a weight lie as it does, or cut where it is whole."""
@@ -88,7 +94,7 @@ class Updater:
 
     def _settle(self, index: Any) -> None:
         """Put the states of a weight into the memory they are to live in."""
-        home = memory.of_variables() if self._memory is None else self._memory[0]
+        home = self.home
         for leaf in flatten(self.states[index]):
             if hasattr(leaf, "_place"):
                 leaf._place(home)
@@ -119,10 +125,10 @@ class Updater:
                 )
             self.states[indices] = optimizer.create_group_state(weights)
             self._settle(indices)
-        elif indices in self._unsynced:
+        elif indices in self.unsynced:
             self.states[indices] = self.sync_state_context(self.states[indices], weights[0].device)
             self._settle(indices)
-        self._unsynced.discard(indices)
+        self.unsynced.discard(indices)
         optimizer.update_group(indices, weights, grads, self.states[indices])
 
     def _groups(self, weights: Sequence[Any]) -> list[Sequence[int]]:
@@ -145,7 +151,7 @@ class Updater:
     def set_states(self, states: bytes) -> None:
         """Take over states that `get_states` gave, or that MXNet wrote (they are not executed)."""
         self.states, self.optimizer = saving.loads(states, self.optimizer)
-        self._unsynced = set(self.states)
+        self.unsynced = set(self.states)
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """The states, and with `dump_optimizer` the optimizer's own numbers, as bytes."""

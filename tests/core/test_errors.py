@@ -59,7 +59,7 @@ def _failing():
     def fn(x):
         return jax.pure_callback(guarded(check), jax.ShapeDtypeStruct(x.shape, x.dtype), x)
 
-    return core.bind("checked", fn, effect=True)
+    return core.Row("checked", fn, effect=True).bind()
 
 
 def test_a_run_time_error_names_the_line_that_recorded_the_call():

@@ -60,14 +60,14 @@ class Plain:
 def manager() -> Iterator[Plain]:
     mx.waitall()
     made = Plain()
-    core.managers.append(made)
+    core.hooks.memory_managers.append(made)
     yield made
     mx.waitall()
-    core.managers.remove(made)
+    core.hooks.memory_managers.remove(made)
 
 
 def test_nobody_manages_memory_by_default():
-    assert core.managers == []
+    assert core.hooks.memory_managers == []
 
 
 def test_a_manager_runs_the_segments(manager):

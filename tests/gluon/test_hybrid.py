@@ -451,4 +451,4 @@ def test_what_was_recorded_outlives_its_network():
 def test_the_graph_can_be_seen():
     net = net_of(nn.Dense(2, activation="relu", in_units=3))
     text = repr(net.graph(mx.np.array(X)))
-    assert "FullyConnected" in text and "return" in text
+    assert "fully_connected(x, 0.weight, 0.bias" in text and "return" in text

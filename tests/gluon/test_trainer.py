@@ -128,7 +128,7 @@ class OwnStore:
             target[:] = mx.np.array(total, device=target.device)
 
 
-@pytest.mark.parametrize("store", ["device", "local", "own"])
+@pytest.mark.parametrize("store", ["device", "local", "own", "teststore"])
 def test_four_devices_equal_one(store):
     devices = [mx.cpu(i) for i in range(4)]
     one, many = network(), network(devices)

@@ -33,7 +33,7 @@ def dtr() -> Iterator[None]:
     for name in ("auto_drop", "drop", "swap", "eviction_threshold", "evictee_minimum_size"):
         mx.config.reset(f"memory.dtr_{name}")
     mx.waitall()
-    assert not core.managers
+    assert not core.hooks.memory_managers
 
 
 class Blocks:
@@ -258,7 +258,7 @@ def test_without_dtr_drop_does_nothing_and_by_its_setting_it_works():
     with autograd.record():
         y = x * 3
     y.wait_to_read()
-    assert not y._drop() and not core.managers
+    assert not y._drop() and not core.hooks.memory_managers
     mx.config.set(MEGENGINE_ENABLE_DROP=True)
     assert y._drop() and not mx.dtr.enabled()
     np.testing.assert_array_equal(y.asnumpy(), 3.0)
@@ -272,7 +272,7 @@ def test_disable_computes_everything_again():
         y = mx.np.exp(x * 3)
     assert mx.dtr.drop(y)
     mx.dtr.disable()
-    assert not core.managers
+    assert not core.hooks.memory_managers
     assert type(y._value().arr) is not core.Evicted
     y.backward()
     np.testing.assert_allclose(x.grad.asnumpy(), 3 * np.exp(3.0), rtol=1e-6)
@@ -558,9 +558,9 @@ def test_thresholds_are_settings():
     with pytest.raises(ValueError):
         mx.dtr.eviction_threshold = -1
     assert mx.dtr.eviction_threshold == 2 << 30
-    assert mx.dtr.enabled() and core.managers
+    assert mx.dtr.enabled() and core.hooks.memory_managers
     mx.config.set(memory_dtr_auto_drop=False)
-    assert not mx.dtr.enabled() and not core.managers
+    assert not mx.dtr.enabled() and not core.hooks.memory_managers
 
 
 @pytest.mark.observes

@@ -15,7 +15,7 @@ import mxjax as mx
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.invoke import call
 from mxjax.ops import TABLE
-from mxjax.ops.samples import Given
+from mxjax.ops.samples import Body, Given
 
 ROWS = [pytest.param(op, id=name) for name, op in sorted(TABLE.items())]
 
@@ -46,7 +46,8 @@ def run(op, args, attrs):
     """The results as a list of arrays; random rows start from the same seed each time."""
     if op.keyed:
         mx.random.seed(3)
-    out = call(op, kind(op), tuple(args), dict(attrs))
+    attrs = {k: v.graph() if isinstance(v, Body) else v for k, v in attrs.items()}
+    out = call(op, kind(op), tuple(args), attrs)
     return list(out) if isinstance(out, (list, tuple)) else [out]
 
 

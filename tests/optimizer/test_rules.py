@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import pytest
 
-from mxjax.optimizer import rules
 from tests.optimizer.recorded import (
     CASES,
     STEPS,
@@ -25,20 +24,13 @@ def test_steps_equal_mxnet(case):
     states = [opt.init(k) for k in kept]
     if master:
         states = [(k, *s) for k, s in zip(kept, states, strict=True)]
-    layout = tuple((len(s), master, opt._own_statics(i)) for i, s in enumerate(states))
-
-    @jax.jit
-    def step(numbers, *arrays):
-        return rules.many(
-            numbers, *arrays, rule=opt._rule(), statics=opt._static_items(), layout=layout
-        )
-
+    step = jax.jit(opt.pure_update(range(len(states)), weights, [len(s) for s in states]))
     flat_states = [s for own in states for s in own]
     trail = [[], []]
     for i in range(STEPS):
         if i == 3:
             opt.set_learning_rate(0.02)
-        numbers = opt._count_and_number([0, 1])
+        numbers = opt.count_updates([0, 1])
         out = step(numbers, *weights, *grads[i], *flat_states)
         weights, flat_states = out[:2], out[2:]
         for t, w in zip(trail, weights, strict=True):

@@ -32,9 +32,9 @@ def _scale(x):
 @pytest.fixture
 def work() -> Callable[[], np.ndarray]:
     """Runs three operators on the engine: exp, scale, dot; they are compiled already."""
-    exp = core.bind("exp", jnp.exp)
-    scale = core.bind("scale", _scale)
-    dot = core.bind("dot", jnp.matmul)
+    exp = core.Row("exp", jnp.exp).bind()
+    scale = core.Row("scale", _scale).bind()
+    dot = core.Row("dot", jnp.matmul).bind()
     x = core.concrete(jnp.ones((64, 64)), shared=True)
 
     def run() -> np.ndarray:

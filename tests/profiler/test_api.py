@@ -299,7 +299,7 @@ from mxjax import core, profiler
 assert profiler.state() == "run"
 assert not bridge._backends, "the import started a backend"
 import jax.numpy as jnp
-exp = core.bind("exp", jnp.exp)
+exp = core.Row("exp", jnp.exp).bind()
 x = core.concrete(jnp.ones((64, 64)), shared=True)
 core.read(core.record(exp, (x,))[0]).block_until_ready()
 """

@@ -9,8 +9,8 @@ from mxjax import core
 from mxjax.core.state import tell_calls
 from mxjax.profiler._recorder import Recorder, _read
 
-EXP = core.bind("exp", jnp.exp)
-DOT = core.bind("dot", jnp.matmul)
+EXP = core.Row("exp", jnp.exp).bind()
+DOT = core.Row("dot", jnp.matmul).bind()
 
 
 def array(*shape):

@@ -81,7 +81,7 @@ def test_host_and_device_are_on_one_time_base(config, work):
 
 def test_compilations_tell_why(config):
     path = config(aggregate_stats=True)
-    new = core.bind("new_operator", lambda x: x + 17)
+    new = core.Row("new_operator", lambda x: x + 17).bind()
     profiler.set_state("run")
     core.read(core.record(new, (core.concrete(jnp.ones(3), shared=True),))[0])
     profiler.set_state("stop")
@@ -359,7 +359,7 @@ def test_traces_for_tensorboard_lie_in_folders_of_their_own(config, work, tmp_pa
 def test_arrays_are_not_kept_alive(config):
     config()
     profiler.set_state("run")
-    exp = core.bind("exp", jnp.exp)
+    exp = core.Row("exp", jnp.exp).bind()
     (value,) = core.record(exp, (core.concrete(jnp.ones(5), shared=True),))
     array = core.read(value)
     gone = weakref.ref(value)
@@ -371,14 +371,14 @@ def test_arrays_are_not_kept_alive(config):
 
 def test_off_the_engine_has_no_observer(config, work):
     config()
-    assert not core.observers
+    assert not core.hooks.observers
     profiler.set_state("run")
-    assert core.observers
+    assert core.hooks.observers
     profiler.pause()
-    assert not core.observers
+    assert not core.hooks.observers
     profiler.resume()
     profiler.set_state("stop")
-    assert not core.observers
+    assert not core.hooks.observers
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):

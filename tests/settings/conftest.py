@@ -3,7 +3,7 @@
 import pytest
 
 from mxjax import settings
-from mxjax.core import compiler
+from mxjax.core import hooks
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +32,6 @@ class Programs(list):
 @pytest.fixture
 def programs():
     seen = Programs()
-    compiler.listeners.append(seen)
+    hooks.compile_listeners.append(seen)
     yield seen
-    compiler.listeners.remove(seen)
+    hooks.compile_listeners.remove(seen)

@@ -55,12 +55,12 @@ def test_gradients_are_summed_where_they_are_ready_or_all_at_the_end(programs):
 def test_what_overlaps_is_told_to_xla_gpu():
     import jax
 
-    from mxjax.core.compiler import contributors
+    from mxjax.core.hooks import option_contributors
 
     def told(**given):
         with mx.config.scope(given):
             merged = {}
-            for contribute in contributors:
+            for contribute in option_contributors:
                 merged.update(contribute("gpu", ()))
         jax.jit(lambda x: x + 1).lower(1.0).compile(compiler_options=merged)  # XLA knows them all
         return merged

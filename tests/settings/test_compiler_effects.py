@@ -127,11 +127,11 @@ def test_options_reach_xla_and_xla_knows_them(given, platform, told):
     """Without the device: XLA:CPU takes and checks the options of a GPU, too."""
     import jax
 
-    from mxjax.core.compiler import contributors
+    from mxjax.core.hooks import option_contributors
 
     with mx.config.scope(given):
         merged = {}
-        for contribute in contributors:
+        for contribute in option_contributors:
             merged.update(contribute(platform, ()))
         assert told.items() <= merged.items()
         jax.jit(lambda x: x + 1).lower(1.0).compile(compiler_options=merged)
@@ -139,7 +139,7 @@ def test_options_reach_xla_and_xla_knows_them(given, platform, told):
         words = " ".join(settings.explain(name).becomes)
         assert all(option in words for option in told)
     plain = {}
-    for contribute in contributors:
+    for contribute in option_contributors:
         plain.update(contribute(platform, ()))
     assert not set(told) - {"xla_gpu_deterministic_ops"} & set(plain)
 

@@ -229,7 +229,7 @@ def test_what_was_rounded_is_dumped_as_it_came(tmp_path):
 def test_dense_arrays_in_sparse_ones_places_are_told_once(monkeypatch, caplog):
     from scipy import sparse
 
-    from mxjax.core import storage
+    from mxjax.array import storage
 
     def told():
         found = [r.getMessage().split(" works")[0] for r in caplog.records if "storage fallback" in r.getMessage()]

@@ -118,7 +118,7 @@ def failing(x):
     """A program that fails when it runs."""
     import jax
 
-    from mxjax.core import bind, callback, record
+    from mxjax.core import Row, callback, record
 
     def fail(a):
         @callback.guarded
@@ -127,7 +127,7 @@ def failing(x):
 
         return jax.pure_callback(raises, jax.ShapeDtypeStruct(a.shape, a.dtype), a)
 
-    return type(x)._wrap(record(bind("failing", fail, effect=True), (x._value(),))[0])
+    return type(x)._wrap(record(Row("failing", fail, effect=True).bind(), (x._value(),))[0])
 
 
 @pytest.mark.observes

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax.core.layout import turned
+from mxjax.effects.layout import turned
 from mxjax.gluon import nn
 
 SHAPE = (16, 8, 3, 3)
@@ -72,7 +72,7 @@ def test_weights_of_convolutions_are_turned_round_once(programs, tmp_path):
 
 
 def test_an_array_in_another_order_is_an_array_as_any(programs):
-    from mxjax.core.layout import laid_out
+    from mxjax.core.memory import laid_out
 
     numbers = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
     x = mx.np.array(numbers)

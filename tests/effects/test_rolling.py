@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax.core import rolling
+from mxjax.effects import rolling
 from mxjax.gluon import nn
 
 STEPS = 5

@@ -8,32 +8,34 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import jax
 import numpy as np
 
-from . import compiler
-from .aval import Aval, layouts_in_use
-from .call import SCALARS, Call
-from .graph import Graph
-from .record import record1
-from .scheduler import read
-from .segment import SCALAR
-from .state import local
-from .value import TRACED, Value, concrete, managers
+from .. import settings
+from ..core import SCALAR, SCALARS, TRACED, Aval, Call, Graph, Value, compiler
+from ..core.hooks import graph_listeners, memory_managers
 
 Order = tuple[int, ...]
 
 
-def suit(graph: Graph, arrays: Mapping[Value, Any], device: Any) -> None:
-    """Lay those of these arrays that a graph captured out as its operators want them.
+def apply() -> None:
+    """Lay weights out from now on."""
+    if _orders not in graph_listeners:
+        graph_listeners.append(_orders)
 
-    ``arrays`` are handles by the values that they hold. Where two operators disagree the first is obeyed.
+
+def _orders(graph: Graph, values: Iterable[Value], device: Any) -> dict[Value, Order]:
+    """The orders in which a graph's operators want those of these values that it captured.
+
+    Where two operators disagree the first is obeyed.
     """
-    if not isinstance(device, jax.Device) or managers:
-        return
+    orders: dict[Value, Order] = {}
+    if not settings.get("memory.param_layout") or not isinstance(device, jax.Device) or memory_managers:
+        return orders
+    known = set(values)
     first = len(graph.avals) - len(graph.captured)
     avals: dict[int, Any] = {-1 - k: a for k, a in enumerate(graph.avals)}
     avals.update({SCALAR + k: kind for k, kind in enumerate(graph.fmt)})
@@ -43,47 +45,14 @@ def suit(graph: Graph, arrays: Mapping[Value, Any], device: Any) -> None:
             if i >= 0 or -1 - i < first:
                 continue
             v = graph.captured[-1 - i - first]
-            handle = arrays.get(v)
-            if handle is None or handle._v is not v or v.seg is TRACED or v.aval.memory is not None:
+            if v not in known or v in orders or v.seg is TRACED or v.aval.memory is not None:
                 continue
             if len(v.aval.shape) < 2 or v.aval.layout is not None or step.call is None:
                 continue
             order = preferred(step.call, tuple(avals[k] for k in step.args), position)
             if order is not None:
-                handle._set(laid_out(v, order))
-
-
-def laid_out(v: Value, order: Order) -> Value:
-    """The same numbers with their axes in another order in memory."""
-    layouts_in_use[0] = True
-    of = v.aval.in_layout(order)
-    with jax.enable_x64(True):
-        return concrete(jax.device_put(read(v), of.format), shared=False, of=of)
-
-
-class _Turn(Call):
-    """The value as it is, with its axes in an order of their own in memory."""
-
-    __slots__ = ("order",)
-
-    def __init__(self, order: Order):
-        super().__init__("to_layout", jax.numpy.asarray)
-        self.order = order
-
-    def infer(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[Aval, ...], bool]:
-        return (avals[0].in_layout(self.order),), False
-
-
-@functools.cache
-def _turn(order: Order) -> _Turn:
-    return _Turn(order)
-
-
-def in_order(v: Value, order: Order) -> Value:
-    """`laid_out` at once where the value exists, else with its program."""
-    if v.seg is None and isinstance(v.arr, jax.Array | np.ndarray) and not local.st.seg.graph:
-        return laid_out(v, order)
-    return record1(_turn(order), v)
+                orders[v] = order
+    return orders
 
 
 @functools.lru_cache(4096)

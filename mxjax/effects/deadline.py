@@ -6,9 +6,24 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from .. import errors
+from .. import errors, settings
+from ..core.hooks import deadlines
 
 T = TypeVar("T")
+
+
+def apply() -> None:
+    """Limit waiting while an option asks for it."""
+    wanted = settings.get("timeout.read") is not None or settings.get("timeout.waitall") is not None
+    if wanted and _limited not in deadlines:
+        deadlines.append(_limited)
+    elif not wanted and _limited in deadlines:
+        deadlines.remove(_limited)
+
+
+def _limited(work: Callable[[], T], what: str, option: str) -> T:
+    seconds = settings.get(option)
+    return work() if seconds is None else within(seconds, work, what, option)
 
 
 def within(seconds: float, work: Callable[[], T], what: str, option: str) -> T:

@@ -11,11 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from . import memory
-from .aval import aval
-from .scheduler import deferred, flush_thread
-from .segment import Step
-from .value import Value, failed, pending
+from ..core import Step, Value, aval, failed, flush_thread, memory, pending
+from ..core.hooks import deferred
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
@@ -28,7 +25,7 @@ def inside() -> bool:
 
 
 class UnderWay:
-    """Work of another thread, in `Value.seg` of its results (``core.interfaces.Deferred``)."""
+    """Work of another thread, in `Value.seg` of its results (``core.hooks.Deferred``)."""
 
     graph = False
     closed = False

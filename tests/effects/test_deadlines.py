@@ -8,7 +8,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import settings
-from mxjax.core import deadline
+from mxjax.effects import deadline
 
 LONG = 600.0
 

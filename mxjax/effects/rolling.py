@@ -8,20 +8,20 @@ turn takes anew (a batch, a learning rate) is stacked; what every turn takes is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from .aval import Aval
-from .segment import SCALAR, Step
+from .. import settings
+from ..core import Aval
+from ..core.hooks import ProgramRun, program_rollers
+from ..core.program import needed, run_steps
+from ..core.segment import SCALAR, Step
 
 #: From so many turns on a loop is worth its copies (of what is stacked, and of what it carries).
 TURNS = 4
-
-Run = Callable[..., dict[int, Any]]
-
 
 class Loop(NamedTuple):
     """A segment that ends with turns of the same calls.
@@ -63,7 +63,28 @@ class Loop(NamedTuple):
         return {*self.stacked, *(self.base + k for k in self.carried)}
 
 
-def find(steps: Sequence[Step], live: Sequence[int], most: int, needed: Callable[..., list[Step]]) -> Loop | None:
+def apply() -> None:
+    """Look for loops from now on."""
+    if _roll not in program_rollers:
+        program_rollers.append(_roll)
+
+
+def _roll(steps: Sequence[Step], live: Sequence[int]) -> ProgramRun | None:
+    most = settings.get("engine.steps_per_call")
+    loop = find(steps, live, most) if most >= TURNS else None
+    if loop is None:
+        return None
+    before = needed(loop.before, [*loop.inputs(), *live])
+
+    def rolled(inputs: Sequence[Any], scalars: Sequence[Any]) -> dict[int, Any]:
+        env = run_steps(before, inputs, scalars)
+        env.update(run(loop, env, inputs, scalars))
+        return env
+
+    return rolled
+
+
+def find(steps: Sequence[Step], live: Sequence[int], most: int) -> Loop | None:
     """The loop of at most `most` turns that a segment ends with; None where there is none."""
     length = _period(steps)
     if not length or steps[-1].effects:
@@ -71,7 +92,7 @@ def find(steps: Sequence[Step], live: Sequence[int], most: int, needed: Callable
     turns = min(most, _turns(steps, length))
     for count in (turns, turns - 1):  # the first turn may take what no other takes
         if count >= TURNS:
-            found = _loop(steps, len(steps) - count * length, length, live, needed)
+            found = _loop(steps, len(steps) - count * length, length, live)
             if found is not None:
                 return found
     return None
@@ -96,9 +117,7 @@ def _period(steps: Sequence[Step]) -> int:
     return 0
 
 
-def _loop(
-    steps: Sequence[Step], start: int, length: int, live: Sequence[int], needed: Callable[..., list[Step]]
-) -> Loop | None:
+def _loop(steps: Sequence[Step], start: int, length: int, live: Sequence[int]) -> Loop | None:
     turns = (len(steps) - start) // length
     table = [steps[start + k * length : start + (k + 1) * length] for k in range(turns)]
     base, width = table[0][0].first, table[1][0].first - table[0][0].first
@@ -161,7 +180,7 @@ def _kind(a: Aval) -> tuple[Any, ...]:
 
 
 def run(
-    loop: Loop, run_steps: Run, before: Mapping[int, Any], inputs: Sequence[Any], scalars: Sequence[Any]
+    loop: Loop, before: Mapping[int, Any], inputs: Sequence[Any], scalars: Sequence[Any]
 ) -> dict[int, Any]:
     """Run the turns on arrays or tracers; the wanted results by their numbers."""
     def value(i: int) -> Any:

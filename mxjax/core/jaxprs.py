@@ -1,0 +1,126 @@
+"""Tools for functions under JAX: their pullbacks and what these keep, and jaxprs evaluated equation by equation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import dtypes
+
+# What `jax.checkpoint` is called in a jaxpr, by version of JAX.
+AGAIN = frozenset({"checkpoint", "remat", "remat2"})
+# Calls in a jaxpr that are nothing but their bodies.
+INLINED = frozenset({"closed_call", "core_call", "jit", "pjit"})
+
+
+def differentiable(dtype: Any) -> bool:
+    return bool(jnp.issubdtype(dtype, jnp.inexact))
+
+
+def pullback(fn: Callable[..., Any], inputs: Sequence[Any], wants: Sequence[bool]) -> tuple[Any, Any]:
+    """A function's result, and its pullback by the wanted inputs: ``jax.vjp`` with the others held fixed."""
+    wanted = [i for i, w in enumerate(wants) if w]
+
+    def of_wanted(*diff: Any) -> Any:
+        full = list(inputs)
+        for i, d in zip(wanted, diff, strict=True):
+            full[i] = d
+        return fn(*full)
+
+    return jax.vjp(of_wanted, *[inputs[i] for i in wanted])
+
+
+def held(pull: Any, inputs: Sequence[Any], outs: Sequence[Any]) -> tuple[list[tuple[str, int]], list[Any]]:
+    """What a pullback keeps, while the function is traced.
+
+    For each of its leaves where it is: ``("in", i)`` and ``("out", i)``, operands and results themselves, or
+    ``("kept", k)``, the k-th of the arrays returned besides, which exist for the pullback alone.
+    """
+    places = {id(x): ("in", i) for i, x in enumerate(inputs)}
+    for i, x in enumerate(outs):
+        places.setdefault(id(x), ("out", i))
+    fresh: list[Any] = []
+    plan = []
+    for leaf in jax.tree_util.tree_leaves(pull):
+        place = places.get(id(leaf))
+        if place is None:
+            place = places[id(leaf)] = ("kept", len(fresh))
+            fresh.append(leaf)
+        plan.append(place)
+    return plan, fresh
+
+
+def once(plan: Sequence[tuple[str, int]], jaxpr: Any, outs: int) -> tuple[list[tuple[str, int]], list[int]]:
+    """A pullback's plan (:func:`held`) with each array in it once, though calls inside give back what they were given.
+
+    Args:
+      jaxpr: of a function that returns the arrays kept for the pullback, and then so many results.
+
+    Returns:
+      the plan, and which of the arrays are left.
+    """
+    makers = {id(v): e for e in jaxpr.eqns for v in e.outvars}
+    results = jaxpr.outvars[len(jaxpr.outvars) - outs :]
+    places = {id(v): ("in", i) for i, v in enumerate(jaxpr.invars)}
+    for i, v in enumerate(results):
+        places.setdefault(id(_origin(v, makers)), ("out", i))
+    left: list[int] = []
+    merged = []
+    for kind, k in plan:
+        if kind == "kept":
+            origin = id(_origin(jaxpr.outvars[k], makers))
+            if origin not in places:
+                places[origin] = ("kept", len(left))
+                left.append(k)
+            kind, k = places[origin]
+        merged.append((kind, k))
+    return merged, left
+
+
+def evaluate(
+    jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], one: Callable[[Any, list[Any]], Sequence[Any]]
+) -> list[Any]:
+    """The results of a jaxpr, where ``one`` gives those of an equation from its operands (:func:`bound`, or others)."""
+    from jax.extend.core import Literal
+
+    env = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
+    for e in jaxpr.eqns:
+        found = one(e, [v.val if isinstance(v, Literal) else env[v] for v in e.invars])
+        env.update(zip(e.outvars, found, strict=True))
+    return [v.val if isinstance(v, Literal) else env[v] for v in jaxpr.outvars]
+
+
+def bound(e: Any, given: Sequence[Any], params: Any) -> list[Any]:
+    """The results of an equation's primitive, with these operands and parameters."""
+    found: Any = e.primitive.bind(*given, **e.primitive.get_bind_params(params))
+    return list(found) if e.primitive.multiple_results else [found]
+
+
+def _origin(v: Any, makers: dict[int, Any]) -> Any:
+    """The variable that this one is another name of, if checkpointed calls passed it on."""
+    while (e := makers.get(id(v))) is not None and e.primitive.name in AGAIN:
+        body = e.params["jaxpr"]
+        inner = body.outvars[e.outvars.index(v)]
+        place = next((i for i, w in enumerate(body.invars) if w is inner), None)
+        if place is None:
+            break
+        v = e.invars[place]
+    return v
+
+
+def wanting(fn: Callable[..., Any], wants: Sequence[bool]) -> Callable[..., Any]:
+    """The form of a function for its derivative by those inputs, where it has one (`hooks.RematPolicy`)."""
+    form = getattr(fn, "wanting", None)
+    return fn if form is None else form(wants)
+
+
+def cotangent(out: Any, given: Any) -> Any:
+    """A cotangent in the form ``jax.vjp`` asks for: zeros where none came, float0 for integers."""
+    if not differentiable(out.dtype):
+        return np.zeros(out.shape, dtypes.float0)
+    if given is None:
+        return jnp.zeros(out.shape, out.dtype)
+    return given.astype(out.dtype) if given.dtype != out.dtype else given
