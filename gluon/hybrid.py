@@ -17,17 +17,19 @@ from mxjax.core import (
     Dynamic,
     GraphCall,
     Node,
+    Pair,
     Tree,
     Value,
+    aval,
+    local,
     memory,
     read,
     record,
     recording,
     rng,
+    wants_of,
 )
-from mxjax.core.graph import Pair, wants_of
 from mxjax.core.hooks import graph_listeners, memory_managers
-from mxjax.core.state import local
 
 if TYPE_CHECKING:
     from .block import HybridBlock
@@ -243,6 +245,4 @@ _KEY: Any = object()
 
 
 def _count_aval(device: Any) -> Any:
-    from mxjax.core import aval
-
     return aval((), "int64", device)
