@@ -13,8 +13,7 @@ from typing import Any
 
 from mxjax import errors, initializer, settings
 from mxjax.array.ndarray import NDArray
-from mxjax.core import is_recording, mirroring
-from mxjax.core.state import local
+from mxjax.core import is_recording, local, mirroring
 
 from .hybrid import CachedGraph, constant, flatten, parts_of
 from .mirroring import MirroredBlock

@@ -11,8 +11,7 @@ import numpy as np
 
 from mxjax import errors, initializer
 from mxjax.array.classes import NDArray
-from mxjax.core import TRACED, Call, Row, read, record, rng
-from mxjax.core.state import local
+from mxjax.core import TRACED, Call, Row, local, read, record, rng
 
 from .block import HybridBlock
 from .hybrid import flatten

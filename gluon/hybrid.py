@@ -17,19 +17,22 @@ from mxjax.core import (
     Call,
     Dynamic,
     GraphCall,
+    Pair,
     Row,
     Tree,
     Value,
+    aval,
     flush,
+    local,
     memory,
     read,
     record,
+    record_pair,
     recording,
     rng,
+    wants_of,
 )
-from mxjax.core.graph import Pair, record_pair, wants_of
 from mxjax.core.hooks import graph_listeners
-from mxjax.core.state import local
 
 if TYPE_CHECKING:
     from .block import HybridBlock
@@ -265,6 +268,4 @@ _KEY: Any = object()
 
 
 def _count_aval(device: Any) -> Any:
-    from mxjax.core import aval
-
     return aval((), "int64", device)

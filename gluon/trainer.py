@@ -207,6 +207,11 @@ class Trainer:
         return self._optimizer
 
     @property
+    def updaters(self) -> list[opt.Updater]:
+        """What updates the weights of each device, with their states, where no kvstore does."""
+        return self._updaters
+
+    @property
     def learning_rate(self) -> float:
         """The current learning rate."""
         return self._optimizer.learning_rate

@@ -24,7 +24,9 @@ _LAUNCH = 1e-6
 # Equations that only wrap another program, under the name of which parameter.
 _WRAPPERS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 _WRAPPING = (
-    core.AGAIN | core.INLINED | {"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin"}
+    core.jaxprs.AGAIN
+    | core.jaxprs.INLINED
+    | {"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin"}
 )
 
 

@@ -15,7 +15,8 @@ import jax
 from jax import lax
 from jax.extend.core import Literal
 
-from mxjax.core import AGAIN, INLINED, bound, compiler, evaluate, images
+from mxjax.core import compiler, images
+from mxjax.core.jaxprs import AGAIN, INLINED, bound, evaluate
 
 from ._late import late
 from ._primitives import nbytes

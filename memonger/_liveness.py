@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from mxjax.core import SCALAR, SCALARS, Step, compiler, differentiable
+from mxjax.core import SCALAR, SCALARS, Step, compiler
+from mxjax.core.jaxprs import differentiable
 
 from ._arrange import last_uses
 from ._cut import common_levels

@@ -11,7 +11,8 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import jaxprs_in_params
 
-from mxjax.core import INLINED, bound, compiler, differentiable, evaluate, images
+from mxjax.core import compiler, images
+from mxjax.core.jaxprs import INLINED, bound, differentiable, evaluate
 
 from ._primitives import tupled
 

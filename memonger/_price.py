@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 from jax.extend.core import Literal, jaxprs_in_params
 
-from mxjax.core import AGAIN, INLINED, SCALARS, compiler, cotangent, held, once, pullback
+from mxjax.core import SCALARS, compiler
+from mxjax.core.jaxprs import AGAIN, INLINED, cotangent, held, once, pullback
 
 from ._inplace import overwritten
 from ._measure import counts

@@ -111,10 +111,10 @@ def _arrays(one: Any, attributes: list[tuple[Any, dict[str, Any]]]) -> Iterator[
                     "in_channels, before rehearsing a step"
                 )
             yield from p._arrays.values()
-    elif hasattr(one, "_updaters"):
-        owners = [one, one.optimizer, *one._updaters]
+    elif hasattr(one, "updaters"):
+        owners = [one, one.optimizer, *one.updaters]
         attributes.extend((o, _copied(o.__dict__)) for o in owners)
-        for updater in one._updaters:
+        for updater in one.updaters:
             leaves = jax.tree_util.tree_leaves(updater.states, is_leaf=_is_array)
             yield from filter(_is_array, leaves)
     elif _is_array(one):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,9 +28,21 @@ LAYERS = (
 #: Who may import a wing: the package itself, which shows all names, what only tests use, and wings.
 ABOVE_THE_WINGS = {"__init__", "__main__", "test_utils"}
 
-#: Wings that meet the core at its protocols and at what `mxjax.core` shows, never at its insides.
-#: gluon is built on the graph itself.
-AT_THE_PROTOCOLS = ("memonger", "kvstore", "profiler")
+#: What wings may use of the core: these names of `mxjax.core`, and what these modules of it show.
+CORE = set(
+    """
+    Aval Call Dynamic Evicted Failure Graph GraphCall Leaf MeshDevice Node Pair Row SCALAR SCALARS Step TRACED Tree
+    Value Work aval aval_of compile_function concrete default_device end_note failed flush flush_all flush_thread host
+    in_flight is_recording keep_barriers lay local match_donations mirroring needed note_calls observe outside pack
+    pending place platform_of read record record2 record_pair recording rehearsal relaid row span stats unobserve
+    unpack user_site wait_all wants_of
+    """.split()
+)
+CORE_MODULES = {"callback", "compiler", "holders", "hooks", "images", "jaxprs", "memory", "rng"}
+
+#: What wings use of an array that is no method of the user's: its value, which they swap. array/README.md
+OF_HANDLES = {"_assign", "_drop", "_fresh_grad", "_place", "_set", "_v", "_value", "_var", "_wrap"}
+OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 
 LONGEST = 600
 LONGEST_TABLE = 1200
@@ -71,10 +84,14 @@ def imports(path: Path) -> Iterator[tuple[str, str, int]]:
     package = name_of(path).split(".")
     if path.name != "__init__.py":
         package.pop()
-    todo: list[ast.AST] = [ast.parse(path.read_text())]
+    return imports_of(ast.parse(path.read_text()), package)
+
+
+def imports_of(tree: ast.AST, package: list[str], types: bool = False) -> Iterator[tuple[str, str, int]]:
+    todo = [tree]
     while todo:
         node = todo.pop()
-        if is_type_checking(node):
+        if is_type_checking(node) and not types:
             continue
         todo.extend(ast.iter_child_nodes(node))
         if isinstance(node, ast.Import):
@@ -151,10 +168,90 @@ def test_wings_hang_on_the_protocols_and_on_public_names():
                 continue
             if any(word.startswith("_") and word != "__version__" for word in (*parts, name)):
                 wrong.append(f"{where(path, line)}: {module} {name} is private")
-            if part in AT_THE_PROTOCOLS and parts[1:2] == ["core"]:
-                shown = module in ("mxjax.core", "mxjax.core.hooks")
-                if not shown and not (parts[2:] and parts[2] in core.__all__ and not name):
-                    wrong.append(f"{where(path, line)}: {module} instead of core.hooks")
+    assert not wrong, "\n".join(wrong)
+
+
+def of_core(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """What a file uses of the core, with the line: a name of `mxjax.core`, or a module of it and a name."""
+    core_names = set()
+    for module, name, line in imports_of(tree, [], types=True):
+        if module == "mxjax.core" and name:
+            yield name, line
+        elif module.startswith("mxjax.core."):
+            yield f"{module.removeprefix('mxjax.core.')}{'.' * bool(name)}{name}", line
+        elif module == "mxjax.core":
+            core_names.add("core")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in core_names:
+            yield node.attr, node.lineno
+
+
+def may_use(of: str) -> bool:
+    module, _, name = of.partition(".")
+    return of in CORE or (module in CORE_MODULES and not name.startswith("_"))
+
+
+def test_wings_use_of_the_core_what_is_listed():
+    used, wrong = set(), []
+    for path in SOURCES:
+        if part_of(name_of(path)) in WINGS:
+            for of, line in of_core(ast.parse(path.read_text())):
+                used.add(of.partition(".")[0])
+                if not may_use(of):
+                    wrong.append(f"{where(path, line)}: core.{of}")
+    assert not wrong, "\n".join(wrong)
+    assert set(core.__all__) == CORE | CORE_MODULES
+    assert not (CORE | CORE_MODULES) - used, "no wing uses these"
+
+
+@pytest.mark.parametrize(("source", "found"), [
+    ("from mxjax.core.state import local", ["state.local"]),
+    ("from mxjax.core import record1, record2", ["record1"]),
+    ("from mxjax.core import scheduler", ["scheduler"]),
+    ("import mxjax.core.scheduler", ["scheduler"]),
+    ("from mxjax import core\ncore.observers.append(core.local)", ["observers"]),
+    ("from mxjax.core.memory import _move", ["memory._move"]),
+    ("from mxjax import core\nfrom mxjax.core.hooks import observers\ncore.memory.move", []),
+])  # fmt: skip
+def test_what_is_not_listed_is_found(source, found):
+    assert [of for of, _ in of_core(ast.parse(source)) if not may_use(of)] == found
+
+
+def private_names(tree: ast.AST) -> tuple[set[str], dict[str, int]]:
+    """The private names that a file defines, and those that it asks objects for, with a line."""
+    defined: set[str] = set()
+    asked: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if own and isinstance(node.ctx, ast.Store):
+                defined.add(node.attr)
+            asked.setdefault(node.attr, node.lineno)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            defined.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            defined.add(node.id)
+        elif isinstance(node, ast.alias):
+            defined.add(node.asname or node.name)
+    private = re.compile("_[^_]")
+    return set(filter(private.match, defined)), {n: at for n, at in asked.items() if private.match(n)}
+
+
+def test_wings_ask_no_other_part_for_private_names():
+    """By the names: one that a wing asks for, does not have, and another part has."""
+    defined: dict[str, set[str]] = {}
+    asked: list[tuple[str, str, str]] = []
+    for path in SOURCES:
+        part = part_of(name_of(path))
+        own, others = private_names(ast.parse(path.read_text()))
+        defined.setdefault(part, set()).update(own)
+        asked += [(part, name, where(path, line)) for name, line in others.items()]
+    wrong = [
+        f"{at}: {name} of {', '.join(p for p in defined if name in defined[p])}"
+        for part, name, at in asked
+        if part in WINGS and name not in defined[part] | OF_HANDLES | OF_NAMED_TUPLES
+        and any(name in names for names in defined.values())
+    ]
     assert not wrong, "\n".join(wrong)
 
 

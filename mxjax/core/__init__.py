@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import callback, compiler, holders, hooks, images, memory, rng
+from . import callback, compiler, holders, hooks, images, jaxprs, memory, rng
 from .aval import Aval, MeshDevice, aval, aval_of
-from .call import ROWS, SCALARS, Call, Derivative, Row, enter, row
+from .call import ROWS as ROWS
+from .call import SCALARS, Call, Row, row
+from .call import Derivative as Derivative
+from .call import enter as enter
 from .compiler import platform_of
 from .compiler_options import keep_barriers
-from .graph import Graph, GraphCall, is_recording, outside, record_paired, recording
+from .graph import Graph, GraphCall, Pair, is_recording, outside, record_pair, recording, wants_of
+from .graph import record_paired as record_paired
 from .hooks import call_listeners, observers
-from .jaxprs import AGAIN, INLINED, bound, cotangent, differentiable, evaluate, held, once, pullback
-from .mesh import in_flight, lay, mesh_device, relaid, spread
+from .mesh import in_flight, lay, relaid
+from .mesh import mesh_device as mesh_device
+from .mesh import spread as spread
 from .program import compile_function, match_donations, needed, pack, unpack
-from .record import default_device, record, record1, record2, record_on, record_scalar
-from .rehearsal import Abstract, Rehearsal, rehearsal
-from .scheduler import Work, drop_programs, flush, flush_all, flush_thread, read, wait_all
-from .segment import SCALAR, Mirroring, Step, Tree, mirroring, user_site
-from .state import ThreadState, local, span, states
+from .record import default_device, record, record2
+from .record import record1 as record1
+from .record import record_on as record_on
+from .record import record_scalar as record_scalar
+from .rehearsal import rehearsal
+from .scheduler import Work, flush, flush_all, flush_thread, read, wait_all
+from .scheduler import drop_programs as drop_programs
+from .segment import SCALAR, Step, Tree, mirroring, user_site
+from .segment import Mirroring as Mirroring
+from .state import local, span, states
 from .stats import stats
-from .tape import Leaf, Node, attach_python, backward, gradients
+from .tape import Leaf, Node
+from .tape import attach_python as attach_python
+from .tape import backward as backward
+from .tape import gradients as gradients
 from .value import (
     TRACED,
     Dynamic,
@@ -31,21 +44,17 @@ from .value import (
     failed,
     host,
     pending,
-    pending_errors,
     place,
-    traced,
 )
 
+#: What the wings use, and nothing else (tests/test_layout.py). The other names shown here (``record1 as record1``) are
+#: for the package itself, from ops to the front ends.
 __all__ = [
-    "AGAIN",
-    "INLINED",
     "SCALAR",
     "SCALARS",
     "TRACED",
-    "Abstract",
     "Aval",
     "Call",
-    "Derivative",
     "Dynamic",
     "Evicted",
     "Failure",
@@ -53,83 +62,62 @@ __all__ = [
     "GraphCall",
     "Leaf",
     "MeshDevice",
-    "Mirroring",
     "Node",
-    "ROWS",
-    "Rehearsal",
+    "Pair",
     "Row",
     "Step",
-    "ThreadState",
     "Tree",
     "Value",
     "Work",
-    "attach_python",
     "aval",
     "aval_of",
-    "backward",
-    "bound",
     "callback",
     "compile_function",
     "compiler",
     "concrete",
-    "cotangent",
-    "failed",
     "default_device",
-    "differentiable",
-    "drop_programs",
     "end_note",
-    "enter",
-    "evaluate",
+    "failed",
     "flush",
     "flush_all",
     "flush_thread",
-    "gradients",
-    "held",
     "holders",
     "hooks",
     "host",
     "images",
+    "in_flight",
     "is_recording",
+    "jaxprs",
     "keep_barriers",
+    "lay",
     "local",
     "match_donations",
-    "in_flight",
-    "lay",
-    "mesh_device",
-    "needed",
-    "note_calls",
     "memory",
     "mirroring",
+    "needed",
+    "note_calls",
     "observe",
-    "once",
     "outside",
     "pack",
     "pending",
-    "pending_errors",
     "place",
-    "pullback",
     "platform_of",
     "read",
     "record",
-    "record1",
     "record2",
-    "record_on",
-    "record_paired",
-    "record_scalar",
+    "record_pair",
     "recording",
     "rehearsal",
     "relaid",
     "rng",
     "row",
     "span",
-    "spread",
-    "states",
     "stats",
-    "traced",
     "unobserve",
     "unpack",
     "user_site",
     "wait_all",
+    "wants_of",
 ]
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import errors, settings
 from .aval import PINNED, Aval, layouts_in_use
-from .call import Call
+from .call import Call, Row
 from .compiler import platform_of
 from .record import record, record1
 from .scheduler import read
@@ -37,7 +37,7 @@ class Move(Call):
     __slots__ = ("memories",)
 
     def __init__(self, memories: tuple[str | None, ...]):
-        super().__init__("to_memory", _as_they_are)
+        super().__init__(Row("to_memory", _as_they_are))
         self.memories = memories
 
     def infer(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[Aval, ...], bool]:
@@ -84,7 +84,7 @@ class _Turn(Call):
     __slots__ = ("order",)
 
     def __init__(self, order: tuple[int, ...]):
-        super().__init__("to_layout", jax.numpy.asarray)
+        super().__init__(Row("to_layout", jax.numpy.asarray))
         self.order = order
 
     def infer(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[Aval, ...], bool]:

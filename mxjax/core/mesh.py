@@ -16,7 +16,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .aval import Aval, MeshDevice, aval
-from .call import Call
+from .call import Call, Row
 from .record import record
 from .value import TRACED, Value, concrete
 
@@ -63,7 +63,7 @@ class Spread(Call):
     __slots__ = ("avals",)
 
     def __init__(self, avals: tuple[Aval, ...]):
-        super().__init__("spread", self._constrained)
+        super().__init__(Row("spread", self._constrained))
         self.avals = avals
 
     def _constrained(self, *arrays: Any) -> tuple[Any, ...]:
