@@ -104,10 +104,6 @@ class Recording:
         """Whether this recording made the value."""
         return v.seg is self._seg
 
-    def captured(self) -> list[Value]:
-        """The values from outside that took part, in the order of their entry."""
-        return list(self._seg.slots)[self._placeholders :]
-
     def written(self) -> list[Written]:
         """The arrays from outside that were written to; the caller gives them their values back."""
         return list(self._seg.written.values())
@@ -127,10 +123,11 @@ class Recording:
         return found if isinstance(found, int) else seg.slots[v]  # a constant nobody computed with entered just now
 
     def finish(self, outputs: Sequence[Value]) -> Graph:
-        """The graph that computes these values, which may be values from outside."""
+        """The graph that computes these values, which may be values from outside; to be asked for once."""
         seg = self._seg
         numbers = [self.number(v) for v in outputs]
         inputs = list(seg.slots)
+        seg.slots.clear()  # values refer to their segment: it must not hold them in turn
         return Graph(
             self._name,
             seg.step.path(),
@@ -182,6 +179,7 @@ def recording(
     finally:
         tell_calls(seg, seg.step)
         seg.closed = True
+        seg.outs = []
         st.seg, st.taping = before
         st.refresh()
 

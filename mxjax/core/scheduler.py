@@ -22,7 +22,7 @@ from .host_compute import computed_here
 from .interfaces import MemoryManager
 from .program import Program, in_layouts
 from .rehearsal import Abstract
-from .segment import SCALAR, Segment, Step, Tree
+from .segment import SCALAR, Segment, Step, Tree, left
 from .state import Churn, ThreadState, local, observers, rules, states, tell_calls
 from .stats import stats
 from .value import TRACED, Evicted, Failure, Value, managers, pending_errors, place
@@ -72,6 +72,8 @@ def flush(seg: Segment) -> None:
         seg.run()  # type: ignore[attr-defined]  # interfaces.Deferred
         return
     if seg.graph:
+        if seg.closed:
+            raise left()
         raise ReadWhileRecording(
             "the value of an array was asked for while a hybridized block was being recorded: its forward "
             "may not look at numbers (asnumpy, bool, printing). Leave the block unhybridized, or use "

@@ -25,7 +25,7 @@ from ..ops.table import TABLE, hashable
 
 __all__ = ["cond", "foreach", "while_loop"]
 
-LONG = 16  # steps up to which an imperative loop is plain Python
+LONG = 8  # steps up to which an imperative loop is plain Python
 HELD = 1024  # steps up to which an imperative while_loop keeps what all of them need for gradients
 
 
@@ -106,6 +106,10 @@ def _text(a: Any) -> str:
 
 class _Changes(errors.MXNetValueError):
     """A body does not give back what it was given: it is no body of a compiled loop."""
+
+
+def _plainly(error: Exception) -> Exception:
+    return errors.MXNetValueError(str(error)) if type(error) is _Changes else error
 
 
 class _Part:
@@ -233,9 +237,9 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "
     if compiles(arrays, steps) or not steps:
         try:
             return _foreach(body, xs, rows, states, tree, keep, name)
-        except (ReadWhileRecording, _Changes):
+        except (ReadWhileRecording, _Changes) as error:
             if _must(arrays) or not steps:
-                raise
+                raise _plainly(error) from None
     outs: list[list[NDArray]] = []
     shape: Any = None
     now = _regroup(tree, iter(states))
@@ -269,8 +273,8 @@ def _foreach(
 
     def run(given: list[NDArray]) -> Any:
         nonlocal num_out
-        elements = iter([_element(x) for x in given[: len(xs)]])
-        out, after = _two(body, body(_regroup(rows, elements), _regroup(tree, iter(given[len(xs) :]))))
+        inputs = _regroup(rows, iter(given[: len(xs)])), _regroup(tree, iter(given[len(xs) :]))
+        out, after = _two(body, body(*inputs))
         found: list[NDArray] = []
         shapes = [_flatten(out, "an output of foreach's body", False, found)]
         num_out = len(found)
@@ -314,11 +318,6 @@ def _wrapped(tree: Any, values: Iterator[Value]) -> Any:
     return kind([_wrapped(part, values) for part in parts])
 
 
-def _element(x: NDArray) -> NDArray:
-    """A row as indexing gives it: mx.nd has no arrays without axes there."""
-    return x
-
-
 # ---- while_loop --------------------------------------------------------------------------------------
 
 
@@ -332,7 +331,7 @@ def while_loop(
     """``func(*vars) -> (output, vars)`` while ``cond(*vars)``: (stacked outputs, last vars).
 
     Outputs have ``max_iterations`` rows; those of no step are zero. With mx.np a condition is converted to an integer, so that
-    0.5 ends the loop; with mx.nd, imperatively, there are no outputs when there was no step. A loop of more than 16 possible steps, or
+    0.5 ends the loop; with mx.nd, imperatively, there are no outputs when there was no step. A loop of more than 8 possible steps, or
     one in a hybridized block, is one operator; where gradients are asked for, it has a place for ``max_iterations`` steps.
 
     Raises:
@@ -362,9 +361,9 @@ def while_loop(
     if compiles(arrays, limit, limit if gradients else 0):
         try:
             return loop.operator()
-        except (ReadWhileRecording, _Changes):
+        except (ReadWhileRecording, _Changes) as error:
             if _must(arrays):
-                raise
+                raise _plainly(error) from None
     return loop.python()
 
 
