@@ -418,9 +418,7 @@ class _While:
         variables = _regroup(_flatten(variables, "loop_vars", self.keep, last), iter(last))
         if not outs:
             return [], self._given_back(variables)
-        blank = [call(TABLE["zeros_like"], type(x), (x,), {}) for x in outs[0]]
-        outs += [blank] * (self.limit - len(outs))
-        columns = iter([_stack(list(column)) for column in zip(*outs, strict=True)])
+        columns = iter([_padded(_stack(list(column)), self.limit) for column in zip(*outs, strict=True)])
         return _regroup(shape, columns), self._given_back(variables)
 
     def _given_back(self, variables: list[Any]) -> Any:
@@ -472,6 +470,15 @@ class _While:
             )
         )
         return _wrapped(second.result, outs), self._given_back(_wrapped(self.tree, outs))
+
+
+def _padded(x: NDArray, rows: int) -> NDArray:
+    """The array with rows of zeros behind its own."""
+    kind, dtype = type(x), np.dtype(x.dtype).name
+    if len(x) == rows:
+        return x
+    more = call(TABLE["zeros"], kind, (), {"shape": (rows - len(x), *x.shape[1:]), "dtype": dtype, "device": x.device})
+    return call(TABLE["concatenate"], kind, (x, more), {"axis": 0})  # type: ignore[no-any-return]
 
 
 # ---- cond --------------------------------------------------------------------------------------------
