@@ -144,7 +144,8 @@ class Recording:
         The graph holds none of these. Equal recordings give one graph, so that a call with it is one call.
         """
         graph = self.finish(outputs)
-        taken = [*graph.captured, *map(Dynamic, graph.scalars)]
+        taken: list[Value | Dynamic] = list(graph.captured)
+        taken += map(Dynamic, graph.scalars)
         graph.captured = graph.scalars = graph.written = ()
         return intern(graph), taken
 

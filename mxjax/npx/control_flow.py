@@ -1,8 +1,8 @@
 """Loops and branches as functions: `foreach`, `while_loop`, `cond`, for arrays of mx.np and of mx.nd.
 
-Each has two forms. Short and imperative, the Python function runs once for each step. Else (:func:`compiles`) it is recorded
-once, into a graph, and the loop is one operator (``ops/control_flow.py``) that takes what the function uses from around it, such
-as parameters, as further operands: gradients flow to those as well.
+Each has two forms. Short and imperative, the Python function runs once for each step. Else (:func:`compiles`) it is
+recorded once, into a graph, and the loop is one operator (``ops/control_flow.py``) that takes what the function uses
+from around it, such as parameters, as further operands: gradients flow to those as well.
 """
 
 from __future__ import annotations
@@ -199,8 +199,8 @@ def _check_states(what: str, fn: Callable[..., Any], before: Sequence[NDArray], 
         a = x._value().aval
         if a.shape != v.aval.shape or a.dtype != v.aval.dtype:
             raise _Changes(
-                f"{what} {k} is {_text(a)} before a step and {_text(v.aval)} after it: the body{_made_at(fn)} must keep "
-                "shapes and dtypes. Start with the shape and dtype that it gives back, or convert: s.astype(dtype)"
+                f"{what} {k} is {_text(a)} before a step and {_text(v.aval)} after it: the body{_made_at(fn)} must "
+                "keep shapes and dtypes. Start with the shape and dtype that it gives back, or convert: s.astype(dtype)"
             )
 
 
@@ -210,13 +210,13 @@ def _check_states(what: str, fn: Callable[..., Any], before: Sequence[NDArray], 
 def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "foreach") -> tuple[Any, Any]:
     """``body(slice, states) -> (output, states)`` over the first axis of ``data``: (stacked outputs, last states).
 
-    ``data``, ``init_states`` and what ``body`` gives back are arrays or (nested) lists of arrays. A long loop, or one in
-    a hybridized block, is one operator that compiles ``body`` once: then ``body`` runs once in Python,
-    must not look at numbers and must keep the shapes and dtypes of the states.
+    ``data``, ``init_states`` and what ``body`` gives back are arrays or (nested) lists of arrays. A loop of more than
+    8 steps, or one in a hybridized block, is one operator that compiles ``body`` once: then ``body`` runs once in
+    Python, and in a hybridized block it must not look at numbers and must keep the shapes and dtypes of the states.
 
     Raises:
       AssertionError: data or states are no arrays.
-      ValueError: data of different lengths; an output that is no array; states that change, where it is one operator.
+      ValueError: data of different lengths; an output that is no array; in a hybridized block, states that change.
 
     >>> import mxjax as mx
     >>> outs, last = mx.npx.foreach(lambda x, s: (x + s, x + s), mx.np.array([1.0, 2.0, 3.0]), mx.np.array(0.0))
@@ -330,9 +330,10 @@ def while_loop(
 ) -> tuple[Any, Any]:
     """``func(*vars) -> (output, vars)`` while ``cond(*vars)``: (stacked outputs, last vars).
 
-    Outputs have ``max_iterations`` rows; those of no step are zero. With mx.np a condition is converted to an integer, so that
-    0.5 ends the loop; with mx.nd, imperatively, there are no outputs when there was no step. A loop of more than 8 possible steps, or
-    one in a hybridized block, is one operator; where gradients are asked for, it has a place for ``max_iterations`` steps.
+    Outputs have ``max_iterations`` rows; those of no step are zero. With mx.np a condition is converted to an integer,
+    so that 0.5 ends the loop; with mx.nd, in a short imperative loop, there are no outputs when there was no step. A
+    loop of more than 8 possible steps, or one in a hybridized block, is one operator: where gradients are asked for,
+    it has a place for each of the ``max_iterations`` steps, and random numbers are reserved for all of them.
 
     Raises:
       ValueError: no ``max_iterations``; no loop variables, or another number of them after a step.
@@ -507,13 +508,13 @@ def cond(
     inputs: Any = None,
     name: str = "cond",
 ) -> Any:
-    """``then_func`` or ``else_func`` of the inputs, as ``pred`` (an array of one element, or a function of the inputs) says.
+    """``then_func`` or ``else_func`` of the inputs, as ``pred`` says: an array of one element, or a function of them.
 
     Imperatively only the one that is chosen runs. In a hybridized block both are recorded, into one operator, and
     must give as many results, of equal shapes and dtypes.
 
     Raises:
-      ValueError: a predicate of several elements; results that differ in number, shape or dtype, where it is one operator.
+      ValueError: a predicate of several elements; in a hybridized block, results that differ in number, shape or dtype.
 
     >>> import mxjax as mx
     >>> mx.npx.cond(lambda x: x.sum() > 1, lambda x: x * 2, lambda x: x * 3, mx.np.array([3.0]))
@@ -558,8 +559,8 @@ def _branches(
     then, other = parts
     if len(then.values) != len(other.values):
         raise errors.MXNetValueError(
-            f"Number of outputs differs between then-branch and else-branch: {len(then.values)}{_made_at(then_func)} and "
-            f"{len(other.values)}{_made_at(else_func)}"
+            f"Number of outputs differs between then-branch and else-branch: {len(then.values)}{_made_at(then_func)} "
+            f"and {len(other.values)}{_made_at(else_func)}"
         )
     for k, (a, b) in enumerate(zip(then.values, other.values, strict=True)):
         if a.aval.shape != b.aval.shape or a.aval.dtype != b.aval.dtype:

@@ -95,7 +95,10 @@ def test_formats_of_foreach_in_nd(run: Any) -> None:
 
 
 def _counting(out: Any, new: Any = lambda i, s: (i + 1, s + i)) -> Any:
-    return lambda i, s: npx.while_loop(lambda i, s: i <= 3, lambda i, s: (out(i, s), new(i, s)), (i, s), max_iterations=5)
+    def step(i: Any, s: Any) -> Any:
+        return out(i, s), new(i, s)
+
+    return lambda i, s: npx.while_loop(lambda i, s: i <= 3, step, (i, s), max_iterations=5)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +202,7 @@ def test_numbers_that_change_become_inputs() -> None:
     x = mx.np.array(X100)
     for k in range(12):
         mx.engine.reset()
-        out, _ = npx.foreach(lambda x, s: (x * (0.5 + k), s), x, [])
+        out, _ = npx.foreach(lambda x, s, k=k: (x * (0.5 + k), s), x, [])
         np.testing.assert_allclose(out.asnumpy(), X100 * (0.5 + k), rtol=1e-5)
     assert mx.engine.stats()["compiled"] == 0
 
@@ -211,11 +214,13 @@ def test_what_a_loop_captured_ends_with_it() -> None:
     gc.collect()
     gc.disable()
     try:
-        w = x[0] * 2
-        pending = weakref.ref(w._value())
-        out, _ = npx.foreach(lambda x, s: (x * w, s), x, [])
+
+        def loop() -> Any:
+            w = x[0] * 2
+            return npx.foreach(lambda x, s: (x * w, s), x, [])[0], weakref.ref(w._value())
+
+        out, pending = loop()
         assert pending().seg is not None  # the loop did not need it computed
-        del w
         out.wait_to_read()
         assert pending() is None
     finally:
