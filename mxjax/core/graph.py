@@ -220,10 +220,6 @@ class Recording:
         """Whether this recording made the value."""
         return v.seg is self._seg
 
-    def captured(self) -> list[Value]:
-        """The values from outside that took part, in the order of their entry."""
-        return list(self._seg.slots)[self._placeholders :]
-
     def written(self) -> list[Written]:
         """The arrays from outside that were written to; the caller gives them their values back."""
         return list(self._seg.written.values())
@@ -245,13 +241,14 @@ class Recording:
     def finish(
         self, outputs: Sequence[Value], results: Sequence[str] = (), called: Mapping[Value, str] | None = None
     ) -> Graph:
-        """The graph that computes these values, which may be values from outside.
+        """The graph that computes these values, which may be values from outside; to be asked for once.
 
         ``results`` are their names, ``called`` those of captured values.
         """
         seg = self._seg
         numbers = [self.number(v) for v in outputs]
         inputs = list(seg.slots)
+        seg.slots.clear()  # values refer to their segment: it must not hold them in turn
         captured = inputs[self._placeholders :]
         called = called or {}
         graph = Graph(
@@ -276,7 +273,8 @@ class Recording:
         The graph holds none of these. Equal recordings give one graph, so that a call with it is one call.
         """
         graph = self.finish(outputs)
-        taken = [*graph.captured, *map(Dynamic, graph.scalars)]
+        taken: list[Value | Dynamic] = list(graph.captured)
+        taken += map(Dynamic, graph.scalars)
         graph.captured = graph.scalars = graph.written = ()
         graph.constants = {}
         return intern(graph), taken
@@ -312,6 +310,7 @@ def recording(
     finally:
         tell_calls(seg, seg.step)
         seg.closed = True
+        seg.outs = []
         st.seg, st.taping = before
         st.refresh()
 

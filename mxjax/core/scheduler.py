@@ -21,7 +21,7 @@ from .hooks import MemoryManager, deadlines, deferred, memory_managers, observer
 from .host_compute import computed_here
 from .program import Program, in_layouts
 from .rehearsal import Abstract
-from .segment import SCALAR, Segment, Step, Tree
+from .segment import SCALAR, Segment, Step, Tree, left
 from .state import Churn, ThreadState, local, rules, states, tell_calls
 from .stats import stats
 from .value import TRACED, Evicted, Failure, Value, pending_errors, place
@@ -68,6 +68,8 @@ def flush(seg: Segment) -> None:
         seg.run()  # type: ignore[attr-defined]  # hooks.Deferred
         return
     if seg.graph:
+        if seg.closed:
+            raise left()
         raise ReadWhileRecording(
             "the value of an array was asked for while a hybridized block was being recorded: its forward "
             "may not look at numbers (asnumpy, bool, printing). Leave the block unhybridized, or use "

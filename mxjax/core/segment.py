@@ -274,12 +274,12 @@ class Written:
         self.taped = True
 
 
-def left(v: Value) -> Exception:
+def left() -> Exception:
     """The error for a value of a graph whose recording has ended."""
     return errors.MXNetError(
-        f"an array {v.aval!r} was made while a hybridized block, or the body of a loop or branch (npx.foreach, "
-        "while_loop, cond), was recorded, and is used outside of it, where it has no value. Return it from the "
-        "block, or from the body as an output or state"
+        "an array was made while a hybridized block, or the body of a loop or branch (npx.foreach, while_loop, cond), "
+        "was recorded, and is used outside of it, where it has no value. Return it from the block, or from the body "
+        "as an output or state"
     )
 
 
@@ -351,7 +351,7 @@ class Segment:
             return slot
         if v.seg is not TRACED and v.seg.graph and v.seg.closed:
             self.rollback()
-            raise left(v)
+            raise left()
         if v.aval.device is not self.device:
             raise Elsewhere
         self.slots[v] = -1 - len(self.slots)

@@ -1,8 +1,8 @@
 """Loops and branches as functions: `foreach`, `while_loop`, `cond`, for arrays of mx.np and of mx.nd.
 
-Each has two forms. Short and imperative, the Python function runs once for each step. Else (:func:`compiles`) it is recorded
-once, into a graph, and the loop is one operator (``ops/control_flow.py``) that takes what the function uses from around it, such
-as parameters, as further operands: gradients flow to those as well.
+Each has two forms. Short and imperative, the Python function runs once for each step. Else (:func:`compiles`) it is
+recorded once, into a graph, and the loop is one operator (``ops/control_flow.py``) that takes what the function uses
+from around it, such as parameters, as further operands: gradients flow to those as well.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..ops.table import TABLE, hashable
 
 __all__ = ["cond", "foreach", "while_loop"]
 
-LONG = 16  # steps up to which an imperative loop is plain Python
+LONG = 8  # steps up to which an imperative loop is plain Python
 HELD = 1024  # steps up to which an imperative while_loop keeps what all of them need for gradients
 
 
@@ -106,6 +106,10 @@ def _text(a: Any) -> str:
 
 class _Changes(errors.MXNetValueError):
     """A body does not give back what it was given: it is no body of a compiled loop."""
+
+
+def _plainly(error: Exception) -> Exception:
+    return errors.MXNetValueError(str(error)) if type(error) is _Changes else error
 
 
 class _Part:
@@ -195,8 +199,8 @@ def _check_states(what: str, fn: Callable[..., Any], before: Sequence[NDArray], 
         a = x._value().aval
         if a.shape != v.aval.shape or a.dtype != v.aval.dtype:
             raise _Changes(
-                f"{what} {k} is {_text(a)} before a step and {_text(v.aval)} after it: the body{_made_at(fn)} must keep "
-                "shapes and dtypes. Start with the shape and dtype that it gives back, or convert: s.astype(dtype)"
+                f"{what} {k} is {_text(a)} before a step and {_text(v.aval)} after it: the body{_made_at(fn)} must "
+                "keep shapes and dtypes. Start with the shape and dtype that it gives back, or convert: s.astype(dtype)"
             )
 
 
@@ -206,13 +210,13 @@ def _check_states(what: str, fn: Callable[..., Any], before: Sequence[NDArray], 
 def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "foreach") -> tuple[Any, Any]:
     """``body(slice, states) -> (output, states)`` over the first axis of ``data``: (stacked outputs, last states).
 
-    ``data``, ``init_states`` and what ``body`` gives back are arrays or (nested) lists of arrays. A long loop, or one in
-    a hybridized block, is one operator that compiles ``body`` once: then ``body`` runs once in Python,
-    must not look at numbers and must keep the shapes and dtypes of the states.
+    ``data``, ``init_states`` and what ``body`` gives back are arrays or (nested) lists of arrays. A loop of more than
+    8 steps, or one in a hybridized block, is one operator that compiles ``body`` once: then ``body`` runs once in
+    Python, and in a hybridized block it must not look at numbers and must keep the shapes and dtypes of the states.
 
     Raises:
       AssertionError: data or states are no arrays.
-      ValueError: data of different lengths; an output that is no array; states that change, where it is one operator.
+      ValueError: data of different lengths; an output that is no array; in a hybridized block, states that change.
 
     >>> import mxjax as mx
     >>> outs, last = mx.npx.foreach(lambda x, s: (x + s, x + s), mx.np.array([1.0, 2.0, 3.0]), mx.np.array(0.0))
@@ -233,9 +237,9 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "
     if compiles(arrays, steps) or not steps:
         try:
             return _foreach(body, xs, rows, states, tree, keep, name)
-        except (ReadWhileRecording, _Changes):
+        except (ReadWhileRecording, _Changes) as error:
             if _must(arrays) or not steps:
-                raise
+                raise _plainly(error) from None
     outs: list[list[NDArray]] = []
     shape: Any = None
     now = _regroup(tree, iter(states))
@@ -269,8 +273,8 @@ def _foreach(
 
     def run(given: list[NDArray]) -> Any:
         nonlocal num_out
-        elements = iter([_element(x) for x in given[: len(xs)]])
-        out, after = _two(body, body(_regroup(rows, elements), _regroup(tree, iter(given[len(xs) :]))))
+        inputs = _regroup(rows, iter(given[: len(xs)])), _regroup(tree, iter(given[len(xs) :]))
+        out, after = _two(body, body(*inputs))
         found: list[NDArray] = []
         shapes = [_flatten(out, "an output of foreach's body", False, found)]
         num_out = len(found)
@@ -314,11 +318,6 @@ def _wrapped(tree: Any, values: Iterator[Value]) -> Any:
     return kind([_wrapped(part, values) for part in parts])
 
 
-def _element(x: NDArray) -> NDArray:
-    """A row as indexing gives it: mx.nd has no arrays without axes there."""
-    return x
-
-
 # ---- while_loop --------------------------------------------------------------------------------------
 
 
@@ -331,9 +330,10 @@ def while_loop(
 ) -> tuple[Any, Any]:
     """``func(*vars) -> (output, vars)`` while ``cond(*vars)``: (stacked outputs, last vars).
 
-    Outputs have ``max_iterations`` rows; those of no step are zero. With mx.np a condition is converted to an integer, so that
-    0.5 ends the loop; with mx.nd, imperatively, there are no outputs when there was no step. A loop of more than 16 possible steps, or
-    one in a hybridized block, is one operator; where gradients are asked for, it has a place for ``max_iterations`` steps.
+    Outputs have ``max_iterations`` rows; those of no step are zero. With mx.np a condition is converted to an integer,
+    so that 0.5 ends the loop; with mx.nd, in a short imperative loop, there are no outputs when there was no step. A
+    loop of more than 8 possible steps, or one in a hybridized block, is one operator: where gradients are asked for,
+    it has a place for each of the ``max_iterations`` steps, and random numbers are reserved for all of them.
 
     Raises:
       ValueError: no ``max_iterations``; no loop variables, or another number of them after a step.
@@ -362,9 +362,9 @@ def while_loop(
     if compiles(arrays, limit, limit if gradients else 0):
         try:
             return loop.operator()
-        except (ReadWhileRecording, _Changes):
+        except (ReadWhileRecording, _Changes) as error:
             if _must(arrays):
-                raise
+                raise _plainly(error) from None
     return loop.python()
 
 
@@ -419,9 +419,7 @@ class _While:
         variables = _regroup(_flatten(variables, "loop_vars", self.keep, last), iter(last))
         if not outs:
             return [], self._given_back(variables)
-        blank = [call(TABLE["zeros_like"], type(x), (x,), {}) for x in outs[0]]
-        outs += [blank] * (self.limit - len(outs))
-        columns = iter([_stack(list(column)) for column in zip(*outs, strict=True)])
+        columns = iter([_padded(_stack(list(column)), self.limit) for column in zip(*outs, strict=True)])
         return _regroup(shape, columns), self._given_back(variables)
 
     def _given_back(self, variables: list[Any]) -> Any:
@@ -475,6 +473,15 @@ class _While:
         return _wrapped(second.result, outs), self._given_back(_wrapped(self.tree, outs))
 
 
+def _padded(x: NDArray, rows: int) -> NDArray:
+    """The array with rows of zeros behind its own."""
+    kind, dtype = type(x), np.dtype(x.dtype).name
+    if len(x) == rows:
+        return x
+    more = call(TABLE["zeros"], kind, (), {"shape": (rows - len(x), *x.shape[1:]), "dtype": dtype, "device": x.device})
+    return call(TABLE["concatenate"], kind, (x, more), {"axis": 0})  # type: ignore[no-any-return]
+
+
 # ---- cond --------------------------------------------------------------------------------------------
 
 
@@ -501,13 +508,13 @@ def cond(
     inputs: Any = None,
     name: str = "cond",
 ) -> Any:
-    """``then_func`` or ``else_func`` of the inputs, as ``pred`` (an array of one element, or a function of the inputs) says.
+    """``then_func`` or ``else_func`` of the inputs, as ``pred`` says: an array of one element, or a function of them.
 
     Imperatively only the one that is chosen runs. In a hybridized block both are recorded, into one operator, and
     must give as many results, of equal shapes and dtypes.
 
     Raises:
-      ValueError: a predicate of several elements; results that differ in number, shape or dtype, where it is one operator.
+      ValueError: a predicate of several elements; in a hybridized block, results that differ in number, shape or dtype.
 
     >>> import mxjax as mx
     >>> mx.npx.cond(lambda x: x.sum() > 1, lambda x: x * 2, lambda x: x * 3, mx.np.array([3.0]))
@@ -552,8 +559,8 @@ def _branches(
     then, other = parts
     if len(then.values) != len(other.values):
         raise errors.MXNetValueError(
-            f"Number of outputs differs between then-branch and else-branch: {len(then.values)}{_made_at(then_func)} and "
-            f"{len(other.values)}{_made_at(else_func)}"
+            f"Number of outputs differs between then-branch and else-branch: {len(then.values)}{_made_at(then_func)} "
+            f"and {len(other.values)}{_made_at(else_func)}"
         )
     for k, (a, b) in enumerate(zip(then.values, other.values, strict=True)):
         if a.aval.shape != b.aval.shape or a.aval.dtype != b.aval.dtype:

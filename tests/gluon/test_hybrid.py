@@ -452,3 +452,74 @@ def test_the_graph_can_be_seen():
     net = net_of(nn.Dense(2, activation="relu", in_units=3))
     text = repr(net.graph(mx.np.array(X)))
     assert "fully_connected(x, 0.weight, 0.bias" in text and "return" in text
+
+
+class Returns(HybridBlock):
+    """Gives back an array that it did not compute."""
+
+    def __init__(self, which):
+        super().__init__()
+        self.which = which
+        self.weight = mx.gluon.Parameter("weight", shape=(2,), init="ones")
+        self.buffer = mx.np.array([1.0, 2.0]) * 3  # still pending
+        self.plain = [mx.np.array([1.0, 2.0]) * 4]
+
+    def forward(self, x):
+        found = {
+            "parameter": self.weight.data,
+            "gradient": self.weight.grad,
+            "input": lambda: x,
+            "attribute": lambda: self.buffer,
+            "outside": lambda: self.plain[0],
+        }[self.which]()
+        return x * self.weight.data(), found
+
+
+@pytest.mark.parametrize("which", ["parameter", "gradient", "input", "attribute", "outside"])
+@pytest.mark.parametrize("hybridize", [False, True])
+@pytest.mark.parametrize("read_before", [False, True])
+def test_a_forward_may_give_back_what_it_did_not_compute(which, hybridize, read_before):
+    net = Returns(which)
+    net.initialize()
+    if hybridize:
+        net.hybridize()
+    x = mx.np.array([5.0, 6.0])
+    if read_before:
+        for a in (net.weight.data(), net.weight.grad(), net.buffer, net.plain[0]):
+            a.wait_to_read()
+    for step in range(2):
+        want = {
+            "parameter": [1.0 + step] * 2,
+            "gradient": [[0.0, 0.0], [6.0, 7.0] if which == "parameter" else [5.0, 6.0]][step],
+            "input": [5.0, 6.0],
+            "attribute": [3.0 + step, 6.0 + step],
+            "outside": [4.0, 8.0],
+        }[which]
+        with autograd.record():
+            y, found = net(x)
+            loss = y.sum() + found.sum()
+        assert y.asnumpy().tolist() == [5.0 * (1 + step), 6.0 * (1 + step)]
+        assert found.asnumpy().tolist() == want
+        loss.backward()
+        # The sum of the parameter counts as well.
+        assert net.weight.grad().asnumpy().tolist() == ([6.0, 7.0] if which == "parameter" else [5.0, 6.0])
+        net.weight.set_data(net.weight.data() + 1)
+        net.buffer += 1
+    assert net(x)[1].shape == (2,)  # in prediction
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_a_forward_may_write_to_an_array_from_outside(hybridize):
+    count = mx.np.zeros(1)
+
+    def forward(x):
+        nonlocal count
+        count += x
+        return x * count
+
+    net = Wrap(forward)
+    net.hybridize(hybridize)
+    for k in range(1, 4):
+        assert net(mx.np.array([2.0])).item() == 4.0 * k
+        assert count.item() == 2.0 * k
+    assert net.calls == (1 if hybridize else 3)
