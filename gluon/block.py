@@ -6,6 +6,7 @@ import functools
 import inspect
 import operator
 import re
+import textwrap
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,8 @@ from mxjax.array.ndarray import NDArray
 from mxjax.core import is_recording, mirroring
 from mxjax.core.state import local
 
-from .hybrid import CachedGraph, constant, flatten, parts_of
+from .breaks import GraphBreak, Opened, give_up, in_opened, run_opened, stays_open
+from .hybrid import CachedGraph, NoArrays, constant, flatten, parts_of
 from .mirroring import MirroredBlock
 from .parameter import DeferredInitializationError, Layout, Parameter
 from .shapes import Buckets, gated, serve_new_shape
@@ -77,8 +79,8 @@ class Block(MirroredBlock):
         self._scope = type(self).__name__.lower()
 
     def __repr__(self) -> str:
-        lines = [f"  ({key}): {_indent(repr(block), 2)}" for key, block in self._children.items()]
-        return f"{type(self).__name__}(\n" + "\n".join(lines) + "\n)"
+        lines = [f"({key}): {block!r}" for key, block in self._children.items()]
+        return f"{type(self).__name__}(\n" + textwrap.indent("\n".join(lines), "  ", bool) + "\n)"
 
     def __setattr__(self, name: str, value: Any) -> None:
         existing = self.__dict__.get(name)
@@ -377,8 +379,11 @@ class HybridBlock(Block):
     """A block that can be hybridized: its forward is then recorded once per input signature and runs as
     one compiled call.
 
-    The forward must not look at numbers (``asnumpy``, ``if x.sum() > 0``) when hybridized. Layers whose
-    parameter shapes depend on the input define ``infer_shape``.
+    A forward that looks at numbers (``asnumpy``, ``if x.sum() > 0``, ``np.nonzero``, ``x[mask]``) cannot be
+    recorded: such a block, and those around it, run imperatively from the first call on, which is said once;
+    the blocks in it are still recorded. The recording that was given up ran the forward up to there, so what
+    it does in Python (printing, counting) happens twice in that call. Layers whose parameter shapes depend on
+    the input define ``infer_shape``.
     """
 
     def __init__(self) -> None:
@@ -388,11 +393,13 @@ class HybridBlock(Block):
         self._graphs: dict[Any, CachedGraph] = {}
         self._buckets: Buckets | None = None  # how calls of changing lengths share graphs
         self._unsettled = False  # its parameters are not there yet (FlaxBlock)
+        self._static_shape = False  # asking for a number is an error
+        self._opened: Opened | None = None  # it gave up its graph: the forward asks for a number
         self._checked_layout = -1  # the Layout.version the graphs were last checked against
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy, in this process or another, records its own graphs.
-        return {**self.__dict__, "_graphs": {}, "_buckets": None}
+        return {**self.__dict__, "_graphs": {}, "_buckets": None, "_opened": None}
 
     def register_child(self, block: Block, name: str | None = None) -> None:
         if not isinstance(block, HybridBlock):
@@ -418,8 +425,9 @@ class HybridBlock(Block):
 
         ``mirror=True`` recomputes cheap activations in the backward pass instead of keeping them; a name of
         ``memonger.policies()`` ("sublinear", "nested", ...) or a plan of memonger's recomputes more; a block's
-        ``force_mirroring`` says otherwise for that block. XLA plans memory and fuses by itself:
-        ``static_alloc``, ``static_shape``, ``inline_limit`` and the bulk sizes are accepted and change nothing.
+        ``force_mirroring`` says otherwise for that block. ``static_shape=True`` makes it an error that the forward
+        asks for a number, where else it runs imperatively. XLA plans memory and fuses by itself: ``static_alloc``,
+        ``inline_limit`` and the bulk sizes are accepted and change nothing.
         """
         if kwargs:
             known = ["active", "static_alloc", "static_shape", "inline_limit", "mirror"]
@@ -438,8 +446,10 @@ class HybridBlock(Block):
             )
         self._active = active
         self._mirror = mirror
+        self._static_shape = static_shape
+        self._opened = None
         self._graphs.clear()
-        super().hybridize(active, mirror=mirror)
+        super().hybridize(active, mirror=mirror, static_shape=static_shape)
 
     def cast(self, dtype: Any) -> None:
         self._graphs.clear()
@@ -464,7 +474,9 @@ class HybridBlock(Block):
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         if self._active and not kwargs and not is_recording() and _jit() != "false":
-            return self._run_cached(args)
+            if self._opened is None or not stays_open(self):
+                return self._run_cached(args)
+            return run_opened(self, args)
         return self._run_forward(*args, **kwargs)
 
     def _run_forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -475,22 +487,6 @@ class HybridBlock(Block):
             if not self._infer_own(args):
                 raise
         return forward(*args, **kwargs)
-
-    def _policy(self) -> Any:
-        """The rematerialisation in force for this block, or ``None``."""
-        chosen = self._mirror
-        if chosen is None or chosen is True:
-            mode = "mirror" if chosen else settings.get("memory.remat")
-            if mode == "none":
-                return None
-            chosen = mode
-        if chosen is False:
-            return None
-        if isinstance(chosen, str):
-            from mxjax import memonger
-
-            return memonger.policy(chosen)
-        return chosen
 
     def _run_cached(self, args: tuple[Any, ...]) -> Any:
         st = local.st
@@ -504,6 +500,8 @@ class HybridBlock(Block):
             leaves, tree = list(args), len(args)
         arrays = [a for a in leaves if isinstance(a, NDArray)]
         if not arrays:
+            if in_opened():
+                return self._run_forward(*args)
             raise errors.MXNetValueError(
                 "In HybridBlock, there must be one NDArray in the input. Please check the type of the args."
             )
@@ -523,12 +521,28 @@ class HybridBlock(Block):
             out = serve_new_shape(self, leaves, tree, arrays)
             if out is not None:
                 return out
-            self._settle(args)
-            graph = self._graphs[key] = CachedGraph(self, args, leaves, tree, self._run_forward, policy)
+            if self._opened is None:
+                self._settle(args)
+                graph = self._recorded(args, leaves, tree, policy)
+            if graph is None:
+                return run_opened(self, args)
+            self._graphs[key] = graph
         limit = _parallel()
         if limit is not None and not st.training:
             return gated(limit, lambda: graph(arrays))
         return graph(arrays)
+
+    def _recorded(self, args: tuple[Any, ...], leaves: Any, tree: Any, policy: Any) -> CachedGraph | None:
+        """The graph, or None where the block runs imperatively from now on."""
+        try:
+            return CachedGraph(self, args, leaves, tree, self._run_forward, policy)
+        except GraphBreak as broken:
+            give_up(broken)
+        except NoArrays:
+            if not in_opened():
+                raise
+            self._opened = Opened(None, self)
+        return None
 
     def _check_graphs(self) -> None:
         """Drop the graphs recorded with other blocks or other arrays than there are now."""
@@ -574,10 +588,6 @@ def _hybrids(block: Block) -> list[HybridBlock]:
     found: list[HybridBlock] = []
     block.apply(lambda b: found.append(b) if isinstance(b, HybridBlock) else None)
     return found
-
-
-def _indent(text: str, spaces: int) -> str:
-    return text.replace("\n", "\n" + " " * spaces)
 
 
 def _brief(names: Any) -> str:

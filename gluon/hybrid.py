@@ -29,6 +29,8 @@ from mxjax.core.layout import suit
 from mxjax.core.state import local
 from mxjax.core.value import managers
 
+from .breaks import Listening
+
 if TYPE_CHECKING:
     from .block import HybridBlock
 
@@ -73,10 +75,18 @@ def parts_of(block: Any) -> list[Any]:
     return found
 
 
+class NoArrays(errors.MXNetTypeError):
+    """A forward returned something else than arrays, which a graph cannot."""
+
+
 class CachedGraph:
     """A block's forward for one signature: recorded once, then one call.
 
     ``states`` are the arrays the forward updates (moving statistics); ``draws`` counts its random calls.
+
+    Raises (when made):
+      GraphBreak: the forward asks for a number. Nothing of its run is left but what it did in Python.
+      NoArrays: the forward returns something else than arrays.
     """
 
     __slots__ = (
@@ -101,7 +111,8 @@ class CachedGraph:
         for p in block.collect_params().values():
             for a in (p._arrays or {}).values():
                 held[a._value()] = a
-        with recording(type(block).__name__.lower(), values[0].aval.device) as rec:
+        name = type(block).__name__.lower()
+        with recording(name, values[0].aval.device) as rec, Listening(block, _RECORDS.__code__):
             symbols = iter([rec.placeholder(v.aval) for v in values])
             base = rec.placeholder(_count_aval(values[0].aval.device))
             given = [
@@ -115,7 +126,7 @@ class CachedGraph:
                 out_leaves, self.tree = flatten(out)
                 for o in out_leaves:
                     if not isinstance(o, NDArray):
-                        raise errors.MXNetTypeError(
+                        raise NoArrays(
                             f"the forward of a hybridized {type(block).__name__} returns arrays (and lists, "
                             f"tuples, dicts of them), got {type(o).__name__}"
                         )
@@ -235,6 +246,7 @@ class CachedGraph:
         return outs
 
 
+_RECORDS: Any = CachedGraph.__init__
 _external = settings.snapshot("memory.external_weights")
 _NO_DRAWS = Dynamic(0)
 _KEY: Any = object()

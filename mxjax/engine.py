@@ -58,7 +58,7 @@ def bulk(size: int) -> Any:
 
 def stats() -> dict[str, int]:
     """What the engine did since the last :func:`reset`: operators, segments, programs, compiled, hits,
-    donated, fallbacks, traced, inferred, on_host, rewritten, waits."""
+    donated, fallbacks, traced, inferred, on_host, rewritten, waits, breaks."""
     return core.stats.as_dict()
 
 

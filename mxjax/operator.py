@@ -17,7 +17,7 @@ from .array.invoke import wrap
 from .array.ndarray import NDArray, values
 from .core import Value
 from .core.callback import guarded
-from .core.scheduler import ReadWhileRecording
+from .core.reading import ReadWhileRecording, trying
 from .core.state import local, observers
 
 __all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
@@ -235,7 +235,8 @@ def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
     aux = list(inputs[one.n_in :])
     if core.is_recording():
         try:
-            outs = one.forward(ins, aux)
+            with trying():
+                outs = one.forward(ins, aux)
         except ReadWhileRecording:
             outs = _by_callback(one, ins)
             return outs[0] if len(outs) == 1 else outs

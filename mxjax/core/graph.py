@@ -135,6 +135,7 @@ def recording(name: str, device: Any) -> Iterator[Recording]:
         yield Recording(st.seg, name)
     finally:
         tell_calls(st.seg, st.seg.step)
+        st.seg.closed = True  # what is left of it has no numbers any more
         st.seg, st.taping = before
         st.refresh()
 

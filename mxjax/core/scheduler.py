@@ -21,6 +21,7 @@ from .failures import fail
 from .host_compute import computed_here
 from .interfaces import MemoryManager
 from .program import Program, in_layouts
+from .reading import asked
 from .rehearsal import Abstract
 from .segment import SCALAR, Segment, Step, Tree
 from .state import Churn, ThreadState, local, observers, rules, states, tell_calls
@@ -62,21 +63,13 @@ def _calibrate() -> int:
 _UNHELD = _calibrate()
 
 
-class ReadWhileRecording(errors.MXNetError):
-    """A number was asked for inside a forward that is being recorded."""
-
-
 def flush(seg: Segment) -> None:
     """Run what was recorded; afterwards every value somebody holds is concrete."""
     if type(seg) is not Segment:
         seg.run()  # type: ignore[attr-defined]  # interfaces.Deferred
         return
     if seg.graph:
-        raise ReadWhileRecording(
-            "the value of an array was asked for while a hybridized block was being recorded: its forward "
-            "may not look at numbers (asnumpy, bool, printing). Leave the block unhybridized, or use "
-            "operators that choose by value (np.where, npx.cond)"
-        )
+        raise asked(seg)
     with seg.lock:
         if seg.closed:
             return

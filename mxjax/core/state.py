@@ -82,6 +82,7 @@ class ThreadState:
         "limit",
         "lock",
         "modes",
+        "on_read",
         "own_limit",
         "rehearsing",
         "scope",
@@ -102,6 +103,8 @@ class ThreadState:
         self.training = False
         self.differentiating = False
         self.steady = False  # what runs now is a training step: it will come back
+        # Hears of a number that is asked for of a graph which this thread records, before that is an error.
+        self.on_read: Callable[[Segment], None] | None = None
         self.rehearsing: Any = None  # a Rehearsal: programs are compiled and do not run
         self.thread = threading.current_thread().name
         self.timed = False  # an observer wants to know when calls were recorded
