@@ -188,10 +188,10 @@ def _hybridized(net: Any, policy: Any) -> Iterator[None]:
     blocks: list[Any] = []
     net.apply(blocks.append)
     blocks = [b for b in blocks if hasattr(b, "_graphs")]
-    before = [(b, b._active, b._mirror, dict(b._graphs)) for b in blocks]
+    before = [(b, b._active, b._mirror, dict(b._graphs), b._static_shape, b._opened) for b in blocks]
     net.hybridize(mirror=policy)
     try:
         yield
     finally:
-        for b, active, mirror, graphs in before:
-            b._active, b._mirror, b._graphs = active, mirror, graphs
+        for b, *state in before:
+            b._active, b._mirror, b._graphs, b._static_shape, b._opened = state
