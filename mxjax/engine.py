@@ -8,6 +8,7 @@ from typing import Any
 from . import core, effects, settings
 from .core.compiler_options import default_options
 from .core.state import Limits, Modes, local, modes_of_thread, rules
+from .errors import explain_names as _explain_names
 
 __all__ = ["bulk", "history", "reset", "set_bulk_size", "stats"]
 
@@ -190,3 +191,5 @@ for _name in ("engine.catch_exceptions", "engine.queue_size", "memory.inplace", 
 _apply()  # the importing thread has its state already
 _set_rules()
 effects.connect()
+
+_explain_names(__name__)

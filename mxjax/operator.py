@@ -299,3 +299,5 @@ def _by_callback(one: _Instance, ins: list[Any]) -> list[Any]:
     run.defvjp(run_fwd, run_bwd)
     call = core.bind(one.name, run, effect=True)
     return [one.cls._wrap(v) for v in core.record(call, values(ins))]
+
+errors.explain_names(__name__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mxjax.errors import explain_names as _explain_names
+
 from ..block import Block, HybridBlock
 from .activations import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, SiLU, Swish
 from .basic import (
@@ -89,3 +91,5 @@ __all__ = [
     "Swish",
     "SyncBatchNorm",
 ]
+
+_explain_names(__name__)
