@@ -248,6 +248,8 @@ def _where(x: Any, mask: Any, value: Any) -> Any:
 def _spread(x: Any, mask: Any, value: Any) -> Any:
     """The rows of a value to the places where the mask is True, in order."""
     rest = x.shape[mask.ndim :]
+    if not value.shape[0]:
+        return x  # no place is True
     value = fit(value, (value.shape[0], *rest), x.dtype)
     rows = jnp.cumsum(mask.reshape(-1).astype("int32")).reshape(mask.shape) - 1
     mask = mask.reshape(mask.shape + (1,) * len(rest))
