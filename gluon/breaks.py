@@ -40,7 +40,7 @@ _OURS = tuple(
         *(Path(__file__).resolve().parents[1] / wing for wing in ("gluon", "kvstore", "memonger", "profiler")),
     )
 )
-_LIBRARIES = tuple(f"{Path(module.__file__).resolve().parent}{os.sep}" for module in (np, jax))
+_LIBRARIES = tuple(f"{Path(str(module.__file__)).resolve().parent}{os.sep}" for module in (np, jax))
 # What the methods that Python calls are in the user's code.
 _WORDS = {
     "__bool__": "bool()", "__int__": "int()", "__index__": "an index", "__float__": "float()",

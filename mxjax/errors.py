@@ -187,13 +187,13 @@ class NoSuchName(MXNetAttributeError):
 
     def __init__(self, module: str, name: str):
         super().__init__(f"module {module!r} has no attribute {name!r}", name=name)
-        self.module = module
+        self.module, self.missing = module, name
 
     def __reduce__(self) -> tuple[type[NoSuchName], tuple[str, str]]:
-        return NoSuchName, (self.module, self.name)
+        return NoSuchName, (self.module, self.missing)
 
     def __str__(self) -> str:
-        return f"{self.args[0]}{_meant(self.module, self.name)}"
+        return f"{self.args[0]}{_meant(self.module, self.missing)}"
 
 
 def _meant(module: str, name: str) -> str:
