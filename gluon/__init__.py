@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from mxjax.errors import no_name
+
 from . import nn
-from .block import Block, HybridBlock
+from .block import Block
+from .hybrid_block import HybridBlock
 from .parameter import Constant, Parameter
 
 # Loaded when first used: name -> module.
@@ -24,7 +27,7 @@ def __getattr__(name: str) -> Any:
     elif name in _FROM:
         found = getattr(importlib.import_module(f"{__name__}.{_FROM[name]}"), name)
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise no_name(__name__, name)
     globals()[name] = found
     return found
 

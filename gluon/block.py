@@ -1,31 +1,24 @@
-"""Blocks: networks made of layers, run imperatively or as cached graphs."""
+"""Blocks: networks made of layers, with their parameters and hooks."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import operator
 import re
+import textwrap
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from mxjax import errors, initializer, settings
-from mxjax.array.ndarray import NDArray
-from mxjax.core import is_recording, local, mirroring
+from mxjax import errors, initializer
+from mxjax.core import local
 
-from .hybrid import CachedGraph, constant, flatten, parts_of
 from .mirroring import MirroredBlock
-from .parameter import DeferredInitializationError, Layout, Parameter
-from .shapes import Buckets, gated, serve_new_shape
+from .parameter import Layout, Parameter
 from .utils import HookHandle
 
-__all__ = ["Block", "HookHandle", "HybridBlock"]
-
-
-_jit = settings.snapshot("engine.jit")
-_parallel = settings.snapshot("engine.parallel_executions")
+__all__ = ["Block", "HookHandle"]
 
 
 @functools.cache
@@ -76,8 +69,8 @@ class Block(MirroredBlock):
         self._scope = type(self).__name__.lower()
 
     def __repr__(self) -> str:
-        lines = [f"  ({key}): {_indent(repr(block), 2)}" for key, block in self._children.items()]
-        return f"{type(self).__name__}(\n" + "\n".join(lines) + "\n)"
+        lines = [f"({key}): {block!r}" for key, block in self._children.items()]
+        return f"{type(self).__name__}(\n" + textwrap.indent("\n".join(lines), "  ", bool) + "\n)"
 
     def __setattr__(self, name: str, value: Any) -> None:
         existing = self.__dict__.get(name)
@@ -372,217 +365,10 @@ class Block(MirroredBlock):
         print_summary(self, inputs)
 
 
-class HybridBlock(Block):
-    """A block that can be hybridized: its forward is then recorded once per input signature and runs as
-    one compiled call.
-
-    The forward must not look at numbers (``asnumpy``, ``if x.sum() > 0``) when hybridized. Layers whose
-    parameter shapes depend on the input define ``infer_shape``.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._active = False
-        self._mirror: Any = None
-        self._graphs: dict[Any, CachedGraph] = {}
-        self._buckets: Buckets | None = None  # how calls of changing lengths share graphs
-        self._unsettled = False  # its parameters are not there yet (FlaxBlock)
-        self._checked_layout = -1  # the Layout.version the graphs were last checked against
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A copy, in this process or another, records its own graphs.
-        return {**self.__dict__, "_graphs": {}, "_buckets": None}
-
-    def register_child(self, block: Block, name: str | None = None) -> None:
-        if not isinstance(block, HybridBlock):
-            raise errors.MXNetValueError(
-                f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. If you "
-                "are using Sequential, please try HybridSequential instead."
-            )
-        super().register_child(block, name)
-
-    def hybridize(
-        self,
-        active: bool = True,
-        partial_shape: bool = False,
-        static_alloc: bool = False,
-        static_shape: bool = False,
-        inline_limit: int = 2,
-        forward_bulk_size: int | None = None,
-        backward_bulk_size: int | None = None,
-        mirror: bool | str | Any = None,
-        **kwargs: Any,
-    ) -> None:
-        """Run as cached graphs from now on (or no longer).
-
-        ``mirror=True`` recomputes cheap activations in the backward pass instead of keeping them; a name of
-        ``memonger.policies()`` ("sublinear", "nested", ...) or a plan of memonger's recomputes more; a block's
-        ``force_mirroring`` says otherwise for that block. XLA plans memory and fuses by itself:
-        ``static_alloc``, ``static_shape``, ``inline_limit`` and the bulk sizes are accepted and change nothing.
-        """
-        if kwargs:
-            known = ["active", "static_alloc", "static_shape", "inline_limit", "mirror"]
-            name = next(iter(kwargs))
-            raise errors.MXNetValueError(
-                f"hybridize has no option {name!r}{errors.did_you_mean(name, known)}"
-            )
-        if isinstance(mirror, str):
-            from mxjax import memonger
-
-            memonger.policy(mirror)  # an unknown name is refused here, not when the block is called
-        elif not (mirror is None or isinstance(mirror, bool) or callable(getattr(mirror, "lower", None))):
-            raise errors.MXNetTypeError(
-                "mirror is True, False, a name of memonger.policies() or a plan of memonger's, got "
-                f"{mirror!r} ({type(mirror).__name__})"
-            )
-        self._active = active
-        self._mirror = mirror
-        self._graphs.clear()
-        super().hybridize(active, mirror=mirror)
-
-    def cast(self, dtype: Any) -> None:
-        self._graphs.clear()
-        super().cast(dtype)
-
-    def reset_device(self, device: Any) -> None:
-        self._graphs.clear()
-        super().reset_device(device)
-
-    def hybridization(self) -> Callable[[], None]:
-        """How this block is hybridized, with its recorded graphs: a function that makes it so again."""
-        before = {name: getattr(self, name) for name in ("_active", "_mirror")}
-        graphs = dict(self._graphs)
-        return lambda: vars(self).update(before, _graphs=dict(graphs))
-
-    def infer_shape(self, *args: Any) -> None:
-        """Set the unknown parameter shapes from the inputs; layers with such parameters define it."""
-
-    def _infer_own(self, args: tuple[Any, ...]) -> bool:
-        """Finish the deferred initialization of this block's own parameters; whether there was any."""
-        waiting = [p for p in self._reg_params.values() if p._deferred is not None]
-        if not waiting:
-            return False
-        self.infer_shape(*args)
-        for p in waiting:
-            p._finish_deferred_init()
-        return True
-
-    def _run(self, *args: Any, **kwargs: Any) -> Any:
-        if self._active and not kwargs and not is_recording() and _jit() != "false":
-            return self._run_cached(args)
-        return self._run_forward(*args, **kwargs)
-
-    def _run_forward(self, *args: Any, **kwargs: Any) -> Any:
-        forward = self.forward if self._force_mirroring is None else self._scoped_forward
-        try:
-            return forward(*args, **kwargs)
-        except DeferredInitializationError:
-            if not self._infer_own(args):
-                raise
-        return forward(*args, **kwargs)
-
-    def _policy(self) -> Any:
-        """The rematerialisation in force for this block, or ``None``."""
-        chosen = self._mirror
-        if chosen is None or chosen is True:
-            mode = "mirror" if chosen else settings.get("memory.remat")
-            if mode == "none":
-                return None
-            chosen = mode
-        if chosen is False:
-            return None
-        if isinstance(chosen, str):
-            from mxjax import memonger
-
-            return memonger.policy(chosen)
-        return chosen
-
-    def _run_cached(self, args: tuple[Any, ...]) -> Any:
-        st = local.st
-        policy = self._policy()
-        around = mirroring.get()
-        for a in args:
-            if not isinstance(a, NDArray):
-                leaves, tree = flatten(args)
-                break
-        else:
-            leaves, tree = list(args), len(args)
-        arrays = [a for a in leaves if isinstance(a, NDArray)]
-        if not arrays:
-            raise errors.MXNetValueError(
-                "In HybridBlock, there must be one NDArray in the input. Please check the type of the args."
-            )
-        key = (
-            tree,
-            tuple([(a._v or a._value()).aval if isinstance(a, NDArray) else constant(a) for a in leaves]),
-            st.training,
-            None if policy is None else policy.key(),
-            None if around is None else around.again,
-        )
-        if self._checked_layout != Layout.version:
-            self._check_graphs()
-        graph = self._graphs.get(key)
-        if graph is None:
-            if type(tree) is int:
-                tree = flatten(args)[1]
-            out = serve_new_shape(self, leaves, tree, arrays)
-            if out is not None:
-                return out
-            self._settle(args)
-            graph = self._graphs[key] = CachedGraph(self, args, leaves, tree, self._run_forward, policy)
-        limit = _parallel()
-        if limit is not None and not st.training:
-            return gated(limit, lambda: graph(arrays))
-        return graph(arrays)
-
-    def _check_graphs(self) -> None:
-        """Drop the graphs recorded with other blocks or other arrays than there are now."""
-        parts = parts_of(self)
-        self._graphs = {
-            key: g
-            for key, g in self._graphs.items()
-            if len(g.parts) == len(parts) and all(map(operator.is_, g.parts, parts))
-        }
-        self._checked_layout = Layout.version
-
-    def _settle(self, args: tuple[Any, ...]) -> None:
-        """Finish deferred initializations before a graph is recorded, by one imperative forward."""
-        if any(p._deferred is not None for p in self.collect_params().values()) or any(
-            b._unsettled for b in _hybrids(self)
-        ):
-            from mxjax import autograd
-
-            with autograd.pause(train_mode=False):
-                saved = [(b, b._active) for b in _hybrids(self)]
-                for b, _ in saved:
-                    b._active = False
-                try:
-                    self._run_forward(*args)
-                finally:
-                    for b, was in saved:
-                        b._active = was
-
-    def graph(self, *args: Any) -> Any:
-        """The recorded graph for these inputs (``core.Graph``), as ``hybridize`` runs it."""
-        self._settle(args)
-        leaves, tree = flatten(args)
-        return CachedGraph(self, args, leaves, tree, self._run_forward, self._policy()).call.graph
-
-
 def _attached(hooks: OrderedDict[int, Any], hook: Callable[..., Any]) -> HookHandle:
     handle = HookHandle()
     handle.attach(hooks, hook)
     return handle
-
-
-def _hybrids(block: Block) -> list[HybridBlock]:
-    found: list[HybridBlock] = []
-    block.apply(lambda b: found.append(b) if isinstance(b, HybridBlock) else None)
-    return found
-
-
-def _indent(text: str, spaces: int) -> str:
-    return text.replace("\n", "\n" + " " * spaces)
 
 
 def _brief(names: Any) -> str:

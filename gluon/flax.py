@@ -13,8 +13,8 @@ from mxjax import errors, initializer
 from mxjax.array.classes import NDArray
 from mxjax.core import TRACED, Call, Row, local, read, record, rng
 
-from .block import HybridBlock
 from .hybrid import flatten
+from .hybrid_block import HybridBlock
 from .parameter import Parameter
 
 __all__ = ["FlaxBlock"]

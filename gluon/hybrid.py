@@ -34,8 +34,10 @@ from mxjax.core import (
 )
 from mxjax.core.hooks import graph_listeners
 
+from .breaks import Listening
+
 if TYPE_CHECKING:
-    from .block import HybridBlock
+    from .hybrid_block import HybridBlock
 
 
 def _is_array(x: Any) -> bool:
@@ -102,10 +104,18 @@ def others_of(block: Any) -> dict[Value, Any]:
     return {a._value(): a for a in found}
 
 
+class NoArrays(errors.MXNetTypeError):
+    """A forward returned something else than arrays, which a graph cannot."""
+
+
 class CachedGraph:
     """A block's forward for one signature: recorded once, then one call.
 
     ``states`` are the arrays the forward updates (moving statistics); ``draws`` counts its random calls.
+
+    Raises (when made):
+      GraphBreak: the forward asks for a number. Nothing of its run is left but what it did in Python.
+      NoArrays: the forward returns something else than arrays.
     """
 
     __slots__ = (
@@ -131,7 +141,8 @@ class CachedGraph:
             for a in (p._arrays or {}).values():
                 held[a._value()] = a
                 called[a._value()] = name
-        with recording(type(block).__name__.lower(), values[0].aval.device) as rec:
+        kind = type(block).__name__.lower()
+        with recording(kind, values[0].aval.device) as rec, Listening(block, _RECORDS.__code__):
             names = argument_names(block.forward, args)
             symbols = iter([rec.placeholder(v.aval, n) for v, n in zip(values, names, strict=True)])
             base = rec.placeholder(_count_aval(values[0].aval.device), "random_count")
@@ -146,7 +157,7 @@ class CachedGraph:
                 out_leaves, self.tree = flatten(out)
                 for o in out_leaves:
                     if not isinstance(o, NDArray):
-                        raise errors.MXNetTypeError(
+                        raise NoArrays(
                             f"the forward of a hybridized {type(block).__name__} returns arrays (and lists, "
                             f"tuples, dicts of them), got {type(o).__name__}"
                         )
@@ -262,6 +273,7 @@ class CachedGraph:
         return record_pair(self.call, pair, values)
 
 
+_RECORDS: Any = CachedGraph.__init__
 _external = settings.snapshot("memory.external_weights")
 _NO_DRAWS = Dynamic(0)
 _KEY: Any = object()

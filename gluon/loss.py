@@ -7,8 +7,9 @@ from typing import Any
 
 from mxjax import np, npx
 from mxjax.errors import MXNetTypeError, MXNetValueError
+from mxjax.errors import explain_names as _explain_names
 
-from .block import HybridBlock
+from .hybrid_block import HybridBlock
 
 __all__ = [
     "CTCLoss",
@@ -454,3 +455,6 @@ class SDMLLoss(Loss):
         labels = mine * (1 - self.smoothing_parameter) + (1 - mine) * spread
         apart = np.square(np.expand_dims(x1, 1) - np.expand_dims(x2, 0)).sum(axis=2)
         return self.kl_loss(npx.log_softmax(-apart, axis=1), labels)
+
+
+_explain_names(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mxjax import attribute, errors
+from mxjax import attribute, errors, settings
 
 from .parameter import Layout
 
@@ -14,6 +14,7 @@ class MirroredBlock:
     """The part of a block that says whether the backward pass computes it again."""
 
     _force_mirroring: bool | None = None
+    _mirror: Any = None  # what hybridize was told
     forward: Callable[..., Any]
 
     @property
@@ -52,6 +53,22 @@ class MirroredBlock:
         if value is not self._force_mirroring:
             self._force_mirroring = value
             Layout.version += 1
+
+    def _policy(self) -> Any:
+        """The rematerialisation in force for this block, or ``None``."""
+        chosen = self._mirror
+        if chosen is None or chosen is True:
+            mode = "mirror" if chosen else settings.get("memory.remat")
+            if mode == "none":
+                return None
+            chosen = mode
+        if chosen is False:
+            return None
+        if isinstance(chosen, str):
+            from mxjax import memonger
+
+            return memonger.policy(chosen)
+        return chosen
 
     def _scoped_forward(self, *args: Any, **kwargs: Any) -> Any:
         with attribute.AttrScope(force_mirroring=str(self._force_mirroring)):

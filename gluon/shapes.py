@@ -16,7 +16,7 @@ from mxjax.ops.table import FRONT_ENDS
 from .hybrid import unflatten
 
 if TYPE_CHECKING:
-    from .block import HybridBlock
+    from .hybrid_block import HybridBlock
 
 
 def infer(block: HybridBlock, operator: str, shape: tuple[int, ...], **attrs: Any) -> None:
@@ -78,7 +78,8 @@ def serve_new_shape(block: HybridBlock, leaves: list[Any], tree: Any, arrays: li
         return None
     if block._buckets is None:
         block._buckets = Buckets()
-    return block._buckets.run(arrays, lambda given: block._run_cached(unflatten(tree, leaves, given)))
+    out = block._buckets.run(arrays, lambda given: block._run_cached(unflatten(tree, leaves, given)))
+    return out if block._opened is None else None  # without a graph there is nothing to share
 
 
 class Buckets:

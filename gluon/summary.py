@@ -21,7 +21,7 @@ def _shape(x: Any) -> str:
 
 def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
     """Run ``block`` once and print each layer's output shape and number of parameters."""
-    from .block import HybridBlock
+    from .hybrid_block import HybridBlock
     from .nn import HybridSequential, Sequential
 
     rows: list[tuple[str, str, int]] = [("Input", _shape(inputs), 0)]

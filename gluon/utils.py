@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mxjax.errors import MXNetError, MXNetOSError, MXNetValueError
+from mxjax.errors import explain_names as _explain_names
 
 __all__ = [
     "split_data",
@@ -307,3 +308,6 @@ def shape_is_known(shape: Sequence[int] | None) -> bool:
         if size == -1:
             return False
     return True
+
+
+_explain_names(__name__)

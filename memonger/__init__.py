@@ -91,3 +91,5 @@ def _options(platform: str, calls: Sequence[Any]) -> dict[str, Any]:
 
 
 hooks.option_contributors.append(_options)
+
+errors.explain_names(__name__)

@@ -30,7 +30,6 @@ from .settings import RunConfig
 
 # Loaded when first used, so that `import mxjax` stays quick: name -> module.
 _LAZY = {
-    "amp": "amp",
     "attribute": "attribute",
     "context": "context",
     "dtr": "memonger.dtr",
@@ -97,7 +96,7 @@ def __getattr__(name: str) -> Any:
     elif name in _LAZY:
         found = importlib.import_module(f"{__name__}.{_LAZY[name]}")
     else:
-        raise AttributeError(f"module 'mxjax' has no attribute {name!r}")
+        raise errors.no_name(__name__, name)
     globals()[name] = found
     return found
 

@@ -323,3 +323,6 @@ class Function:
 def _zeros(like: Any) -> Any:
     with pause():
         return like * 0
+
+
+errors.explain_names(__name__)

@@ -222,3 +222,6 @@ def _by_name(name: str) -> Device:
 def current_context() -> Device:
     """The 1.x name of :func:`current_device`."""
     return current_device()
+
+
+errors.explain_names(__name__)

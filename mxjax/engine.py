@@ -8,6 +8,7 @@ from typing import Any
 from . import core, effects, settings
 from .core.compiler_options import default_options
 from .core.state import Limits, Modes, local, rules
+from .errors import explain_names as _explain_names
 
 __all__ = ["bulk", "history", "reset", "set_bulk_size", "stats"]
 
@@ -58,7 +59,7 @@ def bulk(size: int) -> Any:
 
 def stats() -> dict[str, int]:
     """What the engine did since the last :func:`reset`: operators, segments, programs, compiled, hits,
-    donated, fallbacks, traced, inferred, on_host, rewritten, waits."""
+    donated, fallbacks, traced, inferred, on_host, rewritten, waits, breaks."""
     return core.stats.as_dict()
 
 
@@ -188,3 +189,5 @@ for _name in ("engine.catch_exceptions", "engine.queue_size", "memory.inplace", 
 _apply()  # the importing thread has its state already
 _set_rules()
 effects.connect()
+
+_explain_names(__name__)

@@ -8,8 +8,9 @@ arrived, and how to mend it.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Iterable
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import TypeVar, overload
 
 E = TypeVar("E", bound=type[BaseException])
@@ -164,7 +165,8 @@ def nearest(name: str, names: Iterable[str], count: int = 1) -> list[str]:
     """
     import difflib  # only needed when something went wrong
 
-    by_lower = {candidate.lower(): candidate for candidate in names}
+    upper = name[:1].isupper()  # of Convolution and convolution the one that begins in the same way
+    by_lower = {n.lower(): n for n in sorted(names, key=lambda n: n[:1].isupper() is upper)}
     found = difflib.get_close_matches(name.lower(), by_lower, n=count, cutoff=0.6)
     return [by_lower[key] for key in found]
 
@@ -177,6 +179,64 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     """
     found = nearest(name, names)
     return f"; did you mean {found[0]!r}?" if found else ""
+
+
+class NoSuchName(MXNetAttributeError):
+    """A name that a module does not have. What was meant is looked for when somebody reads the message: `hasattr`,
+    which throws it away, stays quick."""
+
+    def __init__(self, module: str, name: str):
+        super().__init__(f"module {module!r} has no attribute {name!r}", name=name)
+        self.module, self.missing = module, name
+
+    def __reduce__(self) -> tuple[type[NoSuchName], tuple[str, str]]:
+        return NoSuchName, (self.module, self.missing)
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}{_meant(self.module, self.missing)}"
+
+
+def _meant(module: str, name: str) -> str:
+    owner = sys.modules[module]
+    listed = None if "__dir__" in vars(owner) else getattr(owner, "__all__", None)
+    return did_you_mean(name, [n for n in listed or dir(owner) if not n.startswith("_")])
+
+
+def no_name(module: str, name: str) -> AttributeError | ImportError:
+    """What a module's `__getattr__` raises for a name it does not have, with the name that was probably meant.
+
+    >>> import mxjax
+    >>> mxjax.autogrd
+    Traceback (most recent call last):
+    mxjax.errors.NoSuchName: module 'mxjax' has no attribute 'autogrd'; did you mean 'autograd'?
+    """
+    if name.startswith("_"):  # asked for by Python and by tools, not by people
+        return AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+    if f"{module}.{name}" not in sys.modules and _imports(sys._getframe(2)):
+        # Python would say "cannot import name" without more.
+        return MXNetImportError(
+            f"cannot import name {name!r} from {module!r}{_meant(module, name)}", name=module
+        )
+    return NoSuchName(module, name)
+
+
+def _imports(frame: FrameType) -> bool:
+    """Whether a frame is at the `name` of `from module import name`."""
+    import opcode
+
+    return frame.f_code.co_code[frame.f_lasti] == opcode.opmap["IMPORT_FROM"]
+
+
+def explain_names(module: str) -> None:
+    """Let a module say which of its names was probably meant by one that it does not have.
+
+    To be called at the module's end; one with a `__getattr__` of its own raises `no_name`.
+    """
+
+    def __getattr__(name: str) -> object:  # noqa: N807
+        raise no_name(module, name)
+
+    sys.modules[module].__getattr__ = __getattr__  # type: ignore[method-assign]  # hidden from type checkers
 
 
 def optional_import(module: str, extra: str) -> ModuleType:

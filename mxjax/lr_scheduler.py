@@ -12,6 +12,8 @@ import math
 
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError
 
+from .errors import explain_names as _explain_names
+
 __all__ = [
     "LRScheduler",
     "FactorScheduler",
@@ -260,3 +262,6 @@ class CosineScheduler(_Decay):
     def _left(self, num_update: int) -> float:
         progress = (num_update - self.warmup_steps) / self.max_steps
         return (1 + math.cos(math.pi * progress)) / 2
+
+
+_explain_names(__name__)

@@ -17,7 +17,7 @@ from .array.ndarray import NDArray, values
 from .core import Value
 from .core.callback import guarded
 from .core.hooks import observers
-from .core.scheduler import ReadWhileRecording
+from .core.reading import ReadWhileRecording, trying
 from .core.state import local
 from .ops.table import TABLE
 
@@ -236,7 +236,8 @@ def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
     aux = list(inputs[one.n_in :])
     if core.is_recording():
         try:
-            outs = one.forward(ins, aux)
+            with trying():
+                outs = one.forward(ins, aux)
         except ReadWhileRecording:
             outs = _by_callback(one, ins)
             return outs[0] if len(outs) == 1 else outs
@@ -299,3 +300,5 @@ def _by_callback(one: _Instance, ins: list[Any]) -> list[Any]:
     run.defvjp(run_fwd, run_bwd)
     call = core.Row(one.name, run, effect=True).bind()
     return [one.cls._wrap(v) for v in core.record(call, values(ins))]
+
+errors.explain_names(__name__)

@@ -283,3 +283,6 @@ def lay_params(params: Sequence[Any], target: Any) -> Mesh:
         cut = spec is not None and p.sharding is None
         found.shard({p.name: p}, {p.name: fitting} if cut else None)
     return found
+
+
+errors.explain_names(__name__)

@@ -15,6 +15,7 @@ import numpy as np
 
 from .array.protocol import default_dtype
 from .device import gpu_memory_info
+from .errors import explain_names as _explain_names
 
 __all__ = [
     "default_array",
@@ -130,3 +131,6 @@ def get_gpu_count() -> int:
 def get_gpu_memory(gpu_dev_id: int) -> tuple[int, int]:
     """(free, total) bytes of a GPU."""
     return gpu_memory_info(gpu_dev_id)
+
+
+_explain_names(__name__)

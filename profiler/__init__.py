@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from mxjax import core, settings
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetKeyError
+from mxjax.errors import explain_names as _explain_names
 
 from . import _configured
 from ._aggregate import SORT_KEYS
@@ -369,3 +370,6 @@ if settings.is_given("profiler.config"):
 if settings.get("profiler.autostart"):
     # XLA's side starts with the first program: importing must not start a backend.
     _profiler.run(defer=True)
+
+
+_explain_names(__name__)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import mxjax as mx
 from mxjax import settings
 
 ROOT = Path(__file__).parents[1]
@@ -35,19 +36,49 @@ def test_the_readme_runs_from_top_to_bottom(tmp_path):
     assert (tmp_path / "net.params").exists()
 
 
+OPERATORS = """
+import jax.numpy as jnp
+import numpy as np
+from mxjax.ops.samples import case, f
+from mxjax.ops.table import FRONT_ENDS, TABLE, op, unary
+for rows in (TABLE, *FRONT_ENDS.values()):  # who tries the examples out has them already
+    for name in [n for n, row in rows.items() if row.name.split("@")[0] in ("symlog", "pixel_scale")]:
+        del rows[name]
+{}
+{}
+import mxjax as mx
+from mxjax import autograd, nd, npx
+from mxjax.array.frontend import fill
+fill(vars(npx), "npx", mx.np.ndarray)  # the front ends were made when mxjax was imported
+fill(vars(nd), "nd", nd.NDArray)
+"""
+
+
+def test_the_operators_of_contributing_pass_the_suite(tmp_path):
+    """As rows of the table they are tested by what tests all rows."""
+    out = run(
+        f"""{OPERATORS.format(*blocks("CONTRIBUTING.md")[:2])}
+import importlib.util
+import pytest
+tests = {str(ROOT / "tests" / "ops" / "test_table.py")!r}
+spec = importlib.util.spec_from_file_location("test_table", tests)
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+rows = [pytest.param(TABLE[name]) for name in ("symlog", "pixel_scale", "exp")]
+module.test_bulk_and_jit_agree_with_single_calls(rows)
+options = ["-q", "-p", "no:cacheprovider", "-c", {str(ROOT / "pyproject.toml")!r}, "-k", "symlog or pixel_scale"]
+assert pytest.main([*options, tests]) == 0
+""",
+        tmp_path,
+    )
+    # Each of them runs and has a right gradient.
+    assert re.search(r"^4 passed", out, re.M), out
+
+
 def test_the_operator_and_the_layer_of_contributing_work(tmp_path):
     unary, operator, _, layer = blocks("CONTRIBUTING.md")
     run(
-        f"""
-import jax.numpy as jnp
-import numpy as np
-from mxjax.ops.table import op, unary
-{unary}
-{operator}
-import mxjax as mx
-from mxjax import autograd, npx
-from mxjax.array.frontend import fill
-fill(vars(npx), "npx", mx.np.ndarray)  # the front ends were made when mxjax was imported
+        f"""{OPERATORS.format(unary, operator)}
 from mxjax.gluon import HybridBlock, Parameter
 {layer}
 x = np.arange(24.0, dtype="float32").reshape(2, 3, 4)
@@ -83,3 +114,16 @@ def test_the_setting_of_contributing_works(variable):
     assert registry.get("data.prefetch") == int(variable or 2)
     with registry.scope(enable_data_pre_proc=False):
         assert registry.get("data.prefetch") == 0
+
+
+def test_what_the_readme_calls_missing_is_missing():
+    """Whoever adds one of these takes it off the list."""
+    (paragraph,) = re.findall(r"^Not there yet.*?\n\n", (ROOT / "README.md").read_text(), re.DOTALL | re.M)
+    names = re.findall(r"`([\w.]+)`", paragraph)
+    assert len(names) > 15
+    for name in names:
+        first, *parts = name.split(".")
+        owner = mx if first == "mx" else getattr(mx.gluon, first)
+        for part in parts[:-1]:
+            owner = getattr(owner, part)
+        assert not hasattr(owner, parts[-1]), f"README.md says that {name} is not there yet"

@@ -49,3 +49,78 @@ def test_older_names_lead_to_the_same_objects():
 def test_a_name_that_is_not_there():
     with pytest.raises(AttributeError, match="'mxjax' has no attribute 'nmupy'"):
         mx.nmupy  # noqa: B018
+
+
+def test_what_is_loaded_when_first_used_exists():
+    for package in (mx, mx.gluon):
+        lazy = [*package._LAZY, *getattr(package, "_FROM", ()), *getattr(package, "_OF_UTIL", ())]
+        for name in {*lazy, *package.__all__}:
+            assert getattr(package, name) is not None, name
+    assert set(mx._LAZY) < set(dir(mx)) and not hasattr(mx, "amp")
+
+
+MISSPELLED = {
+    "mx.autogrd": "autograd",
+    "mx.np.aray": "array",
+    "mx.np.linalg.nrom": "norm",
+    "mx.np.random.normall": "normal",
+    "mx.npx.relou": "relu",
+    "mx.nd.Convolutoin": "Convolution",
+    "mx.nd.random.unifrom": "uniform",
+    "mx.nd.contrib.forech": "foreach",
+    "mx.random.unifrom": "uniform",
+    "mx.autograd.recrod": "record",
+    "mx.engine.blk": "bulk",
+    "mx.init.Xaver": "Xavier",
+    "mx.optimizer.Adm": "Adam",
+    "mx.lr_scheduler.FactorSchedulr": "FactorScheduler",
+    "mx.config.scpe": "scope",
+    "mx.kv.creat": "create",
+    "mx.profiler.dmps": "dumps",
+    "mx.memonger.pln": "plan",
+    "mx.util.use_mp": "use_np",
+    "mx.device.num_gpu": "num_gpus",
+    "mx.test_utils.assert_allmost_equal": "assert_almost_equal",
+    "mx.gluon.los": "loss",
+    "mx.gluon.Trainr": "Trainer",
+    "mx.gluon.nn.Dnse": "Dense",
+    "mx.gluon.loss.L2Los": "L2Loss",
+    "mx.gluon.metric.Acuracy": "Accuracy",
+    "mx.gluon.utils.split_and_laod": "split_and_load",
+    "mx.gluon.data.DataLoadr": "DataLoader",
+    "mx.gluon.data.vison": "vision",
+    "mx.gluon.data.vision.MINST": "MNIST",
+    "mx.gluon.data.vision.transforms.ToTensr": "ToTensor",
+}
+
+
+@pytest.mark.parametrize("path", MISSPELLED)
+def test_a_misspelled_name_says_what_was_meant(path):
+    owner, name = path.removeprefix("mx").rpartition(".")[::2]
+    module = mx
+    for part in owner.strip(".").split(".") if owner else ():
+        module = getattr(module, part)
+    assert not hasattr(module, name) and not hasattr(module, "_" + name)
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'; did you mean '{MISSPELLED[path]}'"):
+        getattr(module, name)
+    assert getattr(module, name, None) is None
+
+
+def test_the_error_travels_between_processes():
+    import pickle
+
+    with pytest.raises(AttributeError) as caught:
+        mx.np.aray  # noqa: B018
+    assert str(pickle.loads(pickle.dumps(caught.value))).endswith("did you mean 'array'?")
+
+
+def test_imports_of_a_misspelled_name_say_so_too():
+    with pytest.raises(ImportError, match="'aray' from 'mxjax.np'; did you mean 'array'"):
+        from mxjax.np import aray  # noqa: F401
+    with pytest.raises(ImportError, match="'autogrd' from 'mxjax'; did you mean 'autograd'"):
+        from mxjax import autogrd  # noqa: F401
+    with pytest.raises(ImportError, match="'Dnse' from 'mxjax.gluon.nn'; did you mean 'Dense'"):
+        from mxjax.gluon.nn import Dense, Dnse  # noqa: F401
+    from mxjax.gluon.data.vision import datasets  # a module that nobody has listed
+
+    assert datasets.MNIST is mx.gluon.data.vision.MNIST

@@ -31,7 +31,8 @@ ABOVE_THE_WINGS = {"__init__", "__main__", "test_utils"}
 #: What wings may use of the core: these names of `mxjax.core`, and what these modules of it show.
 CORE = set(
     """
-    Aval Call Dynamic Evicted Failure Graph GraphCall Leaf MeshDevice Node Pair Row SCALAR SCALARS Step TRACED Tree
+    Aval Call Dynamic Evicted Failure Graph GraphCall Leaf MeshDevice Node Pair ReadWhileRecording Row SCALAR SCALARS
+    Step TRACED Tree
     Value Work aval aval_of compile_function concrete default_device end_note failed flush flush_all flush_thread host
     in_flight is_recording keep_barriers lay local match_donations mirroring needed note_calls observe outside pack
     pending place platform_of read record record2 record_pair recording rehearsal relaid row span stats unobserve

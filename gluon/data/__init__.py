@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from mxjax.errors import no_name
+
 from . import batchify
 from .dataloader import DataLoader
 from .dataset import ArrayDataset, Dataset, SimpleDataset
@@ -39,4 +41,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "vision":
         return importlib.import_module(".vision", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise no_name(__name__, name)

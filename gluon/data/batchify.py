@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError
+from mxjax.errors import explain_names as _explain_names
 
 from ._host import host_view, is_array, is_legacy, to_array, tree_to_arrays
 
@@ -238,3 +239,5 @@ class AsList(_Batchify):
 
 # A subclass with a __call__ of its own must be called, not collated.
 _OWN_CALLS = {cls.__call__ for cls in (_Batchify, Stack, Group, AsList)}
+
+_explain_names(__name__)

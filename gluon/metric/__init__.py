@@ -1,5 +1,7 @@
 """Metrics of how well a network does: `mx.gluon.metric` (`mx.metric` in MXNet 1)."""
 
+from mxjax.errors import explain_names as _explain_names
+
 from .base import (
     CompositeEvalMetric,
     CustomMetric,
@@ -59,3 +61,5 @@ __all__ = [
     "np",
     "register",
 ]
+
+_explain_names(__name__)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ..block import Block, HybridBlock
+from mxjax.errors import explain_names as _explain_names
+
+from ..block import Block
+from ..hybrid_block import HybridBlock
 from .activations import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, SiLU, Swish
 from .basic import (
     Concatenate,
@@ -89,3 +92,5 @@ __all__ = [
     "Swish",
     "SyncBatchNorm",
 ]
+
+_explain_names(__name__)

@@ -7,7 +7,7 @@ from typing import Any
 from mxjax import errors, initializer, npx
 from mxjax.ops.activation import ACTIVATIONS
 
-from ..block import HybridBlock
+from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 
 

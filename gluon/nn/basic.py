@@ -9,7 +9,8 @@ import numpy as onp
 
 from mxjax import errors, np, npx
 
-from ..block import Block, HybridBlock
+from ..block import Block
+from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 from ..shapes import infer
 from .activations import Activation

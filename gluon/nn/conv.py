@@ -7,7 +7,7 @@ from typing import Any
 
 from mxjax import errors, np, npx
 
-from ..block import HybridBlock
+from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 from ..shapes import infer, parameter_shapes
 from .activations import Activation

@@ -6,7 +6,7 @@ from typing import Any
 
 from mxjax import npx
 
-from ..block import HybridBlock
+from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 from ..shapes import infer
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from .. import errors
 from ..core import is_recording
+from ..core.reading import asked
+from ..core.state import local
 from ..core.value import TRACED
 from ..ops.keys import ARRAY, Slice, Window, checked, in_range, window
 from .handle import Handle
@@ -134,13 +136,13 @@ def places(mask: Any, shape: tuple[int, ...], axis: int) -> list[np.ndarray]:
     """The positions of a mask's True: one integer array per axis that it covers."""
     match(mask.shape, shape, axis)
     if type(mask) is not np.ndarray:
-        if mask._value().seg is TRACED or is_recording():
+        if mask._value().seg is TRACED:
             raise errors.MXNetError(
                 "indexing with a mask has a result whose shape depends on the mask's numbers, "
-                "which are not known "
-                "while a function is traced or a block hybridized. Use np.where(mask, x, other) "
-                "there"
+                "which are not known while a function is traced. Use np.where(mask, x, other) there"
             )
+        if is_recording():  # a mask from outside too: its numbers may be others at the next call
+            raise asked(local.st.seg)
         mask = mask.asnumpy()
     found = [a.astype(np.int32) for a in np.nonzero(mask)]
     return found if mask.ndim else [np.zeros(len(found[0]), np.int32)]

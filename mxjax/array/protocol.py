@@ -100,7 +100,7 @@ class Protocol(Handle):
         return text if device.device_type == "cpu" else f"{text[:-1]}, device={device})"
 
     def __str__(self) -> str:
-        tracer = traced_text(self)
+        tracer = traced_text(self, recorded=False)  # print(x) asks for numbers
         if tracer is not None:
             return tracer
         text = str(self._host())
@@ -121,15 +121,14 @@ def _without_shape(text: str, size: int) -> str:
     return text[:at] + text[text.index(")", at) + 1 :]
 
 
-def traced_text(x: Handle) -> str | None:
-    """What is printed of an array without numbers: in jax.jit, or while a block is hybridized."""
-    from ..core import is_recording
+def traced_text(x: Handle, recorded: bool = True) -> str | None:
+    """What is printed of an array without numbers: in jax.jit, or (``recorded``) of a graph that is recorded."""
     from ..core.value import TRACED
 
     if x._v is None and not hasattr(x._base, "base"):
         return f"<{type(x).__name__} that stands for {x._base.leaf!r} in a pytree>"
     v = x._value()
-    if v.seg is TRACED or (is_recording() and v.seg is not None and v.seg.graph):
+    if v.seg is TRACED or (recorded and getattr(v.seg, "graph", False)):
         return f"<{type(x).__name__} {v.aval.dtype}{list(v.aval.shape)}, not computed>"
     return None
 

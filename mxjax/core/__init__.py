@@ -19,6 +19,7 @@ from .mesh import in_flight, lay, relaid
 from .mesh import mesh_device as mesh_device
 from .mesh import spread as spread
 from .program import compile_function, match_donations, needed, pack, unpack
+from .reading import ReadWhileRecording
 from .record import default_device, record, record2
 from .record import record1 as record1
 from .record import record_on as record_on
@@ -64,6 +65,7 @@ __all__ = [
     "MeshDevice",
     "Node",
     "Pair",
+    "ReadWhileRecording",
     "Row",
     "Step",
     "Tree",

@@ -20,8 +20,9 @@ from .failures import fail
 from .hooks import MemoryManager, deadlines, deferred, memory_managers, observers, program_listeners
 from .host_compute import computed_here
 from .program import Program, in_layouts
+from .reading import asked
 from .rehearsal import Abstract
-from .segment import SCALAR, Segment, Step, Tree, left
+from .segment import SCALAR, Segment, Step, Tree
 from .state import Churn, ThreadState, local, rules, states, tell_calls
 from .stats import stats
 from .value import TRACED, Evicted, Failure, Value, pending_errors, place
@@ -58,23 +59,13 @@ def _calibrate() -> int:
 _UNHELD = _calibrate()
 
 
-class ReadWhileRecording(errors.MXNetError):
-    """A number was asked for inside a forward that is being recorded."""
-
-
 def flush(seg: Segment) -> None:
     """Run what was recorded; afterwards every value somebody holds is concrete."""
     if type(seg) is not Segment:
         seg.run()  # type: ignore[attr-defined]  # hooks.Deferred
         return
     if seg.graph:
-        if seg.closed:
-            raise left()
-        raise ReadWhileRecording(
-            "the value of an array was asked for while a hybridized block was being recorded: its forward "
-            "may not look at numbers (asnumpy, bool, printing). Leave the block unhybridized, or use "
-            "operators that choose by value (np.where, npx.cond)"
-        )
+        raise asked(seg)
     with seg.lock:
         if seg.closed:
             return

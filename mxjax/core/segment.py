@@ -274,7 +274,7 @@ class Written:
         self.taped = True
 
 
-def left() -> Exception:
+def left() -> errors.MXNetError:
     """The error for a value of a graph whose recording has ended."""
     return errors.MXNetError(
         "an array was made while a hybridized block, or the body of a loop or branch (npx.foreach, while_loop, cond), "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .hooks import call_listeners, modes_of_thread, observers
@@ -82,6 +83,7 @@ class ThreadState:
         "limit",
         "lock",
         "modes",
+        "on_read",
         "own_limit",
         "rehearsing",
         "scope",
@@ -102,6 +104,8 @@ class ThreadState:
         self.training = False
         self.differentiating = False
         self.steady = False  # what runs now is a training step: it will come back
+        # Hears of a number that is asked for of a graph which this thread records, before that is an error.
+        self.on_read: Callable[[Segment], None] | None = None
         self.rehearsing: Any = None  # a Rehearsal: programs are compiled and do not run
         self.thread = threading.current_thread().name
         self.timed = False  # an observer wants to know when calls were recorded

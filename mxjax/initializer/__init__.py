@@ -5,6 +5,7 @@ of the name (weights by the rule, biases zero, gammas one), unless the name is a
 carries its own initializer.
 """
 
+from ..errors import explain_names as _explain_names
 from .base import InitDesc, Initializer, Load, Mixed, alias, create, register
 from .recurrent import LSTMBias, RNNFused
 from .weights import (
@@ -39,3 +40,5 @@ __all__ = [
     "create",
     "register",
 ]
+
+_explain_names(__name__)

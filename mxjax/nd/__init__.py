@@ -13,6 +13,7 @@ from ..array.creation import nd_from_numpy as from_numpy
 from ..array.creation import to_dlpack_for_read, to_dlpack_for_write
 from ..array.frontend import fill
 from ..core import wait_all as waitall
+from ..errors import explain_names as _explain_names
 
 
 def Custom(*data: Any, op_type: str, **kwargs: Any) -> Any:  # noqa: N802  (MXNet's name)
@@ -94,3 +95,5 @@ __all__ = [
 ]
 
 from . import contrib, image, linalg, random  # noqa: E402  (they use the functions above)
+
+_explain_names(__name__)

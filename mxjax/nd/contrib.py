@@ -8,6 +8,7 @@ import numpy as _np
 
 from ..array.classes import NDArray
 from ..array.frontend import fill
+from ..errors import explain_names as _explain_names
 from ..npx.control_flow import cond, foreach, while_loop
 from . import take as _take
 
@@ -21,3 +22,5 @@ def boolean_mask(data: Any, index: Any, axis: int = 0, **kwargs: Any) -> NDArray
 
 
 __all__ = ["boolean_mask", "cond", "foreach", "while_loop", *fill(globals(), "nd.contrib", NDArray)]
+
+_explain_names(__name__)

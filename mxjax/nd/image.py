@@ -4,5 +4,8 @@ from __future__ import annotations
 
 from ..array.classes import NDArray
 from ..array.frontend import fill
+from ..errors import explain_names as _explain_names
 
 __all__ = [*fill(globals(), "npx.image", NDArray)]
+
+_explain_names(__name__)

@@ -7,6 +7,7 @@ from typing import Any
 from ..array.classes import NDArray
 from ..array.frontend import fill
 from ..array.invoke import call
+from ..errors import explain_names as _explain_names
 from ..ops.table import TABLE
 from ..random import seed
 
@@ -130,3 +131,5 @@ __all__ = [
     "uniform",
     *fill(globals(), "nd.random", NDArray),
 ]
+
+_explain_names(__name__)

@@ -7,6 +7,7 @@ from numpy import dtype, e, euler_gamma, inf, nan, newaxis, pi
 from ..array.classes import ndarray
 from ..array.creation import array, asarray, empty, from_dlpack, from_jax, from_numpy
 from ..array.frontend import fill
+from ..errors import explain_names as _explain_names
 from . import fallback as _fallback
 from . import linalg, random
 from .functions import (
@@ -112,3 +113,5 @@ __all__ = [
     *fill(globals(), "np", ndarray),
     *_fallback.fill(globals()),
 ]
+
+_explain_names(__name__)

@@ -10,6 +10,7 @@ from ..array.classes import ndarray
 from ..array.frontend import fill
 from ..array.invoke import call
 from ..errors import MXNetValueError
+from ..errors import explain_names as _explain_names
 from ..ops.table import TABLE
 from .fallback import host, ours
 
@@ -38,3 +39,6 @@ def _real(x: Any, a: Any) -> Any:
             raise MXNetValueError("the matrix has complex eigenvalues; arrays are real")
         x = x.real
     return x.astype(a.dtype)
+
+
+_explain_names(__name__)

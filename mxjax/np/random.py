@@ -11,6 +11,7 @@ from ..array.creation import array
 from ..array.frontend import fill
 from ..array.invoke import call
 from ..array.ndarray import NDArray
+from ..errors import explain_names as _explain_names
 from ..ops.table import TABLE
 from ..random import seed
 
@@ -71,3 +72,6 @@ def multinomial(n: int, pvals: Any, size: Any = None, **kwargs: Any) -> ndarray:
     """How often each outcome comes in ``n`` trials with probabilities ``pvals``, int64."""
     pvals = pvals if isinstance(pvals, NDArray) else array(pvals)
     return _row("random_multinomial", pvals, n=n, size=size, **kwargs)
+
+
+_explain_names(__name__)

@@ -114,3 +114,5 @@ __all__ = [
     "while_loop",
     *fill(globals(), "npx", ndarray),
 ]
+
+errors.explain_names(__name__)

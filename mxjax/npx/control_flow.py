@@ -18,7 +18,7 @@ from ..array.invoke import call
 from ..array.ndarray import NDArray
 from ..core import TRACED, Value, aval, is_recording, record_paired, recording, rng
 from ..core import host as host_value
-from ..core.scheduler import ReadWhileRecording
+from ..core.reading import ReadWhileRecording
 from ..core.segment import Written
 from ..core.state import local
 from ..ops.table import TABLE, hashable

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..array.classes import ndarray
 from ..array.frontend import fill
+from ..errors import explain_names as _explain_names
 from ..random import seed
 
 
@@ -18,3 +19,5 @@ def multinomial(n: int, p: Any, shape: Any = None, ctx: Any = None, dtype: Any =
 
 
 __all__ = ["multinomial", "seed", *fill(globals(), "npx.random", ndarray)]
+
+_explain_names(__name__)

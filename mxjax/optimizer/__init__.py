@@ -1,5 +1,6 @@
 """Optimizers with MXNet's update rules: `mx.optimizer`."""
 
+from ..errors import explain_names as _explain_names
 from .adam import LAMB, LANS, AdaBelief, Adam, Adamax, AdamW, Nadam
 from .adaptive import FTML, AdaDelta, AdaGrad, Ftrl, GroupAdaGrad, RMSProp
 from .optax import Optax
@@ -35,3 +36,5 @@ __all__ = [
     "get_updater",
     "register",
 ]
+
+_explain_names(__name__)

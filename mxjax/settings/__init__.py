@@ -20,6 +20,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..errors import explain_names as _explain_names
 from . import explain as _explain
 from .explain import Explanation
 from .option import Option
@@ -195,3 +196,6 @@ for _name, _act in _ACTIONS.items():
     on_change(_name, _act)
     if is_given(_name):
         _act(get(_name))
+
+
+_explain_names(__name__)

@@ -5,6 +5,7 @@ The names and defaults are those of `mxnet.test_utils`, as far as they do not ne
 
 from __future__ import annotations
 
+from ..errors import explain_names as _explain_names
 from .compare import (
     almost_equal,
     assert_allclose,
@@ -92,3 +93,5 @@ __all__ = [
     "same_array",
     "set_default_device",
 ]
+
+_explain_names(__name__)

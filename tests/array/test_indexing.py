@@ -191,6 +191,16 @@ def test_masks():
     assert x[mx.np.zeros((4,), dtype=bool)].shape == (0, 3, 5)
 
 
+@pytest.mark.parametrize("covered", [1, 3])
+def test_a_mask_that_is_nowhere_true_writes_nothing(covered):
+    x = mx.np.array(cube())
+    nowhere = mx.np.zeros(x.shape[:covered], dtype=bool)
+    x[nowhere] = 1 - x[nowhere]
+    onp.testing.assert_array_equal(x.asnumpy(), cube())
+    with pytest.raises(ValueError, match="boolean array indexing assignment cannot assign"):
+        x[mx.np.ones(x.shape[:covered], dtype=bool)] = x[nowhere]
+
+
 def test_a_mask_needs_its_numbers():
     with pytest.raises(mx.MXNetError, match="np.where"):
         jax.jit(lambda a: mx.np.from_jax(a)[mx.np.from_jax(a) > 1].jax)(cube())

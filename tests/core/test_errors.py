@@ -88,14 +88,13 @@ def test_waitall_raises_what_nobody_has_seen_once():
     del y
 
 
-def test_reading_inside_a_hybridized_forward_says_why_not():
-    class Net(mx.gluon.HybridBlock):
-        def forward(self, x):
-            return x * float(x.asnumpy().sum())
-
-    net = Net()
-    net.hybridize()
-    with pytest.raises(mx.MXNetError, match="hybridized"):
-        net(mx.np.array([1.0, 2.0]))
-    net.hybridize(False)
-    onp.testing.assert_array_equal(net(mx.np.array([1.0, 2.0])).asnumpy(), [3.0, 6.0])
+def test_reading_inside_a_recorded_graph_says_why_not():
+    """Hybridized blocks do without a graph then: tests/gluon/test_breaks.py."""
+    x = mx.np.array([1.0, 2.0])
+    with core.recording("f", x._value().aval.device) as rec:
+        inside = mx.np.ndarray._wrap(rec.placeholder(x._value().aval)) * 2
+        with pytest.raises(mx.MXNetError, match=r"number.*while a graph was recorded.*np\.where"):
+            float(inside.sum())
+    with pytest.raises(mx.MXNetError, match="Return it from the block"):
+        inside.asnumpy()
+    onp.testing.assert_array_equal((x * 2).asnumpy(), [2.0, 4.0])

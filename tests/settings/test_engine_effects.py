@@ -279,7 +279,7 @@ def test_so_many_threads_run_blocks_at_a_time(monkeypatch):
 
         return inside(limit, counting)
 
-    monkeypatch.setattr("mxjax.gluon.block.gated", counted)
+    monkeypatch.setattr("mxjax.gluon.hybrid_block.gated", counted)
     wrong = []
 
     def work():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from mxjax.errors import no_name
+
 from .datasets import CIFAR10, CIFAR100, MNIST, FashionMNIST, ImageFolderDataset, ImageListDataset
 
 __all__ = [
@@ -22,4 +24,4 @@ def __getattr__(name: str) -> Any:
     # Transforms are blocks, which need JAX; worker processes may do without.
     if name == "transforms":
         return importlib.import_module(".transforms", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise no_name(__name__, name)

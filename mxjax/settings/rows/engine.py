@@ -151,6 +151,16 @@ OPTIONS: tuple[Option, ...] = (
         mechanism="segments of one call; hybridized blocks run their forward as it is",
     ),
     Option(
+        "engine.graph_breaks",
+        Choice(("warn", "quiet", "error")),
+        "warn",
+        doc="What happens when the forward of a hybridized block asks for a number (bool, asnumpy, nonzero, a mask).",
+        effect="warn: the block runs imperatively from then on, as do those around it, and says so once with the line "
+        "that asks. quiet: the same unsaid. error: MXNetError, as hybridize(static_shape=True) makes it for one block. "
+        "mx.engine.stats()['breaks'] counts recordings that were given up.",
+        mechanism="the recording is undone; blocks beside the one that asks keep graphs of their own",
+    ),
+    Option(
         "engine.steps_per_call",
         Integer(1, 64),
         1,

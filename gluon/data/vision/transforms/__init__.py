@@ -8,8 +8,10 @@ from typing import Any
 
 from mxjax import np as mxnp
 from mxjax.errors import MXNetTypeError
+from mxjax.errors import explain_names as _explain_names
 
-from ....block import Block, HybridBlock
+from ....block import Block
+from ....hybrid_block import HybridBlock
 from ....nn import HybridSequential, Sequential
 from .image import (
     CenterCrop,
@@ -155,3 +157,6 @@ class HybridRandomApply(OfImages, HybridSequential):
     def forward(self, x: Any, *args: Any) -> Any:
         chosen = mxnp.random.uniform(0.0, 1.0, (1,)) < self.p
         return with_rest(mxnp.where(chosen, self.transforms(x), x), *args)
+
+
+_explain_names(__name__)

@@ -11,7 +11,7 @@ from mxjax import np as mxnp
 from mxjax import npx
 from mxjax.errors import MXNetValueError
 
-from ....block import HybridBlock
+from ....hybrid_block import HybridBlock
 from ..._host import is_array, to_array
 
 __all__ = [

@@ -1,0 +1,237 @@
+"""Blocks that run as cached graphs."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from mxjax import errors, settings
+from mxjax.array.ndarray import NDArray
+from mxjax.core import is_recording, local, mirroring
+
+from .block import Block
+from .breaks import GraphBreak, Opened, give_up, in_opened, run_opened, stays_open
+from .hybrid import CachedGraph, NoArrays, constant, flatten, parts_of
+from .parameter import DeferredInitializationError, Layout
+from .shapes import Buckets, gated, serve_new_shape
+
+__all__ = ["HybridBlock"]
+
+_jit = settings.snapshot("engine.jit")
+_parallel = settings.snapshot("engine.parallel_executions")
+
+
+class HybridBlock(Block):
+    """A block that can be hybridized: its forward is then recorded once per input signature and runs as
+    one compiled call.
+
+    A forward that looks at numbers (``asnumpy``, ``if x.sum() > 0``, ``np.nonzero``, ``x[mask]``) cannot be
+    recorded: such a block, and those around it, run imperatively from the first call on, which is said once;
+    the blocks in it are still recorded. The recording that was given up ran the forward up to there, so what
+    it does in Python (printing, counting) happens twice in that call. Layers whose parameter shapes depend on
+    the input define ``infer_shape``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._active = False
+        self._mirror: Any = None
+        self._graphs: dict[Any, CachedGraph] = {}
+        self._buckets: Buckets | None = None  # how calls of changing lengths share graphs
+        self._unsettled = False  # its parameters are not there yet (FlaxBlock)
+        self._static_shape = False  # asking for a number is an error
+        self._opened: Opened | None = None  # it gave up its graph: the forward asks for a number
+        self._checked_layout = -1  # the Layout.version the graphs were last checked against
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy, in this process or another, records its own graphs.
+        return {**self.__dict__, "_graphs": {}, "_buckets": None, "_opened": None}
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        if not isinstance(block, HybridBlock):
+            raise errors.MXNetValueError(
+                f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. If you "
+                "are using Sequential, please try HybridSequential instead."
+            )
+        super().register_child(block, name)
+
+    def hybridize(
+        self,
+        active: bool = True,
+        partial_shape: bool = False,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: int | None = None,
+        backward_bulk_size: int | None = None,
+        mirror: bool | str | Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Run as cached graphs from now on (or no longer).
+
+        ``mirror=True`` recomputes cheap activations in the backward pass instead of keeping them; a name of
+        ``memonger.policies()`` ("sublinear", "nested", ...) or a plan of memonger's recomputes more; a block's
+        ``force_mirroring`` says otherwise for that block. ``static_shape=True`` makes it an error that the forward
+        asks for a number, where else it runs imperatively. XLA plans memory and fuses by itself: ``static_alloc``,
+        ``inline_limit`` and the bulk sizes are accepted and change nothing.
+        """
+        if kwargs:
+            known = ["active", "static_alloc", "static_shape", "inline_limit", "mirror"]
+            name = next(iter(kwargs))
+            raise errors.MXNetValueError(
+                f"hybridize has no option {name!r}{errors.did_you_mean(name, known)}"
+            )
+        if isinstance(mirror, str):
+            from mxjax import memonger
+
+            memonger.policy(mirror)  # an unknown name is refused here, not when the block is called
+        elif not (mirror is None or isinstance(mirror, bool) or callable(getattr(mirror, "lower", None))):
+            raise errors.MXNetTypeError(
+                "mirror is True, False, a name of memonger.policies() or a plan of memonger's, got "
+                f"{mirror!r} ({type(mirror).__name__})"
+            )
+        self._active = active
+        self._mirror = mirror
+        self._static_shape = static_shape
+        self._opened = None
+        self._graphs.clear()
+        super().hybridize(active, mirror=mirror, static_shape=static_shape)
+
+    def cast(self, dtype: Any) -> None:
+        self._graphs.clear()
+        super().cast(dtype)
+
+    def reset_device(self, device: Any) -> None:
+        self._graphs.clear()
+        super().reset_device(device)
+
+    def hybridization(self) -> Callable[[], None]:
+        """How this block is hybridized, with its recorded graphs: a function that makes it so again."""
+        before = {name: getattr(self, name) for name in ("_active", "_mirror", "_opened", "_static_shape")}
+        graphs = dict(self._graphs)
+        return lambda: vars(self).update(before, _graphs=dict(graphs))
+
+    def infer_shape(self, *args: Any) -> None:
+        """Set the unknown parameter shapes from the inputs; layers with such parameters define it."""
+
+    def _infer_own(self, args: tuple[Any, ...]) -> bool:
+        """Finish the deferred initialization of this block's own parameters; whether there was any."""
+        waiting = [p for p in self._reg_params.values() if p._deferred is not None]
+        if not waiting:
+            return False
+        self.infer_shape(*args)
+        for p in waiting:
+            p._finish_deferred_init()
+        return True
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        if self._active and not kwargs and not is_recording() and _jit() != "false":
+            if self._opened is None or not stays_open(self):
+                return self._run_cached(args)
+            return run_opened(self, args)
+        return self._run_forward(*args, **kwargs)
+
+    def _run_forward(self, *args: Any, **kwargs: Any) -> Any:
+        forward = self.forward if self._force_mirroring is None else self._scoped_forward
+        try:
+            return forward(*args, **kwargs)
+        except DeferredInitializationError:
+            if not self._infer_own(args):
+                raise
+        return forward(*args, **kwargs)
+
+    def _run_cached(self, args: tuple[Any, ...]) -> Any:
+        st = local.st
+        policy = self._policy()
+        around = mirroring.get()
+        for a in args:
+            if not isinstance(a, NDArray):
+                leaves, tree = flatten(args)
+                break
+        else:
+            leaves, tree = list(args), len(args)
+        arrays = [a for a in leaves if isinstance(a, NDArray)]
+        if not arrays:
+            if in_opened():
+                return self._run_forward(*args)
+            raise errors.MXNetValueError(
+                "In HybridBlock, there must be one NDArray in the input. Please check the type of the args."
+            )
+        key = (
+            tree,
+            tuple([(a._v or a._value()).aval if isinstance(a, NDArray) else constant(a) for a in leaves]),
+            st.training,
+            None if policy is None else policy.key(),
+            None if around is None else around.again,
+        )
+        if self._checked_layout != Layout.version:
+            self._check_graphs()
+        graph = self._graphs.get(key)
+        if graph is None:
+            if type(tree) is int:
+                tree = flatten(args)[1]
+            out = serve_new_shape(self, leaves, tree, arrays)
+            if out is not None:
+                return out
+            if self._opened is None:
+                self._settle(args)
+                graph = self._recorded(args, leaves, tree, policy)
+            if graph is None:
+                return run_opened(self, args)
+            self._graphs[key] = graph
+        limit = _parallel()
+        if limit is not None and not st.training:
+            return gated(limit, lambda: graph(arrays))
+        return graph(arrays)
+
+    def _recorded(self, args: tuple[Any, ...], leaves: Any, tree: Any, policy: Any) -> CachedGraph | None:
+        """The graph, or None where the block runs imperatively from now on."""
+        try:
+            return CachedGraph(self, args, leaves, tree, self._run_forward, policy)
+        except GraphBreak as broken:
+            give_up(broken)
+        except NoArrays:
+            if not in_opened():
+                raise
+            self._opened = Opened(None, self)
+        return None
+
+    def _check_graphs(self) -> None:
+        """Drop the graphs recorded with other blocks or other arrays than there are now."""
+        parts = parts_of(self)
+        self._graphs = {
+            key: g
+            for key, g in self._graphs.items()
+            if len(g.parts) == len(parts) and all(map(operator.is_, g.parts, parts))
+        }
+        self._checked_layout = Layout.version
+
+    def _settle(self, args: tuple[Any, ...]) -> None:
+        """Finish deferred initializations before a graph is recorded, by one imperative forward."""
+        if any(p._deferred is not None for p in self.collect_params().values()) or any(
+            b._unsettled for b in _hybrids(self)
+        ):
+            from mxjax import autograd
+
+            with autograd.pause(train_mode=False):
+                saved = [(b, b._active) for b in _hybrids(self)]
+                for b, _ in saved:
+                    b._active = False
+                try:
+                    self._run_forward(*args)
+                finally:
+                    for b, was in saved:
+                        b._active = was
+
+    def graph(self, *args: Any) -> Any:
+        """The recorded graph for these inputs (``core.Graph``), as ``hybridize`` runs it."""
+        self._settle(args)
+        leaves, tree = flatten(args)
+        return CachedGraph(self, args, leaves, tree, self._run_forward, self._policy()).call.graph
+
+
+def _hybrids(block: Block) -> list[HybridBlock]:
+    found: list[HybridBlock] = []
+    block.apply(lambda b: found.append(b) if isinstance(b, HybridBlock) else None)
+    return found
