@@ -18,6 +18,7 @@ from mxjax.core.state import local
 
 from .hybrid import CachedGraph, constant, flatten, parts_of
 from .mirroring import MirroredBlock
+from .naming import _block_scope as _block_scope
 from .parameter import DeferredInitializationError, Layout, Parameter
 from .shapes import Buckets, gated, serve_new_shape
 from .utils import HookHandle
