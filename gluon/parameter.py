@@ -191,10 +191,11 @@ class Parameter:
         with pause():
             if data is None:
                 with where[0]:
-                    # Filled in place by the initializer, so that its rule by name applies.
                     data = array(np.zeros(self._shape, self._dtype), dtype=self._dtype)
-                    desc = initializer.InitDesc(self._name, {"__init__": init if init is not None else ""})
-                    initializer.create(default)(desc, data)
+                    rule = initializer.create(default)
+                    if init is None and isinstance(rule, initializer.Initializer):
+                        init = rule  # whatever the name: by names choose Mixed and Load, which are none
+                    rule(initializer.InitDesc(self._name, {"__init__": init if init is not None else ""}), data)
             self._spread(data, where)
 
     def _spread(self, data: ndarray, where: Sequence[Device]) -> None:

@@ -17,6 +17,7 @@ NAMES = {
     "metric": "gluon.metric",
     "ndarray": "nd",
     "ndarray.ndarray": "nd",
+    "ndarray.op": "nd",
     "numpy": "np",
     "numpy.multiarray": "np",
     "numpy_extension": "npx",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ..array.classes import NDArray
@@ -94,3 +95,5 @@ __all__ = [
 ]
 
 from . import contrib, image, linalg, random  # noqa: E402  (they use the functions above)
+
+op = sys.modules[__name__]  # what MXNet calls the module of its generated operators

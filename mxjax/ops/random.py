@@ -315,16 +315,16 @@ def normal_n(key: Any, loc: Any = 0.0, scale: Any = 1.0, *, batch_shape: Any = N
 def categorical(key: Any, data: Any, *, shape: Any = (), get_prob: bool = False, dtype: Any = "int32") -> Any:
     """Outcomes drawn from rows of probabilities; ``get_prob`` adds the logarithms of their probabilities."""
     more = _shape(shape) or ()
-    logits = jnp.log(data)
-    draws = jr.categorical(key, logits, shape=(*more, *data.shape[:-1]))
+    draws = jr.categorical(key, jnp.log(data), shape=(*more, *data.shape[:-1]))
     draws = jnp.moveaxis(draws, tuple(range(len(more))), tuple(range(-len(more), 0))) if more else draws
     if not data.shape[:-1] and not more:
         draws = draws.reshape(1)
     if not get_prob:
         return draws.astype(dtype)
-    rows = logits.reshape(-1, data.shape[-1])
+    rows = data.reshape(-1, data.shape[-1])
     picked = jnp.take_along_axis(rows, draws.reshape(rows.shape[0], -1), 1)
-    return draws.astype(dtype), picked.reshape(draws.shape)
+    # The logarithm of what was drawn alone: that of an impossible outcome would make the gradient NaN.
+    return draws.astype(dtype), jnp.log(picked).reshape(draws.shape)
 
 
 # ---------------------------------------------------------------------------------- mx.nd, 1.x

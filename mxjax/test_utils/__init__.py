@@ -5,6 +5,11 @@ The names and defaults are those of `mxnet.test_utils`, as far as they do not ne
 
 from __future__ import annotations
 
+# `from mxnet.test_utils import *`, with which tests begin, brings these two as well.
+import numpy as np
+
+import mxjax as mx
+
 from ..util import use_np, use_np_default_dtype
 from .compare import (
     almost_equal,
@@ -98,6 +103,8 @@ __all__ = [
     "is_op_runnable",
     "list_gpus",
     "mean_check",
+    "mx",
+    "np",
     "np_reduce",
     "rand_coord_2d",
     "rand_ndarray",
