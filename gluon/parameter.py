@@ -193,9 +193,8 @@ class Parameter:
                 with where[0]:
                     data = array(np.zeros(self._shape, self._dtype), dtype=self._dtype)
                     rule = initializer.create(default)
-                    if init is None and isinstance(rule, initializer.Initializer):
-                        init = rule  # whatever the name: by names choose Mixed and Load, which are none
-                    rule(initializer.InitDesc(self._name, {"__init__": init if init is not None else ""}), data)
+                    own = rule if init is None else init  # given as its own, so that its name does not matter
+                    rule(initializer.InitDesc(self._name, {"__init__": own}), data)
             self._spread(data, where)
 
     def _spread(self, data: ndarray, where: Sequence[Device]) -> None:
