@@ -86,7 +86,8 @@ def test_base_has_what_code_asks_it_for(tmp_path):
     from mxjax import base
 
     assert base.MXNetError is mx.MXNetError and issubclass(base.NotImplementedForSymbol, mx.MXNetError)
-    assert isinstance(1, base.integer_types) and isinstance(1.5, base.numeric_types) and isinstance("a", base.string_types)
+    assert isinstance(1, base.integer_types) and isinstance(1.5, base.numeric_types)
+    assert isinstance("a", base.string_types)
     assert base.py_str(b"abc") == "abc" and base._as_list(1) == [1] and base._as_list((1, 2)) == (1, 2)
     with mx.config.scope(data_home=str(tmp_path)):
         assert base.data_dir() == str(tmp_path)

@@ -274,6 +274,20 @@ def multinomial(key: Any, pvals: Any, *, n: int, size: Any = None) -> Any:
     return jax.nn.one_hot(draws, pvals.shape[-1], dtype="int64").sum(-2, dtype="int64")
 
 
+@op("_sample_multinomial", samples=[case(Given([5.0, 7.0]), Given([[0.2, 0.8], [0.5, 0.5]]), shape=3)], keyed=True, smooth=False)
+def sample_multinomial(key: Any, n: Any, p: Any, *, shape: Any = (), dtype: Any = None) -> Any:
+    """How often each outcome comes in n trials, ``shape`` times for each row of probabilities."""
+    more = _shape(shape) or ()
+    if n.shape != p.shape[:-1]:
+        raise ValueError(
+            f"multinomial takes one number of trials for each row of probabilities: p of shape {p.shape} needs n of "
+            f"shape {p.shape[:-1]}, got {n.shape}"
+        )
+    p = _number(p, np.float32).reshape(n.shape + (1,) * len(more) + p.shape[-1:])
+    counts = jr.multinomial(key, _spread(_number(n, np.float32), more), p, shape=(*n.shape, *more, p.shape[-1]))
+    return counts.astype(dtype_of(dtype))
+
+
 @op("random_bernoulli", npx_random="bernoulli", samples=[case(0.3, size=4), case(None, f(3))], keyed=True, smooth=False)
 def bernoulli(key: Any, prob: Any = None, logit: Any = None, *, size: Any = None, dtype: Any = None) -> Any:
     """1 with probability ``prob`` (or sigmoid(logit)), else 0."""
