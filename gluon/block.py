@@ -15,6 +15,7 @@ from mxjax import errors, initializer
 from mxjax.core import local
 
 from .mirroring import MirroredBlock
+from .naming import _block_scope as _block_scope
 from .parameter import Layout, Parameter
 from .utils import HookHandle
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from mxjax import np, npx
+from mxjax.base import numeric_types
 from mxjax.errors import MXNetTypeError, MXNetValueError
 from mxjax.errors import explain_names as _explain_names
 
@@ -30,6 +31,32 @@ __all__ = [
     "SquaredHingeLoss",
     "TripletLoss",
 ]
+
+
+def _apply_weighting(loss: Any, weight: float | None = None, sample_weight: Any = None) -> Any:
+    """The loss times `sample_weight` (an array that broadcasts against it) and times `weight`, where given."""
+    if sample_weight is not None:
+        loss = loss * sample_weight
+    if weight is not None and not isinstance(weight, numeric_types):
+        raise MXNetTypeError(f"weight must be a number or None, got {weight!r}")
+    # A factor of 1 is no operator of the step.
+    return loss if weight in (None, 1) else loss * weight
+
+
+def _others(loss: Any, batch_axis: int) -> tuple[int, ...]:
+    """All axes but the samples'."""
+    batch = batch_axis % loss.ndim
+    return tuple(axis for axis in range(loss.ndim) if axis != batch)
+
+
+def _batch_mean(loss: Any, batch_axis: int) -> Any:
+    """The mean over all axes but the samples'."""
+    return np.mean(loss, axis=_others(loss, batch_axis))
+
+
+def _batch_sum(loss: Any, batch_axis: int) -> Any:
+    """The sum over all axes but the samples'."""
+    return np.sum(loss, axis=_others(loss, batch_axis))
 
 
 class Loss(HybridBlock):
@@ -57,19 +84,13 @@ class Loss(HybridBlock):
         return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
 
     def _weighted(self, loss: Any, sample_weight: Any) -> Any:
-        if sample_weight is not None:
-            loss = loss * sample_weight
-        # A factor of 1 is no operator of the step.
-        return loss if self._weight in (None, 1) else loss * self._weight
+        return _apply_weighting(loss, self._weight, sample_weight)
 
     def _others(self, loss: Any) -> tuple[int, ...]:
-        """All axes but the samples'."""
-        batch = self._batch_axis % loss.ndim
-        return tuple(axis for axis in range(loss.ndim) if axis != batch)
+        return _others(loss, self._batch_axis)
 
     def _mean(self, loss: Any, sample_weight: Any) -> Any:
-        loss = self._weighted(loss, sample_weight)
-        return np.mean(loss, axis=self._others(loss))
+        return _batch_mean(self._weighted(loss, sample_weight), self._batch_axis)
 
 
 def _softplus_of_minus_abs(x: Any) -> Any:

@@ -191,10 +191,10 @@ class Parameter:
         with pause(), outside():
             if data is None:
                 with where[0]:
-                    # Filled in place by the initializer, so that its rule by name applies.
                     data = array(np.zeros(self._shape, self._dtype), dtype=self._dtype)
-                    desc = initializer.InitDesc(self._name, {"__init__": init if init is not None else ""})
-                    initializer.create(default)(desc, data)
+                    rule = initializer.create(default)
+                    own = rule if init is None else init  # given as its own, so that its name does not matter
+                    rule(initializer.InitDesc(self._name, {"__init__": own}), data)
             self._spread(data, where)
 
     def _spread(self, data: ndarray, where: Sequence[Device]) -> None:

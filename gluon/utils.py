@@ -175,7 +175,7 @@ def download(
       overwrite: fetch even if the file is there.
       sha1_hash: the file's hash; a file that has another one is fetched again.
       retries: how often a failing transfer is tried once more.
-      verify_ssl: False does not check the server's certificate.
+      verify_ssl: False does not check the server's certificate, with a warning.
 
     Returns:
       The file's path.
@@ -197,6 +197,12 @@ def download(
             return target
     folder = os.path.dirname(os.path.abspath(target))
     os.makedirs(folder, exist_ok=True)
+    if not verify_ssl:
+        warnings.warn(
+            "Unverified HTTPS request is being made (verify_ssl=False). Adding certificate verification is strongly "
+            "advised.",
+            stacklevel=2,
+        )
     for attempt in range(retries + 1):
         try:
             fetched = _fetch(url, folder, verify_ssl)

@@ -9,7 +9,7 @@ from typing import Any
 from . import settings as config
 
 # isort: split
-from . import autograd, device, engine, errors, nd, np, npx, random
+from . import _modules, autograd, device, engine, errors, nd, np, npx, random
 from . import nd as ndarray
 from ._version import __version__
 from .device import (
@@ -31,6 +31,8 @@ from .settings import RunConfig
 # Loaded when first used, so that `import mxjax` stays quick: name -> module.
 _LAZY = {
     "attribute": "attribute",
+    "base": "base",
+    "callback": "callback",
     "context": "context",
     "dtr": "memonger.dtr",
     "error": "error",
@@ -42,6 +44,7 @@ _LAZY = {
     "lr_scheduler": "lr_scheduler",
     "memonger": "memonger",
     "metric": "gluon.metric",
+    "name": "name",
     "numpy": "np",
     "numpy_extension": "npx",
     "operator": "operator",
@@ -86,6 +89,9 @@ __all__ = [
     "random",
     "tpu",
 ]
+
+
+_modules.install()
 
 
 def __getattr__(name: str) -> Any:

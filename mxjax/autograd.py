@@ -13,6 +13,7 @@ from .core.value import Value
 
 __all__ = [
     "Function",
+    "NDArray",  # as in MXNet, whose users write `from mxnet.autograd import *`
     "backward",
     "grad",
     "is_recording",

@@ -479,7 +479,7 @@ def _wrapped(found: Any, make: Any) -> Any:
 
 
 def load(file: Any, legacy: bool = False) -> Any:
-    """Read arrays: one, a list, or a dictionary by name, as they were written.
+    """Read arrays: one, a list, or a dictionary by name, as they were written; a list of one is one array.
 
     Files of MXNet 1.x and 2.x (.params) and of NumPy (.npy, .npz) are understood.
 
@@ -489,7 +489,8 @@ def load(file: Any, legacy: bool = False) -> Any:
     >>> mx.npx.load(path)
     {'a': array([1., 1.])}
     """
-    return _wrapped(read_arrays(file), creation.nd_array if legacy else creation.array)
+    found = _wrapped(read_arrays(file), creation.nd_array if legacy else creation.array)
+    return found[0] if isinstance(found, list) and len(found) == 1 else found
 
 
 def nd_load(fname: Any) -> Any:

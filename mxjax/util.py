@@ -1,7 +1,8 @@
 """The modes of MXNet 2 that code asks for by `npx.set_np()`.
 
 mx.np's semantics (zero-dimensional and zero-size arrays) are always on, as they are in MXNet 2 by
-default; what can be changed is the dtype that arrays of no given dtype get.
+default; what can be changed is the dtype that arrays of no given dtype get. `np_array(False)` is what
+`is_np_array` tells of, for code that chooses by it; blocks and operators take both kinds of arrays anyway.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from tempfile import TemporaryDirectory as TemporaryDirectory  # mx.util has it in MXNet
 from typing import Any
 
 import numpy as np
 
+from . import settings
 from .array.protocol import default_dtype
 from .device import gpu_memory_info
 from .errors import explain_names as _explain_names
@@ -21,6 +25,7 @@ __all__ = [
     "default_array",
     "get_gpu_count",
     "get_gpu_memory",
+    "getenv",
     "is_np_array",
     "is_np_default_dtype",
     "is_np_shape",
@@ -31,6 +36,7 @@ __all__ = [
     "set_np",
     "set_np_default_dtype",
     "set_np_shape",
+    "setenv",
     "use_np",
     "use_np_array",
     "use_np_default_dtype",
@@ -39,15 +45,19 @@ __all__ = [
 
 
 def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
-    """Use NumPy's semantics (they are always on); ``dtype=True`` makes float64 and int64 the default dtypes."""
+    """Use NumPy's semantics (they are always on); ``dtype=True`` makes float64 and int64 the default dtypes.
+
+    ``array`` is what `is_np_array` tells of in this thread from then on.
+    """
     if array and not shape:
         raise ValueError("NumPy Shape semantics are required in using NumPy array semantics.")
+    _np_array.set(array)
     set_np_default_dtype(dtype)
 
 
 def reset_np() -> None:
-    """Back to the default dtypes, float32 for everything."""
-    set_np_default_dtype(False)
+    """Back to the default dtypes, float32 for everything; `is_np_array` is False in this thread."""
+    set_np(shape=False, array=False)
 
 
 def set_np_shape(active: bool = True) -> bool:
@@ -60,9 +70,41 @@ def is_np_shape() -> bool:
     return True
 
 
+_np_array: ContextVar[bool] = ContextVar("np_array", default=True)
+
+
 def is_np_array() -> bool:
-    """Whether blocks work with mx.np arrays: always."""
-    return True
+    """Whether code here is meant to make mx.np arrays: True unless `np_array(False)` or `reset_np` said otherwise.
+
+    Blocks and operators work with both kinds of arrays whatever it is.
+    """
+    return _np_array.get()
+
+
+class _NumpyArrayScope:
+    """The scope that `np_array` gives."""
+
+    def __init__(self, is_np_array: bool):
+        self._is_np_array = is_np_array
+        self._before: list[bool] = []
+
+    def __enter__(self) -> _NumpyArrayScope:
+        self._before.append(_np_array.get())
+        _np_array.set(self._is_np_array)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _np_array.set(self._before.pop())
+
+
+def np_array(active: bool = True) -> _NumpyArrayScope:
+    """A scope of this thread in which `is_np_array` is ``active``.
+
+    >>> with np_array(False):
+    ...     is_np_array()
+    False
+    """
+    return _NumpyArrayScope(active)
 
 
 def is_np_default_dtype() -> bool:
@@ -88,19 +130,33 @@ def np_default_dtype(active: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def _always(active: bool = True) -> Iterator[None]:
+def np_shape(active: bool = True) -> Iterator[None]:
+    """A scope with NumPy's shapes: they are always on."""
     yield
 
 
-np_shape = np_array = _always
-
-
-def use_np(func: Any) -> Any:
-    """A decorator of functions and classes that use NumPy's semantics: they are always on."""
+def use_np_shape(func: Any) -> Any:
+    """A decorator of functions and classes that use NumPy's shapes: they are always on."""
     return func
 
 
-use_np_shape = use_np_array = use_np
+def use_np(func: Any) -> Any:
+    """A decorator of functions and classes that use NumPy's semantics; in a function `is_np_array` is True.
+
+    A class is left as it is: its blocks work with mx.np arrays anyway.
+    """
+    if isinstance(func, type):
+        return func
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with np_array(True):
+            return func(*args, **kwargs)
+
+    return wrapped
+
+
+use_np_array = use_np
 
 
 def use_np_default_dtype(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,6 +187,16 @@ def get_gpu_count() -> int:
 def get_gpu_memory(gpu_dev_id: int) -> tuple[int, int]:
     """(free, total) bytes of a GPU."""
     return gpu_memory_info(gpu_dev_id)
+
+
+def getenv(name: str) -> str | None:
+    """An environment variable; None where it is not set."""
+    return settings.variable(name)
+
+
+def setenv(name: str, value: str | None) -> None:
+    """Set an environment variable, or remove it (None); settings that are read at each use follow it."""
+    settings.set_variable(name, value)
 
 
 _explain_names(__name__)

@@ -124,3 +124,66 @@ def test_imports_of_a_misspelled_name_say_so_too():
     from mxjax.gluon.data.vision import datasets  # a module that nobody has listed
 
     assert datasets.MNIST is mx.gluon.data.vision.MNIST
+
+
+def test_modules_that_code_imports_by_mxnets_names():
+    """`from mxnet.ndarray import NDArray` and the like; they are the very modules, not second copies."""
+    code = """
+import mxjax.ndarray, mxjax.numpy, mxjax.numpy_extension as npx, mxjax.metric as metric
+import mxjax.ndarray.random, mxjax.numpy.linalg
+from mxjax.ndarray.ndarray import NDArray
+from mxjax.ndarray.op import exp
+from mxjax.numpy.multiarray import ndarray
+from mxjax.base import MXNetError
+import mxjax
+assert mxjax.numpy.linalg is mxjax.np.linalg
+from mxjax.autograd import *
+from mxjax.test_utils import *
+assert mxjax.ndarray is mxjax.nd and mxjax.numpy is mxjax.np and npx is mxjax.npx
+assert metric is mxjax.gluon.metric and mxjax.ndarray.random is mxjax.nd.random
+assert NDArray is mxjax.nd.NDArray and ndarray is mxjax.np.ndarray and exp is mxjax.nd.exp
+assert mxjax.nd.__spec__.name == "mxjax.nd" and metric.__spec__.name == "mxjax.gluon.metric"
+assert mx is mxjax and np.__name__ == "numpy" and callable(record)
+try:
+    import mxjax.ndarray.nothing
+except ModuleNotFoundError as error:
+    assert "mxjax.nd.nothing" in str(error)
+else:
+    raise AssertionError("a module that is not there was found")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=settings.child_environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_base_has_what_code_asks_it_for(tmp_path):
+    from mxjax import base
+
+    assert base.MXNetError is mx.MXNetError and issubclass(base.NotImplementedForSymbol, mx.MXNetError)
+    assert isinstance(1, base.integer_types) and isinstance(1.5, base.numeric_types)
+    assert isinstance("a", base.string_types)
+    assert base.py_str(b"abc") == "abc" and base._as_list(1) == [1] and base._as_list((1, 2)) == (1, 2)
+    with mx.config.scope(data_home=str(tmp_path)):
+        assert base.data_dir() == str(tmp_path)
+
+
+def test_is_np_array_follows_its_scopes_in_each_thread():
+    import threading
+
+    assert mx.is_np_array()
+    seen = []
+    with mx.np_array(False):
+        assert not mx.is_np_array()
+        with mx.np_array(True):
+            assert mx.is_np_array()
+        thread = threading.Thread(target=lambda: seen.append(mx.is_np_array()))
+        thread.start()
+        thread.join()
+        assert not mx.is_np_array()
+        assert mx.use_np(mx.is_np_array)()
+    assert mx.is_np_array() and seen == [True]
+    mx.npx.reset_np()
+    assert not mx.is_np_array()
+    mx.npx.set_np()
+    assert mx.is_np_array()

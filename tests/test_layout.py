@@ -16,14 +16,17 @@ WINGS = ("gluon", "memonger", "kvstore", "profiler")
 
 #: The order of the core: a module imports only from its own line and from those above it.
 LAYERS = (
-    {"settings", "errors", "error", "_version"},
+    {"settings", "errors", "error", "_modules", "_version"},
     {"core", "device"},
     {"ops"},
     {"effects"},
     {"engine"},
     {"array"},
-    {"np", "npx", "nd", "sym", "autograd", "operator", "random", "serialization", "util"},
-    {"attribute", "context", "debug", "initializer", "launch", "lr_scheduler", "optimizer", "registry", "sharding"},
+    {"np", "npx", "nd", "sym", "autograd", "operator", "random", "serialization", "util", "base"},
+    {
+        *("attribute", "callback", "context", "debug", "initializer", "launch", "lr_scheduler", "name", "optimizer"),
+        *("registry", "sharding"),
+    },
 )
 #: Who may import a wing: the package itself, which shows all names, what only tests use, and wings.
 ABOVE_THE_WINGS = {"__init__", "__main__", "test_utils"}

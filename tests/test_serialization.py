@@ -329,3 +329,16 @@ def test_damage_anywhere_is_an_error_or_other_numbers():
                 ser._parse(bytes(bad))
             except mx.MXNetError:
                 pass
+
+
+def test_a_list_of_one_is_read_as_one_array(tmp_path):
+    """As in MXNet 2.0.0b1, by np; by nd it is a list of one."""
+    path = str(tmp_path / "one")
+    for data in (mx.nd.ones((3,)), [mx.nd.ones((3,))]):
+        mx.nd.save(path, data)
+        one = mx.npx.load(path)
+        assert type(one) is mx.np.ndarray and one.shape == (3,)
+        many = mx.nd.load(path)
+        assert type(many) is list and many[0].shape == (3,)
+    mx.nd.save(path, {"a": mx.nd.ones((3,))})
+    assert list(mx.npx.load(path)) == ["a"]

@@ -194,3 +194,47 @@ def test_download_of_a_file_that_is_there(tmp_path):
     path = tu.download(source.as_uri(), dirname=str(tmp_path / "new"))
     assert path == str(tmp_path / "new" / "source.txt")
     assert Path(path).read_text() == "content"
+
+
+def test_environment_is_put_back(monkeypatch):
+    from mxjax.util import getenv, setenv
+
+    monkeypatch.setenv("MX_ONE", "1")
+    monkeypatch.delenv("MX_TWO", raising=False)
+    with pytest.raises(ZeroDivisionError), tu.environment({"MX_ONE": None, "MX_TWO": "2"}):
+        assert getenv("MX_ONE") is None and os.environ["MX_TWO"] == "2"
+        setenv("MX_TWO", None)
+        1 / 0  # noqa: B018
+    assert getenv("MX_ONE") == "1" and getenv("MX_TWO") is None
+    with pytest.raises(TypeError, match="a dict, or a name and a value"), tu.environment("MX_ONE"):
+        pass
+
+
+def test_a_setting_that_is_read_at_each_use_follows_the_environment(tmp_path):
+    before = mx.base.data_dir()
+    with tu.environment("MXNET_HOME", str(tmp_path)):
+        assert mx.base.data_dir() == str(tmp_path)
+    assert mx.base.data_dir() == before
+
+
+def test_checks_of_generators_tell_right_from_wrong():
+    rng = np.random.RandomState(5)
+    buckets, probs = tu.gen_buckets_probs_with_ppf(lambda q: q * 2 - 1, 4)
+    assert buckets == [(-1.0, -0.5), (-0.5, 0.0), (0.0, 0.5), (0.5, 1.0)] and probs == [0.25] * 4
+
+    def right(n):
+        return rng.uniform(-1, 1, n)
+
+    def wrong(n):
+        return rng.uniform(-1, 1, n) ** 3
+
+    p, observed, expected = tu.chi_square_check(right, buckets, probs, 4000)
+    assert observed.sum() == 4000 and expected.tolist() == [1000] * 4 and p > 1e-4
+    assert len(tu.verify_generator(right, buckets, probs, 4000)) == 5
+    with pytest.raises(MXNetAssertionError, match="fails the chi-square test"):
+        tu.verify_generator(wrong, buckets, probs, 4000)
+    assert tu.chi_square_check(lambda n: rng.randint(0, 3, n), [0, 1, 2], [1 / 3] * 3, 3000)[0] > 1e-4
+    assert tu.mean_check(right, 0, 3**-0.5, 4000) and not tu.mean_check(right, 0.1, 3**-0.5, 4000)
+    assert tu.var_check(right, 3**-0.5, 4000) and not tu.var_check(right, 0.7, 4000)
+    with pytest.raises(MXNetValueError, match="ascending"):
+        tu.chi_square_check(right, [(0, 1), (-1, 0)], [0.5, 0.5], 10)

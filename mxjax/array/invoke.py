@@ -215,7 +215,9 @@ def _split(
     """Arrays in order and attributes as a hashable tuple."""
     params = op.array_params
     if op.variadic:
-        if args and isinstance(args[0], (list, tuple)):
+        if not op.attr_params and len(args) > 1:  # nothing else can be meant
+            arrays, rest = list(args), []
+        elif args and isinstance(args[0], (list, tuple)):
             arrays, rest = list(args[0]), list(args[1:])
         else:
             count = len(args)

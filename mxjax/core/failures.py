@@ -2,11 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import jax
+import numpy as np
+
 from .. import errors
 from . import holders
+from .aval import Aval, aval
+from .call import SCALARS, Call
 from .callback import original
 from .segment import Segment, Step
-from .value import Failure, Value, pending_errors
+from .value import Failure, Value, pending, pending_errors
+
+
+class Postponed(errors.MXNetValueError):
+    """An operator cannot run with these numbers: MXNet says so to whoever reads a result, not where it is called."""
+
+
+_unchecked: ContextVar[bool] = ContextVar("unchecked", default=False)
+
+
+def require(holds: bool, message: str) -> None:
+    """Refuse the numbers an operator got, in its function, where MXNet refuses them as the operator runs.
+
+    The call is recorded as any other; its results, and what is made of them, raise `message` where they are read.
+    """
+    if not holds and not _unchecked.get():
+        raise Postponed(message)
+
+
+def unchecked_avals(call: Call, avals: Sequence[Any], device: Any) -> tuple[tuple[Aval, ...], bool]:
+    """`Call.infer` for a call that cannot run, which nothing remembers."""
+    structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
+    token = _unchecked.set(True)
+    try:
+        with jax.enable_x64(True):
+            out = jax.eval_shape(call.fn, *structs)
+    finally:
+        _unchecked.reset(token)
+    many = isinstance(out, (tuple, list))
+    return tuple(aval(tuple(o.shape), np.dtype(o.dtype), device) for o in (out if many else (out,))), many
+
+
+def failed_value(of: Aval, failure: Failure) -> Value:
+    """A value that raises an error where it is read."""
+    v = pending(None, of, shared=True)
+    v.arr = failure
+    return v
 
 
 def fail(seg: Segment, step: Step, held: list[Value], error: BaseException) -> None:

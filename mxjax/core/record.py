@@ -14,12 +14,13 @@ from .. import errors
 from . import compiler, scheduler
 from .aval import Aval
 from .call import Call, Row
+from .failures import Postponed, failed_value, unchecked_avals
 from .hooks import call_listeners, tape_writers
 from .program import to_device
 from .segment import Elsewhere, Segment, Step, TracedInput, Tree, mirroring, user_site
-from .state import ThreadState, local
+from .state import ThreadState, local, rules
 from .stats import stats
-from .value import TRACED, Dynamic, Failure, Value, traced
+from .value import TRACED, Dynamic, Failure, Value, pending_errors, traced
 
 _new = Value.__new__
 
@@ -40,7 +41,10 @@ def record(call: Call, inputs: Sequence[Any]) -> tuple[Value, ...]:
     key = tuple(key)
     step = seg.step.next.get(key)
     if step is None:
-        step = _grow(st, seg, key, inputs)
+        try:
+            step = _grow(st, seg, key, inputs)
+        except Postponed as error:
+            return _put_off(st, seg, call, inputs, error)
     aval = step.one
     if aval is not None:
         v = _new(Value)
@@ -239,9 +243,34 @@ def _grow(st: ThreadState, seg: Segment, key: tuple[Any, ...], inputs: Sequence[
         return step
     except Exception as error:
         seg.rollback()
+        if isinstance(error, Postponed):
+            raise Postponed(str(inference_error(key[0], avals, error))) from error
         if isinstance(error, errors.MXNetError):
             raise
         raise inference_error(key[0], avals, error) from error
+
+
+def _put_off(
+    st: ThreadState, seg: Segment, call: Call, inputs: Sequence[Any], error: Postponed
+) -> tuple[Value, ...]:
+    """The results of a call that MXNet would refuse as it runs: whoever reads them gets the error."""
+    if seg.graph or st.modes.naive or not rules.catch or st.rehearsing is not None:
+        raise error
+    file, line = user_site()
+    failure = Failure(errors.MXNetValueError(f"{error} ({call.name} recorded at {file}:{line})"))
+    pending_errors.append(failure.error)
+    avals = [v.kind if type(v) is Dynamic else v.aval for v in inputs]
+    outs, many = unchecked_avals(call, avals, seg.device)
+    return _failed(st, call, inputs, outs, many, failure)
+
+
+def _failed(
+    st: ThreadState, call: Call, inputs: Sequence[Any], outs: Sequence[Aval], many: bool, failure: Failure
+) -> tuple[Value, ...]:
+    values = tuple(failed_value(aval, failure) for aval in outs)
+    if st.taping:
+        tape_writers[0](call, inputs, values, many)
+    return values
 
 
 def inference_error(call: Call, avals: Sequence[Any], error: Exception) -> Exception:
@@ -277,6 +306,15 @@ def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tup
             "Move them to one device first: x.to_device(device); onto a mesh, mesh.split(x) shares a batch out"
         )
     seg = st.seg
+    failure = next((v.arr for v in inputs if v.seg is None and type(v.arr) is Failure), None)
+    if failure is not None:
+        if seg.graph:
+            failure.reach_user()
+        try:
+            found, many = call.infer(tuple(v.kind if type(v) is Dynamic else v.aval for v in inputs), devices[0])
+        except Exception as error:
+            raise inference_error(call, [v.kind if type(v) is Dynamic else v.aval for v in inputs], error) from error
+        return _failed(st, call, inputs, found, many, failure)
     if seg.graph:
         # Values of other segments on its device are captured as inputs (Segment.enter).
         if devices and seg.device is not devices[0]:

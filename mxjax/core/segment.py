@@ -329,6 +329,8 @@ class Segment:
             if v.aval.device is not self.device:
                 raise Elsewhere
             if type(v.arr) is Failure:
+                if not self.graph:
+                    raise Elsewhere  # what is made of it fails as well, and says so where it is read
                 self.rollback()  # inputs of this call that entered before
                 v.arr.reach_user()
             self.slots[v] = -1 - len(self.slots)

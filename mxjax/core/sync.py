@@ -10,13 +10,13 @@ import numpy as np
 
 from .. import errors
 from .aval import MeshDevice, aval, aval_of
-from .failures import located
+from .failures import failed_value, located
 from .hooks import deadlines, observers
 from .memory import on_device
 from .scheduler import read
 from .state import local
 from .tape import attach_python
-from .value import TRACED, Value, concrete, place
+from .value import TRACED, Failure, Value, concrete, place
 
 
 def _watched(kind: str, start: int) -> None:
@@ -89,6 +89,9 @@ def transfer(v: Value, device: Any) -> Value:
 
 
 def _put(v: Value, device: Any) -> Value:
+    failure = read(v, raw=True)
+    if type(failure) is Failure:  # whoever reads the copy gets the error
+        return failed_value(aval(v.aval.shape, v.aval.dtype, device), failure)
     array = place(on_device(v), device)
     of = aval_of(array)
     if of.device is not device and type(device) is MeshDevice:  # a mesh of one device

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ..array.classes import NDArray
@@ -95,5 +96,7 @@ __all__ = [
 ]
 
 from . import contrib, image, linalg, random  # noqa: E402  (they use the functions above)
+
+op = sys.modules[__name__]  # what MXNet calls the module of its generated operators
 
 _explain_names(__name__)

@@ -110,7 +110,12 @@ def multinomial(
     out: Any = None,
     **kwargs: Any,
 ) -> NDArray:
-    """How often each outcome comes in ``n`` trials with probabilities ``p``."""
+    """How often each outcome comes in ``n`` trials with probabilities ``p``.
+
+    For an array ``n`` with an axis for each of ``p`` but the last: ``shape`` draws for each of its elements.
+    """
+    if isinstance(n, NDArray) and isinstance(p, NDArray) and n.shape == p.shape[:-1]:
+        return call(TABLE["_sample_multinomial"], NDArray, (n, p), {"shape": shape or (), "dtype": dtype, "out": out})
     attrs = {"n": int(n if not isinstance(n, NDArray) else n.asscalar()), "size": shape}
     return call(TABLE["random_multinomial"], NDArray, (p,), attrs).astype(dtype)
 

@@ -45,6 +45,10 @@ int8, int16, int32, int64 = dtype("int8"), dtype("int16"), dtype("int32"), dtype
 uint8, uint16, uint32, uint64 = dtype("uint8"), dtype("uint16"), dtype("uint32"), dtype("uint64")
 float16, float32, float64 = dtype("float16"), dtype("float32"), dtype("float64")
 bool = bool_  # noqa: A001  (NumPy's name)
+integer_dtypes = [int8, int16, int32, int64, uint8, uint16, uint32, uint64]
+floating_dtypes = [float16, float32, float64]
+numeric_dtypes = [*integer_dtypes, *floating_dtypes]
+boolean_dtypes = [bool_]
 NaN = NAN = nan
 PINF, NINF, PZERO, NZERO = inf, -inf, 0.0, -0.0
 
@@ -64,6 +68,7 @@ __all__ = [
     "bincount",
     "bool",
     "bool_",
+    "boolean_dtypes",
     "choose",
     "count_nonzero",
     "dtype",
@@ -75,6 +80,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "floating_dtypes",
     "from_dlpack",
     "from_jax",
     "from_numpy",
@@ -84,6 +90,7 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "integer_dtypes",
     "linalg",
     "linspace",
     "may_share_memory",
@@ -92,6 +99,7 @@ __all__ = [
     "ndim",
     "newaxis",
     "nonzero",
+    "numeric_dtypes",
     "pi",
     "piecewise",
     "random",

@@ -65,6 +65,7 @@ __all__ = [
     'blackman',
     'bool',
     'bool_',
+    'boolean_dtypes',
     'broadcast_arrays',
     'broadcast_to',
     'can_cast',
@@ -127,6 +128,7 @@ __all__ = [
     'float32',
     'float64',
     'float_power',
+    'floating_dtypes',
     'floor',
     'floor_divide',
     'fmax',
@@ -164,6 +166,7 @@ __all__ = [
     'int32',
     'int64',
     'int8',
+    'integer_dtypes',
     'interp',
     'intersect1d',
     'invert',
@@ -231,6 +234,7 @@ __all__ = [
     'newaxis',
     'nonzero',
     'not_equal',
+    'numeric_dtypes',
     'ones',
     'ones_like',
     'outer',
@@ -403,6 +407,7 @@ def bitwise_xor(x1: Any, x2: Any, *, out: Any = None, **kwargs: Any) -> _ndarray
 def blackman(M: Any, dtype: Any = None, *, out: Any = None, device: Any = None, **kwargs: Any) -> _ndarray: ...
 bool: numpy.dtype[Any]
 bool_: numpy.dtype[Any]
+boolean_dtypes: builtins.list
 def broadcast_arrays(args: Any, *, out: Any = None, **kwargs: Any) -> Any: ...
 def broadcast_to(array: Any, shape: Any, *, out: Any = None, **kwargs: Any) -> _ndarray: ...
 def can_cast(*args: Any, **kwargs: Any) -> Any: ...
@@ -465,6 +470,7 @@ float16: numpy.dtype[Any]
 float32: numpy.dtype[Any]
 float64: numpy.dtype[Any]
 def float_power(x1: Any, x2: Any, *, out: Any = None, **kwargs: Any) -> _ndarray: ...
+floating_dtypes: builtins.list
 def floor(x: Any, *, out: Any = None, **kwargs: Any) -> _ndarray: ...
 def floor_divide(x1: Any, x2: Any, *, out: Any = None, **kwargs: Any) -> _ndarray: ...
 def fmax(x1: Any, x2: Any, *, out: Any = None, **kwargs: Any) -> _ndarray: ...
@@ -502,6 +508,7 @@ int16: numpy.dtype[Any]
 int32: numpy.dtype[Any]
 int64: numpy.dtype[Any]
 int8: numpy.dtype[Any]
+integer_dtypes: builtins.list
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None, *, out: Any = None, **kwargs: Any) -> _ndarray: ...
 def intersect1d(ar1: Any, ar2: Any, assume_unique: Any = False, return_indices: Any = False) -> Any: ...
 def invert(x: Any, *, out: Any = None, **kwargs: Any) -> _ndarray: ...
@@ -569,6 +576,7 @@ def negative(x: Any, *, out: Any = None, **kwargs: Any) -> _ndarray: ...
 newaxis: None
 from mxjax.np.functions import nonzero as nonzero
 def not_equal(x1: Any, x2: Any, *, out: Any = None, **kwargs: Any) -> _ndarray: ...
+numeric_dtypes: builtins.list
 def ones(shape: Any, dtype: Any = None, order: Any = 'C', *, out: Any = None, device: Any = None, **kwargs: Any) -> _ndarray: ...
 def ones_like(a: Any, dtype: Any = None, order: Any = 'C', *, out: Any = None, **kwargs: Any) -> _ndarray: ...
 def outer(a: Any, b: Any, *, out: Any = None, **kwargs: Any) -> _ndarray: ...

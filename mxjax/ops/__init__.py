@@ -14,6 +14,7 @@ from . import linalg as linalg
 from . import loss as loss
 from . import nn as nn
 from . import optimizer as optimizer
+from . import pdf as pdf
 from . import random as random
 from . import reduction as reduction
 from . import rnn as rnn

@@ -308,7 +308,8 @@ def ctc_loss(
     is, and labels end at -1.
     """
     t, _, classes = data.shape
-    x = jnp.swapaxes(data, 0, 1)
+    # A class ruled out by -inf would make the gradient NaN; half of the largest leaves room for the softmax.
+    x = jnp.maximum(jnp.swapaxes(data, 0, 1), jnp.finfo(data.dtype).min / 2)
     y = label.astype("int32")
     blank, pad = (0, 0) if blank_label == "first" else (classes - 1, -1)
     if use_label_lengths and label_lengths is not None:

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..core.failures import require
 from .creation import dtype_of
 from .samples import Given, case, f
 from .table import op
@@ -46,9 +47,19 @@ def _number(v: Any, dtype: Any) -> Any:
     return v.astype(dtype) if hasattr(v, "astype") else np.asarray(v, dtype)
 
 
+def _not_negative(v: Any, name: str) -> None:
+    if isinstance(v, (int, float)):
+        require(v >= 0, f"{name} < 0: it must not be negative, got {v}")
+
+
 def _positive(v: Any, name: str) -> None:
-    if isinstance(v, (int, float)) and v < 0:
-        raise ValueError(f"{name} < 0: it must not be negative, got {v}")
+    if isinstance(v, (int, float)):
+        require(v > 0, f"expect {name} > 0, got {v}")
+
+
+def _probability(v: Any, name: str) -> None:
+    if isinstance(v, (int, float)):
+        require(0 <= v <= 1, f"expect {name} >= 0 and {name} <= 1, got {v}")
 
 
 # ----------------------------------------------------------------- standard variables and families
@@ -58,7 +69,7 @@ def _located(draw: Callable[..., Any]) -> Callable[..., Any]:
     """loc + scale * a standard variable."""
 
     def located(key: Any, loc: Any, scale: Any, size: Any, dtype: Any) -> Any:
-        _positive(scale, "scale")
+        _not_negative(scale, "scale")
         dtype = _float(dtype)
         z = draw(key, _draw_shape(size, loc, scale), dtype)
         return _number(loc, dtype) + _number(scale, dtype) * z
@@ -108,7 +119,7 @@ def lognormal(key: Any, mean: Any = 0.0, sigma: Any = 1.0, *, size: Any = None, 
 
 
 def _exponential(key: Any, scale: Any, size: Any, dtype: Any) -> Any:
-    _positive(scale, "scale")
+    _not_negative(scale, "scale")
     dtype = _float(dtype)
     return _number(scale, dtype) * jr.exponential(key, _draw_shape(size, scale), dtype)
 
@@ -122,7 +133,7 @@ def exponential(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = No
 @op(np_random="rayleigh", wide="float64", samples=[case(size=3)], keyed=True)
 def rayleigh(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """The Rayleigh distribution."""
-    _positive(scale, "scale")
+    _not_negative(scale, "scale")
     e = jr.exponential(key, _draw_shape(size, scale), _float(dtype))
     return _number(scale, e.dtype) * jnp.sqrt(2 * e)
 
@@ -130,6 +141,7 @@ def rayleigh(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None)
 @op(np_random="weibull", samples=[case(2.0, size=3)], keyed=True)
 def weibull(key: Any, a: Any, *, size: Any = None) -> Any:
     """The Weibull distribution with shape ``a``."""
+    _positive(a, "a")
     e = jr.exponential(key, _draw_shape(size, a), np.float32)
     return e ** (1 / _number(a, e.dtype))
 
@@ -137,6 +149,7 @@ def weibull(key: Any, a: Any, *, size: Any = None) -> Any:
 @op(np_random="pareto", samples=[case(2.0, size=3)], keyed=True)
 def pareto(key: Any, a: Any, *, size: Any = None) -> Any:
     """The Pareto (Lomax) distribution with shape ``a``."""
+    _positive(a, "a")
     e = jr.exponential(key, _draw_shape(size, a), np.float32)
     return jnp.expm1(e / _number(a, e.dtype))
 
@@ -144,11 +157,14 @@ def pareto(key: Any, a: Any, *, size: Any = None) -> Any:
 @op("random_power", np_random="power", samples=[case(2.0, size=3)], keyed=True, internal="_npi_powerd")
 def power(key: Any, a: Any, *, size: Any = None) -> Any:
     """The power distribution with exponent ``a`` - 1."""
+    _positive(a, "a")
     u = jr.uniform(key, _draw_shape(size, a), np.float32)
     return (1 - u) ** (1 / _number(a, u.dtype))
 
 
 def _gamma(key: Any, shape: Any, scale: Any, size: Any, dtype: Any) -> Any:
+    _positive(shape, "shape")
+    _positive(scale, "scale")
     dtype = _float(dtype)
     draw_in = dtype if dtype.itemsize >= 4 else np.dtype("float32")
     draw = jr.gamma(key, _number(shape, draw_in), _draw_shape(size, shape, scale), draw_in)
@@ -170,6 +186,8 @@ def chisquare(key: Any, df: Any, *, size: Any = None, dtype: Any = None) -> Any:
 @op(np_random="beta", wide="float64", samples=[case(2.0, 3.0, size=3)], keyed=True, smooth=False, internal=None)
 def beta(key: Any, a: Any, b: Any, *, size: Any = None, dtype: Any = None) -> Any:
     """The beta distribution."""
+    _positive(a, "a")
+    _positive(b, "b")
     dtype = _float(dtype)
     return jr.beta(key, _number(a, dtype), _number(b, dtype), _draw_shape(size, a, b), dtype)
 
@@ -189,6 +207,7 @@ def poisson(key: Any, lam: Any = 1.0, *, size: Any = None, dtype: Any = None) ->
 
 
 def _poisson(key: Any, lam: Any, size: Any, dtype: Any) -> Any:
+    _not_negative(lam, "lam")
     lam_ = jnp.asarray(_number(lam, np.float32))
     return jr.poisson(_rbg_free(key), lam_, _draw_shape(size, lam)).astype(dtype_of(dtype))
 
@@ -216,8 +235,7 @@ def multivariate_normal(
 def _randint(key: Any, low: Any, high: Any, shape: Any, dtype: Any, default: str) -> Any:
     if high is None:
         low, high = 0, low
-    if low >= high:
-        raise ValueError(f"low >= high: randint draws from [low, high), got [{low}, {high})")
+    require(low < high, f"low >= high: randint draws from [low, high), got [{low}, {high})")
     dtype = dtype_of(dtype, default)
     if dtype.kind not in "iu":
         return jr.randint(key, shape, int(low), int(high), "int64").astype(dtype)
@@ -256,11 +274,26 @@ def multinomial(key: Any, pvals: Any, *, n: int, size: Any = None) -> Any:
     return jax.nn.one_hot(draws, pvals.shape[-1], dtype="int64").sum(-2, dtype="int64")
 
 
+@op("_sample_multinomial", samples=[case(Given([5.0, 7.0]), Given([[0.2, 0.8], [0.5, 0.5]]), shape=3)], keyed=True, smooth=False)
+def sample_multinomial(key: Any, n: Any, p: Any, *, shape: Any = (), dtype: Any = None) -> Any:
+    """How often each outcome comes in n trials, ``shape`` times for each row of probabilities."""
+    more = _shape(shape) or ()
+    if n.shape != p.shape[:-1]:
+        raise ValueError(
+            f"multinomial takes one number of trials for each row of probabilities: p of shape {p.shape} needs n of "
+            f"shape {p.shape[:-1]}, got {n.shape}"
+        )
+    p = _number(p, np.float32).reshape(n.shape + (1,) * len(more) + p.shape[-1:])
+    counts = jr.multinomial(key, _spread(_number(n, np.float32), more), p, shape=(*n.shape, *more, p.shape[-1]))
+    return counts.astype(dtype_of(dtype))
+
+
 @op("random_bernoulli", npx_random="bernoulli", samples=[case(0.3, size=4), case(None, f(3))], keyed=True, smooth=False)
 def bernoulli(key: Any, prob: Any = None, logit: Any = None, *, size: Any = None, dtype: Any = None) -> Any:
     """1 with probability ``prob`` (or sigmoid(logit)), else 0."""
     if (prob is None) == (logit is None):
         raise ValueError("Either `prob` or `logit` must be specified, but not both.")
+    _probability(prob, "prob")
     p = _number(prob, np.float32) if logit is None else jax.nn.sigmoid(_number(logit, np.float32))
     return jr.bernoulli(key, p, _draw_shape(size, p)).astype(dtype_of(dtype))
 
@@ -298,16 +331,16 @@ def normal_n(key: Any, loc: Any = 0.0, scale: Any = 1.0, *, batch_shape: Any = N
 def categorical(key: Any, data: Any, *, shape: Any = (), get_prob: bool = False, dtype: Any = "int32") -> Any:
     """Outcomes drawn from rows of probabilities; ``get_prob`` adds the logarithms of their probabilities."""
     more = _shape(shape) or ()
-    logits = jnp.log(data)
-    draws = jr.categorical(key, logits, shape=(*more, *data.shape[:-1]))
+    draws = jr.categorical(key, jnp.log(data), shape=(*more, *data.shape[:-1]))
     draws = jnp.moveaxis(draws, tuple(range(len(more))), tuple(range(-len(more), 0))) if more else draws
     if not data.shape[:-1] and not more:
         draws = draws.reshape(1)
     if not get_prob:
         return draws.astype(dtype)
-    rows = logits.reshape(-1, data.shape[-1])
+    rows = data.reshape(-1, data.shape[-1])
     picked = jnp.take_along_axis(rows, draws.reshape(rows.shape[0], -1), 1)
-    return draws.astype(dtype), picked.reshape(draws.shape)
+    # The logarithm of what was drawn alone: that of an impossible outcome would make the gradient NaN.
+    return draws.astype(dtype), jnp.log(picked).reshape(draws.shape)
 
 
 # ---------------------------------------------------------------------------------- mx.nd, 1.x
@@ -316,11 +349,15 @@ def categorical(key: Any, data: Any, *, shape: Any = (), get_prob: bool = False,
 
 
 def _binomial(key: Any, n: Any, p: Any, shape: Any, dtype: Any) -> Any:
+    _not_negative(n, "n")
+    _probability(p, "p")
     n, p = _number(n, np.float32), _number(p, np.float32)
     return jr.binomial(key, n, p, shape).astype(dtype)
 
 
 def _negative_binomial(key: Any, k: Any, p: Any, shape: Any, dtype: Any) -> Any:
+    _not_negative(k, "k")
+    _not_negative(p, "p")
     k1, k2 = jr.split(key)
     k, p = _number(k, np.float32), _number(p, np.float32)
     lam = jr.gamma(k1, jnp.broadcast_to(k, shape), shape, np.float32) * (1 - p) / p
@@ -328,6 +365,8 @@ def _negative_binomial(key: Any, k: Any, p: Any, shape: Any, dtype: Any) -> Any:
 
 
 def _generalized(key: Any, mu: Any, alpha: Any, shape: Any, dtype: Any) -> Any:
+    _not_negative(mu, "mu")
+    _not_negative(alpha, "alpha")
     k1, k2 = jr.split(key)
     mu, alpha = _number(mu, np.float32), _number(alpha, np.float32)
     safe = jnp.where(alpha == 0, 1, alpha)
@@ -339,13 +378,25 @@ def _gamma_nd(key: Any, alpha: Any, beta: Any, shape: Any, dtype: Any) -> Any:
     return _gamma(key, alpha, beta, shape, dtype)
 
 
+def _uniform_nd(key: Any, low: Any, high: Any, shape: Any, dtype: Any) -> Any:
+    if isinstance(low, (int, float)) and isinstance(high, (int, float)):
+        require(low <= high, f"low must be less or equal to high in uniform distribution, got {low} and {high}")
+    return _uniform(key, low, high, shape, dtype)
+
+
+def _normal_nd(key: Any, loc: Any, scale: Any, shape: Any, dtype: Any) -> Any:
+    _positive(scale, "scale")
+    return _normal(key, loc, scale, shape, dtype)
+
+
 def _rate(key: Any, lam: Any, shape: Any, dtype: Any) -> Any:
+    _positive(lam, "lam")
     return _exponential(key, 1 / _number(lam, np.float32), shape, dtype)
 
 
 _LEGACY: dict[str, tuple[dict[str, float], Callable[..., Any]]] = {
-    "uniform": ({"low": 0.0, "high": 1.0}, _uniform),
-    "normal": ({"loc": 0.0, "scale": 1.0}, _normal),
+    "uniform": ({"low": 0.0, "high": 1.0}, _uniform_nd),
+    "normal": ({"loc": 0.0, "scale": 1.0}, _normal_nd),
     "gamma": ({"alpha": 1.0, "beta": 1.0}, _gamma_nd),
     "exponential": ({"lam": 1.0}, _rate),
     "poisson": ({"lam": 1.0}, _poisson),

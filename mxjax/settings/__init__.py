@@ -32,7 +32,8 @@ from .runconfig import RunConfig
 __all__ = [
     "Explanation", "RunConfig", "Scope", "SettingError", "as_json", "backend_is_up", "changed",
     "child_environment", "current", "describe", "env", "explain", "export", "get", "is_given", "on_change",
-    "options", "reset", "resolve", "rows", "scope", "set", "snapshot", "state",
+    "options", "reset", "resolve", "rows", "scope", "set", "set_variable",
+    "snapshot", "state", "variable",
 ]
 
 _registry = Registry(OPTIONS, os.environ)
@@ -153,6 +154,19 @@ def env(name: str, default: str | None = None) -> str | None:
     if name in _registry._names:
         raise ValueError(f"{name} is an option: settings.get({_registry.canonical(name)!r})")
     return os.environ.get(name, default)
+
+
+def variable(name: str) -> str | None:
+    """An environment variable as it stands, be it an option's or not; None where it is not set."""
+    return os.environ.get(name)
+
+
+def set_variable(name: str, value: str | None) -> None:
+    """Set an environment variable or, with None, remove it. Of the options those marked `dynamic` follow it."""
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
 
 
 def child_environment(**changes: str | None) -> dict[str, str]:

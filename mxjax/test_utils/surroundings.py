@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from .. import settings
+from ..errors import MXNetTypeError
+
 
 def default_device() -> Any:
     """The device that tests run on: the current one."""
@@ -73,3 +76,45 @@ def discard_stderr() -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+@contextlib.contextmanager
+def environment(*args: Any) -> Iterator[None]:
+    """Set environment variables for a `with` block: `environment(name, value)` or `environment({name: value})`.
+
+    None removes a variable. Settings that are read again at each use (`mx.config.describe()`) follow it.
+
+    >>> from mxjax import util
+    >>> with environment("SOMETHING", "1"):
+    ...     util.getenv("SOMETHING")
+    '1'
+    """
+    if len(args) == 1 and isinstance(args[0], dict):
+        wanted = args[0]
+    elif len(args) == 2:
+        wanted = {args[0]: args[1]}
+    else:
+        raise MXNetTypeError(f"environment takes a dict, or a name and a value, got {len(args)} arguments")
+    before = {name: settings.variable(name) for name in wanted}
+    try:
+        for name, value in wanted.items():
+            settings.set_variable(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            settings.set_variable(name, value)
+
+
+def is_cd_run() -> bool:
+    """Whether MXNet's own release machinery runs the tests: never."""
+    return False
+
+
+def has_tvm_ops() -> bool:
+    """Whether there are operators compiled by TVM: never."""
+    return False
+
+
+def is_op_runnable() -> bool:
+    """Whether operators written for this machine's GPUs can run: always."""
+    return True

@@ -90,3 +90,55 @@ def test_poisson_in_full_stays_finite_at_zero_targets():
 
 def test_every_public_loss_is_recorded():
     assert {row["loss"] for row in ROWS} | {"Loss"} >= set(gluon.loss.__all__)
+
+
+def test_the_helpers_that_losses_of_users_are_made_of():
+    from mxjax.gluon.loss import _apply_weighting, _batch_mean, _batch_sum
+
+    x = onp.arange(24, dtype="float32").reshape(2, 3, 4)
+    weight = onp.array([[[1.0]], [[3.0]]], "float32")
+    weighted = _apply_weighting(mx.np.array(x), 0.5, mx.np.array(weight))
+    onp.testing.assert_allclose(weighted.asnumpy(), x * weight * 0.5)
+    onp.testing.assert_allclose(_apply_weighting(mx.np.array(x)).asnumpy(), x)
+    for axis, others in ((0, (1, 2)), (1, (0, 2)), (-1, (0, 1))):
+        onp.testing.assert_allclose(_batch_mean(mx.np.array(x), axis).asnumpy(), x.mean(others))
+        onp.testing.assert_allclose(_batch_sum(mx.np.array(x), axis).asnumpy(), x.sum(others))
+    with pytest.raises(TypeError, match="weight must be a number"):
+        _apply_weighting(mx.np.ones(2), "0.5")
+
+
+def _ctc(x, labels, dtype="float64"):
+    """Minus the logarithm of the sum over all paths that give the label, by trying them all; for one sample."""
+    import itertools
+
+    p = onp.exp(x - x.max(-1, keepdims=True))
+    p /= p.sum(-1, keepdims=True)
+    total = 0.0
+    for path in itertools.product(range(x.shape[-1]), repeat=x.shape[0]):
+        merged = [c for c, _ in itertools.groupby(path) if c != 0]
+        if merged == labels:
+            total += onp.prod([p[t, c] for t, c in enumerate(path)])
+    return -onp.log(total)
+
+
+@pytest.mark.parametrize("labels", [[], [1], [2, 2]], ids=str)
+@pytest.mark.parametrize("ruled_out", [False, True])
+def test_ctc_with_empty_labels_and_classes_that_are_ruled_out(labels, ruled_out):
+    rng = onp.random.RandomState(3)
+    x = rng.randn(4, 3)
+    if ruled_out:
+        x[0, 1] = x[2, 1] = -onp.inf
+    data = mx.np.array(x[:, None], dtype="float64")
+    data.attach_grad()
+    with autograd.record():
+        loss = mx.npx.ctc_loss(data, mx.np.array([labels + [0] * (2 - len(labels))]))
+    loss.backward()
+    onp.testing.assert_allclose(loss.asnumpy(), [_ctc(x, labels)], rtol=1e-6)
+    gradient = data.grad.asnumpy()[:, 0]
+    assert onp.isfinite(gradient).all()
+    onp.testing.assert_allclose(gradient.sum(-1), onp.zeros(4), atol=1e-6)  # a softmax's gradients cancel
+    if not ruled_out:
+        step = onp.zeros_like(x)
+        step[1, 2] = 1e-4
+        slope = (_ctc(x + step, labels) - _ctc(x - step, labels)) / 2e-4
+        onp.testing.assert_allclose(gradient[1, 2], slope, rtol=1e-4, atol=1e-8)

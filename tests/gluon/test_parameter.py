@@ -153,3 +153,24 @@ def test_errors_name_the_parameter_in_its_network():
     net.add(nn.Dense(2), nn.Dense(3))
     with pytest.raises(RuntimeError, match=r"'1\.weight'"):
         net.collect_params()["1.weight"].data()
+
+
+@pytest.mark.parametrize("name", "foo weight bias gamma bias_foo foo_bias min running_var upsampling_x".split())
+def test_the_networks_initializer_fills_a_parameter_whatever_its_name(name):
+    """As in MXNet 2.0.0b1; a rule by name is the initializer's where it is called by itself, and that of Mixed."""
+
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.own = Parameter(name, shape=(3, 4))
+            self.other = Parameter(name, shape=(3, 4), init=mx.init.Constant(3))
+
+    net = Net()
+    net.initialize(mx.init.Constant(2))
+    np.testing.assert_array_equal(net.own.data().asnumpy(), np.full((3, 4), 2.0))
+    np.testing.assert_array_equal(net.other.data().asnumpy(), np.full((3, 4), 3.0))
+    late = Parameter(name, shape=(3, 0), allow_deferred_init=True)
+    late.initialize(default_init="ones")
+    late.shape = (3, 4)
+    late._finish_deferred_init()
+    np.testing.assert_array_equal(late.data().asnumpy(), np.ones((3, 4)))

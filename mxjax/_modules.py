@@ -1,0 +1,63 @@
+"""Modules that MXNet's users import under another name: `from mxnet.ndarray import NDArray`, `import mxnet.numpy`.
+
+They are the very modules of this package: there is no second copy.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from types import ModuleType
+from typing import Any
+
+#: Name after `mxjax.` -> the module that it is; what is inside follows.
+NAMES = {
+    "metric": "gluon.metric",
+    "ndarray": "nd",
+    "ndarray.ndarray": "nd",
+    "ndarray.op": "nd",
+    "numpy": "np",
+    "numpy.multiarray": "np",
+    "numpy_extension": "npx",
+}
+_HERE = __package__ or "mxjax"
+_BEGINNINGS = tuple(f"{_HERE}.{name}" for name in NAMES)
+
+
+def _real(name: str) -> str | None:
+    """The full name of the module that `name` stands for; None if it stands for itself."""
+    if not name.startswith(_BEGINNINGS):
+        return None
+    inner = name[len(_HERE) + 1 :]
+    if inner in NAMES:
+        return f"{_HERE}.{NAMES[inner]}"
+    head, dot, rest = inner.partition(".")
+    return f"{_HERE}.{NAMES[head]}.{rest}" if dot and head in NAMES else None
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the modules of `NAMES` and what is in them."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        real = _real(fullname)
+        return None if real is None else importlib.machinery.ModuleSpec(fullname, self, origin=real)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        assert spec.origin is not None
+        module = importlib.import_module(spec.origin)
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """The module ran already; the import system has only overwritten how it was found."""
+        spec = module.__spec__
+        if spec is not None and spec.loader_state is not None:
+            module.__spec__ = spec.loader_state
+
+
+def install() -> None:
+    """Let Python's imports find them."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())

@@ -1,0 +1,94 @@
+"""Callbacks that report on training: called with the epoch, the number of the batch and the metric.
+
+Their argument has the attributes `epoch`, `nbatch`, `eval_metric` (an `EvalMetric` or None); they write
+with Python's `logging`, at the level INFO.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["LogValidationMetricsCallback", "ProgressBar", "Speedometer", "log_train_metric"]
+
+
+def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], None]:
+    """A callback that logs the metric every `period` batches; `auto_reset` starts the metric anew then."""
+
+    def log(param: Any) -> None:
+        if param.nbatch % period == 0 and param.eval_metric is not None:
+            for name, value in param.eval_metric.get_name_value():
+                logging.info("Iter[%d] Batch[%d] Train-%s=%f", param.epoch, param.nbatch, name, value)
+            if auto_reset:
+                param.eval_metric.reset()
+
+    return log
+
+
+class Speedometer:
+    """Logs samples per second and the metric every `frequent` batches.
+
+    Args:
+      batch_size: samples in a batch.
+      frequent: batches between two reports.
+      auto_reset: start the metric anew after each report, which then tells of these batches alone.
+    """
+
+    def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True):
+        self.batch_size = batch_size
+        self.frequent = frequent
+        self.init = False
+        self.tic = 0.0
+        self.last_count = 0
+        self.auto_reset = auto_reset
+
+    def __call__(self, param: Any) -> None:
+        count = param.nbatch
+        if self.last_count > count:  # a new epoch
+            self.init = False
+        self.last_count = count
+        if self.init and count % self.frequent:
+            return
+        if self.init:
+            self._report(param, count)
+        self.init = True
+        self.tic = time.time()
+
+    def _report(self, param: Any, count: int) -> None:
+        taken = time.time() - self.tic
+        speed = self.frequent * self.batch_size / taken if taken else math.inf
+        if param.eval_metric is None:
+            logging.info("Iter[%d] Batch [%d]\tSpeed: %.2f samples/sec", param.epoch, count, speed)
+            return
+        found = param.eval_metric.get_name_value()
+        if self.auto_reset:
+            param.eval_metric.reset()
+        text = "Epoch[%d] Batch [%d-%d]\tSpeed: %.2f samples/sec" + "\t%s=%f" * len(found)
+        begin = count - self.frequent if self.auto_reset else 0
+        logging.info(text, param.epoch, begin, count, speed, *sum(found, ()))
+
+
+class ProgressBar:
+    """Logs a bar of `length` characters that is full at `total` batches."""
+
+    def __init__(self, total: int, length: int = 80):
+        self.bar_len = length
+        self.total = total
+
+    def __call__(self, param: Any) -> None:
+        part = param.nbatch / float(self.total)
+        filled = round(self.bar_len * part)
+        bar = "=" * filled + "-" * (self.bar_len - filled)
+        logging.info("[%s] %s%s\r", bar, math.ceil(100.0 * part), "%")
+
+
+class LogValidationMetricsCallback:
+    """Logs the metric, as the validation's, at the end of an epoch."""
+
+    def __call__(self, param: Any) -> None:
+        if param.eval_metric:
+            for name, value in param.eval_metric.get_name_value():
+                logging.info("Epoch[%d] Validation-%s=%f", param.epoch, name, value)

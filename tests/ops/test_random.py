@@ -1,0 +1,37 @@
+"""What random operators promise beyond their distributions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import mxjax as mx
+
+
+def test_the_gradient_of_categorical_is_of_what_was_drawn():
+    """d log p / d p is 1 / p for each time that an outcome came; one that cannot come gets 0."""
+    p = mx.nd.array([[0.0, 0.25, 0.75], [0.5, 0.5, 0.0]])
+    p.attach_grad()
+    with mx.autograd.record():
+        drawn, log_prob = mx.nd.random.categorical(p, shape=50, get_prob=True)
+    log_prob.backward()
+    drawn, probabilities = drawn.asnumpy(), p.asnumpy()
+    want = np.zeros_like(probabilities)
+    for row in range(2):
+        np.testing.assert_allclose(log_prob.asnumpy()[row], np.log(probabilities[row][drawn[row]]), rtol=1e-6)
+        for outcome in drawn[row]:
+            want[row, outcome] += 1 / probabilities[row, outcome]
+    np.testing.assert_allclose(p.grad.asnumpy(), want, rtol=1e-5)
+    assert want[0, 0] == want[1, 2] == 0
+
+
+def test_multinomial_draws_for_each_number_of_trials():
+    """Shapes as in MXNet 2.0.0b1; each draw's counts add up to its number of trials."""
+    n, p = np.array([5, 60]), np.array([[0.2, 0.8, 0.0], [0.0, 0.0, 1.0]])
+    for shape, want in ((None, (2, 3)), (4, (2, 4, 3)), ((4, 2), (2, 4, 2, 3))):
+        found = mx.nd.random.multinomial(mx.nd.array(n), mx.nd.array(p), shape=shape)
+        assert found.shape == want and found.dtype == np.float32
+        counts = found.asnumpy()
+        np.testing.assert_array_equal(counts.sum(-1), np.broadcast_to(n.reshape(2, *[1] * (len(want) - 2)), want[:-1]))
+        assert (counts[0, ..., 2] == 0).all() and (counts[1, ..., 2] == 60).all()
+    many = mx.nd.random.multinomial(mx.nd.array([40000]), mx.nd.array([[0.25, 0.25, 0.5]])).asnumpy()[0]
+    np.testing.assert_allclose(many / 40000, [0.25, 0.25, 0.5], atol=0.02)
