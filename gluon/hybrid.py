@@ -171,7 +171,7 @@ class CachedGraph:
                 for w in rec.written():
                     w.handle._v = w.before
             called[key] = "random_key"
-            changed = [called.get(before.get(a), "") for a in self.states]
+            changed = [called[before[a]] if a in before else "" for a in self.states]
             graph = rec.finish(results, [*["" for _ in out_leaves], *changed], called)
             for v in graph.captured:
                 # What initializes parameters runs by itself: a training step is compiled once, without it.

@@ -212,7 +212,7 @@ def _read(name: str, lines: list[tuple[int, str]], graph: Any) -> Text:
             elif found := _RETURN.match(line):
                 outputs = [tuple(o.split("=")) for o in (found[1] or "").split(", ") if o]
                 _check([o for _, o in outputs], known)
-                return Text(name, tuple(inputs), tuple(scalars), tuple(steps), tuple(outputs))  # type: ignore[arg-type]
+                return Text(name, tuple(inputs), tuple(scalars), tuple(steps), tuple(outputs))
             else:
                 raise _wrong(number, line, "an input, a step or 'return' is expected")
         except (SyntaxError, TypeError, ValueError) as error:

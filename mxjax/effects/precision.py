@@ -1,22 +1,28 @@
 """What operators compute in: dtypes, rounded operands, exact or fast products, lowerings.
 
 Programs are changed while they are traced: an operator's function is replaced by one of the same shapes
-and dtypes, in the forward pass and in what is differentiated of it.
+and dtypes, in the forward pass and in what is differentiated of it. Who writes a graph to a file sees the
+same as steps of it (:func:`converted`).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .. import core, settings
 from ..core.call import Call, place_now
+from ..core.graph import Graph, again
 from ..core.hooks import operator_wrappers
+from ..core.segment import Step
+from ..core.value import Value
 from ..errors import did_you_mean
+from ..ops.table import TABLE
 from ..settings import SettingError
 from .accumulation import accumulating
 from .convolution import quickest, small_channel
@@ -34,6 +40,7 @@ TENSORFLOW = {
     "ReduceSum": ("sum",), "ReduceMean": ("mean",), "MaxPool": ("Pooling",), "AvgPool": ("Pooling",),
     "GatherV2": ("take",),
 }
+_CAST, _ROUND = TABLE["_cast"], TABLE["_round_bits"]
 _BITS = {"float16": (5, 10), "bfloat16": (8, 7)}
 
 
@@ -83,16 +90,12 @@ def apply() -> None:
 @functools.cache
 def _rated(amp: str) -> frozenset[str]:
     """Operators (as calls name them) with this word in the column ``amp`` of their rows."""
-    from ..ops.table import TABLE
-
     return frozenset(row.display for row in TABLE.values() if row.amp == amp)
 
 
 @functools.cache
 def _names() -> dict[str, str]:
     """Every name of an operator, in small letters, and the one that calls have."""
-    from ..ops.table import TABLE
-
     found: dict[str, str] = {}
     for row in TABLE.values():
         found.setdefault(row.name.partition("@")[0].lower(), row.display)
@@ -188,6 +191,53 @@ def _fewer_bits(plan: _Plan, name: str) -> tuple[str | None, str | None]:
     return (rounded if name in _rated("low") else None), dtype
 
 
+def converted(graph: Graph) -> Graph:
+    """The graph with what the settings say of dtypes as steps of its own, for who writes it to a file.
+
+    Casts stand around the operators that compute in another dtype, roundings before those whose operands have fewer
+    bits. What has no step to stand for it (exact products, what sums are kept in, lowerings) is left to the
+    program that is traced.
+
+    >>> import mxjax as mx
+    >>> net = mx.gluon.nn.Dense(2, in_units=3)
+    >>> net.initialize()
+    >>> with mx.config.scope(precision_amp="mixed_bfloat16"):
+    ...     graph = converted(net.graph(mx.np.ones((4, 3))))
+    >>> [step.call.name for step in graph.steps]
+    ['cast', 'cast', 'cast', 'FullyConnected', 'cast']
+    """
+    plan = _plan
+    if plan is None or plan.idle:
+        return graph
+
+    def visit(step: Step, operands: tuple[Any, ...]) -> Sequence[Value]:
+        call = step.call
+        assert call is not None
+        if call.op is None or call.forward is not None:
+            return again(step, operands)
+        place_now.label = step.label
+        rounded, dtype = _fewer_bits(plan, call.name)
+        if dtype is not None and dtype != "float32":
+            operands = tuple(_narrowed(v, _CAST.bind((("dtype", dtype),))) for v in operands)
+        if rounded is not None:
+            exponent, mantissa = _BITS[rounded]
+            bits = _ROUND.bind((("exponent", exponent), ("mantissa", mantissa)))
+            operands = tuple(_narrowed(v, bits) for v in operands)
+        made = core.record(call, operands)
+        back = [_CAST.bind((("dtype", a.dtype.name),)) for a in step.avals]
+        return [
+            v if v.aval.dtype == a.dtype else core.record(cast, (v,))[0]
+            for v, a, cast in zip(made, step.avals, back, strict=True)
+        ]
+
+    return graph.replay(visit)
+
+
+def _narrowed(v: Any, call: Call) -> Any:
+    """An operand of a step after this call, if it is an array of float32."""
+    return core.record(call, (v,))[0] if type(v) is Value and v.aval.dtype == np.float32 else v
+
+
 def narrows(name: str) -> bool:
     """Whether the operator at hand, of this name, computes in fewer bits than float32 has."""
     if _plan is None:
@@ -211,9 +261,7 @@ def _rounded(fn: Fn, dtype: str) -> Fn:
     exponent, mantissa = _BITS[dtype]
 
     def run(*args: Any) -> Any:
-        # A conversion there and back is removed where XLA may compute more exactly; this is not.
-        low = [jax.lax.reduce_precision(a, exponent, mantissa) if a.dtype == jnp.float32 else a for a in args]
-        return fn(*low)
+        return fn(*[_ROUND.fn(a, exponent=exponent, mantissa=mantissa) if a.dtype == jnp.float32 else a for a in args])
 
     return run
 
@@ -226,4 +274,4 @@ def _exact(fn: Fn) -> Fn:
     return run
 
 
-__all__ = ["TENSORFLOW", "apply"]
+__all__ = ["TENSORFLOW", "apply", "converted"]

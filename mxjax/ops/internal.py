@@ -35,6 +35,13 @@ def copied(x: Any) -> Any:
     return jnp.copy(x)
 
 
+@op("_round_bits", display="round_bits", samples=[case(f(3, 4), exponent=8, mantissa=7)], **_FLAT)
+def round_bits(x: Any, *, exponent: int, mantissa: int) -> Any:
+    """Floats rounded to so many bits, in their own dtype."""
+    # A conversion there and back is removed where XLA may compute more exactly; this is not.
+    return jax.lax.reduce_precision(x, exponent, mantissa)
+
+
 @op("_detach", display="detach", samples=[case(f(3, 4))], **_OWN)
 def same(x: Any) -> Any:
     """The array itself, recorded without the tape."""

@@ -2,10 +2,13 @@
 
 import re
 
+import jax
 import numpy as np
 import pytest
 
 import mxjax as mx
+from mxjax import core
+from mxjax.effects.precision import converted
 from mxjax.gluon import nn
 from mxjax.settings import SettingError
 
@@ -209,3 +212,43 @@ def test_few_channels_make_a_product_of_a_convolution(programs, monkeypatch):
         programs.clear()
         wide(mx.np.ones((1, 5, 2, 2))).asnumpy()
         assert "Convolution" in programs.text
+
+
+MODES = {
+    "mixed_bfloat16": (
+        {"precision_mode_v2": "mixed_bfloat16"},
+        ["cast"] * 3 + ["FullyConnected", "cast", "Activation"],
+    ),
+    "cube_fp16in_fp32out": (
+        {"precision_mode": "cube_fp16in_fp32out"},
+        ["round_bits"] * 3 + ["FullyConnected", "Activation"],
+    ),
+    "float16": (
+        {"precision_mode": "force_fp16"},
+        ["cast"] * 3 + ["FullyConnected", "cast", "cast", "Activation", "cast"],
+    ),
+    "origin": ({}, ["FullyConnected", "Activation"]),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_graph_for_a_file_says_what_programs_do(mode):
+    """The casts are steps; without the settings they give what the settings give to the graph without casts."""
+    given, names = MODES[mode]
+    net = nn.Dense(3, activation="tanh", in_units=4)
+    net.initialize(mx.init.Normal(1.0))
+    net.hybridize()
+    x = mx.np.array(np.random.RandomState(3).uniform(-2, 2, (5, 4)))
+    with mx.config.scope(given):
+        want = net(x).asnumpy()
+        graph = converted(net.graph(x))
+    assert [step.call.name for step in graph.steps] == names
+    assert {step.scope for step in graph.steps} == {"", "act"}  # each cast is where its operator is
+    again = core.Graph.read(repr(graph))
+    params = {name: p.data().jax for name, p in net.collect_params().items()}
+    inputs = {"x": x.jax, "random_count": np.asarray(0), **params}
+    with jax.enable_x64(True):
+        (got,) = jax.jit(again.run)(*[inputs[name] for name in again.inputs])
+    np.testing.assert_allclose(np.asarray(got), want, rtol=1e-6, atol=1e-6)
+    if mode != "origin":
+        assert not np.allclose(np.asarray(got), net(x).asnumpy(), rtol=1e-6, atol=1e-6)  # without the settings
