@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ from .core.callback import guarded
 from .core.hooks import observers
 from .core.reading import ReadWhileRecording, trying
 from .core.state import local
+from .device import Device, current_device
 from .ops.table import TABLE
 
 __all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
@@ -149,7 +150,10 @@ def get_all_registered_operators() -> list[str]:
 class _Instance:
     """One call's operator with its shapes."""
 
-    def __init__(self, op_type: str, inputs: Sequence[NDArray], kwargs: dict[str, Any]):
+    def __init__(
+        self, op_type: str, inputs: Sequence[Any], device: Device, cls_: type[NDArray],
+        options: Iterable[tuple[str, str]],
+    ):  # fmt: skip
         cls: Any = _registry.get(op_type)
         if cls is None:
             raise errors.MXNetError(
@@ -157,7 +161,7 @@ class _Instance:
                 f"{get_all_registered_operators()}. Register it with @mx.operator.register({op_type!r})"
             )
         self.name = op_type
-        self.prop = prop = cls(**{k: str(v) for k, v in kwargs.items()})
+        self.prop = prop = cls(**dict(options))
         arguments, auxiliary = prop.list_arguments(), prop.list_auxiliary_states()
         wanted = len(arguments) + len(auxiliary)
         if len(inputs) != wanted:
@@ -170,8 +174,8 @@ class _Instance:
         dtypes = [np.dtype(x.dtype).type for x in inputs[: self.n_in]]
         self.out_shapes = [tuple(s) for s in prop.infer_shape(shapes)[1]]
         self.out_dtypes = [np.dtype(t) for t in prop.infer_type(dtypes)[1]]
-        self.op = prop.create_operator(inputs[0].device, shapes, dtypes)
-        self.cls = type(inputs[0])
+        self.op = prop.create_operator(device, shapes, dtypes)
+        self.cls: Any = cls_
 
     def forward(self, ins: list[Any], aux: list[Any], training: bool | None = None) -> list[Any]:
         training = local.st.training if training is None else training
@@ -231,7 +235,10 @@ def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
         )
     kwargs.pop("name", None)
     inputs = [x if isinstance(x, NDArray) else ndarray(core.concrete(x, shared=True)) for x in data]
-    one = _Instance(op_type, inputs, kwargs)
+    options = tuple([(k, str(v)) for k, v in sorted(kwargs.items())])
+    like = inputs[0] if inputs else None
+    device = current_device() if like is None else like.device
+    one = _Instance(op_type, inputs, device, ndarray if like is None else type(like), options)
     ins = [one.cls._wrap(x._value()) for x in inputs[: one.n_in]]
     aux = list(inputs[one.n_in :])
     if core.is_recording():
@@ -239,7 +246,11 @@ def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
             with trying():
                 outs = one.forward(ins, aux)
         except ReadWhileRecording:
-            outs = _by_callback(one, ins)
+            attrs = (
+                ("op_type", op_type), ("options", options), ("is_train", local.st.training),
+                ("legacy", one.cls._legacy),
+            )  # fmt: skip
+            outs = [one.cls._wrap(v) for v in core.record(_CUSTOM.bind(attrs), values(ins))]
             return outs[0] if len(outs) == 1 else outs
     elif _in_parallel() and not aux:
         outs = one.started(ins)
@@ -262,19 +273,19 @@ def _tape(one: _Instance, inputs: Any, ins: list[Any], outs: list[Any], aux: lis
     core.attach_python(values(inputs), values(outs), pull)
 
 
-def _by_callback(one: _Instance, ins: list[Any]) -> list[Any]:
-    """Inside a hybridized block, Python code that looks at numbers runs as a callback of the program."""
+def _in_program(*xs: Any, op_type: str, options: tuple[tuple[str, str], ...], is_train: bool, legacy: bool) -> Any:
+    """Inside a program, such as a hybridized block's, Python code that looks at numbers runs as a callback of it."""
+    one = _Instance(op_type, xs, current_device(), NDArray if legacy else ndarray, options)
     shapes = [jax.ShapeDtypeStruct(s, t) for s, t in zip(one.out_shapes, one.out_dtypes, strict=True)]
-    grad_shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in ins]
-    n = len(ins)
-    training = local.st.training
+    grad_shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in xs]
+    n = len(xs)
 
     def arrays(host: Sequence[Any]) -> list[Any]:
         return [one.cls._wrap(core.concrete(jax.numpy.asarray(h), shared=True)) for h in host]
 
     @guarded
     def forward(*host: Any) -> tuple[Any, ...]:
-        scope = autograd.train_mode() if training else autograd.predict_mode()
+        scope = autograd.train_mode() if is_train else autograd.predict_mode()
         with scope:
             return tuple(o.asnumpy() for o in one.forward(arrays(host), []))
 
@@ -298,7 +309,9 @@ def _by_callback(one: _Instance, ins: list[Any]) -> list[Any]:
         return tuple(jax.pure_callback(backward, tuple(grad_shapes), *xs, *out, *grads))
 
     run.defvjp(run_fwd, run_bwd)
-    call = core.Row(one.name, run, effect=True).bind()
-    return [one.cls._wrap(v) for v in core.record(call, values(ins))]
+    return run(*xs)
+
+
+_CUSTOM = core.row("Custom", _in_program, effect=True)
 
 errors.explain_names(__name__)

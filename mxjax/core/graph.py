@@ -25,7 +25,7 @@ from .hooks import RematPolicy, memory_managers
 from .jaxprs import cotangent, held, once, pullback, wanting
 from .program import needed, run_steps
 from .record import default_device, record
-from .segment import SCALAR, Elsewhere, Segment, Step, Tree, Written, stretch
+from .segment import SCALAR, Elsewhere, Mirroring, Segment, Step, Tree, Written, stretch
 from .state import local, tell_calls
 from .tape import Leaf, Node
 from .value import Dynamic, Value
@@ -150,12 +150,15 @@ def _recorded(found: Text, inside: bool, device: Any) -> Graph:
             name: rec.placeholder(aval(shape, dtype, device), name) for name, dtype, shape in found.inputs
         }
         env.update({f"${k}": Dynamic(s) for k, s in enumerate(found.scalars)})
+        stretches = {line.mirroring: Mirroring(line.mirroring[0]) for line in found.lines if line.mirroring}
         st = local.st
         scope = st.scope
         try:
             for line in found.lines:
                 st.scope = line.scope
-                made = record(line.call, [env[name] for name in line.operands])
+                says = None if line.mirroring is None else stretches[line.mirroring]
+                with stretch(says):
+                    made = record(line.call, [env[name] for name in line.operands])
                 if len(made) != len(line.results):
                     raise errors.MXNetValueError(
                         f"{line.call!r} has {len(made)} results, the text of {found.name!r} names {len(line.results)}"

@@ -10,8 +10,8 @@
 
 ``%0`` is the first result, ``$0`` the first of the numbers that enter as operands, whose values stand above the steps.
 A step gives the row's name, its operands with constants in their places, and the attributes that the user gave;
-after ``#`` stands the block it belongs to. ``grad[...]`` is the derivative of a row's call. Graphs inside a graph
-(bodies of loops) are attributes, ``@body``, and follow it.
+after ``#`` stands the block it belongs to, and what an `AttrScope` says of it. ``grad[...]`` is the derivative of a
+row's call. Graphs inside a graph (bodies of loops) are attributes, ``@body``, and follow it.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Line(NamedTuple):
     call: Call
     operands: tuple[str, ...]
     scope: str
+    mirroring: tuple[bool, int] | None  # what its stretch says (`segment.Mirroring`), and which stretch it is
 
 
 class Text(NamedTuple):
@@ -94,6 +95,7 @@ def _write(graph: Any, known: dict[Any, str]) -> str:
     def operand(i: int) -> str:
         return f"${i - SCALAR}" if i >= SCALAR else place[i] if i >= 0 else names[-1 - i]
 
+    stretches: dict[int, int] = {}
     lines = [f"graph {known[graph]}("]
     for name, a in zip(names, graph.avals, strict=True):
         lines.append(f"  {name}: {a.dtype}[{', '.join(map(str, a.shape))}],")
@@ -105,8 +107,11 @@ def _write(graph: Any, known: dict[Any, str]) -> str:
             lines.append(f"  ${k}: {_KINDS[kind]}")
     for s in graph.steps:
         results = ", ".join(place[s.first + k] for k in range(len(s.avals)))
-        scope = f"  # {s.scope}" if s.scope else ""
-        lines.append(f"  {results} = {_call(s.call, [operand(i) for i in s.args], known)}{scope}")
+        note = f"  # {s.scope}" if s.scope or s.mirroring else ""
+        if s.mirroring is not None:
+            number = stretches.setdefault(id(s.mirroring), len(stretches))
+            note += f"; force_mirroring={s.mirroring.again} #{number}"
+        lines.append(f"  {results} = {_call(s.call, [operand(i) for i in s.args], known)}{note}")
     results = ", ".join(f"{n}={operand(k)}" for n, k in zip(graph.results, graph.outputs, strict=True))
     return "\n".join([*lines, f"  return {results}".rstrip()])
 
@@ -144,7 +149,10 @@ def _literal(value: Any, known: dict[Any, str]) -> str:
 _HEAD = re.compile(r"graph (\S+)\($")
 _INPUT = re.compile(r"  (\S+): (\w+)\[([\d, ]*)\],$")
 _SCALAR = re.compile(r"  \$(\d+)(?: = (.+)|: (float|int))$")
-_STEP = re.compile(r"  (%\d+(?:, %\d+)*) = (?:grad\[([01]*) ([01]*)( many)?\] )?([\w@.]+)\((.*)\)(?:  # (.*))?$")
+_STEP = re.compile(
+    r"  (%\d+(?:, %\d+)*) = (?:grad\[([01]*) ([01]*)( many)?\] )?([\w@.]+)\((.*)\)"
+    r"(?:  # (.*?)(?:; force_mirroring=(True|False) #(\d+))?)?$"
+)
 _RETURN = re.compile(r"  return(?: (.*))?$")
 
 
@@ -208,7 +216,8 @@ def _read(name: str, lines: list[tuple[int, str]], graph: Any) -> Text:
                 results = tuple(int(r[1:]) for r in found[1].split(", "))
                 call, operands = _bound(found, known, graph)
                 known.update(f"%{k}" for k in results)
-                steps.append(Line(results, call, operands, found[7] or ""))
+                mirroring = (found[8] == "True", int(found[9])) if found[8] else None
+                steps.append(Line(results, call, operands, found[7] or "", mirroring))
             elif found := _RETURN.match(line):
                 outputs = [tuple(o.split("=")) for o in (found[1] or "").split(", ") if o]
                 _check([o for _, o in outputs], known)

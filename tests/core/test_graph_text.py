@@ -385,3 +385,52 @@ def test_graphs_inside_a_graph_are_read_back():
     with jax.enable_x64(True):
         (got,) = jax.jit(back.run)(*[given[n] for n in back.inputs])
     np.testing.assert_allclose(np.asarray(got), net(longer).asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+class Doubled(mx.operator.CustomOp):
+    """Looks at numbers, so that in a graph it is a callback."""
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], mx.np.array(in_data[0].asnumpy() * 2))
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], out_grad[0] * 2)
+
+
+@mx.operator.register("test_graph_text_doubled")
+class DoubledProp(mx.operator.CustomOpProp):
+    def __init__(self, factor="2"):
+        super().__init__(need_top_grad=True)
+
+    def create_operator(self, ctx, shapes, dtypes):
+        return Doubled()
+
+
+def test_a_custom_operator_is_read_back():
+    block = Written(lambda x: mx.nd.Custom(x, op_type="test_graph_text_doubled", factor=2) + 1)
+    graph = block.graph(array(2))
+    assert "Custom(x, op_type='test_graph_text_doubled', options=(('factor', '2'),)" in repr(graph)
+    back = core.Graph.read(repr(graph), DEVICE)
+    same(graph, back)
+    x = array(5)
+    (got,) = jax.jit(back.run)(x.jax, np.asarray(0))
+    np.testing.assert_allclose(np.asarray(got), x.asnumpy() * 2 + 1)
+
+
+def test_what_a_scope_says_of_mirroring_is_read_back():
+    """Stretches are told apart: two scopes that say the same are two."""
+    net = network(lambda: [nn.Dense(3, activation="relu", in_units=n) for n in (4, 3, 3)])
+    net[0].force_mirroring = net[1].force_mirroring = True
+    net[2].force_mirroring = False
+    graph = net.graph(mx.np.ones((2, 4)))
+    back = core.Graph.read(repr(graph), DEVICE)
+    same(graph, back)
+
+    def stretches(steps):
+        found = {}
+        return [(found.setdefault(id(s.mirroring), len(found)), s.mirroring.again) for s in steps]
+
+    assert stretches(back.steps) == stretches(graph.steps)
+    assert [again for _, again in stretches(back.steps)] == [True] * 4 + [False] * 2
+    assert len({k for k, _ in stretches(back.steps)}) == 3
+    assert stretches(back.replay().steps) == stretches(graph.steps)
