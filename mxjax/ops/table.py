@@ -198,7 +198,7 @@ def _beside_numbers(op: Op, fn: Callable[..., Any], fit: Any, commutes: bool) ->
     fit = _fit_legacy if op.legacy else fit if callable(fit) else _fit
     shared = dict(
         display=op.display, differentiable=op.differentiable, smooth=op.smooth, legacy=op.legacy, takes_numbers=True,
-        samples=_with_a_number(op.samples), amp=op.amp if op.amp == "full" else None,
+        samples=_with_a_number(op.samples), amp=op.amp if op.amp == "full" else None, signature=_BESIDE,
     )  # fmt: skip
 
     def right(data: Any, *, scalar: Any) -> Any:
@@ -219,6 +219,14 @@ def _beside_numbers(op: Op, fn: Callable[..., Any], fit: Any, commutes: bool) ->
         return one, one
     doc, internal = f"{op.doc} The first is a number.", op.internal_rscalar
     return one, register(Op(other, left, {}, doc=doc, internal=internal, **shared))
+
+
+_BESIDE = inspect.Signature(
+    [
+        inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        inspect.Parameter("scalar", inspect.Parameter.KEYWORD_ONLY),
+    ]
+)
 
 
 def _with_a_number(samples: Any) -> list[Any]:
