@@ -82,6 +82,9 @@ def _row(name: str, density: Callable[..., Any], first: str, sample: Any, *param
     op(
         f"random_pdf_{name}",
         nd=f"random_pdf_{name}",
+        internal=f"_random_pdf_{name}",
+        aliases=(f"random_pdf_{name}",),
+        amp="widest",
         nd_params=f"sample {first}" + (f" {second}" if second else ""),
         samples=[case(sample, *params), case(sample, *params, is_log=True)],
         smooth=sample is not _COUNTS,
@@ -102,6 +105,9 @@ _row("generalized_negative_binomial", _generalized, "mu", _COUNTS, f(2, low=1.0,
 @op(
     "random_pdf_dirichlet",
     nd="random_pdf_dirichlet",
+    internal="_random_pdf_dirichlet",
+    aliases=("random_pdf_dirichlet",),
+    amp="widest",
     samples=[case(f(2, 4, 3, low=0.1, high=0.8), f(2, 3, low=0.5, high=3.0))],
 )
 def dirichlet(sample: Any, alpha: Any, *, is_log: bool = False) -> Any:
