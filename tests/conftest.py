@@ -62,8 +62,11 @@ def engine_without_history() -> None:
 
 @pytest.fixture(autouse=True)
 def settings_as_before() -> Iterator[None]:
-    """Takes back what a test told `mx.config.set`."""
+    """Takes back what a test told `mx.config.set`, `npx.set_np` and `npx.reset_np`."""
     yield
+    util = sys.modules.get("mxjax.util")
+    if util is not None:
+        util.set_np()
     settings = sys.modules.get("mxjax.settings")
     if settings is not None:
         settings.reset()
