@@ -29,6 +29,10 @@ def _known(shape: Sequence[int] | None) -> bool:
     return shape is not None and all(n > 0 for n in shape)
 
 
+#: Devices that only keep arrays; what is computed of those is on the CPU of the same number.
+_KEEPERS = ("cpu_pinned", "cpu_shared")
+
+
 def devices_of(device: Any) -> list[Device]:
     """A device, a list of devices or nothing (the current one) as a list."""
     if device is None:
@@ -303,6 +307,8 @@ class Parameter:
         if where is None:
             where = current_device()
         found = arrays.get(where)
+        if found is None and isinstance(where, Device) and where.device_type in _KEEPERS:
+            found = arrays.get(Device("cpu", where.device_id))
         if found is None and not isinstance(where, Device):  # NumPy's arrays have a device, 'cpu'
             raise errors.MXNetValueError(
                 f"Parameter {self._label} was asked for on {where!r}, which is no device of mxjax. Blocks take "

@@ -38,7 +38,7 @@ CORE = set(
     Step TRACED Tree
     Value Work aval aval_of compile_function concrete default_device end_note failed flush flush_all flush_thread host
     in_flight is_recording keep_barriers lay local match_donations mirroring needed note_calls observe outside pack
-    pending place platform_of read record record2 record_pair recording rehearsal relaid row span stats unobserve
+    pending physical place placed platform_of read record record2 record_pair recording rehearsal relaid renamed row span stats unobserve
     unpack user_site wait_all wants_of
     """.split()
 )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from . import callback, compiler, holders, hooks, images, jaxprs, memory, rng
 from .aval import Aval, MeshDevice, aval, aval_of
 from .aval import NamedDevice as NamedDevice
+from .aval import physical as physical
 from .call import ROWS as ROWS
 from .call import SCALARS, Call, Row, row
 from .call import Derivative as Derivative
@@ -49,6 +50,7 @@ from .value import (
     pending,
     place,
     placed,
+    renamed,
 )
 
 #: What the wings use, and nothing else (tests/test_layout.py). The other names shown here (``record1 as record1``) are
@@ -106,6 +108,7 @@ __all__ = [
     "pack",
     "pending",
     "place",
+    "physical",
     "placed",
     "platform_of",
     "read",
@@ -115,6 +118,7 @@ __all__ = [
     "recording",
     "rehearsal",
     "relaid",
+    "renamed",
     "rng",
     "row",
     "span",
