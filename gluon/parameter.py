@@ -12,7 +12,7 @@ from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.creation import array
 from mxjax.autograd import pause
 from mxjax.core import hooks, lay, memory, outside, relaid
-from mxjax.device import Device, current_device
+from mxjax.device import KEEPERS, Device, current_device
 from mxjax.errors import DeferredInitializationError
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter"]
@@ -27,10 +27,6 @@ class Layout:
 
 def _known(shape: Sequence[int] | None) -> bool:
     return shape is not None and all(n > 0 for n in shape)
-
-
-#: Devices that only keep arrays; what is computed of those is on the CPU of the same number.
-_KEEPERS = ("cpu_pinned", "cpu_shared")
 
 
 def devices_of(device: Any) -> list[Device]:
@@ -307,7 +303,7 @@ class Parameter:
         if where is None:
             where = current_device()
         found = arrays.get(where)
-        if found is None and isinstance(where, Device) and where.device_type in _KEEPERS:
+        if found is None and isinstance(where, Device) and where.device_type in KEEPERS:
             found = arrays.get(Device("cpu", where.device_id))
         if found is None and not isinstance(where, Device):  # NumPy's arrays have a device, 'cpu'
             raise errors.MXNetValueError(

@@ -66,6 +66,9 @@ class Devices:
                 results[k] = [group[0]]
                 continue
             partial: dict[Any, Value] = {}
+            if len({physical(v.aval.device) for v in group}) < len({v.aval.device for v in group}):
+                for v in group:  # what gives the values runs by itself: all names share that program
+                    core.read(v)
             for v in group:
                 device = physical(v.aval.device)
                 v = moved(v, device)

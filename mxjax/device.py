@@ -12,6 +12,9 @@ from .core import devices, wait_all
 from .core.aval import physical
 from .core.state import local
 
+#: Types of devices that only keep arrays; what is computed of those is on the CPU of the same number.
+KEEPERS = ("cpu_pinned", "cpu_shared")
+
 
 class Device:
     """A device by type and number; used in ``with`` it becomes the default for new arrays.
