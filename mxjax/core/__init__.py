@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import callback, compiler, holders, hooks, images, jaxprs, memory, rng
-from .aval import Aval, MeshDevice, aval, aval_of
+from .aval import Aval, MeshDevice, aval, physical
 from .aval import NamedDevice as NamedDevice
-from .aval import physical as physical
+from .aval import aval_of as aval_of
 from .call import ROWS as ROWS
 from .call import SCALARS, Call, Row, row
 from .call import Derivative as Derivative
@@ -77,7 +77,6 @@ __all__ = [
     "Value",
     "Work",
     "aval",
-    "aval_of",
     "callback",
     "compile_function",
     "compiler",
