@@ -77,10 +77,12 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
     @property
     def device(self) -> Device:
         """Where the array lives."""
+        v = self._v
         here: Any = self
-        while here._v is None and type(here._base) is View:  # a view lies where its array does
+        while v is None and type(here._base) is View:  # a view lies where its array does
             here = here._base.base
-        return device_of(here._value().aval.device)
+            v = here._v
+        return device_of((v or here._value()).aval.device)
 
     ctx = device
     context = device
