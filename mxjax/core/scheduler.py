@@ -215,7 +215,8 @@ def _run(
     try:
         program = _program(seg, home, program, live, dying, device)
         if program is not None:
-            step.solo = home.solo
+            if not program_listeners:  # who counts programs may drop them, at home
+                step.solo = home.solo
             results, layouts = _results(program, arrays, scalars, live), program.layouts
         else:
             _fell_back(seg)
