@@ -44,10 +44,11 @@ def test_every_number_is_a_device(number):
 
 
 @pytest.mark.parametrize("made", [
-    lambda x: x + 1, lambda x: x * x, lambda x: x.copy(), lambda x: x[0:1], lambda x: x.reshape((1, 2)), lambda x: x.sum(),
-    lambda x: x.astype("int32"), lambda x: x.detach(), mx.np.zeros_like, lambda x: mx.np.concatenate([x, x]), copy.deepcopy,
-    lambda x: x[mx.np.array([True, False], dtype="bool", device=B)], lambda x: mx.np.split(x, 2)[1], lambda x: x.T,
-    lambda x: pickle.loads(pickle.dumps(x)), lambda x: x.as_nd_ndarray(), lambda x: x.to_device(A).to_device(B),
+    lambda x: x + 1, lambda x: x * x, lambda x: x.copy(), lambda x: x[0:1], lambda x: x.reshape((1, 2)),
+    lambda x: x.sum(), lambda x: x.astype("int32"), lambda x: x.detach(), mx.np.zeros_like, copy.deepcopy,
+    lambda x: mx.np.concatenate([x, x]), lambda x: x[mx.np.array([True, False], dtype="bool", device=B)],
+    lambda x: mx.np.split(x, 2)[1], lambda x: x.T, lambda x: pickle.loads(pickle.dumps(x)),
+    lambda x: x.as_nd_ndarray(), lambda x: x.to_device(A).to_device(B),
 ])  # fmt: skip
 def test_what_is_made_of_an_array_is_on_its_device(made):
     assert made(mx.np.ones(2, device=B)).device == B
