@@ -142,6 +142,9 @@ class CachedGraph:
         "sources", "states", "tree",
     )
 
+    call: GraphCall
+    pairs: dict[Any, Pair]
+
     def __init__(
         self,
         block: HybridBlock,
@@ -212,7 +215,7 @@ class CachedGraph:
         if twin is None:
             self.call = GraphCall(graph, policy)
             self.call.places = self._places()
-            self.pairs: dict[Any, Pair] = {}
+            self.pairs = {}
         else:  # names of one physical device share the programs
             self.call, self.pairs = twin.call, twin.pairs
             self._places(self.call.places)

@@ -28,7 +28,8 @@ def of_type(kind: str) -> list[jax.Device]:
     """The physical devices of a type in this process."""
     for platform in PLATFORMS[kind]:
         try:
-            return jax.local_devices(backend=platform)
+            found: list[jax.Device] = jax.local_devices(backend=platform)
+            return found
         except RuntimeError:
             continue
     return []
