@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -16,6 +16,7 @@ from mxjax.core import (
     TRACED,
     Call,
     Dynamic,
+    Graph,
     GraphCall,
     Pair,
     Row,
@@ -25,6 +26,7 @@ from mxjax.core import (
     flush,
     local,
     memory,
+    physical,
     read,
     record,
     record_pair,
@@ -33,6 +35,7 @@ from mxjax.core import (
     wants_of,
 )
 from mxjax.core.hooks import graph_listeners
+from mxjax.device import KEEPERS, Device
 
 from .breaks import Listening
 
@@ -53,6 +56,12 @@ def unflatten(tree: Any, leaves: Sequence[Any], arrays: Sequence[NDArray]) -> An
     """The nested lists of :func:`flatten` with other arrays in the places of those there were."""
     given = iter(arrays)
     return jax.tree_util.tree_unflatten(tree, [next(given) if _is_array(a) else a for a in leaves])
+
+
+def at_work(x: NDArray) -> NDArray:
+    """An array on cpu_pinned or cpu_shared, which only keep arrays, where calls on it run; others as they are."""
+    where = x.device
+    return x.to_device(Device("cpu", where.device_id)) if where.device_type in KEEPERS else x
 
 
 def argument_names(forward: Callable[..., Any], args: Sequence[Any]) -> list[str]:
@@ -108,6 +117,16 @@ class NoArrays(errors.MXNetTypeError):
     """A forward returned something else than arrays, which a graph cannot."""
 
 
+def _are_twins(one: Graph, other: Graph) -> bool:
+    """Whether two graphs compute the same on the same physical device, under whichever of its names."""
+    here, there = (
+        (g.name, g.inputs, g.results, g.outputs, g.fmt, g.scalars, g.written,
+         [a.at(physical(a.device)) for a in g.avals], [(s.call, s.args, s.first, s.scope) for s in g.steps])
+        for g in (one, other)
+    )  # fmt: skip
+    return here == there and all(s.mirroring is None for g in (one, other) for s in g.steps)
+
+
 class CachedGraph:
     """A block's forward for one signature: recorded once, then one call.
 
@@ -119,9 +138,12 @@ class CachedGraph:
     """
 
     __slots__ = (
-        "__weakref__", "call", "cls", "draws", "generation", "inside", "n_outs", "pairs", "parts", "shapes",
+        "__weakref__", "call", "cls", "draws", "inside", "n_outs", "pairs", "parts", "shapes",
         "sources", "states", "tree",
     )
+
+    call: GraphCall
+    pairs: dict[Any, Pair]
 
     def __init__(
         self,
@@ -131,6 +153,7 @@ class CachedGraph:
         tree: Any,
         forward: Callable[..., Any],
         policy: Any,
+        kin: Iterable[CachedGraph] = (),
     ):
         arrays = [a for a in leaves if isinstance(a, NDArray)]
         values = [a._value() for a in arrays]
@@ -188,16 +211,20 @@ class CachedGraph:
             from mxjax import memonger
 
             policy = memonger.heeding(policy, graph)
-        self.call = GraphCall(graph, policy)
-        self.call.places = self._places()
+        twin = next((k for k in kin if policy is k.call.policy and _are_twins(graph, k.call.graph)), None)
+        if twin is None:
+            self.call = GraphCall(graph, policy)
+            self.call.places = self._places()
+            self.pairs = {}
+        else:  # names of one physical device share the programs
+            self.call, self.pairs = twin.call, twin.pairs
+            self._places(self.call.places)
         # Looked up anew at each call: the parameters' values, those of other arrays that may change, and the random
         # key, which a seed replaces.
         now = {**others_of(block), **{w.before: w.handle for w in rec.written()}, **held}
         self.sources: list[Any] = [_KEY if v is key else now.get(v, v) for v in graph.captured]
         # The parameters' first values need not live as long as the graph.
         graph.captured = ()
-        self.pairs: dict[Any, Pair] = {}
-        self.generation = Tree.generation
         self.inside: tuple[list[Value], Call] | None = None  # the weights in a program, and its call
 
     def __call__(self, arrays: Sequence[NDArray]) -> Any:
@@ -230,9 +257,9 @@ class CachedGraph:
         wrapped = [self.cls._wrap(v) for v in outs[:n]]
         return jax.tree_util.tree_unflatten(self.tree, wrapped)
 
-    def _places(self) -> list[Any]:
+    def _places(self, places: list[Any] | None = None) -> list[Any]:
         """For a call of this graph alone: its programs end with it, as when the network is hybridized anew."""
-        places: list[Any] = []
+        places = [] if places is None else places
         weakref.finalize(self, Tree.forget, places).atexit = False
         return places
 
@@ -261,15 +288,15 @@ class CachedGraph:
         return record(known[1], [*values[:n], *values[end:]])
 
     def _taped(self, values: list[Any], wants: tuple[bool, ...]) -> tuple[Value, ...]:
-        if self.generation != Tree.generation:  # a setting may have changed what the forward keeps
-            self.generation = Tree.generation
-            self.pairs.clear()
-            places = self.call.places or []
-            places[:] = [p for p in places if p[0]() is not None]  # those of a tree that is gone
-        pair = self.pairs.get(wants)
+        key = Tree.generation, wants  # a setting may have changed what the forward keeps
+        pair = self.pairs.get(key)
         if pair is None:
+            if any(generation != Tree.generation for generation, _ in self.pairs):
+                self.pairs.clear()
+                places = self.call.places or []
+                places[:] = [p for p in places if p[0]() is not None]  # those of a tree that is gone
             avals = [v.kind if type(v) is Dynamic else v.aval for v in values]
-            pair = self.pairs[wants] = Pair(self.call, avals, wants)
+            pair = self.pairs[key] = Pair(self.call, avals, wants)
         return record_pair(self.call, pair, values)
 
 

@@ -12,7 +12,7 @@ from mxjax.core import is_recording, local, mirroring
 
 from .block import Block
 from .breaks import GraphBreak, Opened, give_up, in_opened, run_opened, stays_open
-from .hybrid import CachedGraph, NoArrays, constant, flatten, parts_of
+from .hybrid import CachedGraph, NoArrays, at_work, constant, flatten, parts_of, unflatten
 from .parameter import DeferredInitializationError, Layout
 from .shapes import Buckets, gated, serve_new_shape
 
@@ -169,6 +169,10 @@ class HybridBlock(Block):
             self._check_graphs()
         graph = self._graphs.get(key)
         if graph is None:
+            computing = [at_work(a) for a in arrays]
+            if any(map(operator.is_not, computing, arrays)):
+                whole = flatten(args)[1] if type(tree) is int else tree
+                return self._run_cached(unflatten(whole, leaves, computing))
             if type(tree) is int:
                 tree = flatten(args)[1]
             out = serve_new_shape(self, leaves, tree, arrays)
@@ -188,7 +192,8 @@ class HybridBlock(Block):
     def _recorded(self, args: tuple[Any, ...], leaves: Any, tree: Any, policy: Any) -> CachedGraph | None:
         """The graph, or None where the block runs imperatively from now on."""
         try:
-            return CachedGraph(self, args, leaves, tree, self._run_forward, policy)
+            kin = self._graphs.values()
+            return CachedGraph(self, args, leaves, tree, self._run_forward, policy, kin)
         except GraphBreak as broken:
             give_up(broken)
         except NoArrays:

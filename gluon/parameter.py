@@ -12,7 +12,7 @@ from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.creation import array
 from mxjax.autograd import pause
 from mxjax.core import hooks, lay, memory, outside, relaid
-from mxjax.device import Device, current_device
+from mxjax.device import KEEPERS, Device, current_device
 from mxjax.errors import DeferredInitializationError
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter"]
@@ -303,6 +303,8 @@ class Parameter:
         if where is None:
             where = current_device()
         found = arrays.get(where)
+        if found is None and isinstance(where, Device) and where.device_type in KEEPERS:
+            found = arrays.get(Device("cpu", where.device_id))
         if found is None and not isinstance(where, Device):  # NumPy's arrays have a device, 'cpu'
             raise errors.MXNetValueError(
                 f"Parameter {self._label} was asked for on {where!r}, which is no device of mxjax. Blocks take "

@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mxjax import core, settings
-from mxjax.core import TRACED, Value, compile_function, in_flight
+from mxjax.core import TRACED, Value, compile_function, in_flight, physical, renamed
 
 from . import _host, _tree
 
@@ -56,7 +56,8 @@ class Devices:
     def all_reduce(self, groups: Sequence[Sequence[Value]]) -> list[list[Value]]:
         """For each group (values of one shape and dtype) the sum, on each of its values' devices.
 
-        All groups that lie on the same devices are summed by one program.
+        All groups that lie on the same devices are summed by one program. Names of one physical device count as that
+        device: what lies there is added there, and all of them get the one sum.
         """
         results: list[list[Value]] = [[] for _ in groups]
         by_devices: dict[tuple[Any, ...], list[tuple[int, list[Value]]]] = {}
@@ -65,18 +66,27 @@ class Devices:
                 results[k] = [group[0]]
                 continue
             partial: dict[Any, Value] = {}
+            if len({physical(v.aval.device) for v in group}) < len({v.aval.device for v in group}):
+                for v in group:  # what gives the values runs by itself: all names share that program
+                    core.read(v)
             for v in group:
-                device = v.aval.device
+                device = physical(v.aval.device)
+                v = moved(v, device)
                 partial[device] = core.record2(ADD, partial[device], v) if device in partial else v
             if len(partial) == 1:
-                results[k] = [next(iter(partial.values()))] * len(group)
+                (total,) = partial.values()
+                total.shared |= len({v.aval.device for v in group}) > 1
+                results[k] = [total] * len(group)
             else:
                 by_devices.setdefault(tuple(partial), []).append((k, list(partial.values())))
         for devices, members in by_devices.items():
             sums = self._sums(devices, [values for _, values in members])
             for (k, _), found in zip(members, sums, strict=True):
                 at = dict(zip(devices, found, strict=True))
-                results[k] = [at[v.aval.device] for v in groups[k]]
+                results[k] = [at[physical(v.aval.device)] for v in groups[k]]
+                if len({v.aval.device for v in groups[k]}) > len(devices):
+                    for total in found:
+                        total.shared = True
         return results
 
     def _sums(self, devices: tuple[Any, ...], groups: list[list[Value]]) -> list[list[Value]]:
@@ -210,6 +220,8 @@ def moved(v: Value, device: Any) -> Value:
     """The value on a device, without a trace on the tape."""
     if v.aval.device is device or v.seg is TRACED:
         return v
+    if physical(v.aval.device) is physical(device):
+        core.read(v)
+        return renamed(v, device)
     array = core.memory.on_device(v)
-    array = core.place(array if settings.get("comm.p2p") else np.asarray(array), device)
-    return core.concrete(array, shared=False, of=core.aval_of(array))
+    return core.placed(array if settings.get("comm.p2p") else np.asarray(array), device, shared=False)

@@ -145,7 +145,7 @@ class Compressor:
         if owed is None or owed.aval.shape != value.aval.shape:
             owed = _zeros(value)
         elif owed.aval.device is not value.aval.device:
-            owed = concrete(place(core.read(owed), value.aval.device), shared=False)
+            owed = core.placed(core.read(owed), value.aval.device, shared=False)
         sent, self._owed[key, sender] = core.record(self._call, (value, owed))
         return sent
 

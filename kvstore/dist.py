@@ -214,9 +214,12 @@ class DistKVStore(KVStore):
         self._end()
         self._processes.all([Operation(what, self._number, None, about=about)])
 
+    def _spread(self, groups: dict[Any, list[NDArray]]) -> bool:
+        return True  # over the processes
+
     def _home(self) -> Any:
         """The device of this process that updates."""
-        return next(iter(self._entries.values())).array._value().aval.device
+        return core.physical(next(iter(self._entries.values())).array._value().aval.device)
 
     # ---- hooks -----------------------------------------------------------------------------------------
 
@@ -309,7 +312,7 @@ class DistKVStore(KVStore):
         operations = [self._operation(requests[k], on_host(own[k][0])) for k in order]
         results: list[dict[Any, Value]] = [{} for _ in requests]
         for k, total in zip(order, self._processes.all(operations), strict=True):
-            for v in own[k]:
+            for v in requests[k].values:
                 results[k][v.aval.device] = _value(total, v.aval.device)
         return results
 
@@ -362,8 +365,7 @@ def _value(result: Any, device: Any) -> Value:
     """A sum as a value on a device."""
     if isinstance(result, np.ndarray) and result.dtype.itemsize < 8:
         return core.host(result, device)  # the next program takes it as it is
-    array = core.place(result, device)
-    return core.concrete(array, shared=True, of=core.aval_of(array))
+    return core.placed(result, device, shared=True)
 
 
 def _end(store: weakref.ref[DistKVStore]) -> None:

@@ -273,7 +273,7 @@ class KVStore(KVStoreBase):
         return found
 
     def _push(self, groups: dict[Any, list[NDArray]], priority: int) -> None:
-        shares = self._shares()
+        shares = self._shares() and self._spread(groups)
         under = self._hyperparameters() if shares else None
         if self._gathered is not None and self._gathered.under != under:
             self._end()
@@ -307,6 +307,11 @@ class KVStore(KVStoreBase):
             return False
         return type(self)._reduce is KVStore._reduce  # a store with sums of its own updates what they give
 
+    def _spread(self, groups: dict[Any, list[NDArray]]) -> bool:
+        """Whether what is pushed lies on several physical devices, between which the optimizer may be shared out."""
+        places = {core.physical(a._value().aval.device) for arrays in groups.values() for a in arrays}
+        return len(places) > 1
+
     def _hyperparameters(self) -> tuple[Any, ...]:
         """What an update gathered now must be done with, whatever changes until then."""
         optimizer = self._updater.optimizer
@@ -328,13 +333,18 @@ class KVStore(KVStoreBase):
         groups: dict[tuple[Any, ...], list[int]] = {}
         for k, request in enumerate(requests):
             groups.setdefault(tuple(request.old), []).append(k)
-        for devices, members in groups.items():
+        for names, members in groups.items():
+            of = [core.physical(d) for d in names]
+            devices = tuple(dict.fromkeys(of))
             chosen = [requests[k] for k in members]
-            weights = [[r.old[d] for d in devices] for r in chosen]
+            weights = [[moved(r.old[names[of.index(d)]], d) for d in devices] for r in chosen]
             grads = [_per_device(self._compressed(r), devices) for r in chosen]
             new = self._updater.update(devices, [r.key for r in chosen], weights, grads)
             for k, row in zip(members, new, strict=True):
-                results[k] = dict(zip(devices, row, strict=True))
+                for v in row if len(devices) < len(names) else ():
+                    v.shared = True  # several names get it
+                at = dict(zip(devices, row, strict=True))
+                results[k] = {name: at[d] for name, d in zip(names, of, strict=True)}
         return [results[k] for k in range(len(requests))]
 
     def _store(self, key: Any, sums: dict[Any, Value]) -> None:
@@ -573,10 +583,11 @@ def hand(array: NDArray, v: Value) -> None:
 
 
 def _per_device(values: Sequence[Value], devices: Sequence[Any]) -> list[Value]:
-    """One value for each device: the sum of those that lie there."""
+    """One value for each physical device: the sum of those that lie there."""
     found: dict[Any, Value] = {}
     for v in values:
-        device = v.aval.device
+        device = core.physical(v.aval.device)
+        v = moved(v, device)
         found[device] = core.record2(ADD, found[device], v) if device in found else v
     return [found[d] for d in devices]
 

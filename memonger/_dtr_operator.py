@@ -61,7 +61,7 @@ def devices_of(device: Any) -> tuple[Any, ...]:
     """The devices of a placement."""
     if isinstance(device, jax.sharding.Sharding):
         return tuple(sorted(device.device_set, key=lambda d: d.id))
-    return (device,)
+    return (core.physical(device),)
 
 
 def seconds_of(compiled: Any, device: Any) -> tuple[float, float]:

@@ -251,7 +251,7 @@ class Room:
                 return None
         if node.saved is not None:
             call = node.saved[0].forward
-        return Recipe(call, inputs, out, v.aval.device)
+        return Recipe(call, inputs, out, core.physical(v.aval.device))
 
     def evict(self, h: Holding, v: Value, recipe: Recipe | None) -> None:
         """Give up an array: with a recipe it is dropped, without one it moves to the host."""

@@ -95,7 +95,7 @@ def swap(x: Any) -> bool:
         return False
     if v.seg is not None:
         core.flush(v.seg)
-    _refuse_swap(v.aval.device)
+    _refuse_swap(core.physical(v.aval.device))
     return _manager.swap(v)
 
 

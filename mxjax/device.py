@@ -7,23 +7,21 @@ from typing import Any
 
 import jax
 
-from . import errors, settings
+from . import errors
+from .core import devices, wait_all
+from .core.aval import physical
 from .core.state import local
 
-# MXNet's names, with the JAX platforms that serve each. cpu_pinned and cpu_shared are the host's memory.
-_PLATFORMS = {
-    "cpu": ("cpu",),
-    "gpu": ("gpu",),
-    "tpu": ("tpu",),
-    "cpu_pinned": ("cpu",),
-    "cpu_shared": ("cpu",),
-}
+#: Types of devices that only keep arrays; what is computed of those is on the CPU of the same number.
+KEEPERS = ("cpu_pinned", "cpu_shared")
 
 
 class Device:
     """A device by type and number; used in ``with`` it becomes the default for new arrays.
 
-    ``device_type`` is one of cpu, gpu, tpu, cpu_pinned, cpu_shared (or another Device to copy).
+    ``device_type`` is one of cpu, gpu, tpu, cpu_pinned, cpu_shared (or another Device to copy). Every number of a CPU
+    names a device, as in MXNet: its arrays are told from those of others, and its work is done by one of XLA's CPU
+    devices, the one of that number modulo their count.
     Raises ``KeyError`` for another type; a device that is not there is an error when first used.
 
     >>> import mxjax as mx
@@ -43,9 +41,9 @@ class Device:
     def __init__(self, device_type: str | Device, device_id: int = 0):
         if isinstance(device_type, Device):
             device_id, device_type = device_type.device_id, device_type.device_type
-        if device_type not in _PLATFORMS:
+        if device_type not in devices.PLATFORMS:
             raise errors.MXNetKeyError(
-                f"no device type {device_type!r}: one of {', '.join(_PLATFORMS)} is expected"
+                f"no device type {device_type!r}: one of {', '.join(devices.PLATFORMS)} is expected"
             )
         self.device_type = device_type
         self.device_id = int(device_id)
@@ -58,11 +56,19 @@ class Device:
         return self.devstr2type[self.device_type]
 
     @property
-    def jax_device(self) -> jax.Device:
-        """The JAX device behind this one; raises ``DeviceError`` if there is none."""
+    def placement(self) -> Any:
+        """What its arrays have for their place in the core: the JAX device, or a name of one.
+
+        Raises ``DeviceError`` if there is no such device.
+        """
         if self._found is None:
-            self._found = _find(self)
-        return self._found  # type: ignore[no-any-return]
+            self._found = devices.placement(self.device_type, self.device_id)
+        return self._found
+
+    @property
+    def jax_device(self) -> jax.Device:
+        """The JAX device that does this one's work; raises ``DeviceError`` if there is none."""
+        return physical(self.placement)  # type: ignore[no-any-return]
 
     def __hash__(self) -> int:
         return hash((self.device_type, self.device_id))
@@ -83,7 +89,7 @@ class Device:
     def __enter__(self) -> Device:
         st = local.st
         self._outer.append(st.device)
-        st.device = self.jax_device
+        st.device = self.placement
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -91,81 +97,36 @@ class Device:
 
     def empty_cache(self) -> None:
         """Return cached memory to the device; XLA's allocators keep theirs, so this only waits."""
-        from .core import wait_all
-
         wait_all()
 
 
 Context = Device
 
 
-def _devices(device_type: str) -> list[jax.Device]:
-    for platform in _PLATFORMS[device_type]:
-        try:
-            return jax.local_devices(backend=platform)
-        except RuntimeError:
-            continue
-    return []
-
-
-def _find(device: Device) -> jax.Device:
-    found = _devices(device.device_type)
-    if device.device_id < len(found) and device.device_id >= 0:
-        return found[device.device_id]
-    have = f"this process has {len(found)} of that type"
-    cause = None if found else _why_none(device)
-    if cause is not None and device.device_type == "cpu":
-        more = f"; JAX could not start: {cause}"
-    elif device.device_type == "cpu":
-        more = (
-            "; more are made by setting XLA_FLAGS=--xla_force_host_platform_device_count=N "
-            "before the first array is created"
-        )
-    elif not found:
-        more = f"; install the extra for it (pip install 'mxjax[{'tpu' if device.device_type == 'tpu' else 'cuda12'}]')"
-    else:
-        more = ""
-    raise errors.DeviceError(f"there is no device {device}: {have}{more}") from cause
-
-
-def _why_none(device: Device) -> RuntimeError | None:
-    """What JAX says about devices of this type."""
-    try:
-        jax.local_devices(backend=_PLATFORMS[device.device_type][0])
-    except RuntimeError as error:
-        return error
-    return None
-
-
-def _number(device: Any) -> int:
-    return int(device.id)
-
-
 _known: dict[Any, Device] = {}
 
 
+@functools.cache
+def _device(kind: str, number: int) -> Device:
+    return Device(kind, number)
+
+
 def of(placement: Any) -> Device:
-    """The Device of a JAX device (the first one of a sharding)."""
+    """The Device of a place in the core (the first one of several)."""
     found = _known.get(placement)
     if found is None:
-        one: Any = placement
-        if isinstance(placement, jax.sharding.Sharding):
-            one = min(placement.device_set, key=_number)
-        kind = {"cpu": "cpu", "tpu": "tpu"}.get(one.platform, "gpu")
-        peers = _devices(kind)
-        found = Device(kind, peers.index(one) if one in peers else one.id)
-        found._found = one
+        found = Device(*devices.name_of(placement))
         _known[placement] = found
     return found
 
 
 def cpu(device_id: int = 0) -> Device:
-    """The host's CPU (``device_id`` counts XLA's CPU devices)."""
+    """The host's CPU; every number names a device (`Device`)."""
     return Device("cpu", device_id)
 
 
 def cpu_pinned(device_id: int = 0) -> Device:
-    """Host memory for fast copies to a GPU; the same arrays as :func:`cpu` here."""
+    """Host memory for fast copies to a GPU: it keeps arrays, and what is computed of them is on `cpu(device_id)`."""
     return Device("cpu_pinned", device_id)
 
 
@@ -181,12 +142,12 @@ def tpu(device_id: int = 0) -> Device:
 
 def num_gpus() -> int:
     """How many GPUs this process sees."""
-    return len(_devices("gpu"))
+    return len(devices.of_type("gpu"))
 
 
 def num_tpus() -> int:
     """How many TPU cores this process sees."""
-    return len(_devices("tpu"))
+    return len(devices.of_type("tpu"))
 
 
 def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
@@ -196,27 +157,10 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     return total - int(stats.get("bytes_in_use", 0)), total
 
 
-_DEFAULT = Device("cpu", 0)
-
-
 def current_device() -> Device:
     """The device new arrays go to: the innermost ``with`` device, or ``cpu(0)``."""
     st = local.st
-    if st.device is None:
-        return _DEFAULT if _named() is None else _by_name(_named())
-    return of(st.device)
-
-
-_named = settings.snapshot("engine.device")
-
-
-@functools.cache
-def _by_name(name: str) -> Device:
-    """The device that engine.device names; xpu is the best there is."""
-    kind, number = name[:3], int(name[3:])
-    if kind == "xpu":
-        kind = "gpu" if num_gpus() else "tpu" if num_tpus() else "cpu"
-    return Device(kind, number)
+    return _device(*devices.default_name()) if st.device is None else of(st.device)
 
 
 def current_context() -> Device:

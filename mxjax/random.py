@@ -20,7 +20,7 @@ def seed(seed_state: int, device: Device | str = "all", ctx: Any = None) -> None
     if where == "all":
         rng.seed(int(seed_state))
     else:
-        rng.seed(int(seed_state), Device(where).jax_device)
+        rng.seed(int(seed_state), Device(where).placement)
 
 
 def __getattr__(name: str) -> Any:

@@ -214,6 +214,12 @@ def mesh(
         return _of(axes)
     shape = {**_axes(axes), **named} or {"data": -1}
     found = [d.jax_device if isinstance(d, Device) else d for d in devices or jax.devices()]
+    if len(set(found)) < len(found):
+        names = ", ".join(map(str, devices or ()))
+        raise errors.MXNetValueError(
+            f"a mesh needs physical devices, each once: of {names} several are names of one. More CPU devices are made "
+            "by setting XLA_FLAGS=--xla_force_host_platform_device_count=N before the first array is created"
+        )
     known = math.prod(n for n in shape.values() if n != -1)
     rest = [k for k, n in shape.items() if n == -1]
     if len(rest) > 1 or any(n < 1 and n != -1 for n in shape.values()):

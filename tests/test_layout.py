@@ -17,7 +17,8 @@ WINGS = ("gluon", "memonger", "kvstore", "profiler")
 #: The order of the core: a module imports only from its own line and from those above it.
 LAYERS = (
     {"settings", "errors", "error", "_modules", "_version"},
-    {"core", "device"},
+    {"core"},
+    {"device"},
     {"ops"},
     {"effects"},
     {"engine"},
@@ -36,10 +37,10 @@ CORE = set(
     """
     Aval Call Dynamic Evicted Failure Graph GraphCall Leaf MeshDevice Node Pair ReadWhileRecording Row SCALAR SCALARS
     Step TRACED Tree
-    Value Work aval aval_of compile_function concrete default_device end_note failed flush flush_all flush_thread host
+    Value Work aval compile_function concrete default_device end_note failed flush flush_all flush_thread host
     in_flight is_recording keep_barriers lay local match_donations mirroring needed note_calls observe outside pack
-    pending place platform_of read record record2 record_pair recording rehearsal relaid row span stats unobserve
-    unpack user_site wait_all wants_of
+    pending physical place placed platform_of read record record2 record_pair recording rehearsal relaid renamed row
+    span stats unobserve unpack user_site wait_all wants_of
     """.split()
 )
 CORE_MODULES = {"callback", "compiler", "holders", "hooks", "images", "jaxprs", "memory", "rng"}

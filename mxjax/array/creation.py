@@ -8,7 +8,8 @@ import jax
 import numpy as np
 
 from .. import errors, settings
-from ..core import default_device, record_on
+from ..core import default_device, physical, record_on, renamed
+from ..core.sync import transfer
 from ..ops.table import TABLE
 from . import interop
 from .classes import ndarray
@@ -204,8 +205,10 @@ def _from_numpy(cls: type[NDArray], host: np.ndarray, zero_copy: bool) -> Any:
     ):
         return cls._wrap(to_value(host))
     made = interop.from_dlpack(cls, host)
-    if made._value().aval.device is not device:
-        made = made.to_device(type(made.device)("cpu", device.id))
+    v = made._value()
+    if v.aval.device is not device:
+        same = v.aval.device is physical(device)
+        made = cls._wrap(renamed(v, device) if same else transfer(v, device))
     host.flags["WRITEABLE"] = False
     return made
 

@@ -13,6 +13,7 @@ from .. import errors
 from ..core import (
     Call,
     Leaf,
+    NamedDevice,
     aval,
     concrete,
     default_device,
@@ -24,8 +25,10 @@ from ..core import (
     record2,
     spread,
 )  # fmt: skip
+from ..core.aval import physical
 from ..core.host_compute import stays
 from ..core.state import local
+from ..core.sync import transfer
 from ..core.tape import ADD
 from ..core.value import TRACED, Value, traced
 from ..ops.table import TABLE
@@ -51,11 +54,12 @@ def cast(dtype: Any) -> Call:
 
 def on_device(array: np.ndarray, device: Any) -> Value:
     """A value on a private copy of a NumPy array."""
-    if isinstance(device, jax.Device):
-        if stays(array, device):
+    where = physical(device)
+    if isinstance(where, jax.Device):
+        if stays(array, where):
             return _noted(host(array, device))
         return _noted(concrete(
-            _put()(array, device), shared=False, of=aval(array.shape, array.dtype, device)
+            _put()(array, where), shared=False, of=aval(array.shape, array.dtype, device)
         ))
     return _noted(concrete(place(array, device), shared=False))
 
@@ -198,8 +202,8 @@ class Handle:
     def _set(self, v: Value) -> None:
         """Swap the value for a freshly computed one of the same shape and dtype.
 
-        The array stays in its memory, wherever the new value was computed, with its axes in their order there, and
-        on a mesh as it lies.
+        The array stays in its memory, wherever the new value was computed, with its axes in their order there, on a
+        CPU that is but a name under that name, and on a mesh as it lies.
         """
         mine = self._v
         if mine is None:
@@ -212,12 +216,17 @@ class Handle:
         live = var is not None and var.req != "null"
         if live and (v.tape is not None or v.shared):
             v = record1(COPY, v)
-        if v.aval.memory is not mine.aval.memory:
-            v = memory.move(v, mine.aval.memory)
-        if mine.aval.layout is not None and v.seg is None and v.aval.layout is None and v.aval.memory is None:
-            v = memory.in_order(v, mine.aval.layout)
-        if mine.aval.spread is not None and v.aval.spread is None and v.seg is not TRACED:
-            (v,) = spread((v,), (mine.aval,))
+        of = mine.aval
+        if v.aval is not of:
+            if v.aval.device is not of.device and v.seg is not TRACED and not seg.graph:
+                if NamedDevice in (type(of.device), type(v.aval.device)):
+                    v = transfer(v, of.device)
+            if v.aval.memory is not of.memory:
+                v = memory.move(v, of.memory)
+            if of.layout is not None and v.seg is None and v.aval.layout is None and v.aval.memory is None:
+                v = memory.in_order(v, of.layout)
+            if of.spread is not None and v.aval.spread is None and v.seg is not TRACED:
+                (v,) = spread((v,), (of,))
         if live:
             v.tape = var.leaf  # type: ignore[union-attr]
             v.out = 0

@@ -206,7 +206,7 @@ def _target(device: Any) -> Any:
     from ..core import default_device
     if device is None:
         return default_device()
-    return device.jax_device if isinstance(device, Device) else Device(device).jax_device
+    return device.placement if isinstance(device, Device) else Device(device).placement
 
 
 def _split(

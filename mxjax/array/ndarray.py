@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import errors
-from ..core import Leaf, backward, concrete, memory, read, record1
+from ..core import Leaf, NamedDevice, backward, concrete, memory, read, record1
 from ..core.hooks import memory_managers
 from ..core.state import local
 from ..core.sync import to_host, transfer, wait
@@ -22,7 +22,7 @@ from .interop import Interop
 from .methods import NDMethods
 from .protocol import Protocol
 from .storage import fallback
-from .view import alias, converted
+from .view import View, alias, converted
 
 
 class NDArray(NDMethods, Indexing, Protocol, Interop):
@@ -77,7 +77,12 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
     @property
     def device(self) -> Device:
         """Where the array lives."""
-        return device_of((self._v or self._value()).aval.device)
+        v = self._v
+        here: Any = self
+        while v is None and type(here._base) is View:  # a view lies where its array does
+            here = here._base.base
+            v = here._v
+        return device_of((v or here._value()).aval.device)
 
     ctx = device
     context = device
@@ -225,7 +230,11 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
 
     def copy(self, order: str = "C") -> Any:
         """A copy on the same device."""
-        return self._wrap(record1(COPY, self._value()))
+        v = self._value()
+        made = record1(COPY, v)
+        if type(v.aval.device) is NamedDevice and made.aval.device is not v.aval.device:
+            made = transfer(made, v.aval.device)  # cpu_pinned and cpu_shared keep what is computed elsewhere
+        return self._wrap(made)
 
     __copy__ = copy
 
@@ -326,13 +335,13 @@ def head_gradient(head: Value, given: NDArray | None) -> Value | None:
 
 
 def place(device: Any) -> Any:
-    """The JAX device of a Device, or of its text: ``cpu``, ``gpu(1)``."""
+    """The place of values on a Device (`Device.placement`), or of its text: ``cpu``, ``gpu(1)``."""
     if isinstance(device, Device):
-        return device.jax_device
+        return device.placement
     if isinstance(device, str):
         kind, _, number = device.rstrip(")").partition("(")
         try:
-            return Device(kind, int(number or 0)).jax_device
+            return Device(kind, int(number or 0)).placement
         except (KeyError, ValueError) as error:
             raise errors.MXNetValueError(f"Invalid context string {device}: {error}") from None
     raise errors.MXNetTypeError(f"a device is expected, as mx.gpu(0); got {type(device).__name__}")

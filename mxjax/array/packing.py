@@ -77,6 +77,7 @@ def offered(array: np.ndarray) -> Value | None:
 
 
 def _sent(arrays: Sequence[np.ndarray], device: Any) -> Sequence[Any]:
+    device = core.physical(device)
     if len(arrays) == 1 or not isinstance(device, jax.Device):
         return [core.read(handle.on_device(a.copy(), device)) for a in arrays]
     places, size = [], 0

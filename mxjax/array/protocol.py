@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from .. import errors
-from ..core import concrete, default_device
+from ..core import default_device, placed
 from ..device import Device
 from .handle import Handle
 
@@ -137,8 +136,7 @@ def restore(cls: type[Handle], data: np.ndarray, device: str) -> Any:
     """An unpickled array; on the default device where its own is not there."""
     kind, _, number = device.rstrip(")").partition("(")
     try:
-        target = Device(kind, int(number or 0)).jax_device
+        target = Device(kind, int(number or 0)).placement
     except (errors.DeviceError, KeyError):
         target = default_device()
-    with jax.enable_x64(True):
-        return cls._wrap(concrete(jax.device_put(data, target), shared=False))
+    return cls._wrap(placed(data, target, shared=False))

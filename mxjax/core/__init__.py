@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import callback, compiler, holders, hooks, images, jaxprs, memory, rng
-from .aval import Aval, MeshDevice, aval, aval_of
+from .aval import Aval, MeshDevice, aval, physical
+from .aval import NamedDevice as NamedDevice
+from .aval import aval_of as aval_of
 from .call import ROWS as ROWS
 from .call import SCALARS, Call, Row, row
 from .call import Derivative as Derivative
 from .call import enter as enter
 from .compiler import platform_of
 from .compiler_options import keep_barriers
+from .devices import default_device
 from .graph import Graph, GraphCall, Pair, is_recording, outside, record_pair, recording, wants_of
 from .graph import record_paired as record_paired
 from .hooks import call_listeners, observers
@@ -20,7 +23,7 @@ from .mesh import mesh_device as mesh_device
 from .mesh import spread as spread
 from .program import compile_function, match_donations, needed, pack, unpack
 from .reading import ReadWhileRecording
-from .record import default_device, record, record2
+from .record import record, record2
 from .record import record1 as record1
 from .record import record_on as record_on
 from .record import record_scalar as record_scalar
@@ -46,6 +49,8 @@ from .value import (
     host,
     pending,
     place,
+    placed,
+    renamed,
 )
 
 #: What the wings use, and nothing else (tests/test_layout.py). The other names shown here (``record1 as record1``) are
@@ -72,7 +77,6 @@ __all__ = [
     "Value",
     "Work",
     "aval",
-    "aval_of",
     "callback",
     "compile_function",
     "compiler",
@@ -103,6 +107,8 @@ __all__ = [
     "pack",
     "pending",
     "place",
+    "physical",
+    "placed",
     "platform_of",
     "read",
     "record",
@@ -111,6 +117,7 @@ __all__ = [
     "recording",
     "rehearsal",
     "relaid",
+    "renamed",
     "rng",
     "row",
     "span",

@@ -36,11 +36,43 @@ class MeshDevice:
         return f"mesh({', '.join(f'{k}={n}' for k, n in self.mesh.shape.items())})"
 
 
+class NamedDevice:
+    """A device of the host that is but a name: arrays and programs lie on the physical device behind it.
+
+    One object per name (``devices.placement``). Programs belong to the physical device (``Segment``'s steps have a twin
+    there), so that all its names share them. ``compute`` is the place where calls on arrays of this name run: itself,
+    or for ``cpu_pinned(i)`` and ``cpu_shared(i)``, which only keep arrays, ``cpu(i)``.
+    """
+
+    __slots__ = ("compute", "id", "kind", "physical")
+
+    platform = "cpu"
+
+    def __init__(self, kind: str, number: int, physical: jax.Device, compute: Any = None):
+        self.kind = kind
+        self.id = number
+        self.physical = physical
+        self.compute: Any = self if compute is None else compute
+
+    @property
+    def device_set(self) -> set[jax.Device]:
+        return {self.physical}
+
+    def __repr__(self) -> str:
+        return f"{self.kind}({self.id})"
+
+
+def physical(device: Any) -> Any:
+    """What JAX knows a place as: the physical device of a name, anything else as it is."""
+    return device.physical if type(device) is NamedDevice else device
+
+
 class Aval:
     """Shape, dtype and placement of a value; interned, so that equality is identity.
 
-    ``device`` is a ``jax.Device`` for ordinary values and a :class:`MeshDevice` for values on a mesh,
-    whose ``spread`` says how they lie there (``None``: as the program that makes them decides). It is a
+    ``device`` is a ``jax.Device`` for ordinary values, a :class:`NamedDevice` for those on a CPU that is but a name,
+    and a :class:`MeshDevice` for values on a mesh, whose ``spread`` says how they lie there (``None``: as the program
+    that makes them decides). It is a
     ``jax.sharding.Sharding`` for values from outside that are spread over several devices without a
     mesh. ``memory`` is ``None`` in the device's own memory, else
     the kind of the other memory the value waits in (:data:`PINNED`); see ``memory.py``. ``layout`` is ``None``
@@ -84,6 +116,13 @@ class Aval:
             found = self._elsewhere.setdefault(memory, made)
         return found
 
+    def at(self, device: Any) -> Aval:
+        """The one Aval of the same array on another device, in its memory and order of axes there."""
+        if device is self.device:
+            return self
+        found = aval(self.shape, self.dtype, device).in_layout(self.layout)
+        return found if self.memory is None else found.on(self.memory)
+
     def in_layout(self, layout: tuple[int, ...] | None) -> Aval:
         """The one Aval of the same array with its axes in this order in memory."""
         found = self._layouts.get(layout)
@@ -124,7 +163,7 @@ class Aval:
             return lies if self.memory is None else lies.with_memory_kind(self.memory)
         if isinstance(self.device, jax.sharding.Sharding):
             return self.device if self.memory is None else self.device.with_memory_kind(self.memory)
-        return jax.sharding.SingleDeviceSharding(self.device, memory_kind=self.memory)
+        return jax.sharding.SingleDeviceSharding(physical(self.device), memory_kind=self.memory)
 
     @property
     def struct(self) -> jax.ShapeDtypeStruct:
@@ -161,8 +200,13 @@ def _default_memory(device: Any) -> str:
     return str(device.default_memory().kind)
 
 
-def aval_of(array: jax.Array) -> Aval:
-    """The Aval of a JAX array: its device, or its sharding when there are several."""
+def aval_of(array: jax.Array, name: Any = None) -> Aval:
+    """The Aval of a JAX array: its device, or its sharding when there are several.
+
+    ``name``: where it was put, which counts if that is a :class:`NamedDevice`.
+    """
+    if type(name) is NamedDevice:
+        return aval_of(array).at(name)
     sharding = array.sharding
     devices = sharding.device_set
     if isinstance(sharding, jax.sharding.NamedSharding) and sharding.mesh in MeshDevice._known:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import errors
-from .aval import Aval, aval
+from .aval import Aval, NamedDevice, aval
 from .compiler import for_platform, platform_of
 from .hooks import operator_wrappers
 from .jaxprs import cotangent, pullback, wanting
@@ -167,6 +167,11 @@ class Call:
         key = (avals, device)
         found = self.infer_cache.get(key)
         if found is None:
+            if type(device) is NamedDevice:
+                there = tuple(a if type(a) is str else a.at(device.physical) for a in avals)
+                outs, many = self.infer(there, device.physical)
+                found = self.infer_cache[key] = tuple(a.at(device) for a in outs), many
+                return found
             stats.inferred += 1
             structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
             with jax.enable_x64(True), for_platform(platform_of(device)):

@@ -17,14 +17,15 @@ import numpy as np
 
 from .. import errors
 from . import rng
-from .aval import PINNED, Aval, aval
+from .aval import PINNED, Aval, aval, physical
 from .call import SCALARS, Call, Row
 from .compiler import for_platform, platform_of
+from .devices import default_device, shown
 from .graph_text import Text, parse, write
 from .hooks import RematPolicy, memory_managers
 from .jaxprs import cotangent, held, once, pullback, wanting
 from .program import needed, run_steps
-from .record import default_device, record
+from .record import record
 from .segment import SCALAR, Elsewhere, Mirroring, Segment, Step, Tree, Written, stretch
 from .state import local, tell_calls
 from .tape import Leaf, Node
@@ -236,8 +237,8 @@ class Recording:
             found = seg.enter(v)
         except Elsewhere:
             raise errors.DeviceError(
-                f"{self._name} gives back an array on {v.aval.device} while it runs on {seg.device}. Move it to one "
-                "device with the inputs: x.to_device(device)"
+                f"{self._name} gives back an array on {shown(v.aval.device)} while it runs on "
+                f"{shown(seg.device)}. Move it to one device with the inputs: x.to_device(device)"
             ) from None
         return found if isinstance(found, int) else seg.slots[v]  # a constant nobody computed with entered just now
 
@@ -289,7 +290,8 @@ _interned: weakref.WeakValueDictionary[Any, Graph] = weakref.WeakValueDictionary
 def intern(graph: Graph) -> Graph:
     """The one graph of this structure: sub-graphs are compared by identity, as calls are."""
     steps = tuple([(s.call, s.args, s.first) for s in graph.steps])
-    return _interned.setdefault((graph.name, graph.avals, graph.inputs, graph.fmt, graph.outputs, steps), graph)
+    avals = tuple([a.at(physical(a.device)) for a in graph.avals])  # one graph for all names of a device
+    return _interned.setdefault((graph.name, avals, graph.inputs, graph.fmt, graph.outputs, steps), graph)
 
 
 @contextmanager

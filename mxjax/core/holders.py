@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from .aval import NamedDevice
 from .hooks import array_namers
 from .segment import Step
 from .value import Value
@@ -97,6 +98,8 @@ def holders() -> list[Holder]:
 def _where(device: Any) -> str:
     if isinstance(device, jax.Device):
         return f"{device.platform}/{device.id}"
+    if type(device) is NamedDevice:
+        return f"{device.kind}/{device.id}"
     return f"{len(device.device_set)} devices"
 
 

@@ -12,15 +12,16 @@ import numpy as np
 
 from .. import errors
 from . import compiler, scheduler
-from .aval import Aval
+from .aval import Aval, NamedDevice
 from .call import Call, Row
+from .devices import default_device, shown
 from .failures import Postponed, failed_value, unchecked_avals
 from .hooks import call_listeners, tape_writers
 from .program import to_device
 from .segment import Elsewhere, Segment, Step, TracedInput, Tree, mirroring, user_site
 from .state import ThreadState, local, rules
 from .stats import stats
-from .value import TRACED, Dynamic, Failure, Value, pending_errors, traced
+from .value import TRACED, Dynamic, Failure, Value, pending_errors, renamed, traced
 
 _new = Value.__new__
 
@@ -276,7 +277,7 @@ def _failed(
 def inference_error(call: Call, avals: Sequence[Any], error: Exception) -> Exception:
     """An error that names operator, attributes, shapes, dtypes and devices."""
     given = ", ".join(
-        "scalar" if isinstance(a, str) else f"{a.dtype}{list(a.shape)} on {a.device}" for a in avals
+        "scalar" if isinstance(a, str) else f"{a.dtype}{list(a.shape)} on {shown(a.device)}" for a in avals
     )
     text = str(error).strip().split("\n\n")[0]
     scope = local.st.scope
@@ -299,8 +300,12 @@ def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tup
     if any(v.seg is TRACED for v in inputs):
         return _run_traced(st, call, inputs)
     devices = _devices(inputs)
+    if any(type(d) is NamedDevice and d.compute is not d for d in devices):
+        return record(call, _from_keepers(inputs, devices))
     if len(devices) > 1:
-        where = ", ".join(f"{v.aval!r}" for v in inputs if type(v) is not Dynamic)
+        where = ", ".join(
+            f"{v.aval.dtype}{list(v.aval.shape)} on {shown(v.aval.device)}" for v in inputs if type(v) is not Dynamic
+        )
         raise errors.DeviceError(
             f"operator {call!r} got inputs on different devices: {where}. "
             "Move them to one device first: x.to_device(device); onto a mesh, mesh.split(x) shares a batch out"
@@ -319,28 +324,35 @@ def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tup
         # Values of other segments on its device are captured as inputs (Segment.enter).
         if devices and seg.device is not devices[0]:
             raise errors.DeviceError(
-                f"operator {call!r} got an input on {devices[0]} while the hybridized block runs on "
-                f"{seg.device}. Move its parameters and inputs to one device"
+                f"operator {call!r} got an input on {shown(devices[0])} while the hybridized block runs on "
+                f"{shown(seg.device)}. Move its parameters and inputs to one device"
             )
         return record(call, inputs)
     if devices:
         seg = st.switch(devices[0])
     elif seg.device is None:
-        seg = st.switch(default_device(st))
+        where = default_device(st)
+        seg = st.switch(where.compute if type(where) is NamedDevice else where)
     for v in inputs:
         if type(v) is not Dynamic and v.seg is not None and v.seg is not seg:
             scheduler.flush(v.seg)
     return record(call, inputs)
 
 
-def default_device(st: ThreadState | None = None) -> Any:
-    """The JAX device new arrays go to."""
-    st = st or local.st
-    if st.device is not None:
-        return st.device
-    from ..device import current_device
+def _from_keepers(inputs: Sequence[Any], devices: Sequence[Any]) -> list[Any]:
+    """The inputs with those on cpu_pinned and cpu_shared, which only keep arrays, where the call can run.
 
-    return current_device().jax_device
+    That is the device of the others, or the CPU of the number of the first.
+    """
+    from .sync import transfer
+
+    others = [d for d in devices if type(d) is not NamedDevice or d.compute is d]
+    target = others[0] if others else devices[0].compute
+    moved = []
+    for v in inputs:
+        at = None if type(v) is Dynamic or v.seg is TRACED else v.aval.device
+        moved.append(transfer(v, target) if type(at) is NamedDevice and at.compute is not at else v)
+    return moved
 
 
 def record_on(device: Any, call: Call, inputs: Sequence[Any] = ()) -> tuple[Value, ...]:
@@ -348,6 +360,11 @@ def record_on(device: Any, call: Call, inputs: Sequence[Any] = ()) -> tuple[Valu
     st = local.st
     seg = st.seg
     if seg.device is not device and not seg.graph:
+        if type(device) is NamedDevice and device.compute is not device:
+            made = record_on(device.compute, call, inputs)
+            for v in made:
+                scheduler.read(v)
+            return tuple(renamed(v, device) for v in made)
         st.switch(device)
     return record(call, inputs)
 

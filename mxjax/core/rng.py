@@ -9,13 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .value import Dynamic, Value, concrete, place
+from .value import Dynamic, Value, placed
 
 
-def _key_data(seed: int, device: Any) -> Any:
+def _key_words(seed: int) -> Any:
     with jax.ensure_compile_time_eval():
-        words = jax.random.key_data(jax.random.key(seed & 0xFFFFFFFF))
-    return place(words, device)
+        return jax.random.key_data(jax.random.key(seed & 0xFFFFFFFF))
 
 
 class Stream:
@@ -30,9 +29,7 @@ class Stream:
     def __init__(self, seed: int, device: Any):
         self.lock = threading.Lock()
         self.count = 0
-        self.key = concrete(
-            _key_data(seed, device), shared=True
-        )
+        self.key = placed(_key_words(seed), device, shared=True)
 
     def take(self, n: int = 1) -> int:
         """Reserve ``n`` counts; the first of them."""

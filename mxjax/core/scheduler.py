@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import errors
 from . import reasons
-from .aval import MeshDevice
+from .aval import MeshDevice, NamedDevice, physical
 from .call import Call
 from .failures import fail
 from .hooks import MemoryManager, deadlines, deferred, memory_managers, observers, program_listeners
@@ -193,13 +193,17 @@ def _run(
     )
     if not rules.donate:
         dying = ()
-    program = step.programs.get((live, dying))
+    # Programs belong to the physical device: all its names share them.
+    home, device = step, seg.device
+    if type(device) is NamedDevice:
+        home, device = step.at_home(device), device.physical
+    program = home.programs.get((live, dying))
     arrays = [v.arr for v in ins]
     ins.clear()
     if len(live) != len(outs):
         outs = [outs[k] for k in live]
-    if program is None and step.host is not False and not observers:
-        if computed_here(step, outs, arrays, scalars, live, seg.device):
+    if program is None and home.host is not False and not observers:
+        if computed_here(home, outs, arrays, scalars, live, device):
             return
     rehearsing = local.st.rehearsing
     if rehearsing is not None and not rehearsing.compiles:
@@ -209,12 +213,14 @@ def _run(
             v.seg = None
         return
     try:
-        program = _program(seg, step, program, live, dying)
+        program = _program(seg, home, program, live, dying, device)
         if program is not None:
+            if not program_listeners:  # who counts programs may drop them, at home
+                step.solo = home.solo
             results, layouts = _results(program, arrays, scalars, live), program.layouts
         else:
             _fell_back(seg)
-            results, layouts = _run_by_operator(step, live, arrays, scalars, seg.device)
+            results, layouts = _run_by_operator(home, live, arrays, scalars, device)
     except BaseException as error:
         fail(seg, step, outs, error)
         if not isinstance(error, Exception):
@@ -222,7 +228,7 @@ def _run(
         if not rules.catch:
             raise pending_errors.pop() from None
         return
-    if type(seg.device) is MeshDevice:
+    if type(device) is MeshDevice:
         for v, r in zip(outs, results, strict=True):
             v.aval = v.aval.laid(r.sharding)
     if layouts:
@@ -252,15 +258,16 @@ def _program(
     program: Program | None,
     live: tuple[int, ...],
     dying: tuple[int, ...],
+    device: Any,
 ) -> Program | None:
     """The program found for these results and donations, or a new one, or ``None``."""
     if program is None:
-        return _choose(step, (live, dying), seg.device)
+        return _choose(step, (live, dying), device)
     stats.hits += 1
     if not program.proven:
         program.proven = True
         single = step.depth == 1 and live == (0,) and not step.fmt and not program.donate
-        single = single and type(seg.device) is not MeshDevice
+        single = single and type(device) is not MeshDevice
         if single and _small(step):
             step.solo = program.call
         if step.depth > 1:
@@ -307,8 +314,8 @@ class Work:
         unheld: int,
     ):
         self.seg = seg
-        self.device = seg.device
-        self.step = step
+        self.device = physical(seg.device)
+        self.step = step if self.device is seg.device else step.at_home(seg.device)
         self.ins = ins
         self.outs = outs
         self.live = live
@@ -332,7 +339,7 @@ class Work:
     def program(self, dying: tuple[int, ...]) -> Program | None:
         """The whole segment as one program; ``None`` where the engine would not compile it."""
         found = self.step.programs.get((self.live, dying))
-        return _program(self.seg, self.step, found, self.live, dying)
+        return _program(self.seg, self.step, found, self.live, dying, self.device)
 
     def results(self, program: Program, arrays: list[Any]) -> Sequence[Any]:
         """What the program gives for ``outs``; the list is used up."""

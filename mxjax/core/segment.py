@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import errors
-from .aval import Aval
+from .aval import Aval, NamedDevice
 from .call import Call
 from .value import TRACED, Dynamic, Failure, Value
 
@@ -83,6 +83,7 @@ class Step:
         "first",
         "fmt",
         "host",
+        "home",
         "many",
         "mirroring",
         "n_ins",
@@ -122,6 +123,7 @@ class Step:
         self.programs: dict[Any, Any] = {}
         self.solo: Any = None  # the compiled function, where this step alone is a segment
         self.host: Any = None  # how NumPy computes the segment (host_compute.py); False: it does not
+        self.home: Step | None = None  # of a step on a name: the same on the physical device
         self.seen = 0
         self.varying: dict[Any, set[Any]] | None = None
         self.scope = ""
@@ -130,8 +132,13 @@ class Step:
 
     def grow(self, key: tuple[Any, ...], avals: tuple[Any, ...], device: Any, scope: str) -> Step:
         """The child for a call that was never recorded here; infers the results' shapes."""
+        outs, many = key[0].infer(avals, device)
+        return self._child(key, outs, many, scope, user_site())
+
+    def _child(
+        self, key: tuple[Any, ...], outs: tuple[Aval, ...], many: bool, scope: str, site: tuple[str, int]
+    ) -> Step:
         call: Call = key[0]
-        outs, many = call.infer(avals, device)
         child = Step()
         child.parent = self
         child.call = call
@@ -161,11 +168,42 @@ class Step:
         child.effects = self.effects or call.effect
         child.reach = math.inf if child.effects else child.depth
         child.scope = scope
-        child.site = user_site()
+        child.site = site
         Tree.nodes += 1
         if call.places is not None:
             call.places.append((weakref.ref(self), key))
         return self.next.setdefault(key, child)
+
+    def at_home(self, device: NamedDevice) -> Step:
+        """The same steps, recorded on the physical device of the name: programs are kept there, for all its names."""
+        todo = []
+        step = self
+        while step.home is None and step.parent is not None:
+            todo.append(step)
+            step = step.parent
+        found = step.home or Tree.root(device.physical)
+        for step in reversed(todo):
+            found = step.home = found._twin(step, device.physical)
+        return found
+
+    def _twin(self, named: Step, device: Any) -> Step:
+        """The child for a named step's call, on this device."""
+        key: list[Any] = [named.call]
+        new = iter(named.new_ins)
+        n_ins = self.n_ins
+        for i in named.args:
+            if i >= SCALAR:
+                key.append(named.fmt[i - SCALAR])
+            elif i == -1 - n_ins:
+                n_ins += 1
+                key.append(next(new).at(device))
+            else:
+                key.append(i)
+        found = self.next.get(tuple(key))
+        if found is None:
+            outs = tuple(a.at(device) for a in named.avals)
+            found = self._child(tuple(key), outs, named.many, named.scope, named.site)
+        return found
 
     def path(self) -> list[Step]:
         """The steps from the first to this one."""

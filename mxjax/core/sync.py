@@ -9,14 +9,14 @@ import jax
 import numpy as np
 
 from .. import errors
-from .aval import MeshDevice, aval, aval_of
+from .aval import MeshDevice, aval, aval_of, physical
 from .failures import failed_value, located
-from .hooks import deadlines, observers
+from .hooks import deadlines, memory_managers, observers
 from .memory import on_device
 from .scheduler import read
 from .state import local
 from .tape import attach_python
-from .value import TRACED, Failure, Value, concrete, place
+from .value import TRACED, Failure, Value, concrete, place, renamed
 
 
 def _watched(kind: str, start: int) -> None:
@@ -92,8 +92,13 @@ def _put(v: Value, device: Any) -> Value:
     failure = read(v, raw=True)
     if type(failure) is Failure:  # whoever reads the copy gets the error
         return failed_value(aval(v.aval.shape, v.aval.dtype, device), failure)
+    if v.aval.device is not device and physical(v.aval.device) is physical(device) and v.aval.memory is None:
+        array = read(v)
+        if not v.shared and not memory_managers:
+            return renamed(v, device)  # nobody outside sees it, and values never change: two names share a buffer
+        return concrete(place(np.array(array), device), shared=False, of=aval(array.shape, array.dtype, device))
     array = place(on_device(v), device)
-    of = aval_of(array)
+    of = aval_of(array, device)
     if of.device is not device and type(device) is MeshDevice:  # a mesh of one device
         of = aval(array.shape, array.dtype, device).laid(array.sharding)
     if type(device) is MeshDevice or type(v.aval.device) is MeshDevice:

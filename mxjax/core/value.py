@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
-from .aval import Aval, MeshDevice, aval, aval_of
+from .aval import Aval, MeshDevice, NamedDevice, aval, aval_of
 from .hooks import memory_managers
 
 
@@ -105,6 +105,8 @@ def place(array: Any, device: Any) -> Any:
     """
     if type(device) is MeshDevice:
         device = device.replicated
+    elif type(device) is NamedDevice:
+        device = device.physical
     with jax.enable_x64(True):
         placed = jax.device_put(array, device)
         if isinstance(placed, jax.core.Tracer):
@@ -125,6 +127,21 @@ def concrete(array: Any, *, shared: bool, of: Aval | None = None) -> Value:
     for manager in memory_managers:
         manager.admit(v)
     return v
+
+
+def placed(array: Any, device: Any, *, shared: bool) -> Value:
+    """A NumPy or JAX array on a device (`place`), as a value there (`concrete`)."""
+    array = place(array, device)
+    return concrete(array, shared=shared, of=aval_of(array, device))
+
+
+def renamed(v: Value, device: Any) -> Value:
+    """Another value for the same concrete array, under another name of its physical device.
+
+    Nobody may write over the one buffer from then on.
+    """
+    v.shared = True
+    return concrete(v.arr, shared=True, of=v.aval.at(device))
 
 
 def pending(seg: Any, aval: Aval, *, shared: bool, idx: int = 0) -> Value:

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .. import settings
+from .. import core, settings
 from ..core import SCALAR, SCALARS, TRACED, Aval, Call, Graph, Value, compiler
 from ..core.hooks import graph_listeners, memory_managers
 
@@ -33,7 +33,7 @@ def _orders(graph: Graph, values: Iterable[Value], device: Any) -> dict[Value, O
     Where two operators disagree the first is obeyed.
     """
     orders: dict[Value, Order] = {}
-    if not settings.get("memory.param_layout") or not isinstance(device, jax.Device) or memory_managers:
+    if not settings.get("memory.param_layout") or not isinstance(core.physical(device), jax.Device) or memory_managers:
         return orders
     known = set(values)
     first = len(graph.avals) - len(graph.captured)
@@ -49,7 +49,9 @@ def _orders(graph: Graph, values: Iterable[Value], device: Any) -> dict[Value, O
                 continue
             if len(v.aval.shape) < 2 or v.aval.layout is not None or step.call is None:
                 continue
-            order = preferred(step.call, tuple(avals[k] for k in step.args), position)
+            there = [avals[k] for k in step.args]
+            there = [a if isinstance(a, str) else a.at(core.physical(a.device)) for a in there]
+            order = preferred(step.call, tuple(there), position)
             if order is not None:
                 orders[v] = order
     return orders

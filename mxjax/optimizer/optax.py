@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mxjax.core import Call, Row, Value, concrete, host, memory, record
+from mxjax.core import Call, Row, Value, host, memory, placed, record
 from mxjax.errors import MXNetTypeError
 
 from . import rules
@@ -81,12 +81,12 @@ class Optax(Optimizer):
             state = self.tx.init(wide)
         self._trees[len(weights)] = jax.tree.structure(state)
         wrap = type(weights[0])._wrap
-        device = weights[0]._value().aval.sharding
+        aval = weights[0]._value().aval
         # A copy: a state may be a weight (or the same array twice), and states are overwritten.
         leaves = [jnp.array(leaf, copy=True) for leaf in jax.tree.leaves(state)]
         masters = [w for w, h in zip(wide, weights, strict=True) if self.has_master_copy(h)]
         return tuple(
-            wrap(concrete(jax.device_put(leaf, device), shared=False))
+            wrap(placed(jax.device_put(leaf, aval.sharding), aval.device, shared=False))
             for leaf in (*masters, *leaves)
         )
 

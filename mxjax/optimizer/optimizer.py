@@ -18,11 +18,12 @@ from mxjax.core import (
     Call,
     MeshDevice,
     Value,
+    aval_of,
     concrete,
     host,
     local,
     memory,
-    place,
+    placed,
     record,
     spread,
 )
@@ -48,7 +49,7 @@ def on_host(numbers: np.ndarray, device: Any) -> Value:
     """A vector that the next program reads; 64-bit ones have to be put on the device first."""
     if numbers.dtype.itemsize <= 4:
         return host(numbers, device)
-    return concrete(place(numbers, device), shared=True)
+    return placed(numbers, device, shared=True)
 
 
 def memories_of(arrays: Sequence[Any]) -> tuple[str | None, ...] | None:
@@ -442,7 +443,7 @@ class Optimizer:
                 arrays = tuple(
                     jax.device_put(np.zeros(m.shape, m.dtype), aval.sharding) for m in made
                 )
-        return tuple(wrap(concrete(a, shared=False)) for a in arrays)
+        return tuple(wrap(concrete(a, shared=False, of=aval_of(a, aval.device))) for a in arrays)
 
     def has_master_copy(self, weight: Any) -> bool:
         """Whether the first state of this weight is a float32 copy of it."""

@@ -143,7 +143,8 @@ def test_four_devices_equal_one(store):
         labels = gluon.utils.split_and_load(mx.np.array(Y, dtype="int32"), devices)
         with autograd.record():
             losses = [loss_fn(many(x), y) for x, y in zip(parts, labels, strict=True)]
-        autograd.backward(losses)
+        for loss in losses:
+            loss.backward()
         trainers[1].step(len(X))
     for name, want in values(one).items():
         for device in devices:
@@ -312,3 +313,65 @@ def test_low_precision_networks_train_on_float32_copies(dtype, tmp_path):
     trainer.save_states(tmp_path / "low.states")
     trainer.load_states(tmp_path / "low.states")
     assert trainer._updaters[0].states[0][0].dtype == onp.float32
+
+
+# ---- names of devices --------------------------------------------------------------------------------------------
+
+NAMES = [mx.cpu(0), mx.cpu(4)]  # XLA's first device, twice
+
+
+def train(devices, steps=4, hybrid=False, **kwargs):
+    """The weights after some steps, and what the engine counted in each."""
+    net = network(devices)
+    if hybrid:
+        net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1}, **kwargs)
+    counts = []
+    for _ in range(steps):
+        mx.waitall()
+        before = mx.engine.stats()
+        xs, ys = (gluon.utils.split_and_load(a, devices, even_split=False) for a in (X, Y))
+        with autograd.record():
+            losses = [loss_fn(net(x), y.astype("int32")) for x, y in zip(xs, ys, strict=True)]
+        for loss in losses:
+            loss.backward()
+        trainer.step(len(X))
+        mx.waitall()
+        now = mx.engine.stats()
+        counts.append({k: now[k] - before[k] for k in now})
+    for p in net.collect_params().values():
+        assert p.list_device() == list(devices)
+        assert [a.device for a in (*p.list_data(), *p.list_grad())] == [*devices, *devices]
+        for a in p.list_data():
+            onp.testing.assert_array_equal(a.asnumpy(), p.list_data()[0].asnumpy())
+    return [p.list_data()[0].asnumpy() for p in net.collect_params().values()], counts
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("kvstore", ["local", "device"])
+@pytest.mark.parametrize("update_on_kvstore", [False, True])
+def test_two_names_train_as_one_device(hybrid, kvstore, update_on_kvstore):
+    want, _ = train([mx.cpu(0)])
+    got, counts = train(NAMES, hybrid=hybrid, kvstore=kvstore, update_on_kvstore=update_on_kvstore)
+    for a, b in zip(got, want, strict=True):
+        onp.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert [c["compiled"] for c in counts[2:]] == [0, 0]
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("names", [NAMES, [mx.cpu(4), mx.cpu(8)], [mx.cpu(0), mx.cpu(4), mx.cpu(8), mx.cpu(12)]])
+def test_names_of_one_device_compile_once(hybrid, names):
+    """A step is a program for each part of the batch, one for the sums and one for each update: three are compiled."""
+    forget()
+    _, counts = train(names, hybrid=hybrid)
+    assert [c["programs"] for c in counts[1:]] == [2 * len(names) + 1] * 3
+    # The first step also initializes. The second has gradients to overwrite: one program for all parts.
+    assert [c["compiled"] for c in counts[1:]] == [1, 0, 0]
+
+
+def test_physical_devices_and_their_names_train_together():
+    want, _ = train([mx.cpu(0)])
+    for on_kvstore in (False, True):
+        got, _ = train([mx.cpu(0), mx.cpu(1), mx.cpu(4)], update_on_kvstore=on_kvstore)
+        for a, b in zip(got, want, strict=True):
+            onp.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

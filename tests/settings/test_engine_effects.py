@@ -241,7 +241,7 @@ def test_the_default_device_is_the_one_that_is_named(given, device):
 def test_the_session_is_stronger_than_the_environment_and_a_missing_device_says_so():
     both = mx.config.RunConfig(session_device_id=1, ASCEND_DEVICE_ID=0)
     assert both.engine_device == "xpu1"
-    with mx.config.scope(MGE_DEFAULT_DEVICE="cpu99"), pytest.raises(MXNetValueError, match="no device cpu.99"):
+    with mx.config.scope(MGE_DEFAULT_DEVICE="gpu99"), pytest.raises(MXNetValueError, match="no device gpu.99"):
         mx.np.ones(2).asnumpy()
 
 
