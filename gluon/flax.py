@@ -11,7 +11,7 @@ import numpy as np
 
 from mxjax import errors, initializer
 from mxjax.array.classes import NDArray
-from mxjax.core import TRACED, Call, Row, local, read, record, rng
+from mxjax.core import TRACED, Call, Row, default_device, local, read, record, rng
 
 from .hybrid import flatten
 from .hybrid_block import HybridBlock
@@ -113,7 +113,7 @@ class FlaxBlock(HybridBlock):
     def _initial(self, name: str) -> Any:
         """A first value by the module's own rule; one run gives each parameter's once."""
         if name not in self._filled:
-            stream = rng.stream(local.st.device or jax.devices()[0])
+            stream = rng.stream(default_device())
             inputs = [np.zeros(i.shape, i.dtype) for i in self._inputs]
             with jax.ensure_compile_time_eval():
                 key = jax.random.wrap_key_data(read(stream.key))

@@ -89,7 +89,10 @@ class Device:
     def __enter__(self) -> Device:
         st = local.st
         self._outer.append(st.device)
-        st.device = self.placement
+        try:
+            st.device = self.placement
+        except errors.DeviceError:
+            st.device = devices.absent(self.device_type, self.device_id)
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -35,6 +35,22 @@ def of_type(kind: str) -> list[jax.Device]:
     return []
 
 
+class Absent:
+    """A device that is not there as the default of a ``with``: an error where something is to be made on it."""
+
+    __slots__ = ("kind", "number")
+
+    def __init__(self, kind: str, number: int):
+        self.kind = kind
+        self.number = number
+
+
+@functools.cache
+def absent(kind: str, number: int) -> Absent:
+    """The one object for a device that is not there."""
+    return Absent(kind, number)
+
+
 def placement(kind: str, number: int) -> Any:
     """The place of values on a device: the JAX device, or the `NamedDevice` of a CPU that is but a name.
 
@@ -88,6 +104,8 @@ def name_of(device: Any) -> tuple[str, int]:
     """Type and number of the device that values lie on; of several the first."""
     if type(device) is NamedDevice:
         return device.kind, device.id
+    if type(device) is Absent:
+        return device.kind, device.number
     one: Any = device
     if isinstance(device, (MeshDevice, jax.sharding.Sharding)):
         one = min(device.device_set, key=_number)
@@ -113,8 +131,10 @@ _named = settings.snapshot("engine.device")
 
 def default_device(st: ThreadState | None = None) -> Any:
     """The place new arrays go to: the innermost ``with`` device, or the setting's, or ``cpu(0)``."""
-    st = st or local.st
-    return _placed(_named()) if st.device is None else st.device
+    chosen = (st or local.st).device
+    if type(chosen) is Absent:
+        return placement(chosen.kind, chosen.number)  # which says what is missing
+    return _placed(_named()) if chosen is None else chosen
 
 
 def default_name() -> tuple[str, int]:

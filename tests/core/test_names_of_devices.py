@@ -345,3 +345,17 @@ def test_without_a_flag_there_are_two_cpus_as_well():
     env |= {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(Path(mx.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", PLAIN], env=env, capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == "well", done.stderr
+
+
+@pytest.mark.skipif(mx.device.num_gpus() > 0, reason="asks for a GPU that is not there")
+def test_a_device_that_is_not_there_may_be_named():
+    """As in MXNet the error comes where an array is made on it."""
+    with mx.gpu(11):
+        assert mx.current_device() == mx.gpu(11)
+        with mx.cpu(0):
+            assert mx.np.ones(2).device == mx.cpu(0)
+        with pytest.raises(mx.MXNetError, match=r"no device gpu\(11\)"):
+            mx.np.ones(2)
+        with pytest.raises(mx.MXNetError, match=r"no device gpu\(11\)"):
+            mx.np.array([1.0])
+    assert mx.current_device() == mx.cpu(0)
