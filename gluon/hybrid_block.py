@@ -192,7 +192,8 @@ class HybridBlock(Block):
     def _recorded(self, args: tuple[Any, ...], leaves: Any, tree: Any, policy: Any) -> CachedGraph | None:
         """The graph, or None where the block runs imperatively from now on."""
         try:
-            kin = self._graphs.values()
+            # A plan is asked anew in training: it says there that it does not fit.
+            kin = [g for key, g in self._graphs.items() if key[2] is local.st.training]
             return CachedGraph(self, args, leaves, tree, self._run_forward, policy, kin)
         except GraphBreak as broken:
             give_up(broken)

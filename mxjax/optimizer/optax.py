@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mxjax.core import Call, Row, Value, host, memory, placed, record
+from mxjax.core import Call, Row, Value, aval_of, concrete, host, memory, record
 from mxjax.errors import MXNetTypeError
 
 from . import rules
@@ -85,10 +85,8 @@ class Optax(Optimizer):
         # A copy: a state may be a weight (or the same array twice), and states are overwritten.
         leaves = [jnp.array(leaf, copy=True) for leaf in jax.tree.leaves(state)]
         masters = [w for w, h in zip(wide, weights, strict=True) if self.has_master_copy(h)]
-        return tuple(
-            wrap(placed(jax.device_put(leaf, aval.sharding), aval.device, shared=False))
-            for leaf in (*masters, *leaves)
-        )
+        lies = (jax.device_put(leaf, aval.sharding) for leaf in (*masters, *leaves))
+        return tuple(wrap(concrete(a, shared=False, of=aval_of(a, aval.device))) for a in lies)
 
     def _wide(self, weight: Any) -> jax.Array:
         array = memory.on_device(weight._value())
