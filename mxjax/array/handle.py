@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -30,7 +29,7 @@ from ..core.host_compute import stays
 from ..core.state import local
 from ..core.sync import transfer
 from ..core.tape import ADD
-from ..core.value import TRACED, Value, traced
+from ..core.value import TRACED, Value, quick_put, traced
 from ..ops.table import TABLE
 from .storage import fallback
 
@@ -59,7 +58,7 @@ def on_device(array: np.ndarray, device: Any) -> Value:
         if stays(array, where):
             return _noted(host(array, device))
         return _noted(concrete(
-            _put()(array, where), shared=False, of=aval(array.shape, array.dtype, device)
+            quick_put(array, where), shared=False, of=aval(array.shape, array.dtype, device)
         ))
     return _noted(concrete(place(array, device), shared=False))
 
@@ -70,46 +69,6 @@ def _noted(v: Value) -> Value:
     if seg.graph:
         seg.constants.add(v)
     return v
-
-
-@functools.cache
-def _put() -> Callable[[np.ndarray, Any], Any]:
-    """``jax.device_put`` of a NumPy array to one device, by the shorter way if this JAX has it.
-
-    ``device_put`` takes ten times as long as the transfer of a small array: it is made for trees
-    of anything to anywhere. What it calls in the end is no public function, so it is tried out.
-    """
-
-    def plain(array: np.ndarray, device: Any) -> Any:
-        with jax.enable_x64(True):
-            return jax.device_put(array, device)
-
-    try:
-        from jax._src.core import ShapedArray
-        from jax._src.interpreters.pxla import batched_device_put
-
-        def short(array: np.ndarray, device: Any) -> Any:
-            sharding = shardings.get(device)
-            if sharding is None:
-                sharding = shardings[device] = jax.sharding.SingleDeviceSharding(device)
-            struct = ShapedArray(array.shape, array.dtype)
-            return batched_device_put(struct, sharding, [array], [device], enable_x64=True)
-
-        shardings: dict[Any, Any] = {}
-        here = jax.local_devices()[0]
-        for probe in (np.array([[1.1, 2.2]]), np.array((1 << 60) + 1), np.ones(3, bool)):
-            made, want = short(probe, here), plain(probe, here)
-            if (
-                made.aval != want.aval
-                or made.sharding != want.sharding
-                or made.committed != want.committed
-                or made.on_device_size_in_bytes() != probe.nbytes
-                or not np.array_equal(np.asarray(made), probe)
-            ):
-                return plain
-    except (ImportError, AttributeError, TypeError, ValueError):
-        return plain
-    return short
 
 
 def operand(array: np.ndarray, device: Any) -> Value:

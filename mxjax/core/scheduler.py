@@ -13,8 +13,9 @@ import jax
 import numpy as np
 
 from .. import errors
-from . import reasons
+from . import cold, reasons
 from .aval import MeshDevice, NamedDevice, physical
+from .by_call import Build, ByCall
 from .call import Call
 from .failures import fail
 from .hooks import MemoryManager, deadlines, deferred, memory_managers, observers, program_listeners
@@ -22,17 +23,17 @@ from .host_compute import computed_here
 from .program import Program, in_layouts
 from .reading import asked
 from .rehearsal import Abstract
-from .segment import SCALAR, Segment, Step, Tree
+from .segment import Segment, Step, Tree
 from .state import Churn, ThreadState, local, rules, states, tell_calls
 from .stats import stats
-from .value import TRACED, Evicted, Failure, Value, pending_errors, place
+from .value import TRACED, Evicted, Failure, Value, pending_errors, place, quick_put
 
 # Compiling a segment pays when it comes back. Programs that never came back are a loss, so only so
 # many may stand unproven at a time; beyond that a segment runs operator by operator until it comes back
 # twice in short order (a loop), or so often that the time lost would have paid several times for a program.
+# On CPUs this holds for large segments alone: small ones have a tier of their own (cold.py).
 UNPROVEN = 2
-PATIENCE = 4.0  # times the compile time, lost to running by operator, before a program is bought
-STEP_SECONDS = 8e-6  # what one step by itself costs more than in a program
+OFTEN = 1500  # times that a segment ran by operator: what was lost so would have paid several programs
 VARIANTS = 6  # programs of one segment that differ in results and donations only
 
 
@@ -41,7 +42,6 @@ class _Ledger:
 
     unproven = 0
     proven = 0
-    seconds_per_step = 0.02
     # The last segments without a program: a loop of up to some twenty is recognised.
     recent: deque[weakref.ref[Step]] = deque(maxlen=64)
 
@@ -126,6 +126,7 @@ def forget(programs: bool = True) -> None:
         flush_thread()
     _Ledger.unproven = _Ledger.proven = 0
     _Ledger.recent.clear()
+    cold.forget()
     st = local.st
     st.churn = Churn()
     if programs:
@@ -199,6 +200,8 @@ def _run(
         home, device = step.at_home(device), device.physical
     program = home.programs.get((live, dying))
     arrays = [v.arr for v in ins]
+    if program is not None and cold.used[0]:
+        _fetch(ins, arrays, device, unheld_in)
     ins.clear()
     if len(live) != len(outs):
         outs = [outs[k] for k in live]
@@ -212,15 +215,26 @@ def _run(
             v.step = step
             v.seg = None
         return
+    by_call = None
+    if program is None and rehearsing is None:
+        by_call = cold.by_call(home, live, device, _alone(device))
     try:
-        program = _program(seg, home, program, live, dying, device)
-        if program is not None:
+        if by_call is None:
+            program = _program(seg, home, program, live, dying, device)
+            if program is None:
+                _fell_back(seg)
+                numpy = cold.is_cold_here(home, device)
+                by_call = ByCall(home, live, device, _alone(device), numpy=numpy)
+        else:
+            stats.interpreted += 1
+        if by_call is not None:
+            results, layouts = by_call.run(live, arrays, scalars)
+            if by_call.numpy:
+                results = cold.own(results, device)
+        else:
             if not program_listeners:  # who counts programs may drop them, at home
                 step.solo = home.solo
             results, layouts = _results(program, arrays, scalars, live), program.layouts
-        else:
-            _fell_back(seg)
-            results, layouts = _run_by_operator(home, live, arrays, scalars, device)
     except BaseException as error:
         fail(seg, step, outs, error)
         if not isinstance(error, Exception):
@@ -237,10 +251,17 @@ def _run(
         v.arr = r
         v.step = step
         v.seg = None
-    if results:
+    if results and type(results[-1]) is not np.ndarray:
         _running.append(_weak(results[-1]))
         if len(_running) > rules.queue:
             _wait_for_oldest()
+
+
+def _fetch(ins: list[Value], arrays: list[Any], device: Any, unheld: int) -> None:
+    """Put inputs that NumPy computed and somebody holds on the device, once for all."""
+    for k, held in enumerate(map(_count, ins)):
+        if held > unheld and type(arrays[k]) is np.ndarray:
+            arrays[k] = ins[k].arr = quick_put(arrays[k], device)
 
 
 def _wait_for_oldest() -> None:
@@ -392,11 +413,12 @@ def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: An
             return near
     # On a mesh only a whole program knows how what lies between two operators is spread.
     steady = local.st.steady or local.st.rehearsing is not None or type(device) is MeshDevice
+    steady = steady or cold.has_earned(step, key[0])
     if step.depth > 1 and not step.effects and not steady:
         allowed = UNPROVEN + _Ledger.proven // 2
         if _Ledger.unproven >= allowed:
             step.seen += 1
-            often = step.seen * STEP_SECONDS > PATIENCE * _Ledger.seconds_per_step
+            often = step.seen > OFTEN
             again = _Ledger.recent.count(_weak(step)) >= 2
             _Ledger.recent.append(_weak(step))
             if not often and not again:
@@ -409,7 +431,6 @@ def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: An
             program.proven = True
         else:
             _Ledger.unproven += 1
-        _Ledger.seconds_per_step += 0.2 * (program.cost / step.depth - _Ledger.seconds_per_step)
     step.programs[key] = program
     return program
 
@@ -436,54 +457,9 @@ def build(
     return program
 
 
-def _run_by_operator(
-    step: Step, live: Sequence[int], arrays: list[Any], scalars: Sequence[Any], device: Any
-) -> tuple[list[Any], dict[int, tuple[int, ...]]]:
-    """Run each step as a program of its own; those programs are shared by everybody.
-
-    Also gives the orders of axes of results that have one of their own.
-    """
-    path = step.path()
-    ends: dict[int, int] = {}
-    for at, s in enumerate(path):
-        for i in s.args:
-            if 0 <= i < SCALAR:
-                ends[i] = at
-    keep = set(live)
-    env: dict[int, Any] = {}
-    avals_of: dict[int, Any] = {}
-    inputs: list[Any] = []
-    layouts: dict[int, tuple[int, ...]] = {}
-    root = Tree.root(device)
-    for at, s in enumerate(path):
-        inputs.extend(s.new_ins)
-        key: list[Any] = [s.call]
-        args, numbers = [], []
-        for i in s.args:
-            if i >= SCALAR:
-                key.append(s.fmt[i - SCALAR])
-                numbers.append(scalars[i - SCALAR])
-            else:
-                key.append(avals_of[i] if i >= 0 else inputs[-1 - i])
-                args.append(env[i] if i >= 0 else arrays[-1 - i])
-        single = root.next.get(tuple(key))
-        if single is None:
-            single = root.grow(tuple(key), tuple(key[1:]), device, s.scope)
-        whole = (tuple(range(single.n_outs)), ())
-        program = single.programs.get(whole)
-        if program is None:
-            program = single.programs[whole] = build(single, whole[0], (), device, "an operator by itself")
-        results = program.run(args, numbers)
-        for k, r in enumerate(results):
-            env[s.first + k] = r
-            avals_of[s.first + k] = s.avals[k]
-            if k in program.layouts:
-                layouts[s.first + k] = program.layouts[k]
-                avals_of[s.first + k] = s.avals[k].in_layout(program.layouts[k])
-        for i in s.args:
-            if 0 <= i < SCALAR and ends[i] == at and i not in keep:
-                env.pop(i, None)
-    return [env[k] for k in live], layouts
+def _alone(device: Any) -> Build:
+    """Compiles a step that is a segment by itself, with all its results."""
+    return lambda step: build(step, tuple(range(step.n_outs)), (), device, "an operator by itself")
 
 
 def read(v: Value, raw: bool = False) -> Any:

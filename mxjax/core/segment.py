@@ -77,7 +77,9 @@ class Step:
         "__weakref__",
         "args",
         "avals",
+        "bound",
         "call",
+        "cold",
         "depth",
         "effects",
         "first",
@@ -99,6 +101,7 @@ class Step:
         "seen",
         "site",
         "solo",
+        "spent",
         "varying",
     )
 
@@ -123,6 +126,9 @@ class Step:
         self.programs: dict[Any, Any] = {}
         self.solo: Any = None  # the compiled function, where this step alone is a segment
         self.host: Any = None  # how NumPy computes the segment (host_compute.py); False: it does not
+        self.bound: Any = None  # how NumPy computes this call (by_call.py); False: it does not
+        self.cold: dict[Any, Any] | None = None  # runs call by call so far, by live results (cold.py)
+        self.spent = 0.0  # of a step by itself: what NumPy's runs of it have cost, in microseconds
         self.home: Step | None = None  # of a step on a name: the same on the physical device
         self.seen = 0
         self.varying: dict[Any, set[Any]] | None = None

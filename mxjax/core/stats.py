@@ -16,6 +16,7 @@ class Stats:
     hits: int = 0  # segments whose program was there already
     donated: int = 0  # input buffers donated
     fallbacks: int = 0  # segments run operator by operator
+    interpreted: int = 0  # segments run call by call, by NumPy where it can (engine.cold)
     traced: int = 0  # operator calls run on tracers of a surrounding transformation
     inferred: int = 0  # shape inferences that were not cached
     on_host: int = 0  # segments that NumPy computed, because they are a few small numbers

@@ -151,6 +151,18 @@ OPTIONS: tuple[Option, ...] = (
         mechanism="segments of one call; hybridized blocks run their forward as it is",
     ),
     Option(
+        "engine.cold",
+        Choice(("auto", "compile", "interpret")),
+        "compile",
+        doc="Whether code on a CPU runs before it is compiled.",
+        effect="auto: a segment of calls runs call by call, computed by NumPy, until what that cost would have paid "
+        "for compiling it; which one it is depends on counts and sizes, never on clocks. compile: programs alone. "
+        "interpret: segments are never compiled. mx.engine.stats()['interpreted'] counts segments run so. Results "
+        "agree to rounding.",
+        mechanism="each call is traced once for all shapes, and its primitives are NumPy's; operators that NumPy "
+        "lacks, hybridized blocks and large works are programs",
+    ),
+    Option(
         "engine.graph_breaks",
         Choice(("warn", "quiet", "error")),
         "warn",

@@ -1,0 +1,99 @@
+"""Work that runs before it is compiled, in a process of its own; prints one JSON object. `cold.py` starts it.
+
+    python benchmarks/cold_work.py mxjax|mxnet expressions|ragged|elements
+
+The same lines run with mxjax and with real MXNet 2. Seconds of process CPU time, from the first line of the work on:
+importing is not in it, compiling is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+
+def expressions(mx: Any) -> dict[str, float]:
+    """Ten small expressions on each of 20 new shapes; seconds of one expression."""
+    np, npx = mx.np, mx.npx
+    works: list[Callable[[Any], Any]] = [
+        lambda x: np.tanh(x) + 1,
+        lambda x: x.sum(0),
+        lambda x: np.dot(x, x.T),
+        lambda x: npx.softmax(x),
+        lambda x: np.argsort(x, 1),
+        lambda x: np.concatenate([x, x]),
+        lambda x: np.where(x > 0, x, 0),
+        lambda x: x.mean(),
+        lambda x: np.exp(x) * 2 - x,
+        lambda x: x[1:, :-1],
+    ]
+    rng = numpy.random.RandomState(0)
+    arrays = [np.array(rng.randn(23 + k, 5 + k).astype("float32")) for k in range(20)]
+    npx.waitall()
+    start = time.process_time()
+    for x in arrays:
+        for work in works:
+            work(x).asnumpy()
+    return {"expressions": (time.process_time() - start) / (len(arrays) * len(works))}
+
+
+def ragged(mx: Any) -> dict[str, float]:
+    """Training on 100 sentences of different lengths, one at a time: the first epoch and the second."""
+    np, gluon = mx.np, mx.gluon
+    rng = numpy.random.RandomState(0)
+    sentences = [np.array(rng.randint(0, 1000, 5 + k).astype("int32")) for k in rng.permutation(100)]
+    labels = [np.array([k % 2], dtype="int32") for k in range(100)]
+    embedding, dense = gluon.nn.Embedding(1000, 32), gluon.nn.Dense(2)
+    loss_fn = gluon.loss.SoftmaxCrossEntropyLoss()
+    for block in (embedding, dense):
+        block.initialize()
+    trainers = [gluon.Trainer(b.collect_params(), "adam", {"learning_rate": 0.01}) for b in (embedding, dense)]
+    found = {}
+    for epoch in ("first", "second"):
+        start = time.process_time()
+        for words, label in zip(sentences, labels):
+            with mx.autograd.record():
+                scores = dense(np.expand_dims(embedding(words).mean(axis=0), 0))
+                loss = loss_fn(scores, label)
+            loss.backward()
+            for trainer in trainers:
+                trainer.step(1)
+            float(loss.item())
+        found[f"ragged_{epoch}"] = time.process_time() - start
+    return found
+
+
+def elements(mx: Any) -> dict[str, float]:
+    """A Python loop over 1,000 elements."""
+    np = mx.np
+    x = np.array(numpy.random.RandomState(0).randn(1000).astype("float32"))
+    mx.npx.waitall()
+    start = time.process_time()
+    total = np.zeros(())
+    for i in range(1000):
+        v = x[i]
+        total = total + v * np.cos(0.1 * v)
+    float(total.item())
+    return {"elements": time.process_time() - start}
+
+
+def main() -> None:
+    framework, work = sys.argv[1:]
+    warnings.filterwarnings("ignore")
+    mx = importlib.import_module(framework)
+    mx.npx.set_np()
+    parts: dict[str, Callable[[Any], dict[str, float]]] = {
+        "expressions": expressions, "ragged": ragged, "elements": elements,
+    }  # fmt: skip
+    print(json.dumps({"framework": f"{framework} {mx.__version__}", **parts[work](mx)}))
+
+
+if __name__ == "__main__":
+    main()

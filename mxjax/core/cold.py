@@ -1,0 +1,104 @@
+"""Which segments run call by call, and when they have come back often enough to be compiled.
+
+What a run by call costs is estimated in microseconds from counts and sizes alone (`by_call.py`) and summed up per
+segment: once that would have paid for the compiler, the segment is compiled. So no more than about half of the time
+can be lost, whatever comes (the rule of renting skis: Karlin et al., Competitive snoopy caching, 1988), and the same
+program takes the same way in every run: no clock is asked.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import settings
+from . import compiler
+from .by_call import PROGRAM, PROGRAM_CALL, Build, ByCall
+from .hooks import memory_managers, operator_wrappers, trace_watchers
+from .segment import Step
+from .value import quick_put
+
+# A loop is compiled earlier: where so many of the last segments were this one, at that part of the compiler's price.
+AGAIN, PART = 4, 1 / 16
+# Results larger than this go to the device at once: else each program that takes one would fetch it anew.
+LARGE = 1 << 16
+
+_mode = settings.snapshot("engine.cold")
+used = [False]  # whether anything ran so: arrays may be NumPy's
+_recent: deque[weakref.ref[Step]] = deque(maxlen=64)
+
+
+class Cold:
+    """A segment, and what running it by call has cost so far."""
+
+    __slots__ = ("by_call", "pays", "spent")
+
+    def __init__(self, by_call: ByCall, depth: int):
+        self.by_call = by_call
+        self.pays = PROGRAM + PROGRAM_CALL * depth
+        self.spent = 0.0
+
+
+def is_cold_here(step: Step, device: Any) -> bool:
+    """Whether NumPy may compute this segment's calls: on a CPU, while nobody changes or watches programs."""
+    if _mode() == "compile" or step.effects or operator_wrappers or trace_watchers or memory_managers:
+        return False
+    return isinstance(device, jax.Device) and compiler.platform_of(device) == "cpu"
+
+
+def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build) -> ByCall | None:
+    """How the segment runs now if not as a program; each question counts as a run."""
+    if not is_cold_here(step, device):
+        return None
+    if step.cold is None:
+        step.cold = {}
+    known = step.cold.get(live)
+    if known is None:
+        known = step.cold[live] = Cold(ByCall(step, live, device, build, numpy=True), step.depth)
+    if _mode() == "interpret":
+        used[0] = True
+        return known.by_call
+    spent = known.spent + known.by_call.price
+    if spent > known.pays:
+        return None
+    this = weakref.ref(step)
+    if spent > known.pays * PART and _recent.count(this) >= AGAIN:
+        return None
+    _recent.append(this)
+    used[0] = True
+    known.spent = spent
+    return known.by_call
+
+
+def has_earned(step: Step, live: tuple[int, ...]) -> bool:
+    """Whether runs by call have paid for a program."""
+    known = None if step.cold is None else step.cold.get(live)
+    return known is not None and known.spent > 0
+
+
+def forget() -> None:
+    """Begin without a history of loops."""
+    _recent.clear()
+
+
+def own(results: Sequence[Any], device: Any) -> list[Any]:
+    """Results of a run by call as values hold them: each in memory of its own, 64-bit and large ones on the device."""
+    made: list[Any] = []
+    seen: set[int] = set()
+    for r in results:
+        if type(r) is not np.ndarray:
+            if isinstance(r, jax.Array) and id(r) not in seen:
+                seen.add(id(r))
+                made.append(r)
+                continue
+            r = np.array(r)
+        elif r.base is not None or not r.flags.c_contiguous or id(r) in seen:
+            r = np.array(r, order="C")
+        seen.add(id(r))
+        made.append(quick_put(r, device) if r.itemsize == 8 or r.nbytes > LARGE else r)
+    return made
