@@ -128,6 +128,7 @@ class Call:
         "places",
         "policy",
         "row",
+        "traces",
         "varying",
         "vjps",
     )
@@ -154,6 +155,7 @@ class Call:
         self.places: list[Any] | None = None  # where it was recorded, of a call that will end (Tree.forget)
         self.infer_cache: dict[tuple[Any, ...], tuple[tuple[Aval, ...], bool]] = {}
         self.vjps: dict[Any, Call] = {}
+        self.traces: dict[Any, Any] | None = None  # by the form of the operands (symbolic.py)
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{k}={v!r}" for k, v in self.attrs)

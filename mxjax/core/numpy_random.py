@@ -1,0 +1,159 @@
+"""Random bits of JAX in NumPy, the same to the last bit: the Threefry generator and what keys go through.
+
+A key is one whole number of 64 bits here, so that arrays of keys are sliced and reshaped as arrays are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+
+from .numpy_rules import NotHere, Op, Rule, dtype_out
+from .numpy_shared import shared
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = 0x1BD11BDA
+_LOW = 0xFFFFFFFF
+#: From so many numbers on the program of JAX is quicker than a hundred passes of NumPy.
+_MANY = 2048
+
+
+def _block(k1: int, k2: int, x: int, y: int) -> tuple[int, int]:
+    """Threefry of one pair, in Python's whole numbers."""
+    ks = (k1, k2, k1 ^ k2 ^ _PARITY)
+    x, y = (x + k1) & _LOW, (y + k2) & _LOW
+    for i in range(5):
+        for r in _ROTATIONS[i & 1]:
+            x = (x + y) & _LOW
+            y = (((y << r) | (y >> (32 - r))) & _LOW) ^ x
+        x = (x + ks[(i + 1) % 3]) & _LOW
+        y = (y + ks[(i + 2) % 3] + i + 1) & _LOW
+    return x, y
+
+
+def threefry(k1: Any, k2: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Threefry of pairs of uint32 under keys of two uint32; the operands broadcast."""
+    k1, k2, x, y = map(np.asarray, (k1, k2, x, y))
+    shape = np.broadcast_shapes(k1.shape, k2.shape, x.shape, y.shape)
+    if math.prod(shape) >= _MANY:
+        found = _program()(k1, k2, x, y)
+        return (found >> np.uint64(32)).astype(np.uint32), found.astype(np.uint32)
+    parity = k1 ^ k2 ^ np.uint32(_PARITY)
+    ks = (k1, k2, parity)
+    x, y = np.array(np.broadcast_to(x + k1, shape)), np.array(np.broadcast_to(y + k2, shape))
+    turned = np.empty_like(y)
+    for i in range(5):
+        for r in _ROTATIONS[i & 1]:
+            x += y
+            np.right_shift(y, 32 - r, out=turned)
+            np.left_shift(y, r, out=y)
+            y |= turned
+            y ^= x
+        x += ks[(i + 1) % 3]
+        y += ks[(i + 2) % 3] + np.uint32(i + 1)
+    return x, y
+
+
+_programs: list[Any] = []
+
+
+def _program() -> Any:
+    """Threefry by JAX: both halves of each pair as one number."""
+    if not _programs:
+        from jax.extend.random import threefry2x32_p
+
+        def both(k1: Any, k2: Any, x: Any, y: Any) -> Any:
+            high, low = threefry2x32_p.bind(k1, k2, x, y)
+            return (high.astype(np.uint64) << 32) | low.astype(np.uint64)
+
+        _programs.append(shared(both))
+    return _programs[0]
+
+
+def _counts(n: int) -> tuple[Any, Any]:
+    if n >> 32:
+        raise NotHere("more random numbers than 32 bits can count")
+    return np.zeros(1, np.uint32), np.arange(n, dtype=np.uint32)
+
+
+def _of_key(key: Any, n: int) -> tuple[Any, Any]:
+    """The pairs of numbers that a key gives for the counts up to n."""
+    key = int(key)
+    if n <= 4:
+        pairs = [_block(key >> 32, key & _LOW, 0, k) for k in range(n)]
+        x, y = zip(*pairs, strict=True) if pairs else ((), ())
+        return np.array(x, np.uint32), np.array(y, np.uint32)
+    return threefry(np.uint32(key >> 32), np.uint32(key & _LOW), *_counts(n))
+
+
+def _check(eqn: Any) -> None:
+    if not jax.config.jax_threefry_partitionable:  # type: ignore[attr-defined]
+        raise NotHere("random bits of the older form")
+    for v in (*eqn.invars, *eqn.outvars):
+        impl = getattr(v.aval.dtype, "_impl", None)
+        if impl is not None and (impl.tag != "fry" or (v.aval.shape and eqn.primitive.name != "random_split")):
+            raise NotHere("keys of another kind, or many at once")
+
+
+def _bits(eqn: Any) -> Op:
+    _check(eqn)
+    width = eqn.params["bit_width"]
+    dtype = dtype_out(eqn)
+
+    def bits(key: Any, shape: tuple[int, ...]) -> Any:
+        x, y = _of_key(key, math.prod(shape))
+        if width == 64:
+            made = (x.astype(np.uint64) << np.uint64(32)) | y
+        else:
+            made = (x ^ y).astype(dtype, copy=False)
+        return made.reshape(shape)
+
+    return Op(bits, (tuple(eqn.params["shape"]),))
+
+
+def _joined(x: Any, y: Any) -> Any:
+    return (x.astype(np.uint64) << np.uint64(32)) | y
+
+
+def _split(eqn: Any) -> Op:
+    _check(eqn)
+
+    def split(key: Any, shape: tuple[int, ...]) -> Any:
+        return _joined(*_of_key(key, math.prod(shape))).reshape(shape)
+
+    return Op(split, (tuple(eqn.params["shape"]),))
+
+
+def _fold_in(eqn: Any) -> Op:
+    _check(eqn)
+
+    def fold_in(key: Any, data: Any) -> Any:
+        key = int(key)
+        x, y = _block(key >> 32, key & _LOW, 0, int(data) & _LOW)
+        return np.uint64(x << 32 | y)
+
+    return Op(fold_in)
+
+
+def _wrap(eqn: Any) -> Op:
+    if eqn.params["impl"].tag != "fry":
+        raise NotHere("keys of another kind")
+    return Op(lambda x: _joined(x[..., 0], x[..., 1]))
+
+
+def _unwrap(eqn: Any) -> Op:
+    return Op(lambda x: np.stack([np.right_shift(x, np.uint64(32)), x], -1).astype(np.uint32))
+
+
+def _seed(eqn: Any) -> Op:
+    _check(eqn)
+    return Op(lambda x: np.uint64(int(x) & 0xFFFFFFFFFFFFFFFF if x.dtype.itemsize == 8 else int(x) & _LOW))
+
+
+RANDOM: dict[str, Rule] = {
+    "random_bits": _bits, "random_fold_in": _fold_in, "random_seed": _seed, "random_split": _split,
+    "random_unwrap": _unwrap, "random_wrap": _wrap, "threefry2x32": lambda eqn: Op(threefry, many=True),
+}  # fmt: skip

@@ -1,0 +1,237 @@
+"""Primitives of JAX that add up, as NumPy does it: reductions, cumulations, windows and products."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .numpy_arrays import padded
+from .numpy_rules import (
+    NotHere,
+    Op,
+    Rule,
+    axes_of,
+    dtype_in,
+    dtype_out,
+    is_half,
+    largest,
+    least,
+    through_single,
+)
+
+
+def _summed(ufunc: Any) -> Rule:
+    def rule(eqn: Any) -> Op:
+        axes, dtype = axes_of(eqn.params["axes"]), dtype_out(eqn)
+        if is_half(dtype_in(eqn)):
+            return Op(through_single(lambda x: ufunc.reduce(x, axis=axes), eqn))
+        return Op(lambda x: ufunc.reduce(x, axis=axes, dtype=dtype))
+
+    return rule
+
+
+def _extreme(ufunc: Any, empty: Callable[[Any], Any]) -> Rule:
+    """``empty``: what the extreme of no numbers is, by dtype."""
+
+    def rule(eqn: Any) -> Op:
+        axes, start = axes_of(eqn.params["axes"]), empty(dtype_in(eqn))
+        if all(type(n) is int and n or type(n) is not int for n in eqn.invars[0].aval.shape):
+            return Op(lambda x: ufunc.reduce(x, axis=axes))
+        return Op(lambda x: ufunc.reduce(x, axis=axes, initial=start) if x.size == 0 else ufunc.reduce(x, axis=axes))
+
+    return rule
+
+
+def _logical(of_truth: Any, of_bits: Any) -> Rule:
+    def rule(eqn: Any) -> Op:
+        axes = axes_of(eqn.params["axes"])
+        ufunc = of_truth if dtype_in(eqn).kind == "b" else of_bits
+        return Op(lambda x: ufunc.reduce(x, axis=axes))
+
+    return rule
+
+
+def _place(fn: Any) -> Rule:
+    def rule(eqn: Any) -> Op:
+        (axis,) = axes_of(eqn.params["axes"])
+        dtype = np.dtype(eqn.params["index_dtype"])
+        single = is_half(dtype_in(eqn))
+        return Op(lambda x: fn(x.astype(np.float32) if single else x, axis=axis).astype(dtype))
+
+    return rule
+
+
+def _cumulated(ufunc: Any) -> Rule:
+    def rule(eqn: Any) -> Op:
+        axis, reverse, dtype = int(eqn.params["axis"]), eqn.params["reverse"], dtype_out(eqn)
+
+        def cumulate(x: Any) -> Any:
+            if reverse:
+                x = np.flip(x, axis)
+            made = ufunc.accumulate(x, axis=axis, dtype=x.dtype)
+            return np.flip(made, axis) if reverse else made
+
+        if not is_half(dtype):
+            return Op(cumulate)
+        return Op(through_single(cumulate, eqn))
+
+    return rule
+
+
+# ---- windows ------------------------------------------------------------------------------------------------------
+
+
+def _window_dims(p: Any) -> tuple[Any, ...]:
+    rank = len(p["window_dimensions"])
+    ones = (1,) * rank
+    return (
+        tuple(p["window_dimensions"]),
+        tuple(p["window_strides"]),
+        tuple(map(tuple, p["padding"])),
+        tuple(p.get("base_dilation") or ones),
+        tuple(p.get("window_dilation") or ones),
+    )
+
+
+def _parts(
+    lengths: Sequence[int], window: Sequence[int], steps: Sequence[int], dilation: Sequence[int]
+) -> tuple[tuple[int, ...], list[tuple[slice, ...]]]:
+    """How many windows fit, and for each element of a window the slices that all windows have there."""
+    reach = [(w - 1) * d + 1 for w, d in zip(window, dilation, strict=True)]
+    fits = tuple([max((n - r) // s + 1, 0) if n >= r else 0 for n, r, s in zip(lengths, reach, steps, strict=True)])
+    keys = [
+        tuple(
+            slice(o * d, o * d + (f - 1) * s + 1 if f else o * d, s)
+            for o, d, f, s in zip(offsets, dilation, fits, steps, strict=True)
+        )
+        for offsets in itertools.product(*map(range, window))
+    ]
+    return fits, keys
+
+
+#: More elements of a window are not taken one after the other.
+_LARGEST_WINDOW = 4096
+
+
+def _windows(ufunc: Any, empty: Callable[[Any], Any]) -> Rule:
+    def rule(eqn: Any) -> Op:
+        dtype = dtype_in(eqn)
+        start = empty(dtype)
+
+        def reduce(x: Any, window: Any, steps: Any, padding: Any, base: Any, dilation: Any) -> Any:
+            if math.prod(window) > _LARGEST_WINDOW and all(w == 1 or w == n for w, n in zip(window, x.shape, strict=True)):
+                if not any(map(any, padding)) and all(b == 1 for b in base):
+                    axes = tuple(k for k, w in enumerate(window) if w != 1)
+                    made = ufunc.reduce(x, axis=axes, keepdims=True, dtype=x.dtype)
+                    return made[tuple(slice(None, None, s) for s in steps)]
+            if math.prod(window) > _LARGEST_WINDOW:
+                raise NotHere("a large window")
+            config = tuple((low, high, b - 1) for (low, high), b in zip(padding, base, strict=True))
+            if any(map(any, config)):
+                x = padded(x, x.dtype.type(start), config)
+            fits, keys = _parts(x.shape, window, steps, dilation)
+            made = np.full(fits, start, x.dtype)
+            for key in keys:
+                ufunc(made, x[key], out=made)
+            return made
+
+        if is_half(dtype):
+            return Op(
+                lambda x, *dims: reduce(x.astype(np.float32), *dims).astype(dtype), _window_dims(eqn.params)
+            )
+        return Op(reduce, _window_dims(eqn.params))
+
+    return rule
+
+
+def _select_and_scatter_add(eqn: Any) -> Op:
+    """The gradient of the largest of each window: it goes to the first of those."""
+    p = eqn.params
+    name = p["select_prim"].name
+    if name not in ("ge", "le"):
+        raise NotHere(f"windows selected by {name}")
+    dtype = dtype_in(eqn)
+    worst = (least if name == "ge" else largest)(dtype)
+    better = np.greater if name == "ge" else np.less
+
+    def scatter(source: Any, x: Any, window: Any, steps: Any, padding: Any, *_: Any) -> Any:
+        config = tuple((low, high, 0) for low, high in padding)
+        wide = padded(x, worst, config)
+        fits, keys = _parts(wide.shape, window, steps, (1,) * x.ndim)
+        best = wide[keys[0]].copy()
+        place = np.zeros(fits, np.int32)
+        for k, key in enumerate(keys[1:], 1):
+            value = wide[key]
+            won = better(value, best) | (np.isnan(value) & ~np.isnan(best) if dtype.kind == "f" else False)
+            best[won] = value[won]
+            place[won] = k
+        made = np.zeros(wide.shape, np.float32 if is_half(dtype) else dtype)
+        for k, key in enumerate(keys):
+            made[key] += np.where(place == k, source, source.dtype.type(0))
+        back = tuple((-low, -high, 0) for low, high in padding)
+        return padded(made, made.dtype.type(0), back).astype(dtype, copy=False)
+
+    return Op(scatter, _window_dims(p))
+
+
+# ---- products -------------------------------------------------------------------------------------------------------
+
+
+def _dot_general(eqn: Any) -> Op:
+    (left, right), (left_batch, right_batch) = (
+        tuple(map(axes_of, pair)) for pair in eqn.params["dimension_numbers"]
+    )
+    ranks = [len(v.aval.shape) for v in eqn.invars]
+    dtype = dtype_out(eqn)
+    given = [v.aval.dtype for v in eqn.invars]
+    wide = np.dtype(np.float32) if is_half(dtype) or any(is_half(d) and d != dtype for d in given) else dtype
+    if dtype.itemsize > wide.itemsize:
+        wide = dtype
+    casts = [d != wide for d in given]
+    one = len(left_batch)
+    free_left = [k for k in range(ranks[0]) if k not in left and k not in left_batch]
+    free_right = [k for k in range(ranks[1]) if k not in right and k not in right_batch]
+    turn_left = (*left_batch, *free_left, *left)
+    turn_right = (*right_batch, *right, *free_right)
+    stays_left, stays_right = turn_left == tuple(range(ranks[0])), turn_right == tuple(range(ranks[1]))
+    simple = len(free_left) <= 1 and len(free_right) <= 1 and len(left) == 1
+    matrices = simple and len(free_left) == 1 and len(free_right) == 1
+
+    def dot(x: Any, y: Any) -> Any:
+        if casts[0]:
+            x = x.astype(wide)
+        if casts[1]:
+            y = y.astype(wide)
+        if not stays_left:
+            x = x.transpose(turn_left)
+        if not stays_right:
+            y = y.transpose(turn_right)
+        if matrices or (simple and not one):
+            made = np.matmul(x, y) if one else np.dot(x, y)
+        else:
+            batch, n = x.shape[:one], len(free_left)
+            rows, columns = x.shape[one : one + n], y.shape[one + len(right) :]
+            inner = math.prod(x.shape[one + n :])
+            made = np.matmul(
+                x.reshape(*batch, math.prod(rows), inner), y.reshape(*batch, inner, math.prod(columns))
+            ).reshape(*batch, *rows, *columns)
+        return made if wide == dtype else made.astype(dtype)
+
+    return Op(dot)
+
+
+REDUCTIONS: dict[str, Rule] = {
+    "argmax": _place(np.argmax), "argmin": _place(np.argmin), "cumlogsumexp": _cumulated(np.logaddexp),
+    "cummax": _cumulated(np.maximum), "cummin": _cumulated(np.minimum), "cumprod": _cumulated(np.multiply),
+    "cumsum": _cumulated(np.add), "dot_general": _dot_general, "reduce_and": _logical(np.logical_and, np.bitwise_and),
+    "reduce_max": _extreme(np.maximum, least), "reduce_min": _extreme(np.minimum, largest),
+    "reduce_or": _logical(np.logical_or, np.bitwise_or), "reduce_prod": _summed(np.multiply),
+    "reduce_sum": _summed(np.add), "reduce_xor": _logical(np.logical_xor, np.bitwise_xor),
+    "reduce_window_max": _windows(np.maximum, least), "reduce_window_min": _windows(np.minimum, largest),
+    "reduce_window_sum": _windows(np.add, lambda dtype: dtype.type(0)),
+    "select_and_scatter_add": _select_and_scatter_add,
+}  # fmt: skip

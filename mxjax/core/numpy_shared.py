@@ -1,0 +1,71 @@
+"""Functions of JAX over flat arrays: programs of one function that serve all shapes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+#: Sizes to which flat arrays are padded: few programs, of which none does more than 16 times the work.
+_BUCKETS = (64, 1024, 16384, 262144)
+
+
+def shared(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of arrays, element by element, as one program of JAX for all shapes of a dtype."""
+
+    def flat(*xs: Any) -> Any:
+        return fn(*xs)
+
+    program = jax.jit(flat)
+
+    def run(*xs: Any) -> Any:
+        arrays = np.broadcast_arrays(*xs) if len(xs) > 1 else [np.asarray(xs[0])]
+        shape, size = arrays[0].shape, arrays[0].size
+        with jax.enable_x64(True), jax.default_device(_cpu()):
+            parts = []
+            for start in range(0, max(size, 1), _BUCKETS[-1]):
+                rows = [a.reshape(-1)[start : start + _BUCKETS[-1]] for a in arrays]
+                n = rows[0].size
+                room = next(b for b in _BUCKETS if b >= n)
+                padded = []
+                for row in rows:
+                    wide = np.ones(room, row.dtype)
+                    wide[:n] = row
+                    padded.append(wide)
+                parts.append(np.asarray(program(*padded))[:n])
+        return (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(shape)
+
+    return run
+
+
+@functools.cache
+def _cpu() -> Any:
+    return jax.local_devices(backend="cpu")[0]
+
+
+#: Primitives that NumPy has no function for. Others are added when functions of random bits ask for them.
+_SHARED: dict[str, Callable[..., Any]] = {}
+
+
+def exactly(name: str, params: tuple[tuple[str, Any], ...] = ()) -> Callable[..., Any]:
+    """The primitive of this name as a program of JAX, to the last bit."""
+    key = f"{name} {params}"
+    found = _SHARED.get(key)
+    if found is None:
+        primitive = getattr(jax.lax, f"{name}_p")
+
+        def bind(*xs: Any) -> Any:
+            return primitive.bind(*xs, **dict(params))
+
+        found = _SHARED.setdefault(key, shared(bind))
+    return found
+
+
+#: Functions whose last bits differ between NumPy and XLA.
+ROUNDED = frozenset(
+    "acos acosh asin asinh atan atan2 atanh cbrt cos cosh exp exp2 expm1 log log1p logistic pow rsqrt sin sinh tan "
+    "tanh".split()
+)

@@ -1,0 +1,212 @@
+"""One operator call traced once for all sizes: shapes of its results without JAX, and its numbers by NumPy.
+
+A call is traced by its operands' ranks and dtypes. Dimensions of 0 and 1 are constants, each other one is a symbol of its own; where
+JAX cannot decide something then, equal sizes share a symbol, then symbols get bounds (powers of two), and at last the shapes
+are traced as they are. What a trace took for granted is asked of each size (`dims.condition`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from . import dims
+from .aval import Aval
+from .call import SCALARS, Call
+from .compiler import for_platform, platform_of
+from .hooks import operator_wrappers
+from .numpy_code import Code
+from .numpy_rules import NotHere as NotHere
+
+Shape = tuple[tuple[int, ...], np.dtype]
+
+#: Traces and shapes that one call may have.
+_MOST = 4096
+
+
+class Trace:
+    """A call's jaxpr for shapes of one form; ``holds``: whether it is right for these sizes."""
+
+    __slots__ = ("_closed", "_code", "dtypes", "holds", "lengths", "many", "why")
+
+    def __init__(self, closed: Any, many: bool, holds: Callable[[tuple[int, ...]], bool] | None):
+        self._closed = closed
+        self._code: Code | None = None
+        self.why = ""  # NumPy does not compute it
+        self.many = many
+        self.holds = holds
+        self.dtypes = [np.dtype(a.dtype) for a in closed.out_avals]
+        self.lengths = dims.function(dims.text(tuple(tuple(a.shape) for a in closed.out_avals)))
+
+    def code(self) -> Code:
+        """The jaxpr for NumPy; raises :class:`NotHere`."""
+        if self._code is None:
+            if not self.why:
+                try:
+                    self._code = Code(self._closed)
+                except NotHere as error:
+                    self.why = str(error) or "NumPy computes it otherwise"
+                self._closed = None
+            if self._code is None:
+                raise NotHere(self.why)
+        return self._code
+
+
+class Bound:
+    """A call for operands of certain shapes.
+
+    ``many``: whether the call's function gives a tuple.
+    """
+
+    __slots__ = ("_trace", "many", "sizes")
+
+    def __init__(self, trace: Trace, sizes: tuple[int, ...]):
+        self._trace = trace
+        self.sizes = sizes
+        self.many = trace.many
+
+    def shapes(self) -> tuple[Shape, ...]:
+        """Shape and dtype of each result."""
+        return tuple(zip(self._trace.lengths(self.sizes), self._trace.dtypes, strict=True))
+
+    @property
+    def runs(self) -> bool:
+        """Whether NumPy knows all of its primitives."""
+        try:
+            self._trace.code()
+        except NotHere:
+            return False
+        return True
+
+    @property
+    def why(self) -> str:
+        """Why NumPy does not compute it; empty where it does."""
+        return "" if self.runs else self._trace.why
+
+    def work(self) -> int:
+        """Roughly how many operations on numbers it takes; raises :class:`NotHere`."""
+        return int(self._trace.code().work(self.sizes))
+
+    def steps(self) -> int:
+        """How many calls of NumPy it takes, with 100 rounds for loops whose numbers decide; raises :class:`NotHere`."""
+        return int(self._trace.code().steps(self.sizes))
+
+    def run(self, operands: Sequence[Any], scalars: Sequence[Any] = ()) -> list[np.ndarray]:
+        """The results, computed by NumPy; none of them shares memory with an operand.
+
+        Args:
+          operands: NumPy arrays, of the shapes that this was bound to.
+          scalars: the numbers of dynamic scalars, in NumPy's dtypes (`call.SCALARS`), after them.
+
+        Raises:
+          NotHere: NumPy does not compute this call, or not these numbers.
+        """
+        fn = self._trace.code().fn
+        with np.errstate(all="ignore"):
+            found = fn(self.sizes, *operands, *scalars)
+        owners = {id(a) for a in operands} | {id(a.base) for a in operands if a.base is not None}
+        return [_own(a, owners) for a in found]
+
+
+def _own(array: Any, owners: set[int]) -> np.ndarray:
+    """The array, or a copy where its memory is another's or does not lie in rows."""
+    if type(array) is not np.ndarray:
+        return np.asarray(array)
+    base = array.base
+    if base is None:
+        kept = id(array) not in owners
+    else:
+        kept = id(base) not in owners and type(base) is np.ndarray and base.nbytes == array.nbytes
+    return array if kept and array.flags.carray else np.array(array, order="C")
+
+
+# ---- tracing -----------------------------------------------------------------------------------------------
+
+
+def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
+    """The call for operands like these; a kind (:data:`call.SCALARS`) stands for a dynamic scalar.
+
+    Raises:
+      NotHere: operators have wrappers.
+      Whatever the call's function raises for these shapes.
+    """
+    if operator_wrappers:
+        raise NotHere("operators are wrapped")
+    platform = platform_of(device)
+    sizes: list[int] = []
+    form: list[Any] = [platform]
+    for a in avals:
+        if type(a) is str:
+            form.append(a)
+            continue
+        form.append(a.dtype)  # type: ignore[union-attr]
+        shape = a.shape  # type: ignore[union-attr]
+        pattern = []
+        for n in shape:
+            if n < 2:
+                pattern.append(n)
+            else:
+                pattern.append(-1)
+                sizes.append(n)
+        form.append(tuple(pattern))
+    traces = call.traces
+    if traces is None:
+        traces = call.traces = {}
+    given = tuple(sizes)
+    for kind, labels, known, bounds in _forms(given):
+        key = (kind, *form) if kind == 0 else (kind, labels, bounds, *form)
+        found = traces.get(key, traces)
+        if found is traces:
+            if len(traces) > _MOST:
+                traces.clear()
+            try:
+                found = _traced(call, avals, platform, labels, bounds)
+            except Exception:  # what it needs to know is not known, or the shapes are wrong: then the last form raises
+                if kind == 3:
+                    raise
+                found = None
+            traces[key] = found
+        if found is not None and (found.holds is None or found.holds(known)):
+            return Bound(found, known)
+    raise NotHere("no form of trace holds")
+
+
+def _forms(sizes: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...], tuple[Any, ...]]]:
+    """The forms to try: number, which symbol each size has (or none: -1), sizes of the symbols, and their bounds."""
+    if dims.available() and max(sizes, default=0) <= dims.LONGEST:
+        every = tuple(range(len(sizes)))
+        yield 0, every, sizes, ((2, dims.LONGEST),) * len(sizes)
+        if sizes:
+            distinct = tuple(dict.fromkeys(sizes))
+            labels = tuple([distinct.index(n) for n in sizes])
+            if labels != every:
+                yield 1, labels, distinct, ((2, dims.LONGEST),) * len(distinct)
+            yield 2, labels, distinct, tuple([dims.bucket(n) for n in distinct])
+    yield 3, sizes, (), ()
+
+
+def _traced(
+    call: Call, avals: Sequence[Aval | str], platform: str, labels: tuple[int, ...], bounds: tuple[Any, ...]
+) -> Trace:
+    symbols = dims.symbols(bounds)
+    at = iter(labels)
+    structs = []
+    for a in avals:
+        if isinstance(a, str):
+            structs.append(SCALARS[a])
+            continue
+        shape = [n if n < 2 else symbols[next(at)] if bounds else next(at) for n in a.shape]
+        structs.append(jax.ShapeDtypeStruct(tuple(shape), a.dtype))
+    many: list[bool] = []
+
+    def fn(*operands: Any) -> Any:
+        out = call.fn(*operands)
+        many.append(isinstance(out, (tuple, list)))
+        return out
+
+    with dims.noting() as noted, jax.enable_x64(True), for_platform(platform):
+        closed = jax.make_jaxpr(fn)(*structs)
+    return Trace(closed, many[0], dims.condition(noted))
