@@ -27,7 +27,7 @@ except (ImportError, AttributeError):  # another JAX: nothing is traced with sym
 #: Longer axes than this are traced as they are.
 LONGEST = (1 << 31) - 1
 
-_now = threading.local()  # .noted: what this thread's trace took for unequal, while it traces
+_now = threading.local()  # while it traces, .noted: what this thread took for unequal, .scope: of the trace's symbols
 _lock = threading.Lock()
 
 
@@ -51,7 +51,9 @@ def _install() -> None:
             noted = getattr(_now, "noted", None)
             if noted is not None and not found:
                 key = hash(self), hash(other)
-                if key not in noted and (type(other) is _Expr or isinstance(other, (int, np.integer))):
+                # Caches compare dimensions of other traces, too; those are of another scope.
+                alike = other.scope is self.scope if type(other) is _Expr else isinstance(other, (int, np.integer))
+                if key not in noted and alike and self.scope is getattr(_now, "scope", None):
                     noted[key] = (self, other)
             return found
 
@@ -63,15 +65,20 @@ def _install() -> None:
 
 
 @contextmanager
-def noting() -> Iterator[dict[Any, tuple[Any, Any]]]:
-    """The pairs of dimensions that were taken for unequal meanwhile, by this thread."""
+def noting(symbols: Sequence[Any]) -> Iterator[dict[Any, tuple[Any, Any]]]:
+    """The pairs of dimensions made of these symbols that were taken for unequal meanwhile, by this thread."""
+    made: dict[Any, tuple[Any, Any]] = {}
+    if not symbols:
+        yield made
+        return
     _install()
-    before = getattr(_now, "noted", None)
-    _now.noted = made = {}
+    before = dict(_now.__dict__)
+    _now.noted, _now.scope = made, symbols[0].scope
     try:
         yield made
     finally:
-        _now.noted = before
+        _now.__dict__.clear()
+        _now.__dict__.update(before)
 
 
 def symbols(bounds: Sequence[tuple[int, int]]) -> list[Any]:

@@ -218,7 +218,7 @@ def _dot_general(eqn: Any) -> Op:
             inner = math.prod(x.shape[one + n :])
             made = np.matmul(
                 x.reshape(*batch, math.prod(rows), inner), y.reshape(*batch, inner, math.prod(columns))
-            ).reshape(*batch, *rows, *columns)
+            ).reshape((*batch, *rows, *columns))
         return made if wide == dtype else made.astype(dtype)
 
     return Op(dot)

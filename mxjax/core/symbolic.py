@@ -1,8 +1,9 @@
 """One operator call traced once for all sizes: shapes of its results without JAX, and its numbers by NumPy.
 
 A call is traced by its operands' ranks and dtypes. Dimensions of 0 and 1 are constants, each other one is a symbol of its own; where
-JAX cannot decide something then, equal sizes share a symbol, then symbols get bounds (powers of two), and at last the shapes
-are traced as they are. What a trace took for granted is asked of each size (`dims.condition`).
+JAX cannot decide something then, equal sizes share a symbol; then small ones and those that the attributes name are
+constants, and the others have bounds (powers of two); then all that has not changed yet is a constant; at last the
+shapes are traced as they are. What a trace took for granted is asked of each size (`dims.condition`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ Shape = tuple[tuple[int, ...], np.dtype]
 
 #: Traces and shapes that one call may have.
 _MOST = 4096
+#: Sizes that are constants where two symbols do not do: axes of channels, kernels, coordinates.
+_SMALL = 4
+_ANY = (2, dims.LONGEST)
+_KEY = (2,)  # of two uint32: a random key
 
 
 class Trace:
@@ -144,6 +149,9 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
             continue
         form.append(a.dtype)  # type: ignore[union-attr]
         shape = a.shape  # type: ignore[union-attr]
+        if shape == _KEY and a.dtype == np.uint32:  # type: ignore[union-attr]
+            form.append(shape)
+            continue
         pattern = []
         for n in shape:
             if n < 2:
@@ -155,41 +163,81 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
     traces = call.traces
     if traces is None:
         traces = call.traces = {}
+    key: Any = tuple(form)
     given = tuple(sizes)
-    for kind, labels, known, bounds in _forms(given):
-        key = (kind, *form) if kind == 0 else (kind, labels, bounds, *form)
-        found = traces.get(key, traces)
+    found = traces.get(key, traces)  # the first form: it serves most calls
+    if found is not None and found is not traces and (found.holds is None or found.holds(given)):
+        return Bound(found, given)
+    for labels, bounds in _forms(call, key, given):
+        this = (labels, bounds, key) if labels else key
+        found = traces.get(this, traces)
         if found is traces:
             if len(traces) > _MOST:
                 traces.clear()
             try:
-                found = _traced(call, avals, platform, labels, bounds)
-            except Exception:  # what it needs to know is not known, or the shapes are wrong: then the last form raises
-                if kind == 3:
+                found = _traced(call, avals, platform, labels or range(len(given)), bounds)
+            except Exception:  # what it asks is not known, or the shapes are wrong: then the last form raises, too
+                if not bounds:
                     raise
                 found = None
-            traces[key] = found
-        if found is not None and (found.holds is None or found.holds(known)):
-            return Bound(found, known)
+            traces[this] = found
+        if found is not None:
+            known = given
+            if labels:
+                known = tuple(dict.fromkeys([n for n, label in zip(given, labels, strict=True) if label >= 0]))
+            if found.holds is None or found.holds(known):
+                return Bound(found, known)
     raise NotHere("no form of trace holds")
 
 
-def _forms(sizes: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...], tuple[Any, ...]]]:
-    """The forms to try: number, which symbol each size has (or none: -1), sizes of the symbols, and their bounds."""
-    if dims.available() and max(sizes, default=0) <= dims.LONGEST:
-        every = tuple(range(len(sizes)))
-        yield 0, every, sizes, ((2, dims.LONGEST),) * len(sizes)
-        if sizes:
-            distinct = tuple(dict.fromkeys(sizes))
-            labels = tuple([distinct.index(n) for n in sizes])
-            if labels != every:
-                yield 1, labels, distinct, ((2, dims.LONGEST),) * len(distinct)
-            yield 2, labels, distinct, tuple([dims.bucket(n) for n in distinct])
-    yield 3, sizes, (), ()
+Form = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
+
+
+def _forms(call: Call, key: Any, sizes: tuple[int, ...]) -> Iterator[Form]:
+    """The forms to try: which symbol each size is (a constant: minus the size), and the symbols' bounds.
+
+    Symbols stand in the order of their first size; a form without labels has one for each size.
+    """
+    if dims.available() and sizes and max(sizes) <= dims.LONGEST:
+        yield (), (_ANY,) * len(sizes)
+        labels = _labels(sizes, ())
+        if max(labels) + 1 < len(labels):
+            yield labels, (_ANY,) * (max(labels) + 1)
+        fixed = {*range(_SMALL + 1), *_whole_numbers(call.attrs)}
+        labels = _labels(sizes, [n in fixed for n in sizes])
+        large = tuple(dict.fromkeys([n for n in sizes if n not in fixed]))
+        if large:
+            yield labels, tuple([dims.bucket(n) for n in large])
+        # What was the same in all shapes so far stays a constant.
+        seen = call.traces.setdefault(("seen", key), list(sizes))  # type: ignore[union-attr]
+        for k, n in enumerate(sizes):
+            if seen[k] != n:
+                seen[k] = -1
+        labels = _labels(sizes, [n >= 0 for n in seen])
+        if max(labels) >= 0:
+            yield labels, (_ANY,) * (max(labels) + 1)
+    yield tuple([-n for n in sizes]), ()
+
+
+def _labels(sizes: Sequence[int], constant: Sequence[bool]) -> tuple[int, ...]:
+    """A label for each size: equal ones have the same."""
+    known: dict[int, int] = {}
+    made = []
+    for k, n in enumerate(sizes):
+        made.append(-n if constant and constant[k] else known.setdefault(n, len(known)))
+    return tuple(made)
+
+
+def _whole_numbers(attrs: Any) -> Iterator[int]:
+    if type(attrs) is int:
+        yield attrs
+    elif isinstance(attrs, tuple):
+        for a in attrs:
+            yield from _whole_numbers(a)
 
 
 def _traced(
-    call: Call, avals: Sequence[Aval | str], platform: str, labels: tuple[int, ...], bounds: tuple[Any, ...]
+    call: Call, avals: Sequence[Aval | str], platform: str, labels: Sequence[int], bounds: Sequence[tuple[int, int]]
 ) -> Trace:
     symbols = dims.symbols(bounds)
     at = iter(labels)
@@ -198,7 +246,10 @@ def _traced(
         if isinstance(a, str):
             structs.append(SCALARS[a])
             continue
-        shape = [n if n < 2 else symbols[next(at)] if bounds else next(at) for n in a.shape]
+        shape: list[Any] = []
+        for n in a.shape:
+            label = next(at) if n > 1 and not (a.shape == _KEY and a.dtype == np.uint32) else -n
+            shape.append(n if label < 0 or n < 2 else symbols[label])
         structs.append(jax.ShapeDtypeStruct(tuple(shape), a.dtype))
     many: list[bool] = []
 
@@ -207,6 +258,6 @@ def _traced(
         many.append(isinstance(out, (tuple, list)))
         return out
 
-    with dims.noting() as noted, jax.enable_x64(True), for_platform(platform):
+    with dims.noting(symbols) as noted, jax.enable_x64(True), for_platform(platform):
         closed = jax.make_jaxpr(fn)(*structs)
     return Trace(closed, many[0], dims.condition(noted))
