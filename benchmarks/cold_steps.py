@@ -209,6 +209,7 @@ def in_ours(work: str, hybridize: bool) -> None:
     if hybridize:
         net.hybridize()
         loss_fn.hybridize()
+    mx.npx.waitall()  # the batch is there, as JAX's is
     how = {"learning_rate": RATE, "momentum": MOMENTUM}
     trainer = gluon.Trainer(net.collect_params(), "sgd", how)
     for _ in range(STEPS):

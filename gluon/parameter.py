@@ -11,7 +11,7 @@ from mxjax import errors, initializer
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.creation import array
 from mxjax.autograd import pause
-from mxjax.core import hooks, lay, memory, outside, relaid
+from mxjax.core import apart, hooks, lay, memory, outside, relaid
 from mxjax.device import KEEPERS, Device, current_device
 from mxjax.errors import DeferredInitializationError
 
@@ -188,13 +188,14 @@ class Parameter:
                 f"Cannot initialize Parameter {self._label} because it has invalid shape: {self.shape}"
             )
         self._deferred = None
-        with pause(), outside():
+        with pause(), outside(), apart():
             if data is None:
                 with where[0]:
                     data = array(np.zeros(self._shape, self._dtype), dtype=self._dtype)
                     rule = initializer.create(default)
                     own = rule if init is None else init  # given as its own, so that its name does not matter
                     rule(initializer.InitDesc(self._name, {"__init__": own}), data)
+        with apart():
             self._spread(data, where)
 
     def _spread(self, data: ndarray, where: Sequence[Device]) -> None:

@@ -132,7 +132,7 @@ class Manager(Room):
         kept = (*(node.inputs or ()), *(node.saved[1] if node.saved is not None else ()))
         pending = any(v.seg is not None for v in kept if type(v) is Value)
         aside = core.callback.inside() or st.rehearsing is not None
-        if aside or pending or not any(seg.step.depth for seg in st.segs.values()):
+        if aside or pending or not any(seg.step.depth for seg in st.segments()):
             node.release()
         else:
             # Its results may exist, and may have to be computed again before what is recorded has run.
@@ -382,7 +382,7 @@ class Manager(Room):
 
     def _bring_back_orphans(self, state: Any) -> None:
         """Make evicted values concrete whose history is gone: else they keep old parameters alive."""
-        if not self.evicted or any(seg.step.depth for seg in state.segs.values()):
+        if not self.evicted or any(seg.step.depth for seg in state.segments()):
             return
         for v in self.evicted_values():
             if type(v.arr) is not Evicted or type(v.arr.how) is not Recipe:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from .call import ROWS
 from .hooks import observers
@@ -102,7 +105,7 @@ class ByCall:
                 return None
             single.spent += work
         try:
-            return bound.run(args)
+            return bound.run([a if type(a) is np.ndarray else _array(a) for a in args])
         except NotHere:
             return None
 
@@ -128,6 +131,11 @@ def _whole(single: Step) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(range(single.n_outs)), ()
 
 
+def _array(a: Any) -> Any:
+    """An operand as NumPy takes it: a number in the dtype of a dynamic scalar (`call.SCALARS`)."""
+    return np.float64(a) if type(a) is float else np.int64(a) if type(a) is int else np.asarray(a)
+
+
 def _tell(step: Step, start: int) -> None:
     stop = time.time_ns()
     for o in observers:
@@ -142,6 +150,9 @@ def _bound(s: Step, operands: tuple[Any, ...], device: Any) -> Bound | None:
         of = call.forward or call
         # A graph's call is a program that somebody asked for (hybridize).
         known = call.graph is None and ROWS.get(of.row.name) is of.row
-        found = trace(call, operands, device) if known else None
-        s.bound = found if found is not None and found.runs else False
+        s.bound = False
+        if known:
+            with contextlib.suppress(NotHere):
+                found = trace(call, operands, device)
+                s.bound = found if found.runs else False
     return s.bound or None

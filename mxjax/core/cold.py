@@ -86,19 +86,8 @@ def forget() -> None:
     _recent.clear()
 
 
-def own(results: Sequence[Any], device: Any) -> list[Any]:
-    """Results of a run by call as values hold them: each in memory of its own, 64-bit and large ones on the device."""
-    made: list[Any] = []
-    seen: set[int] = set()
-    for r in results:
-        if type(r) is not np.ndarray:
-            if isinstance(r, jax.Array) and id(r) not in seen:
-                seen.add(id(r))
-                made.append(r)
-                continue
-            r = np.array(r)
-        elif r.base is not None or not r.flags.c_contiguous or id(r) in seen:
-            r = np.array(r, order="C")
-        seen.add(id(r))
-        made.append(quick_put(r, device) if r.itemsize == 8 or r.nbytes > LARGE else r)
-    return made
+def kept(results: Sequence[Any], device: Any) -> list[Any]:
+    """Results of a run by call as values hold them: 64-bit and large ones on the device."""
+    return [
+        quick_put(r, device) if type(r) is np.ndarray and (r.itemsize == 8 or r.nbytes > LARGE) else r for r in results
+    ]

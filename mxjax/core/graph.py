@@ -336,6 +336,29 @@ def outside() -> Iterator[None]:
         st.seg = before
 
 
+@contextmanager
+def apart() -> Iterator[None]:
+    """This thread's calls go to segments of their own: what happens once must not be part of what comes back.
+
+    So the first training step, in which weights and states of an optimizer are made, is the program of all later ones.
+    """
+    st = local.st
+    before, segs = st.seg, st.segs
+    if before.graph or st.own_limit is not None or segs is st.aside:
+        yield
+        return
+    st.segs = st.aside
+    st.seg = Segment(st, None)
+    try:
+        yield
+    finally:
+        st.segs = segs
+        if before.closed:
+            st.renew(before)
+            before = segs[before.device]
+        st.seg = before
+
+
 def is_recording() -> bool:
     """Whether this thread is recording a graph."""
     return local.st.seg.graph

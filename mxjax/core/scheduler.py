@@ -113,7 +113,7 @@ def drop_programs() -> None:
     _Ledger.unproven = _Ledger.proven = 0  # those are gone, and not for want of use
     _Ledger.recent.clear()
     for st in list(states):
-        for seg in st.segs.values():
+        for seg in st.segments():
             if not seg.step.depth:
                 seg.step = Tree.root(seg.device)
 
@@ -131,6 +131,7 @@ def forget(programs: bool = True) -> None:
     st.churn = Churn()
     if programs:
         st.segs.clear()
+        st.aside.clear()
         st.seg = Segment(st, None)
     st.refresh()
 
@@ -230,7 +231,7 @@ def _run(
         if by_call is not None:
             results, layouts = by_call.run(live, arrays, scalars)
             if by_call.numpy:
-                results = cold.own(results, device)
+                results = cold.kept(results, device)
         else:
             if not program_listeners:  # who counts programs may drop them, at home
                 step.solo = home.solo
@@ -526,7 +527,7 @@ def at_limit(st: ThreadState, seg: Segment, call: Call) -> None:
 def flush_thread(st: ThreadState | None = None) -> None:
     """Run everything this thread has recorded."""
     st = st or local.st
-    for seg in list(st.segs.values()):
+    for seg in st.segments():
         if not seg.closed and seg.step.depth:
             flush(seg)
 

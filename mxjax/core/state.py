@@ -77,6 +77,7 @@ class ThreadState:
 
     __slots__ = (
         "__weakref__",
+        "aside",
         "churn",
         "device",
         "differentiating",
@@ -119,6 +120,7 @@ class ThreadState:
         # A segment of no device takes nothing in: the first call finds its device and switches.
         self.seg: Segment = Segment(self, None)
         self.segs: dict[Any, Segment] = {}
+        self.aside: dict[Any, Segment] = {}  # those of calls apart from the others (`graph.apart`)
         states.add(self)
 
     def switch(self, device: Any) -> Segment:
@@ -150,7 +152,11 @@ class ThreadState:
             tell_calls(seg, seg.step)
 
     def _open(self) -> list[Segment]:
-        return list({id(seg): seg for seg in (self.seg, *list(self.segs.values()))}.values())
+        return list({id(seg): seg for seg in (self.seg, *self.segments())}.values())
+
+    def segments(self) -> list[Segment]:
+        """Those that have a device."""
+        return [*list(self.aside.values()), *list(self.segs.values())]
 
     def refresh(self) -> None:
         """Bring the flags of the hot path up to date after a change of modes."""

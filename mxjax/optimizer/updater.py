@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mxjax.core import MeshDevice, lay, memory, relaid
+from mxjax.core import MeshDevice, apart, lay, memory, relaid
 from mxjax.errors import MXNetValueError
 
 from . import saving
@@ -71,7 +71,8 @@ class Updater:
         """Make the states of weights seen for the first time, and bring loaded ones over."""
         for i, weight in zip(indices, weights, strict=True):
             if i not in self.states:
-                self.states[i] = self.optimizer.create_state_multi_precision(i, weight)
+                with apart():
+                    self.states[i] = self.optimizer.create_state_multi_precision(i, weight)
             elif i in self.unsynced:
                 self.states[i] = self.sync_state_context(self.states[i], device)
             self._settle(i)
