@@ -25,6 +25,8 @@ from .value import quick_put
 
 # A loop is compiled earlier: where so many of the last segments were this one, at that part of the compiler's price.
 AGAIN, PART = 4, 1 / 16
+# Other results or donations of a compiled segment get a program of their own when they come for the fourth time.
+SELDOM = 3
 # Results larger than this go to the device at once: else each program that takes one would fetch it anew.
 LARGE = 1 << 16
 
@@ -73,6 +75,16 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build) -> ByC
     used[0] = True
     known.spent = spent
     return known.by_call
+
+
+def is_new_variant(step: Step, key: Any, device: Any) -> bool:
+    """Whether these results and donations of a compiled segment were asked for so seldom that another program will do."""
+    if _mode() == "compile" or not isinstance(device, jax.Device):
+        return False
+    if step.variants is None:
+        step.variants = {}
+    asked = step.variants[key] = step.variants.get(key, 0) + 1
+    return asked <= SELDOM
 
 
 def has_earned(step: Step, live: tuple[int, ...]) -> bool:

@@ -408,7 +408,7 @@ _running: deque[weakref.ref[Any]] = deque(maxlen=256)
 
 def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: Any) -> Program | None:
     """A program for a segment that has none yet, or ``None`` to run it operator by operator."""
-    if len(step.programs) >= VARIANTS:
+    if step.programs and (len(step.programs) >= VARIANTS or cold.is_new_variant(step, key, device)):
         near = _nearest(step, key)
         if near is not None:
             return near

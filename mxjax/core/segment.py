@@ -102,6 +102,7 @@ class Step:
         "site",
         "solo",
         "spent",
+        "variants",
         "varying",
     )
 
@@ -128,6 +129,7 @@ class Step:
         self.host: Any = None  # how NumPy computes the segment (host_compute.py); False: it does not
         self.bound: Any = None  # how NumPy computes this call (by_call.py); False: it does not
         self.cold: dict[Any, Any] | None = None  # runs call by call so far, by live results (cold.py)
+        self.variants: dict[Any, int] | None = None  # how often results and donations without a program were asked for
         self.spent = 0.0  # of a step by itself: what NumPy's runs of it have cost, in microseconds
         self.home: Step | None = None  # of a step on a name: the same on the physical device
         self.seen = 0
