@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import dims
+from .numpy_arrays import order_alone
 from .numpy_control import ALL, CONTROL, body_of
 from .numpy_primitives import TABLE
-from .numpy_rules import NotHere, Op, Rule, spread
-from .numpy_shared import ROUNDED, exactly
+from .numpy_rules import NotHere, Op, Rule, dtype_out, spread
+from .numpy_shared import ROUNDED, exactly, product_and_sum
 
 #: Results of constants with more elements are computed at each run.
 _LARGEST_CONSTANT = 4096
@@ -39,6 +40,30 @@ class _Value(NamedTuple):
     shape: tuple[Any, ...]
     drawn: bool = False
     constant: Any = None
+
+
+class _Ref:
+    """A variable before it is written: how often it is needed, and the equation that it comes from."""
+
+    __slots__ = ("node", "uses", "value")
+
+    def __init__(self, value: Any = None):
+        self.value = value
+        self.uses = 0
+        self.node: _Node | None = None
+
+
+class _Node:
+    """An equation with its operands and results, bodies of calls inlined."""
+
+    __slots__ = ("args", "drawn", "eqn", "factors", "outs")
+
+    def __init__(self, eqn: Any, args: list[_Ref], outs: list[_Ref]):
+        self.eqn = eqn
+        self.args = args
+        self.outs = outs
+        self.drawn = False
+        self.factors: list[_Value] = []  # of a product of random numbers
 
 
 class Code:
@@ -70,9 +95,9 @@ class Code:
         body = _Body(self, times)
         given = [f"a{k}" for k in range(len(jaxpr.invars))]
         args = [
-            _Value(name, v.aval.shape, v.aval.shape, d) for name, v, d in zip(given, jaxpr.invars, drawn, strict=True)
+            _Ref(_Value(name, v.aval.shape, v.aval.shape, d)) for name, v, d in zip(given, jaxpr.invars, drawn, strict=True)
         ]
-        outs = [body.full(o) for o in body.inline(jaxpr, consts, args)]
+        outs = body.written(body.inline(jaxpr, consts, args))
         body.lines.append((None, f"return [{', '.join(outs)}]"))
         source = f"def run({', '.join(['s', *given])}):\n" + "\n".join("  " + line for line in body.source())
         scope = dict(self._names)
@@ -87,6 +112,7 @@ class _Body:
     def __init__(self, code: Code, times: str):
         self.code = code
         self.times = times
+        self.nodes: list[_Node] = []
         self.lines: list[tuple[list[str] | None, str]] = []
         self._made = 0
         self._full: dict[str, str] = {}
@@ -97,11 +123,14 @@ class _Body:
         seen: set[str] = set()
         for targets, line in reversed(self.lines):
             used = [n for n in dict.fromkeys(_LOCAL.findall(line)) if n not in seen]
-            unused = [t for t in targets or () if t not in seen]
-            seen.update(used)
             if targets is None:
+                seen.update(used)
                 made.append(line)
                 continue
+            unused = [t for t in targets if t not in seen]
+            if len(unused) == len(targets):
+                continue
+            seen.update(used)
             ended = used + unused
             made.append(f"{', '.join(targets)} = {line}" + (f"; del {', '.join(ended)}" if ended else ""))
         return made[::-1]
@@ -126,38 +155,67 @@ class _Body:
             self.lines.append(([found], f"{self.code._name(spread, 'f')}({v.text}, {dims.text(v.shape)})"))
         return found
 
-    def inline(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[_Value]) -> list[_Value]:
-        env: dict[Any, _Value] = {}
+    def inline(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[_Ref]) -> list[_Ref]:
+        """The results of a jaxpr, whose equations join ``nodes``; bodies of calls in their place."""
+        env: dict[Any, _Ref] = {}
 
-        def value(v: Any) -> _Value:
+        def ref(v: Any) -> _Ref:
             if hasattr(v, "val"):
-                return self.constant(np.asarray(v.val, v.aval.dtype))
+                return _Ref(self.constant(np.asarray(v.val, v.aval.dtype)))
             return env[v]
 
         for v, c in zip(jaxpr.constvars, consts, strict=True):
-            env[v] = self.constant(c)
+            env[v] = _Ref(self.constant(c))
         env.update(zip(jaxpr.invars, args, strict=True))
         for eqn in jaxpr.eqns:
-            env.update(zip(eqn.outvars, self._equation(eqn, [value(v) for v in eqn.invars]), strict=True))
-        return [value(v) for v in jaxpr.outvars]
+            given = [ref(v) for v in eqn.invars]
+            body = body_of(eqn)
+            if body is None:
+                found = [_Ref() for _ in eqn.outvars]
+                self.nodes.append(_Node(eqn, given, found))
+            else:
+                found = self.inline(getattr(body, "jaxpr", body), getattr(body, "consts", ()), given)
+            env.update(zip(eqn.outvars, found, strict=True))
+        return [ref(v) for v in jaxpr.outvars]
 
-    def _equation(self, eqn: Any, args: list[_Value]) -> list[_Value]:
-        body = body_of(eqn)
-        if body is not None:
-            return self.inline(getattr(body, "jaxpr", body), getattr(body, "consts", ()), args)
+    def written(self, outs: Sequence[_Ref]) -> list[str]:
+        """The texts of these results, after lines for what they need."""
+        for o in outs:
+            o.uses += 1
+        for node in reversed(self.nodes):
+            if any(o.uses for o in node.outs):
+                for a in node.args:
+                    a.uses += 1
+        for node in self.nodes:
+            if any(o.uses for o in node.outs):
+                for o, value in zip(node.outs, self._equation(node), strict=True):
+                    o.value = value
+                    o.node = node
+        return [self.full(o.value) for o in outs]
+
+    def _equation(self, node: _Node) -> list[_Value]:
+        eqn, args = node.eqn, [a.value for a in node.args]
         name = eqn.primitive.name
         if name == "broadcast_in_dim" and len(args) == 1:
             return [self._broadcast(eqn, args[0])]
         drawn = any(a.drawn for a in args)
-        op = self._op(eqn, args, drawn)
+        node.drawn = drawn
+        op = self._op(node, args, drawn)
         if op.same:
             return [args[0]]
-        drawn = drawn or name == "random_bits" or name == "threefry2x32"
+        drawn = drawn or name in ("random_bits", "threefry2x32")
         shapes = [v.aval.shape for v in eqn.outvars]
         if all(a.constant is not None for a in args) and not dims.symbolic_in(op.dims) and ALL not in op.dims:
             found = self._computed(op, args, shapes)
             if found is not None:
                 return found
+        if node.drawn and dtype_out(eqn).kind == "f":
+            if name in ("add", "sub", "add_any"):
+                op, args = self._at_once(node, op)
+            elif name == "div" and args[1].constant is not None and not args[1].there:  # XLA has it so
+                op, args = Op(np.multiply, spreads=True), [args[0], self.constant(1 / args[1].constant)]
+            elif name == "mul":
+                args = node.factors = self._factors(node)
         there = _joint([a.there for a in args]) if op.spreads else None
         if there is None or (there != shapes[0] and len(there) not in (0, len(shapes[0]))):
             there = None
@@ -165,16 +223,39 @@ class _Body:
         texts += ["s" if d is ALL else dims.text(d) for d in op.dims]
         targets = [self._new() for _ in eqn.outvars]
         call = f"{self.code._name(op.fn, 'f')}({', '.join(texts)})"
-        if op.many and len(targets) < 2:
-            targets, call = targets or [self._new()], f"{call}[0]" if targets else call
+        if op.many and len(targets) == 1:
+            call = f"{call}[0]"
         self.lines.append((targets, call))
         self._count(eqn)
         if there is not None:
             return [_Value(targets[0], there, shapes[0], drawn)]
-        return [_Value(t, s, s, drawn) for t, s in zip(targets, shapes, strict=False)]
+        return [_Value(t, s, s, drawn) for t, s in zip(targets, shapes, strict=True)]
 
-    def _op(self, eqn: Any, args: Sequence[_Value], drawn: bool) -> Op:
-        name = eqn.primitive.name
+    def _at_once(self, node: _Node, op: Op) -> tuple[Op, list[_Value]]:
+        """A sum with a product that nobody else needs: XLA rounds once, where the processor can."""
+        for k, a in enumerate(node.args):
+            if a.node is not None and a.node.factors and a.uses == 1:
+                made = Op(product_and_sum(node.eqn.primitive.name, k), spreads=True)
+                return made, [*a.node.factors, node.args[1 - k].value]
+        return op, [a.value for a in node.args]
+
+    def _factors(self, node: _Node) -> list[_Value]:
+        """The factors of a product: XLA multiplies those that are broadcast with each other first."""
+        shape = node.eqn.outvars[0].aval.shape
+        for k, a in enumerate(node.args):
+            other = node.args[1 - k].value
+            if a.node is not None and a.node.factors and a.uses == 1 and other.there != shape:
+                for j, small in enumerate(a.node.factors):
+                    there = _joint([small.there, other.there])
+                    if small.there != shape and there is not None:
+                        text = self._new()
+                        call = f"{self.code._name(np.multiply, 'f')}({small.text}, {other.text})"
+                        self.lines.append(([text], call))
+                        return [_Value(text, there, shape, True), a.node.factors[1 - j]]
+        return [a.value for a in node.args]
+
+    def _op(self, node: _Node, args: Sequence[_Value], drawn: bool) -> Op:
+        eqn, name = node.eqn, node.eqn.primitive.name
         control = CONTROL.get(name)
         if control is not None:
             times = self.times
@@ -189,6 +270,11 @@ class _Body:
             return control(eqn, inner)
         if drawn and name in ROUNDED and eqn.invars[0].aval.dtype.kind == "f":
             return Op(exactly(name, tuple(sorted(eqn.params.items()))), spreads=True)
+        if name == "sort" and len(args) == 2 and not node.outs[0].uses and node.eqn.params["num_keys"] == 1:
+            of = node.args[1].node
+            at = eqn.params["dimension"]
+            if of is not None and of.eqn.primitive.name == "iota" and of.eqn.params["dimension"] == at:
+                return order_alone(eqn)
         rule = self.code._rules.get(name)
         if rule is None:
             raise NotHere(f"NumPy does not know {name}")
