@@ -228,3 +228,10 @@ def aval_of(array: jax.Array, name: Any = None) -> Aval:
         if order != tuple(range(array.ndim)):
             found = found.in_layout(order)
     return found if memory is None else found.on(memory)
+
+
+# What a dynamic scalar looks like to inference and to the program that receives it.
+SCALARS = {
+    "d": jax.ShapeDtypeStruct((), np.dtype("float64")),
+    "q": jax.ShapeDtypeStruct((), np.dtype("int64")),
+}

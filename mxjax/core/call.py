@@ -12,11 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import errors
+from .aval import SCALARS as SCALARS
 from .aval import Aval, NamedDevice, aval
 from .compiler import for_platform, platform_of
 from .hooks import operator_wrappers
 from .jaxprs import cotangent, pullback, wanting
 from .stats import stats
+from .symbolic import trace
 
 Attrs = tuple[tuple[str, Any], ...]
 
@@ -155,7 +157,7 @@ class Call:
         self.places: list[Any] | None = None  # where it was recorded, of a call that will end (Tree.forget)
         self.infer_cache: dict[tuple[Any, ...], tuple[tuple[Aval, ...], bool]] = {}
         self.vjps: dict[Any, Call] = {}
-        self.traces: dict[Any, Any] | None = None  # by the form of the operands (symbolic.py)
+        self.traces: dict[Any, Any] = {}  # by the form of the operands (symbolic.py)
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{k}={v!r}" for k, v in self.attrs)
@@ -175,15 +177,26 @@ class Call:
                 found = self.infer_cache[key] = tuple(a.at(device) for a in outs), many
                 return found
             stats.inferred += 1
-            structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
-            with jax.enable_x64(True), for_platform(platform_of(device)):
-                out = jax.eval_shape(self.fn, *structs)
-            many = isinstance(out, (tuple, list))
-            outs = tuple(aval(tuple(o.shape), np.dtype(o.dtype), device) for o in (out if many else (out,)))
+            shapes, many = self._shapes(avals, device)
+            outs = tuple([aval(shape, dtype, device) for shape, dtype in shapes])
             if len(self.infer_cache) > 10_000:
                 self.infer_cache.clear()
             found = self.infer_cache[key] = (outs, many)
         return found
+
+    def _shapes(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[tuple[tuple[int, ...], Any], ...], bool]:
+        """Shapes and dtypes of the results, and whether there is a tuple of them.
+
+        From the second shape on a trace for all shapes says them (`symbolic.py`), of what can be traced so.
+        """
+        if (self.infer_cache or self.traces) and not self.effect and self.graph is None and not operator_wrappers:
+            found = trace(self, avals, device)
+            return found.shapes(), found.many
+        structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
+        with jax.enable_x64(True), for_platform(platform_of(device)):
+            out = jax.eval_shape(self.fn, *structs)
+        many = isinstance(out, (tuple, list))
+        return tuple((tuple(o.shape), np.dtype(o.dtype)) for o in (out if many else (out,))), many
 
     def vjp(self, wants: tuple[bool, ...], has: tuple[bool, ...], many: bool) -> Call:
         """The call computing the gradients of the wanted inputs from (inputs, given cotangents)."""
@@ -223,13 +236,6 @@ def dressed(call: Call) -> Callable[..., Any]:
         for dress in operator_wrappers:
             fn = dress(call, fn)
     return fn
-
-
-# What a dynamic scalar looks like to inference and to the program that receives it.
-SCALARS = {
-    "d": jax.ShapeDtypeStruct((), np.dtype("float64")),
-    "q": jax.ShapeDtypeStruct((), np.dtype("int64")),
-}
 
 
 def _make_vjp(

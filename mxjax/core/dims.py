@@ -1,13 +1,14 @@
-"""Symbolic dimensions: those of JAX, as source text and small functions of a tuple of sizes.
+"""Symbolic dimensions: those of JAX, and what follows from their sizes.
 
 A trace with symbolic dimensions serves every size for which what it took for granted holds. JAX refuses comparisons
 of order that it cannot decide, but calls expressions unequal that it cannot prove equal; what was decided so is noted
-while we trace (:func:`noting`), and :func:`condition` says for which sizes it is true.
+while we trace (:func:`noting`), and `Layout.unequal` says for which sizes it is true.
 """
 
 from __future__ import annotations
 
 import functools
+import operator
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -90,45 +91,118 @@ def symbols(bounds: Sequence[tuple[int, int]]) -> list[Any]:
     return list(jax.export.symbolic_shape(f"({names},)", constraints=rules)) if bounds else []
 
 
-def text(n: Any) -> str:
-    """A dimension, a constant, or a nest of tuples of them, as source text over the sizes ``s``."""
-    if type(n) is tuple or isinstance(n, list):
-        return f"({''.join(text(v) + ',' for v in n)})"
-    if is_symbolic(n):
-        return "+".join([_term(term, count) for term, count in n._sorted_terms])
-    if n is None or isinstance(n, str):
-        return repr(n)
-    return repr(int(n))
-
-
-def _term(term: Any, count: int) -> str:
-    parts = [] if count == 1 and term._factors else [f"({count})"]
-    for factor, power in term._factors:
-        if factor.var is not None:
-            one = f"s[{int(factor.var[1:])}]"
-        else:
-            operands = [f"({text(o)})" for o in factor.operands]
-            sign = {"floordiv": "//", "mod": "%"}.get(factor.operation)
-            one = f"({sign.join(operands)})" if sign else f"{factor.operation}({','.join(operands)})"
-        parts += [one] * power
-    return "*".join(parts)
-
-
 def symbolic_in(n: Any) -> bool:
     """Whether there is a symbol in a nest of tuples."""
     return any(map(symbolic_in, n)) if isinstance(n, (tuple, list)) else is_symbolic(n)
 
 
-def function(source: str) -> Callable[[tuple[int, ...]], Any]:
-    """The function of the sizes ``s`` with this source, made of :func:`text`."""
-    made: Callable[[tuple[int, ...]], Any] = eval(f"lambda s: {source}", {"__builtins__": {"min": min, "max": max}})
-    return made
+Getter = Callable[[Sequence[int]], Any]
 
 
-def condition(noted: dict[Any, tuple[Any, Any]]) -> Callable[[tuple[int, ...]], bool] | None:
-    """For which sizes these pairs are unequal indeed; None: for all that the symbols stand for."""
-    rules = [f"{text(a)} != {text(b)}" for a, b in noted.values() if not _never(a, b)]
-    return function(" and ".join(dict.fromkeys(rules))) if rules else None
+class Layout:
+    """Where the values of dimensions stand in a list: the sizes of the symbols first, then what follows from them.
+
+    ``getter`` and ``product`` are asked while the list is laid out; ``values`` makes it for given sizes.
+
+    >>> d0, d1 = symbols([(2, 100), (2, 100)])
+    >>> layout = Layout(2)
+    >>> half = layout.getter((d0 // 2, d1, 1))
+    >>> half(layout.values((10, 7)))
+    (5, 7, 1)
+    """
+
+    def __init__(self, symbols: int):
+        self._places: dict[Any, int] = {}
+        self._steps: list[Callable[[list[int]], int]] = []
+        self._symbols = symbols
+
+    def values(self, sizes: Sequence[int]) -> list[int]:
+        made = [*sizes]
+        for step in self._steps:
+            made.append(step(made))
+        return made
+
+    def _enter(self, key: Any, step: Callable[[list[int]], int]) -> int:
+        found = self._places.get(key)
+        if found is None:
+            found = self._places[key] = self._symbols + len(self._steps)
+            self._steps.append(step)
+        return found
+
+    def place(self, n: Any) -> int:
+        """Where a dimension's value stands."""
+        if not is_symbolic(n):
+            number = int(n)
+            return self._enter(number, lambda _: number)
+        terms = []
+        for term, count in n._sorted_terms:
+            factors = [self._factor(f) for f, power in term._factors for _ in range(power)]
+            terms.append((count, *factors))
+        if len(terms) == 1 and terms[0][0] == 1 and len(terms[0]) == 2:
+            return terms[0][1]  # a symbol, or one operation
+        if len(terms) == 2 and len(terms[0]) == 2 and len(terms[1]) == 1:
+            (count, at), (rest,) = terms
+            return self._enter(tuple(terms), lambda made: count * made[at] + rest)
+
+        def step(made: list[int]) -> int:
+            total = 0
+            for count, *factors in terms:
+                for at in factors:
+                    count *= made[at]
+                total += count
+            return total
+
+        return self._enter(tuple(terms), step)
+
+    def _factor(self, factor: Any) -> int:
+        if factor.var is not None:
+            return int(factor.var[1:])
+        a, b = map(self.place, factor.operands)
+        fn = _OPERATIONS[factor.operation]
+        return self._enter((factor.operation, a, b), lambda made: fn(made[a], made[b]))
+
+    def getter(self, nest: Any) -> Getter:
+        """The function that gives a nest of tuples with its values."""
+        if not symbolic_in(nest):
+            return lambda _: nest
+        if not isinstance(nest, (tuple, list)):
+            return operator.itemgetter(self.place(nest))
+        if any(isinstance(n, (tuple, list)) or n is None for n in nest):
+            parts = [self.getter(n) for n in nest]
+            return lambda made: tuple([part(made) for part in parts])
+        places = [self.place(n) for n in nest]
+        if len(places) > 1:
+            return operator.itemgetter(*places)
+        (only,) = places
+        return lambda made: (made[only],)
+
+    def total(self, terms: Sequence[tuple[int, Sequence[Any]]]) -> Callable[[Sequence[int]], int]:
+        """The function that gives a sum of products: of a factor and dimensions each."""
+        placed: dict[tuple[int, ...], int] = {}
+        for factor, factors in terms:
+            key = tuple(sorted(self.place(n) for n in factors if is_symbolic(n) or n != 1))
+            placed[key] = placed.get(key, 0) + factor
+        found = [(factor, *key) for key, factor in placed.items()]
+
+        def total(made: Sequence[int]) -> int:
+            result = 0
+            for factor, *key in found:
+                for at in key:
+                    factor *= made[at]
+                result += factor
+            return result
+
+        return total
+
+    def unequal(self, noted: dict[Any, tuple[Any, Any]]) -> Callable[[Sequence[int]], bool] | None:
+        """Whether these pairs are unequal indeed; None: they are for all that the symbols stand for."""
+        pairs = {(self.place(a), self.place(b)) for a, b in noted.values() if not _never(a, b)}
+        if not pairs:
+            return None
+        return lambda made: all(made[a] != made[b] for a, b in pairs)
+
+
+_OPERATIONS = {"floordiv": operator.floordiv, "mod": operator.mod, "max": max, "min": min}
 
 
 def _never(a: Any, b: Any) -> bool:

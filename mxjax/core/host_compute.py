@@ -1,14 +1,14 @@
 """A few whole numbers, computed by NumPy where they are instead of by a program.
 
-A recorded segment of such calls is traced once and its primitives are interpreted, so dtypes are those of
-the program that is not compiled. Only primitives whose results are exact are known here (of floats those that do
+A recorded segment of such calls is traced once and becomes a function of NumPy's (`numpy_code.py`), so dtypes are those
+of the program that is not compiled. Only primitives whose results are exact are taken here (of floats those that do
 not round): what is computed does not depend on who computes it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -19,6 +19,10 @@ from . import compiler
 from .aval import Aval
 from .call import SCALARS
 from .hooks import operator_wrappers, trace_watchers
+from .numpy_code import Code
+from .numpy_control import body_of
+from .numpy_primitives import TABLE
+from .numpy_rules import NotHere, Op, Rule, dtype_in, dtype_out
 from .program import run_steps
 from .segment import Step
 from .stats import stats
@@ -40,103 +44,46 @@ def stays(array: np.ndarray, device: Any) -> bool:
     return small and compiler.platform_of(device) not in AT_HOME and _on()
 
 
-class NotHere(Exception):
-    """These numbers are left to the program."""
+def _divided(rule: Rule) -> Rule:
+    """A division of whole numbers, where there is a quotient: for others accelerators have answers of their own."""
+
+    def careful(eqn: Any) -> Op:
+        op = rule(eqn)
+        low = np.iinfo(dtype_in(eqn)).min
+
+        def divide(x: Any, y: Any) -> Any:
+            if (np.asarray(y) == 0).any() or (low and ((x == low) & (np.asarray(y) == -1)).any()):
+                raise NotHere("a division without a quotient")
+            return op.fn(x, y)
+
+        return op._replace(fn=divide)
+
+    return careful
 
 
-def _whole_division(x: Any, y: Any) -> tuple[Any, Any]:
-    """Quotient (towards zero) and remainder of whole numbers."""
-    if (np.asarray(y) == 0).any():
-        raise NotHere  # XLA has an answer of its own
-    low = np.iinfo(x.dtype).min
-    if low and ((x == low) & (np.asarray(y) == -1)).any():
-        raise NotHere
-    rest = np.fmod(x, y)
-    return (x - rest) // y, rest
+def _convert(eqn: Any) -> Op:
+    op, old, new = TABLE["convert_element_type"](eqn), dtype_in(eqn), dtype_out(eqn)
+    if old.kind != "f" or new.kind not in "iu":
+        return op
+    info = np.iinfo(new)
 
-
-def _div(x: Any, y: Any) -> Any:
-    return _whole_division(x, y)[0]
-
-
-def _rem(x: Any, y: Any) -> Any:
-    return _whole_division(x, y)[1]
-
-
-def _convert(x: Any, *, new_dtype: Any, **_: Any) -> Any:
-    if x.dtype.kind == "f" and new_dtype.kind in "iu":
-        info = np.iinfo(new_dtype)
+    def convert(x: Any) -> Any:
         if not ((x > info.min) & (x < info.max)).all():  # NaN, too
-            raise NotHere
-    return x.astype(new_dtype)
+            raise NotHere("a number out of range")
+        return op.fn(x)
+
+    return op._replace(fn=convert)
 
 
-def _power(x: Any, *, y: int) -> Any:
-    if y < 0:
-        raise NotHere
-    return np.power(x, y)
-
-
-def _sign(x: Any) -> Any:
-    return np.where((x == 0) | np.isnan(x), x, np.copysign(1, x)) if x.dtype.kind == "f" else np.sign(x)
-
-
-def _select(which: Any, *cases: Any) -> Any:
-    return np.choose(which.astype(np.intp), cases)
-
-
-def _broadcast(x: Any, *, shape: Any, broadcast_dimensions: Any, **_: Any) -> Any:
-    lengths = [1] * len(shape)
-    for at, n in zip(broadcast_dimensions, x.shape, strict=True):
-        lengths[at] = n
-    return np.broadcast_to(x.reshape(lengths), shape)
-
-
-def _slice(x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
-    steps = strides or (None,) * x.ndim
-    return x[tuple(map(slice, start_indices, limit_indices, steps))]
-
-
-def _dynamic_slice(x: Any, *starts: Any, slice_sizes: Any) -> Any:
-    first = [min(max(int(i), 0), n - size) for i, n, size in zip(starts, x.shape, slice_sizes, strict=True)]
-    return x[tuple(slice(i, i + size) for i, size in zip(first, slice_sizes, strict=True))]
-
-
-def _reduced(fn: Callable[..., Any]) -> Callable[..., Any]:
-    def reduce(x: Any, *, axes: Any, **_: Any) -> Any:
-        return fn(x, axis=tuple(axes), dtype=x.dtype) if fn in (np.sum, np.prod) else fn(x, axis=tuple(axes))
-
-    return reduce
-
-
-def _plain(fn: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *xs, **_: fn(*xs)
-
-
-#: What NumPy computes, by the names of JAX's primitives.
-TABLE: dict[str, Callable[..., Any]] = {
-    "abs": _plain(np.abs), "add": _plain(np.add), "and": _plain(np.bitwise_and), "ceil": _plain(np.ceil),
-    "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high), "copy": _plain(np.copy),
-    "copy_p": _plain(np.copy), "div": _plain(_div), "eq": _plain(np.equal), "floor": _plain(np.floor),
-    "ge": _plain(np.greater_equal), "gt": _plain(np.greater), "le": _plain(np.less_equal), "lt": _plain(np.less),
-    "max": _plain(np.maximum), "min": _plain(np.minimum), "mul": _plain(np.multiply), "ne": _plain(np.not_equal),
-    "neg": _plain(np.negative), "not": _plain(np.invert), "or": _plain(np.bitwise_or), "rem": _plain(_rem),
-    "sign": _plain(_sign), "square": _plain(np.square), "sub": _plain(np.subtract), "xor": _plain(np.bitwise_xor),
-    "broadcast_in_dim": _broadcast, "convert_element_type": _convert, "integer_pow": _power,
-    "dynamic_slice": _dynamic_slice,
-    "concatenate": lambda *xs, dimension: np.concatenate(xs, dimension),
-    "iota": lambda *, dtype, shape, dimension, **_: _broadcast(
-        np.arange(shape[dimension], dtype=dtype), shape=shape, broadcast_dimensions=(dimension,)),
-    "reduce_and": _reduced(np.all), "reduce_max": _reduced(np.max), "reduce_min": _reduced(np.min),
-    "reduce_or": _reduced(np.any), "reduce_prod": _reduced(np.prod), "reduce_sum": _reduced(np.sum),
-    "reshape": lambda x, *, new_sizes, **_: x.reshape(new_sizes),
-    "select_n": _select, "slice": _slice,
-    "squeeze": lambda x, *, dimensions: np.squeeze(x, tuple(dimensions)),
-    "stack": lambda *xs, axis: np.stack(xs, axis),
-    "transpose": lambda x, *, permutation: np.transpose(x, permutation),
-}  # fmt: skip
-#: Primitives that only hold others.
-_INNER = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
+#: What NumPy computes to the last bit, as every device does.
+EXACT: dict[str, Rule] = {
+    name: TABLE[name]
+    for name in (
+        "abs add and broadcast_in_dim ceil clamp concatenate copy copy_p dynamic_slice eq floor ge gt integer_pow iota "
+        "le lt max min mul ne neg not or reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reshape "
+        "select_n sign slice square squeeze stack sub transpose xor"
+    ).split()
+} | {"convert_element_type": _convert, "div": _divided(TABLE["div"]), "rem": _divided(TABLE["rem"])}
 
 
 def _fits(a: Any) -> bool:
@@ -154,11 +101,11 @@ _ROUNDING = frozenset({"add", "sub", "mul", "div", "rem", "square", "integer_pow
 def _known(jaxpr: Any) -> bool:
     """Whether NumPy computes this to the last bit."""
     for eqn in jaxpr.eqns:
-        name = eqn.primitive.name
-        if name in _INNER:
-            if not _known(eqn.params[_INNER[name]].jaxpr):
+        name, body = eqn.primitive.name, body_of(eqn)
+        if body is not None:
+            if not _known(getattr(body, "jaxpr", body)):
                 return False
-        elif name not in TABLE or (name in _ROUNDING and eqn.outvars[0].aval.dtype.kind == "f"):
+        elif name not in EXACT or (name in _ROUNDING and eqn.outvars[0].aval.dtype.kind == "f"):
             return False
         if not all(_fits(v.aval) for v in (*eqn.invars, *eqn.outvars)):
             return False
@@ -168,10 +115,10 @@ def _known(jaxpr: Any) -> bool:
 class HostPlan:
     """A segment as NumPy computes it; made by :func:`plan`."""
 
-    __slots__ = ("_jaxpr", "_outs", "fmt")
+    __slots__ = ("_code", "_outs", "fmt")
 
-    def __init__(self, jaxpr: Any, outs: Sequence[Aval], fmt: str):
-        self._jaxpr = jaxpr
+    def __init__(self, code: Code, outs: Sequence[Aval], fmt: str):
+        self._code = code
         self._outs = outs
         self.fmt = fmt
 
@@ -187,31 +134,11 @@ class HostPlan:
         given += [np.asarray(s, SCALARS[kind].dtype) for s, kind in zip(scalars, self.fmt, strict=True)]
         try:
             with np.errstate(all="ignore"):
-                env = _interpret(self._jaxpr.jaxpr, self._jaxpr.consts, given)
+                env = self._code.fn((), *given)
         except NotHere:
             return None
         # Copies: what is broadcast or sliced shares memory that is no array of its own.
         return [np.array(env[k], self._outs[k].dtype, order="C") for k in live]
-
-
-def _interpret(jaxpr: Any, consts: Sequence[Any], given: Sequence[Any]) -> list[Any]:
-    env: dict[Any, Any] = {}
-
-    def value(v: Any) -> Any:
-        return np.asarray(v.val, v.aval.dtype) if hasattr(v, "val") else env[v]
-
-    env.update(zip(jaxpr.constvars, map(np.asarray, consts), strict=True))
-    env.update(zip(jaxpr.invars, given, strict=True))
-    for eqn in jaxpr.eqns:
-        args = [value(v) for v in eqn.invars]
-        inner = _INNER.get(eqn.primitive.name)
-        if inner is not None:
-            closed = eqn.params[inner]
-            outs = _interpret(closed.jaxpr, closed.consts, args)
-        else:
-            outs = [np.asarray(TABLE[eqn.primitive.name](*args, **eqn.params))]
-        env.update(zip(eqn.outvars, outs, strict=True))
-    return [value(v) for v in jaxpr.outvars]
 
 
 def plan(step: Step, device: Any) -> HostPlan | None:
@@ -233,7 +160,12 @@ def plan(step: Step, device: Any) -> HostPlan | None:
 
     with jax.enable_x64(True), compiler.for_platform(compiler.platform_of(device)):
         jaxpr = jax.make_jaxpr(run)(*structs)
-    return HostPlan(jaxpr, outs, step.fmt) if _known(jaxpr.jaxpr) else None
+    if not _known(jaxpr.jaxpr):
+        return None
+    try:
+        return HostPlan(Code(jaxpr, rules=EXACT), outs, step.fmt)
+    except NotHere:
+        return None
 
 
 _on = settings.snapshot("engine.host_compute")

@@ -366,11 +366,30 @@ def _sort(eqn: Any) -> Op:
         order = (
             np.argsort(keys[0], axis=at, kind="stable") if n_keys == 1 else np.lexsort(keys[::-1], axis=at)
         )
-        if xs[0].ndim == 1:
-            return [x[order] for x in xs]
-        return [np.take_along_axis(x, order, at) for x in xs]
+        return [along(x, order, at) for x in xs]
 
     return Op(sort, many=True)
+
+
+def order_alone(eqn: Any) -> Op:
+    """The sort of one array with the numbers of its elements, where only those are wanted."""
+    at, dtype = int(eqn.params["dimension"]), dtype_out(eqn, 1)
+
+    def order(x: Any, _: Any) -> Any:
+        return None, np.argsort(_comparable(x), axis=at, kind="stable").astype(dtype, copy=False)
+
+    return Op(order, many=True)
+
+
+def along(x: Any, order: Any, at: int) -> Any:
+    """The elements of each line along an axis, in that order."""
+    if x.ndim == 1:
+        return x[order]
+    if at != x.ndim - 1 or x.size == 0:
+        return np.take_along_axis(x, order, at)
+    n = x.shape[-1]
+    starts = np.arange(0, x.size, n).reshape((*x.shape[:-1], 1))
+    return x.reshape(-1).take(order + starts)
 
 
 def _top_k(eqn: Any) -> Op:
@@ -383,7 +402,7 @@ def _top_k(eqn: Any) -> Op:
         back = np.flip(_comparable(x), at)
         order = np.flip(np.argsort(back, axis=at, kind="stable"), at)
         order = x.shape[at] - 1 - np.take(order, np.arange(k), axis=at)
-        return [np.take_along_axis(x, order, at), order.astype(index)]
+        return [along(x, order, at) if k == x.shape[at] else np.take_along_axis(x, order, at), order.astype(index)]
 
     return Op(top, (k,), many=True)
 

@@ -1,23 +1,23 @@
 """Jaxprs as functions of NumPy arrays: what is known beforehand is resolved once, so that a run only computes.
 
-The function is written as Python source, a line for each primitive, so that beside NumPy's own time a primitive
+The function is a list of steps over a list of places, one for each primitive, so that beside NumPy's own time a primitive
 costs a call. Bodies of calls are inlined; what depends on constants alone is computed here; a broadcast that the
-next primitive does by itself is left out.
+next primitive does by itself is left out. A place is taken again when its array is needed no more.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import dims
+from .numpy_arrays import order_alone
 from .numpy_control import ALL, CONTROL, body_of
 from .numpy_primitives import TABLE
-from .numpy_rules import NotHere, Op, Rule, spread
-from .numpy_shared import ROUNDED, exactly
+from .numpy_rules import NotHere, Op, Rule, dtype_out, spread
+from .numpy_shared import ROUNDED, exactly, product_and_sum
 
 #: Results of constants with more elements are computed at each run.
 _LARGEST_CONSTANT = 4096
@@ -25,171 +25,286 @@ _LARGEST_CONSTANT = 4096
 _ROUNDS = 100
 
 
-_LOCAL = re.compile(r"\bv\d+\b")
-
-
 class _Value(NamedTuple):
-    """A variable of the jaxpr: its text, the shape of what is there, and the shape that it stands for.
+    """A variable of the jaxpr: its number, the shape of what is there, and the shape that it stands for.
 
     ``drawn``: made of random bits. ``constant``: its value, where that is known.
     """
 
-    text: str
+    at: int
     there: tuple[Any, ...]
     shape: tuple[Any, ...]
     drawn: bool = False
     constant: Any = None
 
 
+class _Line(NamedTuple):
+    """One call: ``many`` results are a sequence."""
+
+    outs: list[int]
+    fn: Callable[..., Any]
+    args: list[int]
+    dims: list[Any]
+    many: bool
+
+
+#: How often something runs: a factor, and lengths of loops.
+Times = tuple[int, tuple[Any, ...]]
+
+
+class _Ref:
+    """A variable before it is written: how often it is needed, and the equation that it comes from."""
+
+    __slots__ = ("node", "uses", "value")
+
+    def __init__(self, value: Any = None):
+        self.value = value
+        self.uses = 0
+        self.node: _Node | None = None
+
+
+class _Node:
+    """An equation with its operands and results, bodies of calls inlined."""
+
+    __slots__ = ("args", "drawn", "eqn", "factors", "outs")
+
+    def __init__(self, eqn: Any, args: list[_Ref], outs: list[_Ref]):
+        self.eqn = eqn
+        self.args = args
+        self.outs = outs
+        self.drawn = False
+        self.factors: list[_Value] = []  # of a product of random numbers
+
+
+Function = Callable[..., list[Any]]
+
+
 class Code:
-    """A jaxpr for NumPy: ``fn(s, *operands)`` gives a list of the results, for sizes ``s`` of the symbols.
+    """A jaxpr for NumPy: ``fn(values, *operands)`` gives a list of the results, with ``layout``'s values.
 
     Raises:
-      NotHere: a primitive is not in the table.
+      NotHere: a primitive is not among the rules.
     """
 
-    def __init__(self, closed: Any, rules: Mapping[str, Rule] = TABLE):
-        self._rules = rules
-        self._names: dict[str, Any] = {"min": min, "max": max, "__builtins__": {}}
-        self._work: list[str] = []
-        self._steps: list[str] = []
+    def __init__(self, closed: Any, symbols: int = 0, rules: Mapping[str, Rule] = TABLE):
+        self.rules = rules
+        self.layout = dims.Layout(symbols)
+        self.costs: list[tuple[int, Sequence[Any]]] = []
+        self.calls: list[tuple[int, Sequence[Any]]] = []
         with np.errstate(all="ignore"):
-            self.fn = self._function(closed.jaxpr, closed.consts, (False,) * len(closed.jaxpr.invars), "1")
-        #: Roughly the operations on numbers, and the calls of NumPy, by the sizes.
-        self.work = dims.function("+".join(self._work) or "0")
-        self.steps = dims.function("+".join(self._steps) or "0")
+            self.fn = self.function(closed.jaxpr, closed.consts, (False,) * len(closed.jaxpr.invars), (1, ()))
+        #: Roughly the operations on numbers, and the calls of NumPy, by the layout's values.
+        self.work = self.layout.total(self.costs)
+        self.steps = self.layout.total(self.calls)
 
-    def _name(self, thing: Any, kind: str) -> str:
-        name = f"{kind}{len(self._names)}"
-        self._names[name] = thing
-        return name
-
-    def _function(self, jaxpr: Any, consts: Sequence[Any], drawn: Sequence[bool], times: str) -> Callable[..., Any]:
+    def function(self, jaxpr: Any, consts: Sequence[Any], drawn: Sequence[bool], times: Times) -> Function:
+        """The function of a jaxpr, or of one inside, which runs so many times."""
         if jaxpr.effects:
             raise NotHere("effects")
         body = _Body(self, times)
-        given = [f"a{k}" for k in range(len(jaxpr.invars))]
-        args = [
-            _Value(name, v.aval.shape, v.aval.shape, d) for name, v, d in zip(given, jaxpr.invars, drawn, strict=True)
-        ]
-        outs = [body.full(o) for o in body.inline(jaxpr, consts, args)]
-        body.lines.append((None, f"return [{', '.join(outs)}]"))
-        source = f"def run({', '.join(['s', *given])}):\n" + "\n".join("  " + line for line in body.source())
-        scope = dict(self._names)
-        exec(compile(source, "<numpy>", "exec"), scope)
-        made: Callable[..., Any] = scope["run"]
-        return made
+        args = [_Ref(body.value(v.aval.shape, d)) for v, d in zip(jaxpr.invars, drawn, strict=True)]
+        outs = body.written(body.inline(jaxpr, consts, args))
+        return body.function([a.value.at for a in args], outs)
 
 
 class _Body:
     """The lines of one function."""
 
-    def __init__(self, code: Code, times: str):
+    def __init__(self, code: Code, times: Times):
         self.code = code
         self.times = times
-        self.lines: list[tuple[list[str] | None, str]] = []
+        self.nodes: list[_Node] = []
+        self.lines: list[_Line] = []
         self._made = 0
-        self._full: dict[str, str] = {}
+        self._full: dict[Any, int] = {}
+        self._constants: dict[int, Any] = {}
 
-    def source(self) -> list[str]:
-        """The lines, each followed by the end of what nobody needs after it."""
-        made: list[str] = []
-        seen: set[str] = set()
-        for targets, line in reversed(self.lines):
-            used = [n for n in dict.fromkeys(_LOCAL.findall(line)) if n not in seen]
-            unused = [t for t in targets or () if t not in seen]
-            seen.update(used)
-            if targets is None:
-                made.append(line)
-                continue
-            ended = used + unused
-            made.append(f"{', '.join(targets)} = {line}" + (f"; del {', '.join(ended)}" if ended else ""))
-        return made[::-1]
-
-    def _new(self) -> str:
+    def _new(self) -> int:
         self._made += 1
-        return f"v{self._made}"
+        return self._made
+
+    def value(self, shape: tuple[Any, ...], drawn: bool = False) -> _Value:
+        return _Value(self._new(), shape, shape, drawn)
+
+    def function(self, args: list[int], outs: list[int]) -> Function:
+        """The lines that are needed, as steps."""
+        needed = set(outs)
+        lines = []
+        for line in reversed(self.lines):
+            if not needed.isdisjoint(line.outs):
+                ended = [n for n in dict.fromkeys(line.args) if n not in needed]
+                unused = [n for n in line.outs if n not in needed]
+                needed.update(line.args)
+                lines.append((line, ended, unused))
+        places: dict[int, int] = {}
+        start: list[Any] = []
+        for n in args:
+            places[n] = len(places)
+        for n, value in self._constants.items():
+            if n in needed:
+                places[n] = len(places)
+                start.append(value)
+        first, free, count, kept = len(args), [], len(places), {*args, *outs, *self._constants}
+        steps = []
+        for line, ended, unused in reversed(lines):
+            given = [places[n] for n in line.args]
+            free += [places[n] for n in ended if n not in kept]
+            for n in line.outs:
+                if free:
+                    places[n] = free.pop()
+                else:
+                    places[n], count = count, count + 1
+            steps.append(_step(line, given, [places[n] for n in line.outs], self.code.layout))
+            free += [places[n] for n in unused]
+        start += [None] * (count - first - len(start))
+        found = [places[n] for n in outs]
+
+        def run(values: Sequence[int], *operands: Any) -> list[Any]:
+            m = [*operands, *start]
+            for step in steps:
+                step(m, values)
+            return [m[k] for k in found]
+
+        return run
 
     def constant(self, value: Any) -> _Value:
         array = np.asarray(value)
         array = array[()] if array.ndim == 0 else array
-        return _Value(self.code._name(array, "c"), np.shape(array), np.shape(array), False, array)
+        made = self._new()
+        self._constants[made] = array
+        return _Value(made, np.shape(array), np.shape(array), False, array)
 
-    def full(self, v: _Value) -> str:
-        """The text of a value with all its lengths there."""
+    def full(self, v: _Value) -> int:
+        """The number of a value with all its lengths there."""
         if v.there == v.shape:
-            return v.text
-        key = f"{v.text} {dims.text(v.shape)}"
+            return v.at
+        key = (v.at, v.shape)
         found = self._full.get(key)
         if found is None:
-            found = self._full[key] = self._new()
-            self.lines.append(([found], f"{self.code._name(spread, 'f')}({v.text}, {dims.text(v.shape)})"))
+            found = self._full[key] = self._line(spread, [v.at], [v.shape])
         return found
 
-    def inline(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[_Value]) -> list[_Value]:
-        env: dict[Any, _Value] = {}
+    def _line(self, fn: Callable[..., Any], args: list[int], sizes: Sequence[Any] = ()) -> int:
+        made = self._new()
+        self.lines.append(_Line([made], fn, args, list(sizes), False))
+        return made
 
-        def value(v: Any) -> _Value:
+    def inline(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[_Ref]) -> list[_Ref]:
+        """The results of a jaxpr, whose equations join ``nodes``; bodies of calls in their place."""
+        env: dict[Any, _Ref] = {}
+
+        def ref(v: Any) -> _Ref:
             if hasattr(v, "val"):
-                return self.constant(np.asarray(v.val, v.aval.dtype))
+                return _Ref(self.constant(np.asarray(v.val, v.aval.dtype)))
             return env[v]
 
         for v, c in zip(jaxpr.constvars, consts, strict=True):
-            env[v] = self.constant(c)
+            env[v] = _Ref(self.constant(c))
         env.update(zip(jaxpr.invars, args, strict=True))
         for eqn in jaxpr.eqns:
-            env.update(zip(eqn.outvars, self._equation(eqn, [value(v) for v in eqn.invars]), strict=True))
-        return [value(v) for v in jaxpr.outvars]
+            given = [ref(v) for v in eqn.invars]
+            body = body_of(eqn)
+            if body is None:
+                found = [_Ref() for _ in eqn.outvars]
+                self.nodes.append(_Node(eqn, given, found))
+            else:
+                found = self.inline(getattr(body, "jaxpr", body), getattr(body, "consts", ()), given)
+            env.update(zip(eqn.outvars, found, strict=True))
+        return [ref(v) for v in jaxpr.outvars]
 
-    def _equation(self, eqn: Any, args: list[_Value]) -> list[_Value]:
-        body = body_of(eqn)
-        if body is not None:
-            return self.inline(getattr(body, "jaxpr", body), getattr(body, "consts", ()), args)
+    def written(self, outs: Sequence[_Ref]) -> list[int]:
+        """The numbers of these results, after lines for what they need."""
+        for o in outs:
+            o.uses += 1
+        for node in reversed(self.nodes):
+            if any(o.uses for o in node.outs):
+                for a in node.args:
+                    a.uses += 1
+        for node in self.nodes:
+            if any(o.uses for o in node.outs):
+                for o, value in zip(node.outs, self._equation(node), strict=True):
+                    o.value = value
+                    o.node = node
+        return [self.full(o.value) for o in outs]
+
+    def _equation(self, node: _Node) -> list[_Value]:
+        eqn, args = node.eqn, [a.value for a in node.args]
         name = eqn.primitive.name
         if name == "broadcast_in_dim" and len(args) == 1:
             return [self._broadcast(eqn, args[0])]
         drawn = any(a.drawn for a in args)
-        op = self._op(eqn, args, drawn)
+        node.drawn = drawn
+        op = self._op(node, args, drawn)
         if op.same:
             return [args[0]]
-        drawn = drawn or name == "random_bits" or name == "threefry2x32"
+        drawn = drawn or name in ("random_bits", "threefry2x32")
         shapes = [v.aval.shape for v in eqn.outvars]
         if all(a.constant is not None for a in args) and not dims.symbolic_in(op.dims) and ALL not in op.dims:
             found = self._computed(op, args, shapes)
             if found is not None:
                 return found
+        if node.drawn and dtype_out(eqn).kind == "f":
+            if name in ("add", "sub", "add_any"):
+                op, args = self._at_once(node, op)
+            elif name == "div" and args[1].constant is not None and not args[1].there:  # XLA has it so
+                op, args = Op(np.multiply, spreads=True), [args[0], self.constant(1 / args[1].constant)]
+            elif name == "mul":
+                args = node.factors = self._factors(node)
         there = _joint([a.there for a in args]) if op.spreads else None
         if there is None or (there != shapes[0] and len(there) not in (0, len(shapes[0]))):
             there = None
-        texts = [a.text for a in args] if there is not None else [self.full(a) for a in args]
-        texts += ["s" if d is ALL else dims.text(d) for d in op.dims]
+        given = [a.at for a in args] if there is not None else [self.full(a) for a in args]
         targets = [self._new() for _ in eqn.outvars]
-        call = f"{self.code._name(op.fn, 'f')}({', '.join(texts)})"
-        if op.many and len(targets) < 2:
-            targets, call = targets or [self._new()], f"{call}[0]" if targets else call
-        self.lines.append((targets, call))
+        self.lines.append(_Line(targets, op.fn, given, list(op.dims), op.many))
         self._count(eqn)
         if there is not None:
             return [_Value(targets[0], there, shapes[0], drawn)]
-        return [_Value(t, s, s, drawn) for t, s in zip(targets, shapes, strict=False)]
+        return [_Value(t, s, s, drawn) for t, s in zip(targets, shapes, strict=True)]
 
-    def _op(self, eqn: Any, args: Sequence[_Value], drawn: bool) -> Op:
-        name = eqn.primitive.name
+    def _at_once(self, node: _Node, op: Op) -> tuple[Op, list[_Value]]:
+        """A sum with a product that nobody else needs: XLA rounds once, where the processor can."""
+        for k, a in enumerate(node.args):
+            if a.node is not None and a.node.factors and a.uses == 1:
+                made = Op(product_and_sum(node.eqn.primitive.name, k), spreads=True)
+                return made, [*a.node.factors, node.args[1 - k].value]
+        return op, [a.value for a in node.args]
+
+    def _factors(self, node: _Node) -> list[_Value]:
+        """The factors of a product: XLA multiplies those that are broadcast with each other first."""
+        shape = node.eqn.outvars[0].aval.shape
+        for k, a in enumerate(node.args):
+            other = node.args[1 - k].value
+            if a.node is not None and a.node.factors and a.uses == 1 and other.there != shape:
+                for j, small in enumerate(a.node.factors):
+                    there = _joint([small.there, other.there])
+                    if small.there != shape and there is not None:
+                        both = self._line(np.multiply, [small.at, other.at])
+                        return [_Value(both, there, shape, True), a.node.factors[1 - j]]
+        return [a.value for a in node.args]
+
+    def _op(self, node: _Node, args: Sequence[_Value], drawn: bool) -> Op:
+        eqn, name = node.eqn, node.eqn.primitive.name
         control = CONTROL.get(name)
         if control is not None:
-            times = self.times
+            factor, lengths = self.times
             if name == "scan":
-                times += f"*({dims.text(eqn.params['length'])})"
+                lengths = (*lengths, eqn.params["length"])
             elif name == "while":
-                times += f"*{_ROUNDS}"
+                factor *= _ROUNDS
 
             def inner(closed: Any) -> Callable[..., Any]:
-                return self.code._function(closed.jaxpr, closed.consts, (drawn,) * len(closed.jaxpr.invars), times)
+                inputs = (drawn,) * len(closed.jaxpr.invars)
+                return self.code.function(closed.jaxpr, closed.consts, inputs, (factor, lengths))
 
             return control(eqn, inner)
         if drawn and name in ROUNDED and eqn.invars[0].aval.dtype.kind == "f":
             return Op(exactly(name, tuple(sorted(eqn.params.items()))), spreads=True)
-        rule = self.code._rules.get(name)
+        if name == "sort" and len(args) == 2 and not node.outs[0].uses and node.eqn.params["num_keys"] == 1:
+            of = node.args[1].node
+            at = eqn.params["dimension"]
+            if of is not None and of.eqn.primitive.name == "iota" and of.eqn.params["dimension"] == at:
+                return order_alone(eqn)
+        rule = self.code.rules.get(name)
         if rule is None:
             raise NotHere(f"NumPy does not know {name}")
         return rule(eqn)
@@ -205,36 +320,85 @@ class _Body:
         return [self.constant(a) for a in outs]
 
     def _broadcast(self, eqn: Any, x: _Value) -> _Value:
-        shape = eqn.params["shape"]
+        shape = tuple(eqn.params["shape"])
         if not x.there:
-            return _Value(x.text, (), shape, x.drawn, x.constant if not shape else None)
+            return _Value(x.at, (), shape, x.drawn, None if shape else x.constant)
         places = tuple(map(int, eqn.params["broadcast_dimensions"]))
-        there = [1] * len(shape)
+        there: list[Any] = [1] * len(shape)
         for at, n in zip(places, x.there, strict=True):
             there[at] = n
-        text = x.text
+        at = x.at
         if tuple(there) != tuple(x.there):
-            text = self._new()
-            self.lines.append(([text], f"{x.text}.reshape({dims.text(there)})"))
-        return _Value(text, tuple(there), tuple(shape), x.drawn)
+            at = self._line(_reshaped, [x.at], [tuple(there)])
+        return _Value(at, tuple(there), shape, x.drawn)
 
     def _count(self, eqn: Any) -> None:
-        self.code._steps.append(self.times)
-        big = max([v.aval.shape for v in (*eqn.outvars, *eqn.invars)], key=len, default=())
+        factor, lengths = self.times
+        self.code.calls.append((factor, lengths))
         name, p = eqn.primitive.name, eqn.params
-        cost = "*".join([f"({dims.text(n)})" for n in (eqn.outvars[0].aval.shape if eqn.outvars else ())]) or "1"
+        shape: Sequence[Any] = eqn.outvars[0].aval.shape if eqn.outvars else ()
+        big: Sequence[Any] = max([v.aval.shape for v in (*eqn.outvars, *eqn.invars)], key=len, default=())
         if name == "dot_general":
-            shape = eqn.invars[0].aval.shape
-            cost += "".join(f"*({dims.text(shape[k])})" for k in p["dimension_numbers"][0][0]) + "*2"
+            left = eqn.invars[0].aval.shape
+            shape, factor = (*shape, *[left[k] for k in p["dimension_numbers"][0][0]]), factor * 2
         elif name.startswith(("reduce_window", "select_and_scatter")):
-            cost += "".join(f"*({dims.text(n)})" for n in p["window_dimensions"])
+            shape = (*shape, *p["window_dimensions"])
         elif name.startswith(("reduce_", "arg", "scatter", "concatenate")):
-            cost = "*".join([f"({dims.text(n)})" for n in big]) or "1"
+            shape = big
         elif name in ("sort", "top_k"):
-            cost = ("*".join([f"({dims.text(n)})" for n in big]) or "1") + "*16"
+            shape, factor = big, factor * 16
         elif name in ROUNDED or name.startswith(("erf", "random_bits", "threefry")):
-            cost += "*8"
-        self.code._work.append(f"{self.times}*{cost}")
+            factor *= 8
+        self.code.costs.append((factor, (*shape, *lengths)))
+
+
+def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    return x.reshape(shape)
+
+
+def _step(line: _Line, args: list[int], outs: list[int], layout: dims.Layout) -> Callable[[list[Any], Any], None]:
+    """A call as a function of the list of arrays and the values of dimensions."""
+    fn = line.fn
+    if line.dims or line.many or len(outs) != 1 or len(args) > 2:
+        return _general(line, args, outs, layout)
+    (out,) = outs
+    if len(args) == 1:
+        (a,) = args
+
+        def unary(m: list[Any], values: Any) -> None:
+            m[out] = fn(m[a])
+
+        return unary
+    if len(args) == 2:
+        a, b = args
+
+        def binary(m: list[Any], values: Any) -> None:
+            m[out] = fn(m[a], m[b])
+
+        return binary
+    return _general(line, args, outs, layout)
+
+
+def _general(line: _Line, args: list[int], outs: list[int], layout: dims.Layout) -> Callable[[list[Any], Any], None]:
+    fn = line.fn
+    getters = [(lambda values: values) if d is ALL else layout.getter(d) for d in line.dims]
+    if not line.many and len(args) == 1 and len(getters) == 1:
+        (a,), (get,), (out,) = args, getters, outs
+
+        def sized(m: list[Any], values: Any) -> None:
+            m[out] = fn(m[a], get(values))
+
+        return sized
+
+    def step(m: list[Any], values: Any) -> None:
+        found = fn(*[m[k] for k in args], *[get(values) for get in getters])
+        if line.many:
+            for k, array in zip(outs, found, strict=True):
+                m[k] = array
+        else:
+            m[outs[0]] = found
+
+    return step
 
 
 def _joint(shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...] | None:

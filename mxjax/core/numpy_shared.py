@@ -64,6 +64,14 @@ def exactly(name: str, params: tuple[tuple[str, Any], ...] = ()) -> Callable[...
     return found
 
 
+@functools.cache
+def product_and_sum(name: str, at: int) -> Callable[..., Any]:
+    """``a * b + c`` of (a, b, c) as XLA computes it, which rounds once or twice; ``at``: the product's place in the sum."""
+    if name == "sub":
+        return shared((lambda a, b, c: a * b - c) if at == 0 else (lambda a, b, c: c - a * b))
+    return shared(lambda a, b, c: a * b + c)
+
+
 #: Functions whose last bits differ between NumPy and XLA.
 ROUNDED = frozenset(
     "acos acosh asin asinh atan atan2 atanh cbrt cos cosh exp exp2 expm1 log log1p logistic pow rsqrt sin sinh tan "

@@ -3,24 +3,26 @@
 A call is traced by its operands' ranks and dtypes. Dimensions of 0 and 1 are constants, each other one is a symbol of its own; where
 JAX cannot decide something then, equal sizes share a symbol; then small ones and those that the attributes name are
 constants, and the others have bounds (powers of two); then all that has not changed yet is a constant; at last the
-shapes are traced as they are. What a trace took for granted is asked of each size (`dims.condition`).
+shapes are traced as they are. What a trace took for granted is asked of each size (`dims.Layout.unequal`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from . import dims
-from .aval import Aval
-from .call import SCALARS, Call
+from .aval import SCALARS, Aval
 from .compiler import for_platform, platform_of
 from .hooks import operator_wrappers
 from .numpy_code import Code
 from .numpy_rules import NotHere as NotHere
+
+if TYPE_CHECKING:
+    from .call import Call
 
 Shape = tuple[tuple[int, ...], np.dtype]
 
@@ -33,25 +35,34 @@ _KEY = (2,)  # of two uint32: a random key
 
 
 class Trace:
-    """A call's jaxpr for shapes of one form; ``holds``: whether it is right for these sizes."""
+    """A call's jaxpr for shapes of one form."""
 
-    __slots__ = ("_closed", "_code", "dtypes", "holds", "lengths", "many", "why")
+    __slots__ = ("_closed", "_code", "_layout", "_symbols", "dtypes", "lengths", "many", "unequal", "why")
 
-    def __init__(self, closed: Any, many: bool, holds: Callable[[tuple[int, ...]], bool] | None):
+    def __init__(self, closed: Any, many: bool, symbols: int, noted: dict[Any, tuple[Any, Any]]):
         self._closed = closed
         self._code: Code | None = None
+        self._symbols = symbols
         self.why = ""  # NumPy does not compute it
         self.many = many
-        self.holds = holds
         self.dtypes = [np.dtype(a.dtype) for a in closed.out_avals]
-        self.lengths = dims.function(dims.text(tuple(tuple(a.shape) for a in closed.out_avals)))
+        self._layout = layout = dims.Layout(symbols)
+        self.lengths = layout.getter(tuple([tuple(a.shape) for a in closed.out_avals]))
+        self.unequal = layout.unequal(noted)
+
+    def holds(self, sizes: Sequence[int]) -> bool:
+        """Whether it is right for these sizes."""
+        return self.unequal is None or self.unequal(self._layout.values(sizes))
+
+    def shapes(self, sizes: Sequence[int]) -> tuple[Shape, ...]:
+        return tuple(zip(self.lengths(self._layout.values(sizes)), self.dtypes, strict=True))
 
     def code(self) -> Code:
         """The jaxpr for NumPy; raises :class:`NotHere`."""
         if self._code is None:
             if not self.why:
                 try:
-                    self._code = Code(self._closed)
+                    self._code = Code(self._closed, self._symbols)
                 except NotHere as error:
                     self.why = str(error) or "NumPy computes it otherwise"
                 self._closed = None
@@ -75,7 +86,7 @@ class Bound:
 
     def shapes(self) -> tuple[Shape, ...]:
         """Shape and dtype of each result."""
-        return tuple(zip(self._trace.lengths(self.sizes), self._trace.dtypes, strict=True))
+        return self._trace.shapes(self.sizes)
 
     @property
     def runs(self) -> bool:
@@ -93,11 +104,13 @@ class Bound:
 
     def work(self) -> int:
         """Roughly how many operations on numbers it takes; raises :class:`NotHere`."""
-        return int(self._trace.code().work(self.sizes))
+        code = self._trace.code()
+        return code.work(code.layout.values(self.sizes))
 
     def steps(self) -> int:
         """How many calls of NumPy it takes, with 100 rounds for loops whose numbers decide; raises :class:`NotHere`."""
-        return int(self._trace.code().steps(self.sizes))
+        code = self._trace.code()
+        return code.steps(code.layout.values(self.sizes))
 
     def run(self, operands: Sequence[Any], scalars: Sequence[Any] = ()) -> list[np.ndarray]:
         """The results, computed by NumPy; none of them shares memory with an operand.
@@ -109,9 +122,9 @@ class Bound:
         Raises:
           NotHere: NumPy does not compute this call, or not these numbers.
         """
-        fn = self._trace.code().fn
+        code = self._trace.code()
         with np.errstate(all="ignore"):
-            found = fn(self.sizes, *operands, *scalars)
+            found = code.fn(code.layout.values(self.sizes), *operands, *scalars)
         owners = {id(a) for a in operands} | {id(a.base) for a in operands if a.base is not None}
         return [_own(a, owners) for a in found]
 
@@ -161,12 +174,10 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
                 sizes.append(n)
         form.append(tuple(pattern))
     traces = call.traces
-    if traces is None:
-        traces = call.traces = {}
     key: Any = tuple(form)
     given = tuple(sizes)
     found = traces.get(key, traces)  # the first form: it serves most calls
-    if found is not None and found is not traces and (found.holds is None or found.holds(given)):
+    if found is not None and found is not traces and found.holds(given):
         return Bound(found, given)
     for labels, bounds in _forms(call, key, given):
         this = (labels, bounds, key) if labels else key
@@ -185,7 +196,7 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
             known = given
             if labels:
                 known = tuple(dict.fromkeys([n for n, label in zip(given, labels, strict=True) if label >= 0]))
-            if found.holds is None or found.holds(known):
+            if found.holds(known):
                 return Bound(found, known)
     raise NotHere("no form of trace holds")
 
@@ -209,7 +220,7 @@ def _forms(call: Call, key: Any, sizes: tuple[int, ...]) -> Iterator[Form]:
         if large:
             yield labels, tuple([dims.bucket(n) for n in large])
         # What was the same in all shapes so far stays a constant.
-        seen = call.traces.setdefault(("seen", key), list(sizes))  # type: ignore[union-attr]
+        seen = call.traces.setdefault(("seen", key), list(sizes))
         for k, n in enumerate(sizes):
             if seen[k] != n:
                 seen[k] = -1
@@ -260,4 +271,4 @@ def _traced(
 
     with dims.noting(symbols) as noted, jax.enable_x64(True), for_platform(platform):
         closed = jax.make_jaxpr(fn)(*structs)
-    return Trace(closed, many[0], dims.condition(noted))
+    return Trace(closed, many[0], len(symbols), noted)
