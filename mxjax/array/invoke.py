@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import errors
-from ..core import record, record1, record2, record_on, record_scalar, rng
+from ..core import changing, record, record1, record2, record_on, record_scalar, rng
 from ..core.state import local
 from ..core.value import TRACED, Dynamic, Value
 from ..device import Device
@@ -23,6 +23,7 @@ from .storage import fallback
 
 _new = object.__new__
 _NUMBERS = (bool, int, float)
+_OPERANDS = (int, float)
 # Attributes that say where a result goes; they are no part of the operator.
 _PLACES = ("device", "ctx")
 _STORAGE = ("stype", "forward_stype")
@@ -91,29 +92,51 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         beside = op.scalars[0] if position == 1 else op.scalars[1]
         outs = (record_scalar(beside, values[0], number),)
     else:
-        varying: tuple[str, ...] = ()
-        if op.varying:
-            moving = [(k, n) for k, n in attrs if k in op.varying and isinstance(n, _NUMBERS)]
-            attrs = tuple([pair for pair in attrs if pair not in moving])
-            varying = tuple([k for k, _ in moving])
-            values += [Dynamic(n) for _, n in moving]
         if holes and op.keyed:  # the key's three operands come first
             holes = [(at + 3, constant) for at, constant in holes]
-        bound = op.bind(attrs, tuple(holes), varying)
-        if key is not None and not holes:
+        moving: list[tuple[Any, Any]] = []
+        numeric: list[tuple[Any, Any]] = []
+        if op.varying:
+            moving = [(k, n) for k, n in attrs if k in op.varying and isinstance(n, _NUMBERS)]
+        if op.numbers:
+            numeric = [(k, n) for k, n in (*attrs, *holes) if k in op.numbers and type(n) in _OPERANDS]
+            if numeric:
+                moving += _changing(op, numeric, values)
+        if moving:
+            names = [k for k, _ in moving]
+            attrs = tuple([pair for pair in attrs if pair[0] not in names])
+            holes = [pair for pair in holes if pair[0] not in names]
+        bound = op.bind(attrs, tuple(holes), tuple([k for k, _ in moving]))
+        if key is not None and not holes and not (op.moved and numeric):
             if len(op.fast) > 10_000:
                 op.fast.clear()
             op.fast[key] = bound
         if op.keyed:
             where = values[0].aval.device if values else _target(device)
             values[:0] = rng.operands(where)
-        if values and device is None:
-            outs = record(bound, values)
-        else:
-            outs = record_on(_target(device), bound, values)
+        here = bool(values) and device is None
+        values += [Dynamic(n) for _, n in moving]
+        outs = record(bound, values) if here else record_on(_target(device), bound, values)
     if op.aux and (not op.modal or training):
         outs = _write_back(op.aux(dict(attrs)) if callable(op.aux) else op.aux, inputs, outs)
     return deliver(cls, outs, out, single=len(outs) == 1)
+
+
+def _changing(op: Op, numeric: list[tuple[Any, Any]], values: Sequence[Value]) -> list[tuple[Any, Any]]:
+    """The numbers, by name or position, that are operands of this call, because they change from call to call."""
+    found = changing(op, numeric, tuple([v.aval.dtype for v in values]))
+    if not found:
+        return found
+    if not op.moved:
+        op.moved = True
+        op.fast.clear()  # calls with numbers in them
+    if op.check is not None:
+        first = 3 if op.keyed else 0
+        try:
+            op.check(**{k if type(k) is str else op.array_params[k - first]: n for k, n in numeric})
+        except (TypeError, ValueError):
+            return []  # as part of the call it is refused
+    return found
 
 
 def _key_of(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -23,6 +23,7 @@ from .mesh import mesh_device as mesh_device
 from .mesh import spread as spread
 from .program import compile_function, match_donations, needed, pack, unpack
 from .reading import ReadWhileRecording
+from .record import changing as changing
 from .record import record, record2
 from .record import record1 as record1
 from .record import record_on as record_on

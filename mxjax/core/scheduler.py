@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from .. import errors
-from . import reasons
+from . import reasons, varying
 from .aval import MeshDevice, NamedDevice, physical
 from .call import Call
 from .failures import fail
@@ -126,6 +126,7 @@ def forget(programs: bool = True) -> None:
         flush_thread()
     _Ledger.unproven = _Ledger.proven = 0
     _Ledger.recent.clear()
+    varying.forget()
     st = local.st
     st.churn = Churn()
     if programs:
@@ -457,15 +458,20 @@ def _run_by_operator(
     root = Tree.root(device)
     for at, s in enumerate(path):
         inputs.extend(s.new_ins)
-        key: list[Any] = [s.call]
+        call, before, own = s.call.loose()  # type: ignore[union-attr]  # no program for each value of a number
+        key: list[Any] = [call]
         args, numbers = [], []
-        for i in s.args:
+        for at_operand, i in enumerate(s.args):
+            if at_operand == before:
+                _take_numbers(own, key, numbers)
             if i >= SCALAR:
                 key.append(s.fmt[i - SCALAR])
                 numbers.append(scalars[i - SCALAR])
             else:
                 key.append(avals_of[i] if i >= 0 else inputs[-1 - i])
                 args.append(env[i] if i >= 0 else arrays[-1 - i])
+        if before < 0 or before == len(s.args):
+            _take_numbers(own, key, numbers)
         single = root.next.get(tuple(key))
         if single is None:
             single = root.grow(tuple(key), tuple(key[1:]), device, s.scope)
@@ -484,6 +490,12 @@ def _run_by_operator(
             if 0 <= i < SCALAR and ends[i] == at and i not in keep:
                 env.pop(i, None)
     return [env[k] for k in live], layouts
+
+
+def _take_numbers(own: Sequence[float | int], key: list[Any], numbers: list[Any]) -> None:
+    """Numbers of a call as operands of it."""
+    key.extend("d" if type(n) is float else "q" for n in own)
+    numbers.extend(own)
 
 
 def read(v: Value, raw: bool = False) -> Any:

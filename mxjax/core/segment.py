@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import errors
+from . import varying
 from .aval import Aval, NamedDevice
 from .call import Call
 from .value import TRACED, Dynamic, Failure, Value
@@ -90,6 +91,7 @@ class Step:
         "n_outs",
         "new_ins",
         "next",
+        "numbers",
         "one",
         "opening",
         "parent",
@@ -99,7 +101,6 @@ class Step:
         "seen",
         "site",
         "solo",
-        "varying",
     )
 
     def __init__(self) -> None:
@@ -125,7 +126,7 @@ class Step:
         self.host: Any = None  # how NumPy computes the segment (host_compute.py); False: it does not
         self.home: Step | None = None  # of a step on a name: the same on the physical device
         self.seen = 0
-        self.varying: dict[Any, set[Any]] | None = None
+        self.numbers: dict[Any, list[Any]] | None = None  # the keys in `next` of calls with a number in them
         self.scope = ""
         self.mirroring: Mirroring | None = None  # of a graph's step: what its scope says
         self.site: tuple[str, int] = ("", 0)
@@ -270,6 +271,7 @@ class Tree:
         """Forget every recorded structure and its programs (a setting that shapes programs changed)."""
         cls.roots = {}
         cls.nodes = 0
+        varying.forget()
         cls.generation += 1
 
     @classmethod
@@ -330,8 +332,8 @@ class Segment:
     """
 
     __slots__ = (
-        "closed", "closing", "constants", "device", "graph", "lock", "outs", "scalars", "sites", "slots", "state",
-        "step", "times", "tracers", "written",
+        "closed", "closing", "constants", "device", "graph", "lock", "once", "outs", "scalars", "sites", "slots",
+        "state", "step", "times", "tracers", "written",
     )  # fmt: skip
 
     def __init__(
@@ -340,6 +342,7 @@ class Segment:
         self.state = state
         self.device = device
         self.graph = graph
+        self.once = graph and root is None  # it is not recorded again and again
         self.step = (Step() if graph else Tree.root(device)) if root is None else root
         # Of a graph: whether tracers are inputs too, the arrays from outside that were written to, and the
         # constants made while it was recorded, which are not from outside.

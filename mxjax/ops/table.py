@@ -33,6 +33,10 @@ class Op(Row):
     ``differentiable=False`` keeps a row off the tape, so that no gradient is asked of it.
     ``modal`` rows do different things in training: the front end fills their attribute ``is_train``.
     ``varying`` attributes are numbers that change from call to call (a learning rate): inputs of the program.
+    ``numbers`` names the parameters whose numbers may come as operands, so that a new one compiles nothing: all
+    numeric attributes but those of which shapes, dtypes, axes and counts are made (``num`` of linspace, ``stop`` of
+    arange), and arrays in whose place a number may stand. The function gets a scalar then that takes the dtype of the
+    arrays it meets, as a Python number does; ``check(**numbers)`` refuses what the function would refuse (`require`).
     ``scalars`` are the rows of an array and a number, on the right of it and on the left (`_beside_numbers`).
     ``ref`` is the NumPy function the row must agree with, ``samples`` the inputs its tests use.
 
@@ -55,6 +59,7 @@ class Op(Row):
         "attr_defaults",
         "attr_params",
         "aux",
+        "check",
         "defaults",
         "doc",
         "domain",
@@ -66,6 +71,7 @@ class Op(Row):
         "legacy",
         "methods",
         "modal",
+        "moved",
         "n_arrays",
         "names",
         "outputs",
@@ -97,6 +103,8 @@ class Op(Row):
         legacy: bool = False,
         operator: bool = True,
         takes_numbers: bool = False,
+        numbers: tuple[str, ...] = (),
+        check: Callable[..., None] | None = None,
         ref: Any = None,
         smooth: bool = True,
         varying: tuple[str, ...] = (),
@@ -141,6 +149,14 @@ class Op(Row):
         self.attr_defaults: dict[str, Any] = {}
         _read_signature(self, signature or inspect.signature(fn))
         self.n_arrays = len(self.array_params)
+        unknown = [n for n in numbers if n not in (*self.array_params, *self.attr_params)]
+        if unknown:
+            raise errors.MXNetValueError(f"the operator {name!r} has no parameters {unknown}, which numbers= names")
+        # By name where it is an attribute, by position among the function's arguments where it stands for an array.
+        places = {n: at + 3 * keyed for at, n in enumerate(self.array_params)}
+        self.numbers = tuple([places.get(n, n) for n in numbers])
+        self.check = check
+        self.moved = False  # one of its numbers was found to change
         # What a front end was given -> the call, for rows where nothing else has a say.
         self.plain = not (self.variadic or keyed or modal or aux or varying) and self.n_arrays > 0
         self.fast: dict[Any, Call] = {}
@@ -198,6 +214,7 @@ def _beside_numbers(op: Op, fn: Callable[..., Any], fit: Any, commutes: bool) ->
     fit = _fit_legacy if op.legacy else fit if callable(fit) else _fit
     shared = dict(
         display=op.display, differentiable=op.differentiable, smooth=op.smooth, legacy=op.legacy, takes_numbers=True,
+        numbers=("scalar",),
         samples=_with_a_number(op.samples), amp=op.amp if op.amp == "full" else None, signature=_BESIDE,
     )  # fmt: skip
 
@@ -384,6 +401,8 @@ def op(
         if not here or not (nd_params or nd_defaults or nd_rename):
             if not here and (nd_params or nd_defaults or nd_rename):
                 made, signature = _form(fn, row.get("keyed", False), nd_params, nd_rename, nd_defaults)
+                if row.get("numbers"):
+                    row.update(_numbers_of_form(fn, nd_params, nd_rename, row.get("keyed", False), **row))
                 register(Op(label, made, legacy, signature=signature, **row))
             else:
                 register(Op(label, fn, {**here, **legacy}, **row))
@@ -392,6 +411,8 @@ def op(
         register(Op(label, fn, here, **own))
         if legacy:
             made, signature = _form(fn, row.get("keyed", False), nd_params, nd_rename, nd_defaults)
+            if nd_own.get("numbers"):
+                nd_own.update(_numbers_of_form(fn, nd_params, nd_rename, row.get("keyed", False), **nd_own))
             if nd_own.get("shapes"):
                 nd_own["shapes"] = _renamed(nd_own["shapes"], fn, nd_params)
             register(Op(label + "@nd", made, legacy, signature=signature, **nd_own))
@@ -423,6 +444,28 @@ def _renamed(shapes: Callable[..., Any], fn: Callable[..., Any], params: str | N
         return {names.get(name, name): found for name, found in shapes(shape, **attrs).items()}
 
     return renamed
+
+
+def _numbers_of_form(
+    fn: Callable[..., Any],
+    params: str | None,
+    rename: dict[str, str] | None,
+    keyed: bool,
+    *,
+    numbers: tuple[str, ...],
+    check: Callable[..., None] | None = None,
+    **row: Any,
+) -> dict[str, Any]:
+    """The columns ``numbers`` and ``check`` of a row under nd's names."""
+    names = dict(rename or {})
+    names.update(zip(list(inspect.signature(fn).parameters)[1 if keyed else 0 :], (params or "").split(), strict=False))
+    back = {v: k for k, v in names.items()}
+
+    def renamed(**values: Any) -> None:
+        assert check is not None
+        check(**{back.get(k, k): v for k, v in values.items()})
+
+    return {"numbers": tuple([names.get(n, n) for n in numbers]), "check": check and renamed}
 
 
 def _form(
