@@ -103,11 +103,10 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
             if numeric:
                 moving += _changing(op, numeric, values)
         if moving:
-            names = [k for k, _ in moving]
-            attrs = tuple([pair for pair in attrs if pair[0] not in names])
-            holes = [pair for pair in holes if pair[0] not in names]
-        bound = op.bind(attrs, tuple(holes), tuple([k for k, _ in moving]))
-        if key is not None and not holes and not (op.moved and numeric):
+            bound = op.bind_moving(attrs, tuple(holes), tuple([k for k, _ in moving]))
+        else:
+            bound = op.bind(attrs, tuple(holes))
+        if key is not None and not holes and not moving and not (op.moved and numeric):
             if len(op.fast) > 10_000:
                 op.fast.clear()
             op.fast[key] = bound

@@ -31,14 +31,18 @@ class Row:
     calls that must run although nobody reads them. ``operator`` is False for what the engine itself needs (slices,
     sums of gradients, updates): settings of operators leave it alone. ``numbers`` are the numeric arguments, names of
     attributes and positions among the arrays, that may come as operands (`bind`): ``fn`` gets them as scalars that take the dtypes of the arrays they meet, as
-    Python numbers do. ``takes_numbers``: an attribute that comes as an operand reaches ``fn`` as it is.
+    Python numbers do, and the attributes that ``settled(attributes)`` makes of them besides (a length).
+    ``takes_numbers``: an attribute that comes as an operand reaches ``fn`` as it is.
 
     >>> scale = Row("scale", lambda x, *, by: x * by)
     >>> scale.bind((("by", 2),))
     scale(by=2)
     """
 
-    __slots__ = ("calls", "differentiable", "display", "effect", "fn", "name", "numbers", "operator", "takes_numbers")
+    __slots__ = (
+        "calls", "differentiable", "display", "effect", "fn", "name", "numbers", "operator", "settled",
+        "takes_numbers",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -50,6 +54,7 @@ class Row:
         differentiable: bool = True,
         operator: bool = False,
         numbers: Varying = (),
+        settled: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         takes_numbers: bool = False,
     ):
         self.name = name
@@ -59,6 +64,7 @@ class Row:
         self.differentiable = differentiable
         self.operator = operator
         self.numbers = numbers
+        self.settled = settled
         self.takes_numbers = takes_numbers
         self.calls: dict[Any, Call] = {}
 
@@ -85,6 +91,17 @@ class Row:
                 self.calls.clear()
             found = self.calls.setdefault(key, Call(self, attrs, constants, varying))
         return found
+
+
+    def bind_moving(
+        self, attrs: Attrs, constants: tuple[tuple[int, Any], ...], moving: Varying, varying: Varying = ()
+    ) -> Call:
+        """The call in which these of the attributes and constants come as operands, after those of ``varying``."""
+        kept = tuple([pair for pair in attrs if pair[0] not in moving])
+        if self.settled is not None:
+            kept = (*kept, *self.settled(dict(attrs)).items())
+        rest = tuple([pair for pair in constants if pair[0] not in moving])
+        return self.bind(kept, rest, (*varying, *moving))
 
 
 def _types(pairs: tuple[tuple[Any, Any], ...]) -> tuple[type, ...]:
@@ -209,8 +226,8 @@ class Call:
         moving = [pair for pair in (*self.attrs, *self.constants) if moves(pair)]
         if not moving:
             return self, -1, ()
-        attrs, constants = (tuple([p for p in pairs if not moves(p)]) for pairs in (self.attrs, self.constants))
-        call = self.row.bind(attrs, constants, (*self.varying, *[name for name, _ in moving]))
+        names = tuple([name for name, _ in moving])
+        call = self.row.bind_moving(self.attrs, self.constants, names, self.varying)
         return call, -1, tuple([number for _, number in moving])
 
     def vjp(self, wants: tuple[bool, ...], has: tuple[bool, ...], many: bool) -> Call:

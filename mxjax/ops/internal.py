@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .elementwise import cast_like_c
 from .keys import ARRAY, AT, Run, Slice, Window, checked, resolve
+from .numbers import cast_like_c
 from .samples import Given, b, case, f, i
 from .table import op
 

@@ -18,6 +18,7 @@ import numpy as np
 from .. import errors
 from ..core import Call, Row, enter, rng
 from .columns import AMP, CONVENTION, Outputs, Shapes, index, methods_of, modern, registry_name
+from .numbers import fitted, kind
 from .samples import case, f
 
 Names = str | tuple[str, ...] | None
@@ -36,7 +37,8 @@ class Op(Row):
     ``numbers`` names the parameters whose numbers may come as operands, so that a new one compiles nothing: all
     numeric attributes but those of which shapes, dtypes, axes and counts are made (``num`` of linspace, ``stop`` of
     arange), and arrays in whose place a number may stand. The function gets a scalar then that takes the dtype of the
-    arrays it meets, as a Python number does; ``check(**numbers)`` refuses what the function would refuse (`require`).
+    arrays it meets, as a Python number does; ``check(**numbers)`` refuses what the function would refuse (`require`);
+    ``settled(attributes)`` gives attributes that follow from numbers which come so, and from which shapes are made.
     ``scalars`` are the rows of an array and a number, on the right of it and on the left (`_beside_numbers`).
     ``ref`` is the NumPy function the row must agree with, ``samples`` the inputs its tests use.
 
@@ -104,6 +106,7 @@ class Op(Row):
         operator: bool = True,
         takes_numbers: bool = False,
         numbers: tuple[str, ...] = (),
+        settled: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         check: Callable[..., None] | None = None,
         ref: Any = None,
         smooth: bool = True,
@@ -128,6 +131,7 @@ class Op(Row):
             differentiable=differentiable,
             operator=operator,
             takes_numbers=takes_numbers,
+            settled=settled,
         )
         self.names = names
         self.samples = samples
@@ -258,40 +262,25 @@ def _with_a_number(samples: Any) -> list[Any]:
 def _fit(x: Any, s: Any) -> tuple[Any, Any]:
     """An array and a number in the dtypes in which MXNet lets them meet: the array's own, to which the
     number wraps like C; but a float meets an integer array in float64, and an int a bool array in int64."""
-    if _kind(s) == "f" and not jnp.issubdtype(x.dtype, jnp.inexact):
-        return x, _cast_number(s, "float64")
+    if kind(s) == "f" and not jnp.issubdtype(x.dtype, jnp.inexact):
+        return x, fitted(s, "float64")
     return _fit_legacy(x, s)
 
 
 def _fit_legacy(x: Any, s: Any) -> tuple[Any, Any]:
     """A number beside an nd array takes the array's dtype, floats too; a bool array becomes int64."""
     x = x.astype("int64") if x.dtype == bool else x
-    return x, _cast_number(s, x.dtype)
+    return x, fitted(s, x.dtype)
 
 
 def fit_division(x: Any, s: Any) -> tuple[Any, Any]:
     """A number beside an array in a true division: integers divide in float32."""
-    return x, _cast_number(s, x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else "float32")
+    return x, fitted(s, x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else "float32")
 
 
 def fit_bits(x: Any, s: Any) -> tuple[Any, Any]:
     """A number beside an array of bits takes the array's dtype, whatever it is."""
-    return x, _cast_number(s, x.dtype)
-
-
-def _kind(s: Any) -> str:
-    if isinstance(s, bool):
-        return "b"
-    if isinstance(s, (int, float)):
-        return "i" if isinstance(s, int) else "f"
-    return "f" if jnp.issubdtype(s.dtype, jnp.floating) else "i"
-
-
-def _cast_number(s: Any, dtype: Any) -> Any:
-    if isinstance(s, (bool, int, float)):
-        with np.errstate(all="ignore"):
-            return np.asarray(s).astype(dtype)
-    return s.astype(dtype)
+    return x, fitted(s, x.dtype)
 
 
 def _read_signature(op: Op, signature: inspect.Signature) -> None:
