@@ -29,9 +29,10 @@ class Row:
 
     ``fn`` takes arrays, and attributes as keywords. ``display`` is what traces and errors call it. ``effect`` marks
     calls that must run although nobody reads them. ``operator`` is False for what the engine itself needs (slices,
-    sums of gradients, updates): settings of operators leave it alone. ``numbers`` are the numeric arguments, names of
-    attributes and positions among the arrays, that may come as operands (`bind`): ``fn`` gets them as scalars that take the dtypes of the arrays they meet, as
-    Python numbers do, and the attributes that ``settled(attributes)`` makes of them besides (a length).
+    sums of gradients, updates): settings of operators leave it alone.
+    ``numbers`` are the numeric arguments, names of attributes and positions among the arrays, that may come as
+    operands (`bind`): ``fn`` gets them as scalars that take the dtypes of the arrays they meet, as Python numbers
+    do, and the attributes that ``settled(attributes)`` makes of them besides (a length).
     ``takes_numbers``: an attribute that comes as an operand reaches ``fn`` as it is.
 
     >>> scale = Row("scale", lambda x, *, by: x * by)

@@ -56,7 +56,7 @@ def _within(x: Any, bound: Any) -> Any:
 def _bias(beta: float, t: Any) -> Any:
     """What a moving average from zero has reached after t steps, ``1 - beta**t``, exact in float32 too."""
     if hasattr(beta, "dtype"):
-        return jnp.where(beta > 0, -jnp.expm1(t * jnp.log(beta).astype(t.dtype)), 1)
+        return jnp.where(beta > 0, -jnp.expm1(t * jnp.log(beta)), 1)
     return -jnp.expm1(t * math.log(beta)) if beta > 0 else 1.0
 
 
