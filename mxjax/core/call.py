@@ -224,7 +224,8 @@ class Call:
         def moves(pair: tuple[Any, Any]) -> bool:
             return pair[0] in self.row.numbers and takes_operand(pair[1]) and pair[1] not in _STRUCTURE
 
-        moving = [pair for pair in (*self.attrs, *self.constants) if moves(pair)]
+        given: list[tuple[Any, Any]] = [*self.attrs, *self.constants]
+        moving = [pair for pair in given if moves(pair)]
         if not moving:
             return self, -1, ()
         names = tuple([name for name, _ in moving])
@@ -328,11 +329,18 @@ def _assembled(
     def of_operands(*operands: Any) -> Any:
         arrays, numbers = operands[: -len(varying)], operands[-len(varying) :]
         if row.takes_numbers:
-            return of_arrays(*arrays, **dict(zip(varying, numbers, strict=True)))
-        free = {n: _free(v) for n, v in zip(varying, numbers, strict=True) if n in row.numbers}
-        at = [(n, v) for n, v in free.items() if type(n) is int]
-        run = functools.partial(of_arrays, at=at, **{n: v for n, v in free.items() if type(n) is str})
-        fixed = {n: v for n, v in zip(varying, numbers, strict=True) if n not in free}
+            return of_arrays(*arrays, **{str(n): v for n, v in zip(varying, numbers, strict=True)})
+        free: dict[str, Any] = {}
+        fixed: dict[str, Any] = {}
+        at = []
+        for name, number in zip(varying, numbers, strict=True):
+            if type(name) is int:
+                at.append((name, _free(number)))
+            elif name in row.numbers:
+                free[str(name)] = _free(number)
+            else:
+                fixed[str(name)] = number
+        run = functools.partial(of_arrays, at=at, **free)
         if fixed:
             return _with_numbers(run, arrays, tuple(fixed), tuple(fixed.values()))
         return jax.tree.map(lambda r: jax.lax.convert_element_type(r, r.dtype), run(*arrays))  # no longer free

@@ -128,7 +128,7 @@ def record_scalar(row: Row, a: Value, s: float | int) -> Value:
     The number is part of the program while it stays the same, which lets the compiler use it (``x ** 2``); where
     it changes (a learning rate) it is an input of the program (`varying`).
     """
-    if not s and type(s) is float and math.copysign(1.0, s) < 0:
+    if not s and varying.is_negative_zero(s):
         return record(row.bind(varying=_SCALAR), (a, Dynamic(s)))[0]  # -0.0 would be found under 0.0
     st = local.st
     seg = st.seg
@@ -193,6 +193,13 @@ def _record_new_scalar(
     return v
 
 
+def record_handed(row: Row, a: Value, s: varying.Handed) -> Value:
+    """:func:`record_scalar` for a number that was handed to the block whose graph is being recorded."""
+    if not local.st.seg.graph:
+        return record_scalar(row, a, s.ask())
+    return record(row.bind(varying=_SCALAR), (a, Dynamic(s)))[0]  # type: ignore[arg-type]
+
+
 def changing(row: Row, numbers: Sequence[tuple[Any, Any]], dtypes: tuple[Any, ...]) -> list[tuple[Any, Any]]:
     """Those numbers (name or position, value) of a call about to be recorded that change from call to call (`varying`).
 
@@ -200,9 +207,12 @@ def changing(row: Row, numbers: Sequence[tuple[Any, Any]], dtypes: tuple[Any, ..
     """
     st = local.st
     if st.seg.once:
-        return []
+        return [pair for pair in numbers if varying.is_negative_zero(pair[1])]
     where = row, dtypes, st.scope, varying.place()
-    return [(k, s) for k, s in numbers if varying.takes_operand(s) and varying.varies((k, where), s)]
+    return [
+        (k, s) for k, s in numbers
+        if varying.takes_operand(s) and (varying.of_calls.varies((k, where), s) or varying.is_negative_zero(s))
+    ]  # fmt: skip
 
 
 def _record_many(

@@ -126,7 +126,7 @@ def forget(programs: bool = True) -> None:
         flush_thread()
     _Ledger.unproven = _Ledger.proven = 0
     _Ledger.recent.clear()
-    varying.forget()
+    varying.of_calls.clear()
     st = local.st
     st.churn = Churn()
     if programs:
@@ -460,7 +460,8 @@ def _run_by_operator(
         inputs.extend(s.new_ins)
         call, before, own = s.call.loose()  # type: ignore[union-attr]  # no program for each value of a number
         key: list[Any] = [call]
-        args, numbers = [], []
+        args: list[Any] = []
+        numbers: list[Any] = []
         for at_operand, i in enumerate(s.args):
             if at_operand == before:
                 _take_numbers(own, key, numbers)

@@ -271,7 +271,7 @@ class Tree:
         """Forget every recorded structure and its programs (a setting that shapes programs changed)."""
         cls.roots = {}
         cls.nodes = 0
-        varying.forget()
+        varying.of_calls.clear()
         cls.generation += 1
 
     @classmethod

@@ -157,8 +157,8 @@ class Op(Row):
         if unknown:
             raise errors.MXNetValueError(f"the operator {name!r} has no parameters {unknown}, which numbers= names")
         # By name where it is an attribute, by position among the function's arguments where it stands for an array.
-        places = {n: at + 3 * keyed for at, n in enumerate(self.array_params)}
-        self.numbers = tuple([places.get(n, n) for n in numbers])
+        places: dict[str, str | int] = {n: at + 3 * keyed for at, n in enumerate(self.array_params)}
+        self.numbers = tuple(map(places.get, numbers, numbers))
         self.check = check
         self.moved = False  # one of its numbers was found to change
         # What a front end was given -> the call, for rows where nothing else has a say.
