@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from mxjax.core import (
     record_pair,
     recording,
     rng,
+    varying,
     wants_of,
 )
 from mxjax.core.hooks import graph_listeners
@@ -127,6 +129,14 @@ def _are_twins(one: Graph, other: Graph) -> bool:
     return here == there and all(s.mirroring is None for g in (one, other) for s in g.steps)
 
 
+class AsksForNumber(Exception):
+    """A forward uses numbers handed to it otherwise than as operands of operators; ``leaves`` are their places."""
+
+    def __init__(self, leaves: list[int]):
+        super().__init__(leaves)
+        self.leaves = leaves
+
+
 class CachedGraph:
     """A block's forward for one signature: recorded once, then one call.
 
@@ -135,11 +145,13 @@ class CachedGraph:
     Raises (when made):
       GraphBreak: the forward asks for a number. Nothing of its run is left but what it did in Python.
       NoArrays: the forward returns something else than arrays.
+      AsksForNumber: the forward asks for one of the numbers that ``moving`` counts among the leaves, which change from
+        call to call: it must be a constant.
     """
 
     __slots__ = (
-        "__weakref__", "call", "cls", "draws", "inside", "n_outs", "pairs", "parts", "shapes",
-        "sources", "states", "tree",
+        "__weakref__", "call", "checks", "cls", "draws", "inside", "moving", "n_outs", "numbers", "pairs", "parts",
+        "shapes", "sources", "states", "tree",
     )
 
     call: GraphCall
@@ -154,6 +166,7 @@ class CachedGraph:
         forward: Callable[..., Any],
         policy: Any,
         kin: Iterable[CachedGraph] = (),
+        moving: Sequence[int] = (),
     ):
         arrays = [a for a in leaves if isinstance(a, NDArray)]
         values = [a._value() for a in arrays]
@@ -169,14 +182,21 @@ class CachedGraph:
             names = argument_names(block.forward, args)
             symbols = iter([rec.placeholder(v.aval, n) for v, n in zip(values, names, strict=True)])
             base = rec.placeholder(_count_aval(values[0].aval.device), "random_count")
+            handed = {
+                j: varying.Handed(leaves[j], operator.itemgetter(k), varying.Use()) for k, j in enumerate(moving)
+            }
             given = [
-                type(a)._wrap(next(symbols)) if isinstance(a, NDArray) else a for a in leaves
+                type(a)._wrap(next(symbols)) if isinstance(a, NDArray) else handed.get(j, a)
+                for j, a in enumerate(leaves)
             ]
             key = rng.stream(values[0].aval.device).key
             before = {a: v for v, a in held.items()}
             try:
                 with rng.GraphStream(key, base) as draws:
                     out = forward(*jax.tree_util.tree_unflatten(tree, given))
+                asked = [j for j, number in handed.items() if number.use.asked]
+                if asked:
+                    raise AsksForNumber(asked)
                 out_leaves, self.tree = flatten(out)
                 for o in out_leaves:
                     if not isinstance(o, NDArray):
@@ -204,6 +224,10 @@ class CachedGraph:
                 kept = [v for v, a in held.items() if a._v is v]
                 for v, order in listen(graph, kept, values[0].aval.device).items():
                     held[v]._set(memory.laid_out(v, order))
+        self.moving = tuple(moving)
+        self.checks = [check for number in handed.values() for check in number.use.checks]
+        self.numbers = graph.scalars  # some are computed from those that come with a call
+        graph.scalars = tuple([s.value if type(s) is varying.Handed else s for s in self.numbers])
         self.n_outs = len(out_leaves)
         self.cls = type(out_leaves[0]) if out_leaves else NDArray
         self.draws = draws.used
@@ -227,7 +251,8 @@ class CachedGraph:
         graph.captured = ()
         self.inside: tuple[list[Value], Call] | None = None  # the weights in a program, and its call
 
-    def __call__(self, arrays: Sequence[NDArray]) -> Any:
+    def __call__(self, arrays: Sequence[NDArray], leaves: Sequence[Any] = ()) -> Any:
+        """The results for these arrays; ``leaves`` are all arguments, where some numbers change."""
         values: list[Any] = [a._v or a._value() for a in arrays]
         device = values[0].aval.device
         if self.draws:
@@ -239,7 +264,13 @@ class CachedGraph:
             key = None
         for s in self.sources:
             values.append(key if s is _KEY else s if type(s) is Value else s._v or s._value())
-        values.extend(Dynamic(s) for s in self.call.graph.scalars)
+        if self.moving:
+            now = [leaves[j] for j in self.moving]
+            for check in self.checks:
+                check(now)
+            values.extend(Dynamic(s.compute(now) if type(s) is varying.Handed else s) for s in self.numbers)
+        else:
+            values.extend(Dynamic(s) for s in self.numbers)
         st = local.st
         wants = wants_of(values) if st.taping else ()
         if any(wants):

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
-from mxjax.core import is_recording, local, mirroring
+from mxjax.core import is_recording, local, mirroring, varying
 
 from .block import Block
 from .breaks import GraphBreak, Opened, give_up, in_opened, run_opened, stays_open
-from .hybrid import CachedGraph, NoArrays, at_work, constant, flatten, parts_of, unflatten
+from .hybrid import (
+    AsksForNumber,
+    CachedGraph,
+    NoArrays,
+    at_work,
+    constant,
+    flatten,
+    parts_of,
+    unflatten,
+)
 from .parameter import DeferredInitializationError, Layout
 from .shapes import Buckets, gated, serve_new_shape
 
 __all__ = ["HybridBlock"]
 
+_MOVES = "a number that changes"
 _jit = settings.snapshot("engine.jit")
 _parallel = settings.snapshot("engine.parallel_executions")
 
@@ -38,6 +48,7 @@ class HybridBlock(Block):
         self._active = False
         self._mirror: Any = None
         self._graphs: dict[Any, CachedGraph] = {}
+        self._numbers = varying.Numbers()  # among the arguments, those that change from call to call
         self._buckets: Buckets | None = None  # how calls of changing lengths share graphs
         self._unsettled = False  # its parameters are not there yet (FlaxBlock)
         self._static_shape = False  # asking for a number is an error
@@ -46,7 +57,7 @@ class HybridBlock(Block):
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy, in this process or another, records its own graphs.
-        return {**self.__dict__, "_graphs": {}, "_buckets": None, "_opened": None}
+        return {**self.__dict__, "_graphs": {}, "_numbers": varying.Numbers(), "_buckets": None, "_opened": None}
 
     def register_child(self, block: Block, name: str | None = None) -> None:
         if not isinstance(block, HybridBlock):
@@ -160,7 +171,11 @@ class HybridBlock(Block):
             )
         key = (
             tree,
-            tuple([(a._v or a._value()).aval if isinstance(a, NDArray) else constant(a) for a in leaves]),
+            tuple([
+                (a._v or a._value()).aval if isinstance(a, NDArray)
+                else (_MOVES, type(a)) if self._moves(tree, j, a) else constant(a)
+                for j, a in enumerate(leaves)
+            ]),
             st.training,
             None if policy is None else policy.key(),
             None if around is None else around.again,
@@ -180,21 +195,33 @@ class HybridBlock(Block):
                 return out
             if self._opened is None:
                 self._settle(args)
-                graph = self._recorded(args, leaves, tree, policy)
+                moving = [j for j, a in enumerate(key[1]) if type(a) is tuple and a[0] is _MOVES]
+                try:
+                    graph = self._recorded(args, leaves, tree, policy, moving)
+                except AsksForNumber as asks:
+                    for j in asks.leaves:
+                        self._numbers.fix((tree, j), leaves[j])
+                    return self._run_cached(args)
             if graph is None:
                 return run_opened(self, args)
             self._graphs[key] = graph
         limit = _parallel()
         if limit is not None and not st.training:
-            return gated(limit, lambda: graph(arrays))
-        return graph(arrays)
+            return gated(limit, lambda: graph(arrays, leaves))
+        return graph(arrays, leaves)
 
-    def _recorded(self, args: tuple[Any, ...], leaves: Any, tree: Any, policy: Any) -> CachedGraph | None:
+    def _moves(self, tree: Any, j: int, a: Any) -> bool:
+        """Whether an argument is a number that changes: it is an input of the graph."""
+        return varying.takes_operand(a) and self._numbers.varies((tree, j), a)
+
+    def _recorded(
+        self, args: tuple[Any, ...], leaves: Any, tree: Any, policy: Any, moving: Sequence[int]
+    ) -> CachedGraph | None:
         """The graph, or None where the block runs imperatively from now on."""
         try:
             # A plan is asked anew in training: it says there that it does not fit.
             kin = [g for key, g in self._graphs.items() if key[2] is local.st.training]
-            return CachedGraph(self, args, leaves, tree, self._run_forward, policy, kin)
+            return CachedGraph(self, args, leaves, tree, self._run_forward, policy, kin, moving)
         except GraphBreak as broken:
             give_up(broken)
         except NoArrays:

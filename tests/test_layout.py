@@ -43,7 +43,7 @@ CORE = set(
     span stats unobserve unpack user_site wait_all wants_of
     """.split()
 )
-CORE_MODULES = {"callback", "compiler", "holders", "hooks", "images", "jaxprs", "memory", "rng"}
+CORE_MODULES = {"callback", "compiler", "holders", "hooks", "images", "jaxprs", "memory", "rng", "varying"}
 
 #: What wings use of an array that is no method of the user's: its value, which they swap. array/README.md
 OF_HANDLES = {"_assign", "_drop", "_fresh_grad", "_place", "_set", "_v", "_value", "_var", "_wrap"}

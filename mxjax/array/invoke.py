@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from .. import errors
-from ..core import record, record1, record2, record_on, record_scalar, rng
+from ..core import changing, record, record1, record2, record_handed, record_on, record_scalar, rng
 from ..core.state import local
 from ..core.value import TRACED, Dynamic, Value
+from ..core.varying import Handed
 from ..device import Device
 from ..ops.table import Op, hashable
 from .handle import dense, numbers
@@ -23,6 +24,7 @@ from .storage import fallback
 
 _new = object.__new__
 _NUMBERS = (bool, int, float)
+_OPERANDS = (int, float)
 # Attributes that say where a result goes; they are no part of the operator.
 _PLACES = ("device", "ctx")
 _STORAGE = ("stype", "forward_stype")
@@ -39,7 +41,8 @@ def wrap(cls: type[NDArray], v: Value) -> Any:
 
 def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Invoke an operator with the arguments a user gave; ``out=`` receives the result if given."""
-    key = _key_of(op, cls, args, kwargs) if op.plain else None
+    in_graph = local.st.seg.graph
+    key = _key_of(op, cls, args, kwargs) if op.plain and not in_graph else None
     if key is not None:
         bound = op.fast.get(key)
         if bound is not None:
@@ -89,31 +92,80 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
     if op.scalars is not None and len(values) == 1 and len(holes) == 1 and holes[0][1] is not None:
         position, number = holes[0]
         beside = op.scalars[0] if position == 1 else op.scalars[1]
-        outs = (record_scalar(beside, values[0], number),)
+        outs = ((record_handed if type(number) is Handed else record_scalar)(beside, values[0], number),)
     else:
-        varying: tuple[str, ...] = ()
-        if op.varying:
-            moving = [(k, n) for k, n in attrs if k in op.varying and isinstance(n, _NUMBERS)]
-            attrs = tuple([pair for pair in attrs if pair not in moving])
-            varying = tuple([k for k, _ in moving])
-            values += [Dynamic(n) for _, n in moving]
         if holes and op.keyed:  # the key's three operands come first
             holes = [(at + 3, constant) for at, constant in holes]
-        bound = op.bind(attrs, tuple(holes), varying)
-        if key is not None and not holes:
+        moving: list[tuple[Any, Any]] = []
+        numeric: list[tuple[Any, Any]] = []
+        if op.varying:
+            moving = [(k, n) for k, n in attrs if k in op.varying and isinstance(n, _NUMBERS)]
+        if op.numbers:
+            if in_graph:
+                moving += [(k, n) for k, n in (*attrs, *holes) if type(n) is Handed and k in op.numbers]
+            numeric = [(k, n) for k, n in (*attrs, *holes) if k in op.numbers and type(n) in _OPERANDS]
+            if moving and in_graph and op.check is not None:
+                _check_later(op, numeric, moving)
+            if numeric:
+                moving += _changing(op, numeric, values)
+        if in_graph:  # other numbers that were handed to the block stay numbers
+            attrs, holes = _asked(attrs, moving), list(_asked(holes, moving))
+        if moving:
+            bound = op.bind_moving(attrs, tuple(holes), tuple([k for k, _ in moving]))
+        else:
+            bound = op.bind(attrs, tuple(holes))
+        if key is not None and not holes and not moving and not (op.moved and numeric):
             if len(op.fast) > 10_000:
                 op.fast.clear()
             op.fast[key] = bound
         if op.keyed:
             where = values[0].aval.device if values else _target(device)
             values[:0] = rng.operands(where)
-        if values and device is None:
-            outs = record(bound, values)
-        else:
-            outs = record_on(_target(device), bound, values)
+        here = bool(values) and device is None
+        values += [Dynamic(n) for _, n in moving]
+        outs = record(bound, values) if here else record_on(_target(device), bound, values)
     if op.aux and (not op.modal or training):
         outs = _write_back(op.aux(dict(attrs)) if callable(op.aux) else op.aux, inputs, outs)
     return deliver(cls, outs, out, single=len(outs) == 1)
+
+
+def _named(op: Op, pairs: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
+    """Numbers by the names of their parameters."""
+    first = 3 if op.keyed else 0
+    return {k if type(k) is str else op.array_params[k - first]: n for k, n in pairs}
+
+
+def _check_later(op: Op, numeric: Sequence[tuple[Any, Any]], handed: Sequence[tuple[Any, Any]]) -> None:
+    """Have the numbers that come to the block with later calls checked, too."""
+    given, check = _named(op, [*numeric, *handed]), op.check
+    assert check is not None
+
+    def later(numbers: Sequence[Any]) -> None:
+        check(**{k: n.compute(numbers) if type(n) is Handed else n for k, n in given.items()})
+
+    handed[0][1].use.checks.append(later)
+
+
+def _asked(pairs: Sequence[tuple[Any, Any]], moving: Sequence[tuple[Any, Any]]) -> tuple[tuple[Any, Any], ...]:
+    """Arguments with the numbers for those that were handed to a block and cannot be operands of a call."""
+    names = [k for k, _ in moving]
+    return tuple([(k, n.ask() if type(n) is Handed and k not in names else n) for k, n in pairs])
+
+
+def _changing(op: Op, numeric: list[tuple[Any, Any]], values: Sequence[Value]) -> list[tuple[Any, Any]]:
+    """The numbers, by name or position, that are operands of this call, because they change from call to call."""
+    found = changing(op, numeric, tuple([v.aval.dtype for v in values]))
+    if not found:
+        return found
+    if not op.moved:
+        op.moved = True
+        op.fast.clear()  # calls with numbers in them
+    if op.check is not None:
+        try:
+            op.check(**_named(op, numeric))
+        except (TypeError, ValueError):
+            return []  # as part of the call it is refused
+    return found
 
 
 def _key_of(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import errors
-from ..core import record1, record2, record_scalar
+from ..core import record1, record2, record_handed, record_scalar
 from ..core.state import local
 from ..core.value import Value
+from ..core.varying import Handed
 from ..ops.table import TABLE, Op
 from .indexing import check_write
 from .invoke import call
@@ -72,6 +73,8 @@ def _binary(
         return slow(self, other)
 
     def slow(self: Any, other: Any) -> Any:
+        if type(other) is Handed and beside is not None:
+            return cls._wrap(record_handed(beside, self._value(), other))
         if isinstance(other, (bool, np.bool_, np.number)) and beside is not None:
             number = other.item() if isinstance(other, np.generic) else other
             return cls._wrap(record_scalar(beside, self._value(), number))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import callback, compiler, holders, hooks, images, jaxprs, memory, rng
+from . import callback, compiler, holders, hooks, images, jaxprs, memory, rng, varying
 from .aval import Aval, MeshDevice, aval, physical
 from .aval import NamedDevice as NamedDevice
 from .aval import aval_of as aval_of
@@ -23,8 +23,10 @@ from .mesh import mesh_device as mesh_device
 from .mesh import spread as spread
 from .program import compile_function, match_donations, needed, pack, unpack
 from .reading import ReadWhileRecording
+from .record import changing as changing
 from .record import record, record2
 from .record import record1 as record1
+from .record import record_handed as record_handed
 from .record import record_on as record_on
 from .record import record_scalar as record_scalar
 from .rehearsal import rehearsal
@@ -126,6 +128,7 @@ __all__ = [
     "unobserve",
     "unpack",
     "user_site",
+    "varying",
     "wait_all",
     "wants_of",
 ]

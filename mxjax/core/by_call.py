@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .call import ROWS
+from .call import ROWS, Call
 from .hooks import observers
 from .program import Program, needed
 from .segment import SCALAR, Step, Tree
@@ -24,13 +24,24 @@ PROGRAM, PROGRAM_CALL = 25_000.0, 3_000.0  # the compiler, and what each call of
 Build = Callable[[Step], Program]
 
 
+class Part(NamedTuple):
+    """A call of a segment: where its operands come from (`Step.args`), what they are, and how NumPy computes it."""
+
+    step: Step
+    call: Call
+    gets: tuple[int, ...]
+    operands: tuple[Any, ...]
+    bound: Bound | None
+    work: float  # microseconds of NumPy's
+
+
 class ByCall:
     """The calls of a segment that its live results need.
 
     ``price``: what NumPy and missing programs cost in the next run, in microseconds. ``numpy=False``: programs alone.
     """
 
-    __slots__ = ("_avals", "_build", "_calls", "_device", "_ends", "numpy", "price")
+    __slots__ = ("_build", "_device", "_ends", "_numbers", "_parts", "numpy", "price")
 
     def __init__(self, step: Step, live: Sequence[int], device: Any, build: Build, *, numpy: bool):
         path = step.path()
@@ -40,20 +51,29 @@ class ByCall:
         self._device = device
         self._build = build
         self.numpy = numpy
-        self._calls: list[tuple[Step, tuple[Any, ...], Bound | None, float]] = []
+        self._parts: list[Part] = []
         self.price = 0.0
         last: dict[int, int] = {}
+        fmt = step.fmt
+        self._numbers: list[float | int] = []  # of the calls themselves: no program or trace for each value
         for at, s in enumerate(kept):
+            call, before, own = s.call.loose()  # type: ignore[union-attr]
+            gets = list(s.args)
+            if own:
+                before = len(gets) if before < 0 else before
+                gets[before:before] = range(SCALAR + len(fmt), SCALAR + len(fmt) + len(own))
+                fmt += "".join(["d" if type(n) is float else "q" for n in own])
+                self._numbers += own
             operands = tuple(
-                [results[i] if 0 <= i < SCALAR else inputs[-1 - i] if i < 0 else step.fmt[i - SCALAR] for i in s.args]
+                [results[i] if 0 <= i < SCALAR else inputs[-1 - i] if i < 0 else fmt[i - SCALAR] for i in gets]
             )
-            for i in s.args:
-                last[i] = at
-            bound = _bound(s, operands, device) if numpy else None
+            last.update((i, at) for i in gets)
+            bound = _bound(s, call, operands, device) if numpy else None
             work = 0.0 if bound is None else bound.work() * OPERATION
-            self._calls.append((s, operands, bound, work))
+            part = Part(s, call, tuple(gets), operands, bound, work)
+            self._parts.append(part)
             self.price += CALL + work
-            if bound is None and not self._compiled(s, operands):
+            if bound is None and not self._compiled(part):
                 self.price += PROGRAM + PROGRAM_CALL
         # The results that nobody reads after the call of this number.
         self._ends: list[list[int]] = [[] for _ in kept]
@@ -62,14 +82,14 @@ class ByCall:
             if 0 <= k < SCALAR and k not in keep:
                 self._ends[at].append(k)
 
-    def _single(self, s: Step, operands: tuple[Any, ...]) -> Step:
+    def _single(self, part: Part, operands: tuple[Any, ...]) -> Step:
         """The step that is a segment of this call alone."""
         root = Tree.root(self._device)
-        key = (s.call, *operands)
-        return root.next.get(key) or root.grow(key, operands, self._device, s.scope)
+        key = (part.call, *operands)
+        return root.next.get(key) or root.grow(key, operands, self._device, part.step.scope)
 
-    def _compiled(self, s: Step, operands: tuple[Any, ...]) -> bool:
-        found = Tree.root(self._device).next.get((s.call, *operands))
+    def _compiled(self, part: Part) -> bool:
+        found = Tree.root(self._device).next.get((part.call, *part.operands))
         return found is not None and _whole(found) in found.programs
 
     def run(
@@ -78,53 +98,51 @@ class ByCall:
         """The live results, and the orders of axes of those that have one of their own."""
         env: dict[int, Any] = {}
         layouts: dict[int, tuple[int, ...]] = {}
+        scalars = [*scalars, *self._numbers]
         watched = bool(observers)
-        for (s, operands, bound, work), ends in zip(self._calls, self._ends, strict=True):
-            args = [env[i] if 0 <= i < SCALAR else arrays[-1 - i] if i < 0 else scalars[i - SCALAR] for i in s.args]
+        for part, ends in zip(self._parts, self._ends, strict=True):
+            args = [env[i] if 0 <= i < SCALAR else arrays[-1 - i] if i < 0 else scalars[i - SCALAR] for i in part.gets]
             outs = None
-            if bound is not None:
+            if part.bound is not None:
                 start = time.time_ns() if watched else 0
-                outs = self._numpy(s, operands, bound, work, args)
+                outs = self._numpy(part, args)
                 if start and outs is not None:
-                    _tell(s, start)
+                    _tell(part.step, start)
             if outs is None:
-                outs = self._program(s, operands, args, layouts)
-            for k, out in enumerate(outs, s.first):
+                outs = self._program(part, args, layouts)
+            for k, out in enumerate(outs, part.step.first):
                 env[k] = out
             for k in ends:
                 del env[k]
         return [env[k] for k in live], layouts
 
-    def _numpy(
-        self, s: Step, operands: tuple[Any, ...], bound: Bound, work: float, args: list[Any]
-    ) -> Sequence[Any] | None:
+    def _numpy(self, part: Part, args: list[Any]) -> Sequence[Any] | None:
         """What NumPy gives; None where a program is better: there is one, or it would have paid for itself."""
-        if work > CALL:
-            single = self._single(s, operands)
-            if _whole(single) in single.programs or single.spent + work > PROGRAM:
+        if part.work > CALL:
+            single = self._single(part, part.operands)
+            if _whole(single) in single.programs or single.spent + part.work > PROGRAM:
                 return None
-            single.spent += work
+            single.spent += part.work
         try:
-            return bound.run([a if type(a) is np.ndarray else _array(a) for a in args])
+            return part.bound.run([a if type(a) is np.ndarray else _array(a) for a in args])  # type: ignore[union-attr]
         except NotHere:
             return None
 
-    def _program(
-        self, s: Step, operands: tuple[Any, ...], args: list[Any], layouts: dict[int, tuple[int, ...]]
-    ) -> Sequence[Any]:
+    def _program(self, part: Part, args: list[Any], layouts: dict[int, tuple[int, ...]]) -> Sequence[Any]:
+        operands = part.operands
         if layouts:
             operands = tuple(
-                [a.in_layout(layouts[i]) if i in layouts else a for i, a in zip(s.args, operands, strict=True)]
+                [a.in_layout(layouts[i]) if i in layouts else a for i, a in zip(part.gets, operands, strict=True)]
             )
-        single = self._single(s, operands)
+        single = self._single(part, operands)
         program = single.programs.get(_whole(single))
         if program is None:
             program = single.programs[_whole(single)] = self._build(single)
-        arrays = [a for a, i in zip(args, s.args, strict=True) if i < SCALAR]
-        numbers = [a for a, i in zip(args, s.args, strict=True) if i >= SCALAR]
+        arrays = [a for a, i in zip(args, part.gets, strict=True) if i < SCALAR]
+        numbers = [a for a, i in zip(args, part.gets, strict=True) if i >= SCALAR]
         for k, order in program.layouts.items():
-            layouts[s.first + k] = order
-        return program.run(arrays, numbers)  # type: ignore[no-any-return]
+            layouts[part.step.first + k] = order
+        return program.run(arrays, numbers)
 
 
 def _whole(single: Step) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -142,16 +160,12 @@ def _tell(step: Step, start: int) -> None:
         o.on_run(step.call.name, [step], start, stop)  # type: ignore[union-attr]
 
 
-def _bound(s: Step, operands: tuple[Any, ...], device: Any) -> Bound | None:
+def _bound(s: Step, call: Call, operands: tuple[Any, ...], device: Any) -> Bound | None:
     """How NumPy computes a step, if it does; found once for each."""
     if s.bound is None:
-        call = s.call
-        assert call is not None
         of = call.forward or call
-        # A graph's call is a program that somebody asked for (hybridize).
-        known = call.graph is None and ROWS.get(of.row.name) is of.row
         s.bound = False
-        if known:
+        if call.graph is None and ROWS.get(of.row.name) is of.row:  # a graph is a program that somebody asked for
             with contextlib.suppress(NotHere):
                 found = trace(call, operands, device)
                 s.bound = found if found.runs else False

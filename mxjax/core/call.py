@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core.primitives import convert_element_type_p
 
 from .. import errors
 from .aval import SCALARS as SCALARS
@@ -19,8 +20,10 @@ from .hooks import operator_wrappers
 from .jaxprs import cotangent, pullback, wanting
 from .stats import stats
 from .symbolic import trace
+from .varying import takes_operand
 
 Attrs = tuple[tuple[str, Any], ...]
+Varying = tuple[str | int, ...]
 
 
 class Row:
@@ -28,15 +31,21 @@ class Row:
 
     ``fn`` takes arrays, and attributes as keywords. ``display`` is what traces and errors call it. ``effect`` marks
     calls that must run although nobody reads them. ``operator`` is False for what the engine itself needs (slices,
-    sums of gradients, updates): settings of operators leave it alone. ``takes_numbers``: an attribute that
-    comes as an operand (`bind`) reaches ``fn`` as it is.
+    sums of gradients, updates): settings of operators leave it alone.
+    ``numbers`` are the numeric arguments, names of attributes and positions among the arrays, that may come as
+    operands (`bind`): ``fn`` gets them as scalars that take the dtypes of the arrays they meet, as Python numbers
+    do, and the attributes that ``settled(attributes)`` makes of them besides (a length).
+    ``takes_numbers``: an attribute that comes as an operand reaches ``fn`` as it is.
 
     >>> scale = Row("scale", lambda x, *, by: x * by)
     >>> scale.bind((("by", 2),))
     scale(by=2)
     """
 
-    __slots__ = ("calls", "differentiable", "display", "effect", "fn", "name", "operator", "takes_numbers")
+    __slots__ = (
+        "calls", "differentiable", "display", "effect", "fn", "name", "numbers", "operator", "settled",
+        "takes_numbers",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -47,6 +56,8 @@ class Row:
         effect: bool = False,
         differentiable: bool = True,
         operator: bool = False,
+        numbers: Varying = (),
+        settled: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         takes_numbers: bool = False,
     ):
         self.name = name
@@ -55,6 +66,8 @@ class Row:
         self.effect = effect
         self.differentiable = differentiable
         self.operator = operator
+        self.numbers = numbers
+        self.settled = settled
         self.takes_numbers = takes_numbers
         self.calls: dict[Any, Call] = {}
 
@@ -65,12 +78,13 @@ class Row:
         self,
         attrs: Attrs = (),
         constants: tuple[tuple[int, Any], ...] = (),
-        varying: tuple[str, ...] = (),
+        varying: Varying = (),
     ) -> Call:
         """The one Call of this row with these attributes (hashable values).
 
         ``constants`` are (position, value) of operands that are a Python number or nothing; ``varying`` names the
-        attributes that come as operands, after the arrays. Values that compare equal but are not the same to an
+        attributes, and gives the positions of numbers in the place of arrays, that come as operands, after the
+        arrays. Values that compare equal but are not the same to an
         operator (``1``, ``1.0`` and ``True``) are told apart by their types.
         """
         key = (attrs, _types(attrs), constants, _types(constants), varying)
@@ -80,6 +94,17 @@ class Row:
                 self.calls.clear()
             found = self.calls.setdefault(key, Call(self, attrs, constants, varying))
         return found
+
+
+    def bind_moving(
+        self, attrs: Attrs, constants: tuple[tuple[int, Any], ...], moving: Varying, varying: Varying = ()
+    ) -> Call:
+        """The call in which these of the attributes and constants come as operands, after those of ``varying``."""
+        kept = tuple([pair for pair in attrs if pair[0] not in moving])
+        if self.settled is not None:
+            kept = (*kept, *self.settled(dict(attrs)).items())
+        rest = tuple([pair for pair in constants if pair[0] not in moving])
+        return self.bind(kept, rest, (*varying, *moving))
 
 
 def _types(pairs: tuple[tuple[Any, Any], ...]) -> tuple[type, ...]:
@@ -125,6 +150,7 @@ class Call:
         "from_host",
         "graph",
         "infer_cache",
+        "loosened",
         "name",
         "op",
         "places",
@@ -140,7 +166,7 @@ class Call:
         row: Row,
         attrs: Attrs = (),
         constants: tuple[tuple[int, Any], ...] = (),
-        varying: tuple[str, ...] = (),
+        varying: Varying = (),
     ):
         self.row = row
         self.attrs = attrs
@@ -158,6 +184,7 @@ class Call:
         self.infer_cache: dict[tuple[Any, ...], tuple[tuple[Aval, ...], bool]] = {}
         self.vjps: dict[Any, Call] = {}
         self.traces: dict[Any, Any] = {}  # by the form of the operands (symbolic.py)
+        self.loosened: tuple[Call, int, tuple[float | int, ...]] | None = None
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{k}={v!r}" for k, v in self.attrs)
@@ -198,6 +225,28 @@ class Call:
         many = isinstance(out, (tuple, list))
         return tuple((tuple(o.shape), np.dtype(o.dtype)) for o in (out if many else (out,))), many
 
+    def loose(self) -> tuple[Call, int, tuple[float | int, ...]]:
+        """The call that takes its numbers as operands, after how many others they come, and these numbers.
+
+        One program of it serves all of them. Numbers that mean structure, such as an exponent of 2, stay.
+        """
+        found = self.loosened
+        if found is None:
+            found = self.loosened = self._loose()
+        return found
+
+    def _loose(self) -> tuple[Call, int, tuple[float | int, ...]]:
+        def moves(pair: tuple[Any, Any]) -> bool:
+            return pair[0] in self.row.numbers and takes_operand(pair[1]) and pair[1] not in _STRUCTURE
+
+        given: list[tuple[Any, Any]] = [*self.attrs, *self.constants]
+        moving = [pair for pair in given if moves(pair)]
+        if not moving:
+            return self, -1, ()
+        names = tuple([name for name, _ in moving])
+        call = self.row.bind_moving(self.attrs, self.constants, names, self.varying)
+        return call, -1, tuple([number for _, number in moving])
+
     def vjp(self, wants: tuple[bool, ...], has: tuple[bool, ...], many: bool) -> Call:
         """The call computing the gradients of the wanted inputs from (inputs, given cotangents)."""
         key = (wants, has)
@@ -225,7 +274,17 @@ class Derivative(Call):
         if ROWS.get(of.row.name) is of.row:
             self.forward = of
 
+    def _loose(self) -> tuple[Call, int, tuple[float | int, ...]]:
+        if self.forward is None:
+            return self, -1, ()
+        forward, _, numbers = self.forward.loose()
+        if not numbers:
+            return self, -1, ()
+        return forward.vjp((*self.wants, *[False] * len(numbers)), self.has, self.many), len(self.wants), numbers
 
+
+# Numbers that stay in a call that is run by itself: the compiler does something else with them.
+_STRUCTURE = frozenset({-1, 0, 0.5, 1, 2})
 place_now = threading.local()  # .label: where the step that is traced stands; kept while there are wrappers
 
 
@@ -258,7 +317,7 @@ def _make_vjp(
 
 
 def _assembled(
-    row: Row, attrs: Attrs, constants: tuple[tuple[int, Any], ...], varying: tuple[str, ...]
+    row: Row, attrs: Attrs, constants: tuple[tuple[int, Any], ...], varying: Varying
 ) -> Callable[..., Any]:
     """The row's function of the varying operands alone."""
     fn = row.fn
@@ -266,10 +325,10 @@ def _assembled(
         return fn
     given = dict(attrs)
 
-    def of_arrays(*operands: Any, **numbers: Any) -> Any:
+    def of_arrays(*operands: Any, at: Any = (), **numbers: Any) -> Any:
         full = list(operands)
-        for at, constant in constants:
-            full.insert(at, constant)
+        for position, number in sorted((*constants, *at), key=_position) if at else constants:
+            full.insert(position, number)
         return fn(*full, **given, **numbers)
 
     if not varying:
@@ -278,10 +337,32 @@ def _assembled(
     def of_operands(*operands: Any) -> Any:
         arrays, numbers = operands[: -len(varying)], operands[-len(varying) :]
         if row.takes_numbers:
-            return of_arrays(*arrays, **dict(zip(varying, numbers, strict=True)))
-        return _with_numbers(of_arrays, arrays, varying, numbers)
+            return of_arrays(*arrays, **{str(n): v for n, v in zip(varying, numbers, strict=True)})
+        free: dict[str, Any] = {}
+        fixed: dict[str, Any] = {}
+        at = []
+        for name, number in zip(varying, numbers, strict=True):
+            if type(name) is int:
+                at.append((name, _free(number)))
+            elif name in row.numbers:
+                free[str(name)] = _free(number)
+            else:
+                fixed[str(name)] = number
+        run = functools.partial(of_arrays, at=at, **free)
+        if fixed:
+            return _with_numbers(run, arrays, tuple(fixed), tuple(fixed.values()))
+        return jax.tree.map(lambda r: jax.lax.convert_element_type(r, r.dtype), run(*arrays))  # no longer free
 
     return of_operands
+
+
+def _position(pair: tuple[int, Any]) -> int:
+    return pair[0]
+
+
+def _free(v: Any) -> Any:
+    """A number that takes the dtypes of the arrays it meets, as a Python number does."""
+    return convert_element_type_p.bind(jnp.asarray(v), new_dtype=v.dtype, weak_type=True, sharding=None)
 
 
 def _with_numbers(fn: Callable[..., Any], arrays: Any, names: tuple[str, ...], numbers: Any) -> Any:

@@ -124,10 +124,15 @@ def _call(call: Call, operands: list[str], known: dict[Any, str]) -> str:
         prefix = f"grad[{_bits(call.wants)} {_bits(call.has)}{' many' if call.many else ''}] "
     arrays = operands[: count - len(of.varying)]
     numbers = operands[len(arrays) : count]
-    for at, constant in of.constants:
-        arrays.insert(at, _literal(constant, known))
     given = [f"{k}={_literal(v, known)}" for k, v in of.attrs]
-    given += [f"{k}={n}" for k, n in zip(of.varying, numbers, strict=True)]
+    there = [(at, _literal(constant, known)) for at, constant in of.constants]
+    for k, n in zip(of.varying, numbers, strict=True):
+        if type(k) is int:
+            there.append((k, f"{k}={n}"))
+        else:
+            given.append(f"{k}={n}")
+    for at, constant in sorted(there):
+        arrays.insert(at, constant)
     return f"{prefix}{of.row.name}({', '.join([*arrays, *operands[count:], *given])})"
 
 
@@ -245,13 +250,17 @@ def _bound(found: re.Match[str], known: set[str], graph: Any) -> tuple[Call, tup
     operands: list[str] = []
     constants: list[tuple[int, Any]] = []
     attrs: list[tuple[str, Any]] = []
-    varying: list[str] = []
+    varying: list[str | int] = []
     numbers: list[str] = []
     at = 0
     for piece in _pieces(found[6]):
         key, equal, value = piece.partition("=")
-        if equal and key.isidentifier():
-            if value[0] in "$%" or value in known:
+        if equal and (key.isidentifier() or key.isdigit()):
+            if key.isdigit():
+                varying.append(int(key))
+                numbers.append(value)
+                at += 1
+            elif value[0] in "$%" or value in known:
                 varying.append(key)
                 numbers.append(value)
             else:

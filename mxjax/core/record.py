@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from .. import errors
-from . import compiler, scheduler
+from . import compiler, scheduler, varying
 from .aval import Aval, NamedDevice
 from .call import Call, Row
 from .devices import default_device, shown
@@ -125,10 +125,10 @@ def record2(call: Call, a: Value, b: Value) -> Value:
 def record_scalar(row: Row, a: Value, s: float | int) -> Value:
     """Record a row of an array and a number, its attribute ``scalar`` (`Row.takes_numbers`).
 
-    The number is part of the program while it stays the same in this place, which lets the compiler use
-    it (``x ** 2``); where it keeps changing (a learning rate) it becomes an input of the program.
+    The number is part of the program while it stays the same, which lets the compiler use it (``x ** 2``); where
+    it changes (a learning rate) it is an input of the program (`varying`).
     """
-    if not s and type(s) is float and math.copysign(1.0, s) < 0:
+    if not s and varying.is_negative_zero(s):
         return record(row.bind(varying=_SCALAR), (a, Dynamic(s)))[0]  # -0.0 would be found under 0.0
     st = local.st
     seg = st.seg
@@ -142,8 +142,13 @@ def record_scalar(row: Row, a: Value, s: float | int) -> Value:
         seg.rollback()
         return record(row.bind((("scalar", s),)), (a,))[0]
     step = seg.step.next.get(key)
+    operands: tuple[Any, ...] = (a,)
     if step is None:
-        return _record_new_scalar(seg, row, a, s, key)
+        step = seg.step.next.get((row, key[1], key[3])) if varying.takes_operand(s) else None
+        if step is None:
+            return _record_new_scalar(seg, row, a, s, key)
+        seg.scalars.append(s)
+        operands = a, Dynamic(s)
     v = _new(Value)
     v.seg = seg
     v.idx = step.first
@@ -153,13 +158,12 @@ def record_scalar(row: Row, a: Value, s: float | int) -> Value:
     seg.step = step
     seg.outs.append(v)
     if st.slow or seg.closed or step.reach >= st.soft:
-        return _finish(st, seg, step, step.call, (a,), (v,))[0]  # type: ignore[arg-type]
+        return _finish(st, seg, step, step.call, operands, (v,))[0]  # type: ignore[arg-type]
     if times is not None:
         times.append(time_ns())
     return v
 
 
-VARYING = 3  # so many different numbers in one place make it an input
 _SCALAR = ("scalar",)
 
 
@@ -168,17 +172,47 @@ def _record_new_scalar(
 ) -> Value:
     seg.rollback()
     before = seg.step
-    if before.varying is None:
-        before.varying = {}
-    seen = before.varying.setdefault(key[:2], set())
-    if len(seen) >= VARYING:
-        return record(row.bind(varying=_SCALAR), (a, Dynamic(s)))[0]
-    seen.add(s)
-    v = record(row.bind((("scalar", s),)), (a,))[0]
+    if s != s:
+        s = math.nan  # the same key each time
+    moves = bool(changing(row, (("scalar", s),), (a.aval.dtype,)))
+    if moves:
+        # What stands here for its first value would be another way to the same steps.
+        for old in (before.numbers or {}).pop((row, key[1], key[3]), ()):
+            before.next.pop(old, None)
+        v = record(row.bind(varying=_SCALAR), (a, Dynamic(s)))[0]
+        key = (row, key[1], key[3])
+    else:
+        v = record(row.bind((("scalar", s),)), (a,))[0]
     after = v.seg.step if v.seg is seg else None
     if after is not None and after.parent is before:
         before.next[key] = after
+        if not moves:
+            if before.numbers is None:
+                before.numbers = {}
+            before.numbers.setdefault((row, key[1], key[3]), []).append(key)
     return v
+
+
+def record_handed(row: Row, a: Value, s: varying.Handed) -> Value:
+    """:func:`record_scalar` for a number that was handed to the block whose graph is being recorded."""
+    if not local.st.seg.graph:
+        return record_scalar(row, a, s.ask())
+    return record(row.bind(varying=_SCALAR), (a, Dynamic(s)))[0]  # type: ignore[arg-type]
+
+
+def changing(row: Row, numbers: Sequence[tuple[Any, Any]], dtypes: tuple[Any, ...]) -> list[tuple[Any, Any]]:
+    """Those numbers (name or position, value) of a call about to be recorded that change from call to call (`varying`).
+
+    ``dtypes`` are those of the arrays they stand beside. In a graph that is recorded once no number changes.
+    """
+    st = local.st
+    if st.seg.once:
+        return [pair for pair in numbers if varying.is_negative_zero(pair[1])]
+    where = row, dtypes, st.scope, varying.place()
+    return [
+        (k, s) for k, s in numbers
+        if varying.takes_operand(s) and (varying.of_calls.varies((k, where), s) or varying.is_negative_zero(s))
+    ]  # fmt: skip
 
 
 def _record_many(

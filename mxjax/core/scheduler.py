@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from .. import errors
-from . import cold, reasons
+from . import cold, reasons, varying
 from .aval import MeshDevice, NamedDevice, physical
 from .by_call import Build, ByCall
 from .call import Call
@@ -127,6 +127,7 @@ def forget(programs: bool = True) -> None:
     _Ledger.unproven = _Ledger.proven = 0
     _Ledger.recent.clear()
     cold.forget()
+    varying.of_calls.clear()
     st = local.st
     st.churn = Churn()
     if programs:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import errors
+from . import varying
 from .aval import Aval, NamedDevice
 from .call import Call
 from .value import TRACED, Dynamic, Failure, Value
@@ -92,6 +93,7 @@ class Step:
         "n_outs",
         "new_ins",
         "next",
+        "numbers",
         "one",
         "opening",
         "parent",
@@ -103,7 +105,6 @@ class Step:
         "solo",
         "spent",
         "variants",
-        "varying",
     )
 
     def __init__(self) -> None:
@@ -133,7 +134,7 @@ class Step:
         self.spent = 0.0  # of a step by itself: what NumPy's runs of it have cost, in microseconds
         self.home: Step | None = None  # of a step on a name: the same on the physical device
         self.seen = 0
-        self.varying: dict[Any, set[Any]] | None = None
+        self.numbers: dict[Any, list[Any]] | None = None  # the keys in `next` of calls with a number in them
         self.scope = ""
         self.mirroring: Mirroring | None = None  # of a graph's step: what its scope says
         self.site: tuple[str, int] = ("", 0)
@@ -278,6 +279,7 @@ class Tree:
         """Forget every recorded structure and its programs (a setting that shapes programs changed)."""
         cls.roots = {}
         cls.nodes = 0
+        varying.of_calls.clear()
         cls.generation += 1
 
     @classmethod
@@ -338,8 +340,8 @@ class Segment:
     """
 
     __slots__ = (
-        "closed", "closing", "constants", "device", "graph", "lock", "outs", "scalars", "sites", "slots", "state",
-        "step", "times", "tracers", "written",
+        "closed", "closing", "constants", "device", "graph", "lock", "once", "outs", "scalars", "sites", "slots",
+        "state", "step", "times", "tracers", "written",
     )  # fmt: skip
 
     def __init__(
@@ -348,6 +350,7 @@ class Segment:
         self.state = state
         self.device = device
         self.graph = graph
+        self.once = graph and root is None  # it is not recorded again and again
         self.step = (Step() if graph else Tree.root(device)) if root is None else root
         # Of a graph: whether tracers are inputs too, the arrays from outside that were written to, and the
         # constants made while it was recorded, which are not from outside.

@@ -8,12 +8,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from mxjax.core import compiler
 
 from .elementwise import truncated
+from .numbers import fitted
 from .samples import Given, b, case, f, i
 from .table import op, unary, without
 
@@ -122,6 +122,7 @@ _LEAKY = ("leaky", "prelu", "rrelu", "elu", "selu", "gelu", "gelu_erf", "gelu_ta
         case(f(3, 4, 2), f(4), act_type="prelu"),
     ],
     shapes=lambda shape, **attrs: {"gamma": shape[1:2] or shape} if attrs["act_type"] == "prelu" else {},
+    numbers=("slope", "lower_bound", "upper_bound"),
 )
 def leaky_relu(
     data: Any,
@@ -144,9 +145,9 @@ def leaky_relu(
     if act_type == "rrelu":  # outside training the slope is the mean one
         slope = (lower_bound + upper_bound) / 2
     if act_type in ("leaky", "rrelu"):
-        return jnp.where(x > 0, x, np.asarray(slope, x.dtype) * x)
+        return jnp.where(x > 0, x, fitted(slope, x.dtype) * x)
     if act_type == "elu":
-        return jnp.where(x > 0, x, np.asarray(slope, x.dtype) * jnp.expm1(jnp.minimum(x, 0)))
+        return jnp.where(x > 0, x, fitted(slope, x.dtype) * jnp.expm1(jnp.minimum(x, 0)))
     if act_type == "selu":
         return jax.nn.selu(x)
     if act_type in ("gelu", "gelu_erf"):
@@ -156,7 +157,7 @@ def leaky_relu(
     raise ValueError(f"unknown act_type {act_type}: {', '.join(_LEAKY)} exist")
 
 
-@op("_rrelu", npx="_rrelu", keyed=True, modal=True, samples=[case(f(3, 4))], internal=None)
+@op("_rrelu", npx="_rrelu", keyed=True, modal=True, samples=[case(f(3, 4))], internal=None, numbers=("lower_bound", "upper_bound"))
 def rrelu(
     key: Any,
     data: Any,
@@ -177,24 +178,25 @@ def rrelu(
     nd="smooth_l1",
     samples=[case(f(3, 4), scalar=1.0), case(f(3, 4), scalar=2.0)],
     amp="full",
+    numbers=("scalar",),
 )
 def smooth_l1(data: Any, *, scalar: float = 1.0) -> Any:
     """(scalar * x)^2 / 2 where |x| < 1 / scalar^2, |x| - 0.5 / scalar^2 elsewhere.
 
     Beside integers ``scalar`` is one too, and so is the result.
     """
-    fitted = np.asarray(scalar).astype(data.dtype)
-    return _refuse_bool(truncated(lambda x: _smooth_l1(x, fitted.astype(x.dtype) ** 2)), "smooth_l1")(data)
+    number = fitted(scalar, data.dtype)
+    return _refuse_bool(truncated(lambda x: _smooth_l1(x, number.astype(x.dtype) ** 2)), "smooth_l1")(data)
 
 
 def _smooth_l1(x: Any, s2: Any) -> Any:
     return jnp.where(jnp.abs(x) * s2 < 1, jnp.square(x) * s2 / 2, jnp.abs(x) - 0.5 / jnp.asarray(s2))
 
 
-@op(nd="hard_sigmoid", samples=[case(f(3, 4))])
+@op(nd="hard_sigmoid", samples=[case(f(3, 4))], numbers=("alpha", "beta"))
 def hard_sigmoid(data: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
     """clip(alpha * x + beta, 0, 1)."""
-    return jnp.clip(np.asarray(alpha, data.dtype) * data + np.asarray(beta, data.dtype), 0, 1)
+    return jnp.clip(fitted(alpha, data.dtype) * data + fitted(beta, data.dtype), 0, 1)
 
 
 # -------------------------------------------------------------------------------------- softmax
@@ -208,7 +210,9 @@ def _floats(data: Any, name: str) -> None:
 def _scaled(data: Any, temperature: Any, dtype: Any) -> Any:
     if dtype is not None:
         data = data.astype(dtype)
-    return data if temperature in (None, 1.0) else data / np.asarray(temperature, data.dtype)
+    if temperature is None or (not hasattr(temperature, "dtype") and temperature == 1):
+        return data
+    return data / fitted(temperature, data.dtype)
 
 
 def _within(data: Any, length: Any, axis: int) -> Any:
@@ -251,6 +255,7 @@ _SOFTMAX = [
     amp="full",
     shapes=lambda shape, **attrs: {"length": without(shape, attrs["axis"])} if attrs["use_length"] else {},
     methods="nd np",
+    numbers=("temperature",),
 )
 def softmax(
     data: Any,
@@ -267,7 +272,7 @@ def softmax(
     return _softmax(x, axis, _within(x, length, axis) if use_length and length is not None else None)
 
 
-@op(npx="log_softmax", display="log_softmax", samples=[_SOFTMAX[0], _SOFTMAX[1]], amp="full", methods="np")
+@op(npx="log_softmax", display="log_softmax", samples=[_SOFTMAX[0], _SOFTMAX[1]], amp="full", methods="np", numbers=("temperature",))
 def log_softmax(
     data: Any,
     *,
@@ -282,7 +287,7 @@ def log_softmax(
     return jax.nn.log_softmax(_scaled(data, temperature, dtype), axis)
 
 
-@op("log_softmax@nd", nd="log_softmax", display="log_softmax", samples=[_SOFTMAX[0]], amp="full", methods="nd")
+@op("log_softmax@nd", nd="log_softmax", display="log_softmax", samples=[_SOFTMAX[0]], amp="full", methods="nd", numbers=("temperature",))
 def log_softmax_nd(
     data: Any, *, axis: int = -1, temperature: float | None = None, dtype: Any = None, use_length: bool = False
 ) -> Any:
@@ -290,7 +295,7 @@ def log_softmax_nd(
     return log_softmax(data, axis=axis, temperature=temperature, dtype=dtype)
 
 
-@op(nd="softmin", samples=[case(f(3, 4))], amp="full", methods="nd np")
+@op(nd="softmin", samples=[case(f(3, 4))], amp="full", methods="nd np", numbers=("temperature",))
 def softmin(
     data: Any, *, axis: int = -1, temperature: float | None = None, dtype: Any = None, use_length: bool = False
 ) -> Any:
@@ -301,7 +306,7 @@ def softmin(
 _MASKED = [case(f(3, 4), b(3, 4)), case(f(3, 4), b(3, 4), temperature=2.0)]
 
 
-@op(npx="masked_softmax", nd="masked_softmax", samples=_MASKED, amp="full")
+@op(npx="masked_softmax", nd="masked_softmax", samples=_MASKED, amp="full", numbers=("temperature",))
 def masked_softmax(
     data: Any, mask: Any, *, axis: int = -1, temperature: float | None = 1.0, normalize: bool | None = True
 ) -> Any:
@@ -310,7 +315,7 @@ def masked_softmax(
 
 
 @op(npx="masked_log_softmax", nd="masked_log_softmax", samples=[case(f(3, 4), Given([[1, 0, 1, 1]], "bool"))],
-    smooth=False, amp="full")  # fmt: skip
+    smooth=False, amp="full", numbers=("temperature",))  # fmt: skip
 def masked_log_softmax(
     data: Any, mask: Any, *, axis: int = -1, temperature: float | None = 1.0, normalize: bool | None = True
 ) -> Any:

@@ -116,6 +116,7 @@ _NMS = Given([[[0, 0.9, 0.1, 0.1, 0.5, 0.6], [0, 0.8, 0.12, 0.1, 0.5, 0.6], [1, 
     samples=[case(_NMS), case(_NMS, id_index=0, overlap_thresh=0.3)],
     **_FLAT,
     amp="widest",
+    numbers=("overlap_thresh", "valid_thresh"),
 )
 def box_nms(
     data: Any,
@@ -174,7 +175,7 @@ def _center(boxes: Any, form: str) -> tuple[Any, ...]:
     return tuple(made[..., k] for k in range(4))
 
 
-@op(npx="box_decode", nd_contrib="box_decode", samples=[case(f(2, 3, 4), Given([[[0.1, 0.1, 0.5, 0.6]] * 3]))], amp="widest")
+@op(npx="box_decode", nd_contrib="box_decode", samples=[case(f(2, 3, 4), Given([[[0.1, 0.1, 0.5, 0.6]] * 3]))], amp="widest", numbers=("std0", "std1", "std2", "std3", "clip"))
 def box_decode(
     data: Any,
     anchors: Any,
@@ -189,7 +190,9 @@ def box_decode(
     """Corner boxes out of predicted offsets to anchors."""
     x, y, w, h = _center(anchors, format)
     dw, dh = data[..., 2] * std2, data[..., 3] * std3
-    if clip > 0:
+    if hasattr(clip, "dtype"):
+        clip = jnp.where(clip > 0, clip, jnp.inf).astype(data.dtype)
+    if hasattr(clip, "dtype") or clip > 0:
         dw, dh = jnp.minimum(dw, clip), jnp.minimum(dh, clip)
     cx, cy = data[..., 0] * std0 * w + x, data[..., 1] * std1 * h + y
     half_w, half_h = jnp.exp(dw) * w / 2, jnp.exp(dh) * h / 2
@@ -225,6 +228,7 @@ def box_encode(samples: Any, matches: Any, anchors: Any, refs: Any, means: Any, 
     samples=[case(Given([[0.5, 0.6], [0.1, 0.2], [0.3, 0.4]]), threshold=1e-12)],
     **_FLAT,
     outputs=2,
+    numbers=("threshold",),
 )
 def bipartite_matching(data: Any, *, is_ascend: bool = False, threshold: float, topk: int = -1) -> Any:
     """Greedy pairs of rows and columns of scores (..., N, M): the column of each row, the row of each column."""
@@ -305,7 +309,7 @@ def _bilinear(image: Any, y: Any, x: Any) -> Any:
 _ROIS = Given([[0, 0.0, 0.0, 3.0, 3.0], [0, 1.0, 1.0, 4.0, 5.0]])
 
 
-@op(nd_contrib="ROIAlign", samples=[case(f(1, 2, 6, 6), _ROIS, pooled_size=(2, 2), spatial_scale=1.0, sample_ratio=2)], amp="widest", **_FLAT)
+@op(nd_contrib="ROIAlign", samples=[case(f(1, 2, 6, 6), _ROIS, pooled_size=(2, 2), spatial_scale=1.0, sample_ratio=2)], amp="widest", **_FLAT, numbers=("spatial_scale",))
 def roi_align(
     data: Any,
     rois: Any,
@@ -347,7 +351,7 @@ def roi_align(
     return jax.vmap(one)(rois)
 
 
-@op(npx="roi_pooling", nd="ROIPooling", display="ROIPooling", samples=[case(f(1, 2, 6, 6), _ROIS, pooled_size=(2, 2), spatial_scale=1.0)], **_FLAT)
+@op(npx="roi_pooling", nd="ROIPooling", display="ROIPooling", samples=[case(f(1, 2, 6, 6), _ROIS, pooled_size=(2, 2), spatial_scale=1.0)], **_FLAT, numbers=("spatial_scale",))
 def roi_pooling(data: Any, rois: Any, *, pooled_size: Any, spatial_scale: float) -> Any:
     """Maxima of the cells of regions (batch index, corners): (R, C, *pooled_size)."""
     ph, pw = pooled_size

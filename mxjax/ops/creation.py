@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .numbers import cast_like_c, fitted, kind
 from .samples import case, f, i
 from .table import op
 
@@ -50,21 +53,19 @@ _filled("ones", 1)
 
 
 def _default_of(value: Any) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    return "int64" if isinstance(value, int) else DEFAULT
+    return {"b": "bool", "i": "int64", "f": DEFAULT}[kind(value)]
 
 
-@op("full", samples=[case(shape=(2, 2), fill_value=7), case(shape=(2,), fill_value=1.5)], internal="_npi_full", **_FLAT)
+@op("full", samples=[case(shape=(2, 2), fill_value=7), case(shape=(2,), fill_value=1.5)], internal="_npi_full", **_FLAT, numbers=("fill_value",))
 def full(*, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """An array of one number: int64, float32 or bool as the number is."""
-    return jnp.full(_shape(shape), np.asarray(fill_value).astype(dtype_of(dtype, _default_of(fill_value))))
+    return jnp.full(_shape(shape), fitted(fill_value, dtype_of(dtype, _default_of(fill_value))))
 
 
-@op("full@nd", nd="full", samples=[case(shape=(2, 2), val=7)], internal="_full", **_FLAT)
+@op("full@nd", nd="full", samples=[case(shape=(2, 2), val=7)], internal="_full", **_FLAT, numbers=("val",))
 def full_nd(*, shape: Any, val: float, dtype: Any = None) -> Any:
     """An array of one number."""
-    return jnp.full(_shape(shape), val, dtype_of(dtype))
+    return jnp.full(_shape(shape), fitted(val, dtype_of(dtype)))
 
 
 def _like(name: str, value: float) -> None:
@@ -91,37 +92,62 @@ def empty_like(prototype: Any, *, dtype: Any = None, order: str = "C", subok: bo
     return jnp.zeros(prototype.shape if shape is None else _shape(shape), dtype_of(dtype, prototype.dtype))
 
 
-@op(np="full_like", samples=[case(f(2, 3), fill_value=2), case(i(2, 3), fill_value=2.7)], **_FLAT)
+@op(np="full_like", samples=[case(f(2, 3), fill_value=2), case(i(2, 3), fill_value=2.7)], **_FLAT, numbers=("fill_value",))
 def full_like(a: Any, *, fill_value: Any, dtype: Any = None, order: str = "C") -> Any:
     """One number in the shape and dtype of an array."""
-    return jnp.full(a.shape, np.asarray(fill_value).astype(dtype_of(dtype, a.dtype)))
+    return jnp.full(a.shape, fitted(fill_value, dtype_of(dtype, a.dtype)))
 
 
 # -------------------------------------------------------------------------------------- ranges
 
 
-def _range(start: Any, stop: Any, step: Any, dtype: Any) -> np.ndarray:
+def _length(*, start: Any, stop: Any = None, step: Any = 1) -> int:
     if stop is None:
         start, stop = 0, start
-    n = max(int(np.ceil((stop - start) / step)), 0)
-    return (start + step * np.arange(n)).astype(dtype)
+    return max(int(np.ceil((stop - start) / step)), 0)
+
+
+def _range(start: Any, stop: Any, step: Any, dtype: Any, length: int | None) -> Any:
+    """``length`` is there where the numbers are operands, which decide no shape."""
+    if length is None:
+        length = _length(start=start, stop=stop, step=step)
+    made = (0 if stop is None else start) + step * np.arange(length)
+    return cast_like_c(made, dtype) if isinstance(made, jax.Array) else made.astype(dtype)
+
+
+def _hidden(fn: Callable[..., Any]) -> inspect.Signature:
+    """The signature without the length of a range, which nobody gives."""
+    given = inspect.signature(fn)
+    return given.replace(parameters=[p for p in given.parameters.values() if p.name != "length"])
+
+
+def _length_of(given: dict[str, Any]) -> dict[str, Any]:
+    return {"length": _length(**{k: v for k, v in given.items() if k in ("start", "stop", "step")})}
 
 
 _RANGES = [case(start=5), case(start=1, stop=9, step=2), case(start=5, stop=0, step=-1, dtype="int32")]
 
 
-@op(np="arange", samples=_RANGES, wide="int64", **_FLAT)
-def arange(*, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
+def arange(*, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, length: int | None = None) -> Any:
     """Numbers from start (0) to below stop, float32 unless told otherwise."""
-    return jnp.asarray(_range(start, stop, step, dtype_of(dtype)))
+    return jnp.asarray(_range(start, stop, step, dtype_of(dtype), length))
 
 
-@op("arange@nd", nd="arange", samples=[*_RANGES, case(start=3, repeat=2)], internal="_arange", **_FLAT)
 def arange_nd(
-    *, start: Any, stop: Any = None, step: Any = 1.0, repeat: int = 1, infer_range: Any = None, dtype: Any = None
-) -> Any:
+    *, start: Any, stop: Any = None, step: Any = 1.0, repeat: int = 1, infer_range: Any = None, dtype: Any = None,
+    length: int | None = None,
+) -> Any:  # fmt: skip
     """Numbers from start (0) to below stop, each repeated."""
-    return jnp.asarray(np.repeat(_range(start, stop, step, dtype_of(dtype)), repeat))
+    return jnp.repeat(jnp.asarray(_range(start, stop, step, dtype_of(dtype), length)), repeat)
+
+
+# One length has one program, wherever the range begins.
+_ENDS: dict[str, Any] = dict(numbers=("start", "stop", "step"), settled=_length_of, **_FLAT)
+op("arange", np="arange", samples=_RANGES, wide="int64", signature=_hidden(arange), **_ENDS)(arange)
+op(
+    "arange@nd", nd="arange", samples=[*_RANGES, case(start=3, repeat=2)], internal="_arange",
+    signature=_hidden(arange_nd), **_ENDS,
+)(arange_nd)  # fmt: skip
 
 
 @op(
@@ -129,15 +155,15 @@ def arange_nd(
     nd_contrib="arange_like",
     samples=[case(f(2, 3)), case(f(2, 3), axis=1), case(f(2, 3), axis=0, start=2.0, step=0.5)],
     **_FLAT,
+    numbers=("start", "step"),
 )
 def arange_like(
     data: Any, *, start: float = 0.0, step: float = 1.0, repeat: int = 1, ctx: Any = None, axis: int | None = None
 ) -> Any:
     """Numbers counting through an array of this shape, or along one axis of it."""
     n = data.size if axis is None else data.shape[axis]
-    numbers = start + step * (np.arange(n) // repeat)
-    dtype = data.dtype
-    return jnp.asarray(numbers.astype(dtype)).reshape(data.shape if axis is None else (n,))
+    numbers = fitted(start + step * (np.arange(n) // repeat), data.dtype)
+    return jnp.asarray(numbers).reshape(data.shape if axis is None else (n,))
 
 
 _SPACE = [case(start=0, stop=1, num=5), case(start=1, stop=10, num=4, dtype="int32")]
@@ -150,12 +176,24 @@ _SPACE = [case(start=0, stop=1, num=5), case(start=1, stop=10, num=4, dtype="int
     wide="float64",
     **_FLAT,
     internal="_linspace",
+    numbers=("start", "stop"),
 )
 def linspace(*, start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
     """Evenly spaced numbers."""
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative")
-    return jnp.asarray(np.linspace(start, stop, int(num), endpoint).astype(dtype_of(dtype)))
+    return jnp.asarray(fitted(_spaced(start, stop, int(num), endpoint), dtype_of(dtype)))
+
+
+def _spaced(start: Any, stop: Any, num: int, endpoint: bool) -> Any:
+    """numpy.linspace, of operands too."""
+    if not (hasattr(start, "dtype") or hasattr(stop, "dtype")):
+        return np.linspace(start, stop, num, endpoint)
+    parts = num - 1 if endpoint else num
+    at = np.arange(num, dtype="float64")
+    step = (stop - start) / max(parts, 1)
+    made = jnp.where(step == 0, at / max(parts, 1) * (stop - start), at * step) + start
+    return made.at[-1].set(stop) if endpoint and num > 1 else made
 
 
 @op("linspace_between", samples=[case(f(2), f(2), num=3)])
@@ -168,27 +206,36 @@ def linspace_between(
     return jnp.linspace(start, stop, int(num), endpoint, axis=axis, dtype=dtype or made)
 
 
-@op(np="logspace", wide="float64", samples=[case(start=0, stop=2, num=3)], **_FLAT)
+@op(np="logspace", wide="float64", samples=[case(start=0, stop=2, num=3)], **_FLAT, numbers=("start", "stop", "base"))
 def logspace(
     *, start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: float = 10.0, dtype: Any = None, axis: int = 0
 ) -> Any:
     """Numbers whose logarithms are evenly spaced."""
-    return jnp.asarray(np.logspace(start, stop, int(num), endpoint, base).astype(dtype_of(dtype)))
+    return jnp.asarray(fitted(base ** _spaced(start, stop, int(num), endpoint), dtype_of(dtype)))
 
 
 # --------------------------------------------------------------------------- matrices of 0 and 1
 
 
-@op(np="eye", wide="float64", samples=[case(N=3), case(N=3, M=4, k=1, dtype="int32")], **_FLAT)
+@op(np="eye", wide="float64", samples=[case(N=3), case(N=3, M=4, k=1, dtype="int32")], **_FLAT, numbers=("k",))
 def eye(*, N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
     """Ones on a diagonal."""
+    if hasattr(k, "dtype"):
+        shape = N, N if M is None else M
+        return (_below(shape, k) & ~_below(shape, k - 1)).astype(dtype_of(dtype))
     return jnp.eye(N, M, k, dtype_of(dtype))
 
 
-@op("eye@nd", nd="eye", samples=[case(N=3), case(N=3, M=4, k=1)], internal="_eye", **_FLAT)
+def _below(shape: tuple[int, ...], k: Any) -> Any:
+    """Where a matrix is on or below its diagonal ``k``, an operand."""
+    rows, columns = shape
+    return jnp.arange(rows)[:, None] + k >= jnp.arange(columns)
+
+
+@op("eye@nd", nd="eye", samples=[case(N=3), case(N=3, M=4, k=1)], internal="_eye", **_FLAT, numbers=("k",))
 def eye_nd(*, N: int, M: int = 0, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
     """Ones on a diagonal."""
-    return jnp.eye(N, M or N, k, dtype_of(dtype))
+    return eye(N=N, M=M or N, k=k, dtype=dtype)
 
 
 @op(np="identity", wide="float64", samples=[case(n=3)], **_FLAT)
@@ -197,22 +244,24 @@ def identity(*, n: int, dtype: Any = None) -> Any:
     return jnp.eye(n, dtype=dtype_of(dtype))
 
 
-@op(np="tri", wide="float64", samples=[case(N=3), case(N=3, M=4, k=1)], **_FLAT)
+@op(np="tri", wide="float64", samples=[case(N=3), case(N=3, M=4, k=1)], **_FLAT, numbers=("k",))
 def tri(*, N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
     """Ones on and below a diagonal."""
+    if hasattr(k, "dtype"):
+        return _below((N, N if M is None else M), k).astype(dtype_of(dtype))
     return jnp.tri(N, M, k, dtype_of(dtype))
 
 
-@op(np="tril", samples=[case(f(3, 4)), case(f(2, 3, 3), k=1)], ref=np.tril)
+@op(np="tril", samples=[case(f(3, 4)), case(f(2, 3, 3), k=1)], ref=np.tril, numbers=("k",))
 def tril(m: Any, *, k: int = 0) -> Any:
     """The lower triangle."""
-    return jnp.tril(m, k)
+    return jnp.tril(m, k) if not hasattr(k, "dtype") else jnp.where(_below(m.shape[-2:], k), m, jnp.zeros((), m.dtype))
 
 
-@op(np="triu", samples=[case(f(3, 4)), case(f(2, 3, 3), k=1)], ref=np.triu)
+@op(np="triu", samples=[case(f(3, 4)), case(f(2, 3, 3), k=1)], ref=np.triu, numbers=("k",))
 def triu(m: Any, *, k: int = 0) -> Any:
     """The upper triangle."""
-    return jnp.triu(m, k)
+    return jnp.triu(m, k) if not hasattr(k, "dtype") else jnp.where(_below(m.shape[-2:], k - 1), jnp.zeros((), m.dtype), m)
 
 
 @op(np="indices", samples=[case(dimensions=(2, 3))], **_FLAT)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .numbers import cast_like_c, fitted
 from .samples import Given, b, case, f, i
 from .table import binary, fit_bits, fit_division, op, unary
 
@@ -35,15 +36,6 @@ def truncated(fn: Any) -> Any:
         return cast_like_c(fn(*(x.astype("float64") for x in xs), **attrs), dtype)
 
     return like_c
-
-
-def cast_like_c(x: Any, dtype: Any) -> Any:
-    """C's conversion on a CPU: floats to integers towards zero; numbers beyond the dtype wrap instead of
-    saturating, and those beyond int64 are its lowest one."""
-    if jnp.issubdtype(x.dtype, jnp.floating) and jnp.issubdtype(dtype, jnp.integer):
-        x = x.astype(jnp.promote_types(x.dtype, "float32"))  # 2**63 is no number of float16
-        x = jnp.where(jnp.abs(x) < 2.0**63, jnp.trunc(x), -(2.0**63)).astype("int64")
-    return x.astype(dtype)
 
 
 def _numbers(fn: Any, name: str) -> Any:
@@ -426,7 +418,7 @@ def around(x: Any, *, decimals: int = 0) -> Any:
     return jnp.round(x, decimals)
 
 
-@op(np="nan_to_num", samples=[case(Given([1.0, np.nan, np.inf, -np.inf]))], ref=np.nan_to_num, **_FLAT)
+@op(np="nan_to_num", samples=[case(Given([1.0, np.nan, np.inf, -np.inf]))], ref=np.nan_to_num, **_FLAT, numbers=("nan", "posinf", "neginf"))
 def nan_to_num(
     x: Any, *, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
@@ -442,6 +434,7 @@ def nan_to_num(
     ref=np.clip,
     internal="clip",
     methods="nd",
+    numbers=("a_min", "a_max"),
 )
 def clip(a: Any, *, a_min: Any = None, a_max: Any = None) -> Any:
     """Numbers below ``a_min`` become it, those above ``a_max`` become that; at the bounds the gradient is 1."""
@@ -458,6 +451,13 @@ def clip(a: Any, *, a_min: Any = None, a_max: Any = None) -> Any:
 
 
 def _bound(value: Any, dtype: Any) -> Any:
+    if hasattr(value, "dtype"):
+        if jnp.issubdtype(dtype, jnp.integer):
+            info = jnp.iinfo(dtype)
+            over, under = value >= info.max, ~(value > info.min)  # NaN is under it
+            inside = fitted(jnp.where(over | under, 0, value), dtype)
+            return jnp.where(over, np.asarray(info.max, dtype), jnp.where(under, np.asarray(info.min, dtype), inside))
+        return fitted(value, dtype)
     if jnp.issubdtype(dtype, jnp.integer):
         info = jnp.iinfo(dtype)
         value = min(max(int(value), info.min), info.max) if np.isfinite(value) else (info.max if value > 0 else info.min)
@@ -501,10 +501,10 @@ def copy(a: Any) -> Any:
     return jnp.copy(a)
 
 
-@op(nd_contrib="quadratic", samples=[case(f(3, 4), a=1.0, b=2.0, c=3.0)])
+@op(nd_contrib="quadratic", samples=[case(f(3, 4), a=1.0, b=2.0, c=3.0)], numbers=("a", "b", "c"))
 def quadratic(data: Any, *, a: float = 0.0, b: float = 0.0, c: float = 0.0) -> Any:
     """a x^2 + b x + c."""
-    return data * data * np.asarray(a, data.dtype) + data * np.asarray(b, data.dtype) + np.asarray(c, data.dtype)
+    return data * data * fitted(a, data.dtype) + data * fitted(b, data.dtype) + fitted(c, data.dtype)
 
 
 @op(nd="all_finite", samples=[case(f(3, 4))], **_FLAT)

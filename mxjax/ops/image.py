@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import MXNetValueError
+from .numbers import fitted
 from .samples import case, f, i
 from .table import op
 
@@ -81,8 +82,8 @@ def to_tensor(data: Any) -> Any:
     return jnp.moveaxis(data, -1, -3).astype(jnp.float32) / np.float32(255)
 
 
-def _per_channel(value: Any, channels: int, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    values = np.atleast_1d(np.asarray(value, np.float32))
+def _per_channel(value: Any, channels: int, name: str, shape: tuple[int, ...]) -> Any:
+    values = fitted(value, np.float32).reshape(-1)
     if values.shape not in ((1,), (channels,)):
         raise MXNetValueError(
             f"npx.image.normalize: {name} must be one number or one per channel, got "
@@ -96,6 +97,7 @@ def _per_channel(value: Any, channels: int, name: str, shape: tuple[int, ...]) -
     npx_image="normalize",
     samples=[case(f(3, 6, 5), mean=(0.1, 0.2, 0.3), std=2.0)],
     smooth=False,
+    numbers=("mean", "std"),
 )
 def normalize(data: Any, *, mean: Any = 0.0, std: Any = 1.0) -> Any:
     """`(data - mean) / std` per channel of a tensor (C, H, W) or (N, C, H, W); C is 1 or 3."""
@@ -151,6 +153,7 @@ def flip_top_bottom(data: Any) -> Any:
     keyed=True,
     samples=[case(_IMAGE)],
     smooth=False,
+    numbers=("p",),
 )
 def random_flip_left_right(key: Any, data: Any, *, p: float = 0.5) -> Any:
     """An image mirrored with probability `p`."""
@@ -164,6 +167,7 @@ def random_flip_left_right(key: Any, data: Any, *, p: float = 0.5) -> Any:
     keyed=True,
     samples=[case(_IMAGE)],
     smooth=False,
+    numbers=("p",),
 )
 def random_flip_top_bottom(key: Any, data: Any, *, p: float = 0.5) -> Any:
     """An image turned upside down with probability `p`."""
@@ -456,15 +460,20 @@ def _hue(values: Any, turns: Any) -> Any:
     return jnp.where(colourless[..., None], scaled, out) * 255
 
 
+def _check_factors(min_factor: Any, max_factor: Any, name: str = "random_brightness") -> None:
+    numbers = not (hasattr(min_factor, "dtype") or hasattr(max_factor, "dtype"))
+    if numbers and not 0 <= min_factor <= max_factor:
+        raise MXNetValueError(
+            f"npx.image.{name}: factors must satisfy 0 <= min_factor <= max_factor, "
+            f"got {min_factor} and {max_factor}"
+        )
+
+
 def _with_factor(
     key: Any, data: Any, low: float, high: float, change: Callable[[Any, Any], Any], name: str
 ) -> Any:
     _image(data, name, batches=False)
-    if not 0 <= low <= high:
-        raise MXNetValueError(
-            f"npx.image.{name}: factors must satisfy 0 <= min_factor <= max_factor, "
-            f"got {low} and {high}"
-        )
+    _check_factors(low, high, name)
     values = _floating(data)
     factor = jax.random.uniform(key, (), jnp.float32, low, high).astype(values.dtype)
     return _back(change(values, factor), data.dtype)
@@ -476,6 +485,7 @@ def _with_factor(
     keyed=True,
     samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
     smooth=False,
+    numbers=("min_factor", "max_factor"), check=_check_factors,
 )
 def random_brightness(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
     """An image times a random factor."""
@@ -488,6 +498,7 @@ def random_brightness(key: Any, data: Any, *, min_factor: float, max_factor: flo
     keyed=True,
     samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
     smooth=False,
+    numbers=("min_factor", "max_factor"), check=_check_factors,
 )
 def random_contrast(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
     """An image moved away from its mean gray (or towards it) by a random factor."""
@@ -500,6 +511,7 @@ def random_contrast(key: Any, data: Any, *, min_factor: float, max_factor: float
     keyed=True,
     samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
     smooth=False,
+    numbers=("min_factor", "max_factor"), check=_check_factors,
 )
 def random_saturation(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
     """An image moved away from gray (or towards it) by a random factor, with MXNet's gray."""
@@ -512,6 +524,7 @@ def random_saturation(key: Any, data: Any, *, min_factor: float, max_factor: flo
     keyed=True,
     samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
     smooth=False,
+    numbers=("min_factor", "max_factor"), check=_check_factors,
 )
 def random_hue(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
     """An image whose colours are turned round the colour circle; a factor of 1 is a whole turn."""
@@ -596,6 +609,7 @@ def adjust_lighting(data: Any, *, alpha: Any) -> Any:
     keyed=True,
     samples=[case(_IMAGE)],
     smooth=False,
+    numbers=("alpha_std",),
 )
 def random_lighting(key: Any, data: Any, *, alpha_std: float = 0.05) -> Any:
     """AlexNet's colour noise with strengths drawn from a normal distribution.

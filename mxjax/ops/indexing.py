@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .numbers import fitted, is_number
 from .samples import Given, b, case, f, i
 from .table import op, without
 
@@ -124,13 +125,13 @@ def gather_nd_add(data: Any, indices: Any, *, shape: Any) -> Any:
 _PUT = [case(f(3, 4), Given([[0, 2, 1], [1, 3, 0]], "int32"), f(3))]
 
 
-@op(npx="index_add", samples=_PUT, internal="_npx_index_add", amp="widest")
+@op(npx="index_add", samples=_PUT, internal="_npx_index_add", amp="widest", numbers=("val",))
 def index_add(a: Any, ind: Any, val: Any) -> Any:
     """``a`` with ``val`` added at ``ind`` (laid out as in gather_nd)."""
     return a.at[_indexers(a, ind)].add(jnp.asarray(val, a.dtype))
 
 
-@op(npx="index_update", samples=_PUT, internal="_npx_index_update", amp="widest")
+@op(npx="index_update", samples=_PUT, internal="_npx_index_update", amp="widest", numbers=("val",))
 def index_update(a: Any, ind: Any, val: Any) -> Any:
     """``a`` with ``val`` at ``ind`` (laid out as in gather_nd)."""
     return a.at[_indexers(a, ind)].set(jnp.asarray(val, a.dtype))
@@ -154,28 +155,28 @@ def fill_element_0index(lhs: Any, mhs: Any, rhs: Any) -> Any:
 _HOT = [case(i(2, 3, high=4), depth=4), case(Given([1.0, 9.0]), depth=3, on_value=2.0, off_value=-1.0)]
 
 
-@op(npx="one_hot", nd="one_hot", nd_params="indices", display="one_hot", samples=_HOT, methods="nd np", **_FLAT)
+@op(npx="one_hot", nd="one_hot", nd_params="indices", display="one_hot", samples=_HOT, methods="nd np", **_FLAT, numbers=("on_value", "off_value"))
 def one_hot(data: Any, *, depth: int, on_value: float = 1.0, off_value: float = 0.0, dtype: Any = "float32") -> Any:
     """A new last axis with ``on_value`` at the number given; numbers out of range have no such place."""
     hot = jnp.expand_dims(data.astype("int32"), -1) == jnp.arange(depth, dtype="int32")
-    return jnp.where(hot, np.asarray(on_value, dtype), np.asarray(off_value, dtype))
+    return jnp.where(hot, fitted(on_value, dtype), fitted(off_value, dtype))
 
 
 # ---------------------------------------------------------------------------------------- where
 
 
-@op("where", samples=[case(b(3, 4), f(3, 4), f(4)), case(b(3, 4), f(3, 4), 0.5)], internal="_npi_where", amp="widest")
+@op("where", samples=[case(b(3, 4), f(3, 4), f(4)), case(b(3, 4), f(3, 4), 0.5)], internal="_npi_where", amp="widest", numbers=("x", "y"))
 def where(condition: Any, x: Any, y: Any) -> Any:
     """x where the condition holds, y elsewhere; two Python numbers give float32."""
-    if not hasattr(condition, "dtype"):
+    if is_number(condition):
         raise TypeError(f"where: the condition must be an array, got {condition!r}")
-    dtypes = [v.dtype for v in (x, y) if hasattr(v, "dtype")]
+    dtypes = [v.dtype for v in (x, y) if not is_number(v)]
     dtype = np.dtype("float32") if not dtypes else jnp.promote_types(dtypes[0], dtypes[-1])
     return jnp.where(condition != 0, _cast(x, dtype), _cast(y, dtype))
 
 
 def _cast(v: Any, dtype: Any) -> Any:
-    return v.astype(dtype) if hasattr(v, "dtype") else np.asarray(v).astype(dtype)
+    return fitted(v, dtype) if is_number(v) else v.astype(dtype)
 
 
 @op("where@nd", nd="where", samples=[case(f(3, 4), f(3, 4), f(3, 4)), case(f(3), f(3, 4), f(3, 4))], amp="widest")
@@ -187,7 +188,7 @@ def where_nd(condition: Any, x: Any, y: Any) -> Any:
     return jnp.where(hold, x, y)
 
 
-@op("select", samples=[case(b(4), b(4), f(4), f(4))])
+@op("select", samples=[case(b(4), b(4), f(4), f(4))], numbers=("default",))
 def select(*arrays: Any, default: float = 0) -> Any:
     """For each element the choice of the first condition that holds (conditions, then choices)."""
     n = len(arrays) // 2
@@ -308,19 +309,19 @@ def isin(element: Any, test_elements: Any, *, assume_unique: bool = False, inver
     return jnp.isin(element, test_elements, assume_unique, invert)
 
 
-@op(np="isclose", samples=[case(f(3), f(3))], ref=np.isclose, internal=None, **_FLAT)
+@op(np="isclose", samples=[case(f(3), f(3))], ref=np.isclose, internal=None, **_FLAT, numbers=("a", "b", "rtol", "atol"))
 def isclose(a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """Which elements agree within ``atol + rtol * |b|``."""
     return jnp.isclose(a, b, rtol, atol, equal_nan)
 
 
-@op(nd_contrib="allclose", samples=[case(f(3), f(3))], **_FLAT)
+@op(nd_contrib="allclose", samples=[case(f(3), f(3))], **_FLAT, numbers=("rtol", "atol"))
 def allclose(a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """[1.] if all elements agree within ``atol + rtol * |b|``, else [0.]."""
     return jnp.isclose(a, b, rtol, atol, equal_nan).all().astype("float32").reshape(1)
 
 
-@op("fill_diagonal", samples=[case(f(3, 3), 7.0)], internal="_npi_fill_diagonal")
+@op("fill_diagonal", samples=[case(f(3, 3), 7.0)], internal="_npi_fill_diagonal", numbers=("val",))
 def fill_diagonal(a: Any, val: Any, *, wrap: bool = False) -> Any:
     """``a`` with ``val`` on its diagonal."""
     return jnp.fill_diagonal(a, jnp.asarray(val, a.dtype), wrap=wrap, inplace=False)

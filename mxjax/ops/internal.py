@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .elementwise import cast_like_c
 from .keys import ARRAY, AT, Run, Slice, Window, checked, resolve
+from .numbers import cast_like_c
 from .samples import Given, b, case, f, i
 from .table import op
 
@@ -66,7 +66,7 @@ def reshape_back(base: Any, new: Any) -> Any:
     return jnp.reshape(new, base.shape)
 
 
-@op("_fill", display="fill", takes_numbers=True, samples=[case(f(3, 4), scalar=2.5), case(i(3), scalar=7)], **_OWN)
+@op("_fill", display="fill", takes_numbers=True, numbers=("scalar",), samples=[case(f(3, 4), scalar=2.5), case(i(3), scalar=7)], **_OWN)
 def fill(x: Any, *, scalar: Any) -> Any:
     """One number in the shape and dtype of an array."""
     number = scalar.astype(x.dtype) if hasattr(scalar, "astype") else np.asarray(scalar).astype(x.dtype)

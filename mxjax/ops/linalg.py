@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .numbers import fitted
 from .samples import Given, Spd, case, f
 from .table import op
 
@@ -250,7 +251,7 @@ _row(
     doc="x with tensordot(a, x) = b.",
     amp="full",
 )
-_row("pinv", lambda a, *, rtol=None, hermitian=False: jnp.linalg.pinv(a, rtol, hermitian), case(f(4, 3)), doc="Pseudo-inverse.", aliases=("_npi_pinv_scalar_rcond",), amp="full")
+_row("pinv", lambda a, *, rtol=None, hermitian=False: jnp.linalg.pinv(a, rtol, hermitian), case(f(4, 3)), doc="Pseudo-inverse.", numbers=("rtol",), aliases=("_npi_pinv_scalar_rcond",), amp="full")
 _row("eigh", lambda a, *, upper=False: tuple(jnp.linalg.eigh(a, "U" if upper else "L", symmetrize_input=False)), case(_SQUARE), doc="Eigenvalues and vectors of symmetric matrices.", amp="full", outputs=2, **_FLAT)
 _row("eigvalsh", lambda a, *, upper=False: jnp.linalg.eigvalsh(a, "U" if upper else "L"), case(_SQUARE), ref=np.linalg.eigvalsh, doc="Eigenvalues of symmetric matrices.", amp="full", **_FLAT)
 _row("matrix_power", lambda a, *, n: jnp.linalg.matrix_power(a, n), case(f(3, 3), n=3), doc="Powers of matrices.", internal=None)
@@ -258,7 +259,7 @@ _row("cond", lambda x, *, p=None: jnp.linalg.cond(x, p), case(_SQUARE), doc="Con
 _row("multi_dot", lambda *arrays: jnp.linalg.multi_dot(arrays), case(f(2, 3), f(3, 4), f(4, 2)), doc="Product of several matrices in the cheapest order.", internal=None)
 
 
-@op("linalg_matrix_rank", np_linalg="matrix_rank", samples=[case(f(3, 3))], internal="_npi_matrix_rank_none_tol", aliases=("_npi_matrix_rank",), amp="full", **_FLAT)
+@op("linalg_matrix_rank", np_linalg="matrix_rank", samples=[case(f(3, 3))], internal="_npi_matrix_rank_none_tol", aliases=("_npi_matrix_rank",), amp="full", **_FLAT, numbers=("rtol",))
 def matrix_rank(M: Any, *, rtol: Any = None, hermitian: bool = False) -> Any:  # noqa: N803
     """Number of singular values that are not small, int64."""
     return jnp.linalg.matrix_rank(M, rtol).astype("int64")
@@ -286,21 +287,21 @@ def _triangle(A: Any, lower: bool) -> Any:  # noqa: N803
     return jnp.tril(A) if lower else jnp.triu(A)
 
 
-@_la("gemm", case(f(3, 4), f(4, 2), f(3, 2), alpha=2.0, beta=3.0), amp="low")
+@_la("gemm", case(f(3, 4), f(4, 2), f(3, 2), alpha=2.0, beta=3.0), amp="low", numbers=("alpha", "beta"))
 def gemm(A: Any, B: Any, C: Any, *, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0, beta: float = 1.0, axis: int = -2) -> Any:  # noqa: N803
     """alpha A B + beta C."""
     if axis != -2:
         A, B, C = (jnp.moveaxis(x, axis, -2) for x in (A, B, C))  # noqa: N806
-    out = np.asarray(alpha, A.dtype) * (_t(A, transpose_a) @ _t(B, transpose_b)) + np.asarray(beta, A.dtype) * C
+    out = fitted(alpha, A.dtype) * (_t(A, transpose_a) @ _t(B, transpose_b)) + fitted(beta, A.dtype) * C
     return jnp.moveaxis(out, -2, axis) if axis != -2 else out
 
 
-@_la("gemm2", case(f(2, 3, 4), f(2, 4, 2), alpha=2.0), case(f(4, 3), f(4, 2), transpose_a=True), amp="low")
+@_la("gemm2", case(f(2, 3, 4), f(2, 4, 2), alpha=2.0), case(f(4, 3), f(4, 2), transpose_a=True), amp="low", numbers=("alpha",))
 def gemm2(A: Any, B: Any, *, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0, axis: int = -2) -> Any:  # noqa: N803
     """alpha A B."""
     if axis != -2:
         A, B = (jnp.moveaxis(x, axis, -2) for x in (A, B))  # noqa: N806
-    out = np.asarray(alpha, A.dtype) * (_t(A, transpose_a) @ _t(B, transpose_b))
+    out = fitted(alpha, A.dtype) * (_t(A, transpose_a) @ _t(B, transpose_b))
     return jnp.moveaxis(out, -2, axis) if axis != -2 else out
 
 
@@ -317,25 +318,25 @@ def potri(A: Any, *, lower: bool = True) -> Any:  # noqa: N803
     return _t(inverse, True) @ inverse if lower else inverse @ _t(inverse, True)
 
 
-@_la("trsm", case(_SQUARE, f(3, 2)), case(_SQUARE, f(2, 3), rightside=True), amp="full")
+@_la("trsm", case(_SQUARE, f(3, 2)), case(_SQUARE, f(2, 3), rightside=True), amp="full", numbers=("alpha",))
 def trsm(A: Any, B: Any, *, transpose: bool = False, rightside: bool = False, lower: bool = True, alpha: float = 1.0) -> Any:  # noqa: N803
     """alpha A^-1 B for a triangular A (``rightside``: alpha B A^-1)."""
     return lax.linalg.triangular_solve(
-        A, np.asarray(alpha, A.dtype) * B, left_side=not rightside, lower=lower, transpose_a=transpose
+        A, fitted(alpha, A.dtype) * B, left_side=not rightside, lower=lower, transpose_a=transpose
     )
 
 
-@_la("trmm", case(_SQUARE, f(3, 2)), amp="full")
+@_la("trmm", case(_SQUARE, f(3, 2)), amp="full", numbers=("alpha",))
 def trmm(A: Any, B: Any, *, transpose: bool = False, rightside: bool = False, lower: bool = True, alpha: float = 1.0) -> Any:  # noqa: N803
     """alpha A B for a triangular A (``rightside``: alpha B A)."""
     T = _t(_triangle(A, lower), transpose)  # noqa: N806
-    return np.asarray(alpha, A.dtype) * (B @ T if rightside else T @ B)
+    return fitted(alpha, A.dtype) * (B @ T if rightside else T @ B)
 
 
-@_la("syrk", case(f(3, 4), alpha=2.0), case(f(3, 4), transpose=True), amp="full")
+@_la("syrk", case(f(3, 4), alpha=2.0), case(f(3, 4), transpose=True), amp="full", numbers=("alpha",))
 def syrk(A: Any, *, transpose: bool = False, alpha: float = 1.0) -> Any:  # noqa: N803
     """alpha A A^T, or alpha A^T A."""
-    return np.asarray(alpha, A.dtype) * (_t(A, transpose) @ _t(A, not transpose))
+    return fitted(alpha, A.dtype) * (_t(A, transpose) @ _t(A, not transpose))
 
 
 @_la("sumlogdiag", case(_SQUARE), amp="full")

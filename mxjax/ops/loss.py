@@ -12,27 +12,34 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .numbers import fitted
 from .samples import Given, case, f
 from .table import op
 
 
-def _defined(forward: Callable[..., Any], gradient: Callable[..., Any], *arrays: Any) -> Any:
-    """forward(*arrays) with ``gradient(out, *arrays, head)`` for the first array and zeros for others."""
+def _defined(
+    forward: Callable[..., Any], gradient: Callable[..., Any], *arrays: Any, numbers: tuple[Any, ...] = ()
+) -> Any:
+    """forward(*arrays) with ``gradient(out, *arrays, head, *numbers)`` for the first array and zeros for others."""
+    n = len(arrays)
+    moving = [v for v in numbers if hasattr(v, "dtype")]  # what the derivative takes of them is an operand, too
 
     @jax.custom_vjp
     def run(*xs: Any) -> Any:
-        return forward(*xs)
+        return forward(*xs[:n])
 
     def fwd(*xs: Any) -> Any:
-        out = forward(*xs)
+        out = forward(*xs[:n])
         return out, (out, xs)
 
     def bwd(kept: Any, head: Any) -> Any:
         out, xs = kept
-        return (gradient(out, *xs, head).astype(xs[0].dtype), *[_no_gradient(x) for x in xs[1:]])
+        given = iter(xs[n:])
+        values = [fitted(next(given), xs[0].dtype) if hasattr(v, "dtype") else v for v in numbers]
+        return (gradient(out, *xs[:n], head, *values).astype(xs[0].dtype), *[_no_gradient(x) for x in xs[1:]])
 
     run.defvjp(fwd, bwd)
-    return run(*arrays)
+    return run(*arrays, *moving)
 
 
 def _no_gradient(x: Any) -> Any:
@@ -69,10 +76,10 @@ def sign_ste(data: Any) -> Any:
     return _straight_through(jnp.sign, data)
 
 
-@op(nd_contrib="gradientmultiplier", smooth=False, samples=[case(f(3, 4), scalar=2.0)])
+@op(nd_contrib="gradientmultiplier", smooth=False, samples=[case(f(3, 4), scalar=2.0)], numbers=("scalar",))
 def gradientmultiplier(data: Any, *, scalar: float = 1.0, is_int: bool = False) -> Any:
     """The data; its gradient is multiplied by ``scalar`` (gradient reversal with -1)."""
-    return _defined(lambda x: x, lambda out, x, head: head * np.asarray(scalar, x.dtype), data)
+    return _defined(lambda x: x, lambda out, x, head, s: head * fitted(s, x.dtype), data, numbers=(scalar,))
 
 
 def _normaliser(mode: str, batch: int, valid: Any) -> Any:
@@ -106,26 +113,27 @@ def _softmax_output(
     def forward(x: Any, y: Any) -> Any:
         return jax.nn.softmax(x, axis)
 
-    def gradient(p: Any, x: Any, y: Any, head: Any) -> Any:
+    def gradient(p: Any, x: Any, y: Any, head: Any, scale: Any, ignored: Any, alpha: Any) -> Any:
         if y.shape == x.shape:
             grad, valid = p - y, x.shape[0]
         else:
             y = y.reshape(p.shape[:1] + p.shape[2:] if multi_output else p.shape[:-1])
             hot = jax.nn.one_hot(y.astype("int32"), classes, axis=axis, dtype=p.dtype)
-            if smooth_alpha:
-                hot = hot * (1 - smooth_alpha) + (1 - hot) * smooth_alpha / (classes - 1)
+            if hasattr(alpha, "dtype") or alpha:
+                hot = hot * (1 - alpha) + (1 - hot) * alpha / (classes - 1)
             grad, kept = p - hot, jnp.ones(y.shape, bool)
             if use_ignore:
-                kept = y != ignore_label
+                kept = y != ignored
                 grad = grad * jnp.expand_dims(kept, axis)
             valid = kept.sum().astype(p.dtype)
         if out_grad:
             grad = grad * head
         if multi_output and normalization != "valid":  # the places of one sample share its weight
             grad = grad / (p.size // (p.shape[0] * classes))
-        return grad * grad_scale / _normaliser(normalization, x.shape[0], valid)
+        return grad * scale / _normaliser(normalization, x.shape[0], valid)
 
-    return _defined(forward, gradient, flat, label).reshape(shape)
+    made = _defined(forward, gradient, flat, label, numbers=(grad_scale, ignore_label, smooth_alpha))
+    return made.reshape(shape)
 
 
 def _label_shapes(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ...]]:
@@ -143,6 +151,7 @@ def _label_shapes(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, 
     ],
     amp="full",
     shapes=_label_shapes,
+    numbers=("grad_scale", "ignore_label", "smooth_alpha"),
 )
 def softmax_output(
     data: Any,
@@ -176,11 +185,11 @@ def _like_data(shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ...
 
 def _regression(link: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Callable[..., Any]:
     def output(data: Any, label: Any, *, grad_scale: float = 1.0) -> Any:
-        def gradient(out: Any, x: Any, y: Any, head: Any) -> Any:
+        def gradient(out: Any, x: Any, y: Any, head: Any, scale: Any) -> Any:
             per_sample = max(y.size // max(y.shape[0], 1), 1)
-            return slope(out - y.reshape(out.shape)) * (grad_scale / per_sample)
+            return slope(out - y.reshape(out.shape)) * (scale / per_sample)
 
-        return _defined(lambda x, y: link(x), gradient, data, label)
+        return _defined(lambda x, y: link(x), gradient, data, label, numbers=(grad_scale,))
 
     return output
 
@@ -193,6 +202,7 @@ for _name, _link, _slope, _doc in (
     _samples = [case(f(3, 4), f(3, 4)), case(f(3, 1), f(3))]
     op(
         _name, nd=_name, display=_name, doc=_doc, smooth=False, samples=_samples, amp="full", shapes=_like_data,
+        numbers=("grad_scale",),
     )(_regression(_link, _slope))  # fmt: skip
 
 
@@ -203,6 +213,7 @@ for _name, _link, _slope, _doc in (
     samples=[case(f(3, 4), Given([0, 2, 1]), use_linear=u) for u in (False, True)],
     amp="full",
     shapes=_label_shapes,
+    numbers=("margin", "regularization_coefficient"),
 )
 def svm_output(
     data: Any,
@@ -214,21 +225,21 @@ def svm_output(
 ) -> Any:
     """The data; its gradient is the hinge loss's (``use_linear``), or the squared hinge loss's."""
 
-    def gradient(out: Any, x: Any, y: Any, head: Any) -> Any:
+    def gradient(out: Any, x: Any, y: Any, head: Any, margin: Any, weight: Any) -> Any:
         sign = 2 * jax.nn.one_hot(y.astype("int32"), x.shape[-1], dtype=x.dtype) - 1
         slack = jnp.maximum(margin - sign * x, 0)
         step = (slack > 0).astype(x.dtype) if use_linear else 2 * slack
-        return -regularization_coefficient * sign * step
+        return -weight * sign * step
 
-    return _defined(lambda x, y: x, gradient, data, label)
+    return _defined(lambda x, y: x, gradient, data, label, numbers=(margin, regularization_coefficient))
 
 
 def _make_loss(data: Any, *, grad_scale: float, valid_thresh: float, normalization: str) -> Any:
-    def gradient(out: Any, x: Any, head: Any) -> Any:
-        valid = (x > valid_thresh).sum().astype(x.dtype)
-        return jnp.full_like(x, grad_scale) / _normaliser(normalization, x.shape[0], valid)
+    def gradient(out: Any, x: Any, head: Any, scale: Any, threshold: Any) -> Any:
+        valid = (x > threshold).sum().astype(x.dtype)
+        return jnp.full_like(x, scale) / _normaliser(normalization, x.shape[0], valid)
 
-    return _defined(lambda x: x, gradient, data)
+    return _defined(lambda x: x, gradient, data, numbers=(grad_scale, valid_thresh))
 
 
 @op(
@@ -237,6 +248,7 @@ def _make_loss(data: Any, *, grad_scale: float, valid_thresh: float, normalizati
     smooth=False,
     samples=[case(f(3, 4)), case(f(3, 4), grad_scale=2.0, normalization="batch")],
     amp="full",
+    numbers=("grad_scale", "valid_thresh"),
 )
 def make_loss_layer(
     data: Any, *, grad_scale: float = 1.0, valid_thresh: float = 0.0, normalization: str = "null"
@@ -257,18 +269,19 @@ def make_loss(data: Any) -> Any:
     samples=[case(f(3, 4, low=0.1, high=0.9))],
     internal="IdentityAttachKLSparseReg",
     amp="full",
+    numbers=("sparseness_target", "penalty"),
 )
 def kl_sparse(
     data: Any, *, sparseness_target: float = 0.1, penalty: float = 0.001, momentum: float = 0.9
 ) -> Any:
     """The data; a penalty on mean activations far from ``sparseness_target`` is added to the gradient."""
 
-    def gradient(out: Any, x: Any, head: Any) -> Any:
+    def gradient(out: Any, x: Any, head: Any, target: Any, weight: Any) -> Any:
         mean = x.mean(0, keepdims=True)
-        term = -sparseness_target / mean + (1 - sparseness_target) / (1 - mean)
-        return head + np.asarray(penalty, x.dtype) * term
+        term = -target / mean + (1 - target) / (1 - mean)
+        return head + fitted(weight, x.dtype) * term
 
-    return _defined(lambda x: x, gradient, data)
+    return _defined(lambda x: x, gradient, data, numbers=(sparseness_target, penalty))
 
 
 @functools.cache

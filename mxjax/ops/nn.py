@@ -15,6 +15,7 @@ from jax import lax
 from ..core import compiler
 from .lowering import pooling as pools
 from .lowering.convolution import convolution as _convolution
+from .numbers import fitted
 from .samples import case, f, i
 from .table import op
 
@@ -368,6 +369,7 @@ _BN = [
     samples=_BN,
     outputs=_with_statistics,
     shapes=_of_channels(*_STATISTICS),
+    numbers=("eps", "momentum"),
 )
 def batch_norm(
     x: Any,
@@ -406,7 +408,7 @@ def batch_norm(
     else:
         mean, var = running_mean.astype(x32.dtype), running_var.astype(x32.dtype)
         fixed = mean
-    scale = lax.rsqrt(var + np.asarray(eps, var.dtype))
+    scale = lax.rsqrt(var + fitted(eps, var.dtype))
     out_scale = scale if fix_gamma else scale * gamma.astype(x32.dtype)
     shift = beta.astype(x32.dtype)
     if learn:
@@ -419,7 +421,7 @@ def batch_norm(
         outs = (*outs, jnp.ones_like(gamma))
     if not learn:
         return (*outs, running_mean, running_var)
-    m = np.asarray(momentum, x32.dtype)
+    m = fitted(momentum, x32.dtype)
     new_mean = running_mean * m + lax.stop_gradient(mean) * (1 - m)
     new_var = running_var * m + lax.stop_gradient(var) * (1 - m)
     return (*outs, new_mean.astype(running_mean.dtype), new_var.astype(running_var.dtype))
@@ -433,6 +435,7 @@ def batch_norm(
     samples=_BN,
     outputs=_with_statistics,
     shapes=_of_channels(*_MOVING),
+    numbers=("eps", "momentum"),
 )
 def batch_norm_with_relu(
     data: Any,
@@ -469,6 +472,7 @@ def batch_norm_with_relu(
     amp="full",
     outputs=_with_statistics,
     shapes=_of_channels(*_MOVING, axis=1),
+    numbers=("eps", "momentum"),
 )
 def sync_batch_norm(
     data: Any,
@@ -496,7 +500,7 @@ def sync_batch_norm(
 def _standardised(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
     mean = x.mean(axes, keepdims=True)
     centred = x - mean
-    std = jnp.sqrt(jnp.square(centred).mean(axes, keepdims=True) + np.asarray(eps, x.dtype))
+    std = jnp.sqrt(jnp.square(centred).mean(axes, keepdims=True) + fitted(eps, x.dtype))
     return centred / std, mean, std
 
 
@@ -508,6 +512,7 @@ def _standardised(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, 
     amp="full",
     outputs=_with_statistics,
     shapes=_of_channels("gamma", "beta"),
+    numbers=("eps",),
 )
 def layer_norm(
     data: Any,
@@ -537,6 +542,7 @@ def layer_norm(
     amp="full",
     outputs=_with_statistics,
     shapes=_of_channels("gamma", "beta", axis=1),
+    numbers=("eps",),
 )
 def group_norm(
     data: Any,
@@ -567,6 +573,7 @@ def group_norm(
     samples=[case(f(2, 3, 4, 2), f(3), f(3))],
     amp="full",
     shapes=_of_channels("gamma", "beta", axis=1),
+    numbers=("eps",),
 )
 def instance_norm(data: Any, gamma: Any, beta: Any, *, eps: float = 1e-3) -> Any:
     """Normalises each channel of each sample of (N, C, ...)."""
@@ -580,6 +587,7 @@ def instance_norm(data: Any, gamma: Any, beta: Any, *, eps: float = 1e-3) -> Any
     display="L2Normalization",
     samples=[case(f(2, 3, 4)), case(f(2, 3, 4), mode="channel"), case(f(2, 3, 4), mode="spatial")],
     amp="full",
+    numbers=("eps",),
 )
 def l2_normalization(data: Any, *, eps: float = 1e-10, mode: str = "instance") -> Any:
     """Divides by the L2 norm of each sample (``instance``), pixel (``channel``) or map (``spatial``)."""
@@ -587,10 +595,10 @@ def l2_normalization(data: Any, *, eps: float = 1e-10, mode: str = "instance") -
     if mode not in axes:
         raise ValueError(f"unknown mode {mode}: instance, channel and spatial exist")
     square = jnp.square(data).sum(axes[mode], keepdims=True)
-    return data / jnp.sqrt(square + np.asarray(eps, data.dtype))
+    return data / jnp.sqrt(square + fitted(eps, data.dtype))
 
 
-@op(nd="LRN", display="LRN", samples=[case(f(2, 5, 3, 3), nsize=3)], amp="full")
+@op(nd="LRN", display="LRN", samples=[case(f(2, 5, 3, 3), nsize=3)], amp="full", numbers=("alpha", "beta", "knorm"))
 def lrn(data: Any, *, alpha: float = 1e-4, beta: float = 0.75, knorm: float = 2.0, nsize: int = 5) -> Any:
     """Local response normalisation over ``nsize`` neighbouring channels of (N, C, H, W)."""
     half = nsize // 2
@@ -610,6 +618,7 @@ def lrn(data: Any, *, alpha: float = 1e-4, beta: float = 0.75, knorm: float = 2.
     keyed=True,
     modal=True,
     samples=[case(f(4, 5), p=0.5), case(f(4, 5), p=0.3, mode="always", axes=(0,))],
+    numbers=("p",),
 )
 def dropout(
     key: Any,
@@ -627,11 +636,12 @@ def dropout(
     """
     if not jnp.issubdtype(data.dtype, jnp.floating):
         raise TypeError(f"dropout takes floating-point arrays, got {data.dtype}; use x.astype('float32')")
-    if not (is_train or mode == "always") or p == 0:
+    moves = hasattr(p, "dtype")
+    if not (is_train or mode == "always") or (not moves and p == 0):
         return data
     shape = [1 if axes and d in axes else n for d, n in enumerate(data.shape)]
-    keep = jax.random.bernoulli(key, np.float32(1 - p), tuple(shape))
-    scale = np.asarray(0 if p >= 1 else 1 / (1 - p), data.dtype)
+    keep = jax.random.bernoulli(key, fitted(1 - p, np.float32), tuple(shape))
+    scale = fitted(jnp.where(p >= 1, 0.0, 1 / (1 - p)) if moves else 0 if p >= 1 else 1 / (1 - p), data.dtype)
     return data * jnp.where(keep, scale, np.zeros((), data.dtype))
 
 

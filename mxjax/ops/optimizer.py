@@ -9,8 +9,8 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 
+from .numbers import fitted
 from .samples import case, f
 from .table import op
 
@@ -20,7 +20,7 @@ _POS = f(3, 4, low=0.1)
 _VARYING = ("lr", "wd", "rescale_grad", "t")
 
 
-def _row(name: str, states: int) -> Any:
+def _row(name: str, states: int, *numbers: str) -> Any:
     """A row with a weight, a gradient and states, which follow them and are updated."""
     positive = name in ("adam", "rmsprop", "ftrl", "ftml")
     spread = [f(3, 4, low=-0.2, high=0.2), f(3, 4, low=1.0), _W]
@@ -31,6 +31,7 @@ def _row(name: str, states: int) -> Any:
         nd=f"{name}_update",
         aux=tuple(range(2, 2 + states)),
         varying=_VARYING,
+        numbers=(*numbers, "clip_grad" if name == "ftml" else "clip_gradient"),
         samples=samples,
         smooth=False,
         doc=f"One step of {name}: the new weight; the states change in place.",
@@ -41,13 +42,21 @@ def _grad(grad: Any, weight: Any, wd: float, rescale_grad: float, clip_gradient:
     g = grad.astype(weight.dtype) * rescale_grad
     if decay_clipped:
         g = g + wd * weight
-    if clip_gradient is not None and clip_gradient >= 0:
-        g = jnp.clip(g, -clip_gradient, clip_gradient)
+    g = _within(g, clip_gradient)
     return g if decay_clipped else g + wd * weight
+
+
+def _within(x: Any, bound: Any) -> Any:
+    """x between -bound and bound, if that is not negative."""
+    if hasattr(bound, "dtype"):
+        return jnp.where(bound >= 0, jnp.clip(x, -bound, bound), x)
+    return jnp.clip(x, -bound, bound) if bound is not None and bound >= 0 else x
 
 
 def _bias(beta: float, t: Any) -> Any:
     """What a moving average from zero has reached after t steps, ``1 - beta**t``, exact in float32 too."""
+    if hasattr(beta, "dtype"):
+        return jnp.where(beta > 0, -jnp.expm1(t * jnp.log(beta)), 1)
     return -jnp.expm1(t * math.log(beta)) if beta > 0 else 1.0
 
 
@@ -59,7 +68,7 @@ def sgd_update(
     return weight - lr * _grad(grad, weight, wd, rescale_grad, clip_gradient)
 
 
-@_row("sgd_mom", 1)
+@_row("sgd_mom", 1, "momentum")
 def sgd_mom_update(
     weight: Any, grad: Any, mom: Any, *, lr: float, momentum: float = 0.0, wd: float = 0.0,
     rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True,
@@ -77,7 +86,7 @@ def mp_sgd_update(
     return new.astype(weight.dtype), new
 
 
-@_row("mp_sgd_mom", 2)
+@_row("mp_sgd_mom", 2, "momentum")
 def mp_sgd_mom_update(
     weight: Any, grad: Any, mom: Any, weight32: Any, *, lr: float, momentum: float = 0.0, wd: float = 0.0,
     rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True,
@@ -87,7 +96,7 @@ def mp_sgd_mom_update(
     return new.astype(weight.dtype), mom, new
 
 
-@_row("nag_mom", 1)
+@_row("nag_mom", 1, "momentum")
 def nag_mom_update(
     weight: Any, grad: Any, mom: Any, *, lr: float, momentum: float = 0.0, wd: float = 0.0,
     rescale_grad: float = 1.0, clip_gradient: float = -1.0,
@@ -97,7 +106,7 @@ def nag_mom_update(
     return weight + momentum * mom - lr * g, mom
 
 
-@_row("mp_nag_mom", 2)
+@_row("mp_nag_mom", 2, "momentum")
 def mp_nag_mom_update(
     weight: Any, grad: Any, mom: Any, weight32: Any, *, lr: float, momentum: float = 0.0, wd: float = 0.0,
     rescale_grad: float = 1.0, clip_gradient: float = -1.0,
@@ -108,7 +117,7 @@ def mp_nag_mom_update(
     return new.astype(weight.dtype), mom, new
 
 
-@_row("adam", 2)
+@_row("adam", 2, "beta1", "beta2", "epsilon")
 def adam_update(
     weight: Any, grad: Any, mean: Any, var: Any, *, lr: float, beta1: float = 0.9, beta2: float = 0.999,
     epsilon: float = 1e-8, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
@@ -120,7 +129,7 @@ def adam_update(
     return weight - lr * mean / (jnp.sqrt(var) + epsilon), mean, var
 
 
-@_row("rmsprop", 1)
+@_row("rmsprop", 1, "rho", "epsilon", "clip_weights")
 def rmsprop_update(
     weight: Any, grad: Any, n: Any, *, lr: float, rho: float = 0.95, epsilon: float = 1e-8, wd: float = 0.0,
     rescale_grad: float = 1.0, clip_gradient: float = -1.0, clip_weights: float = -1.0,
@@ -128,10 +137,10 @@ def rmsprop_update(
     g = _grad(grad, weight, wd, rescale_grad, clip_gradient, decay_clipped=True)
     n = rho * n + (1 - rho) * g * g
     new = weight - lr * g / jnp.sqrt(n + epsilon)
-    return (jnp.clip(new, -clip_weights, clip_weights) if clip_weights >= 0 else new), n
+    return _within(new, clip_weights), n
 
 
-@_row("rmspropalex", 3)
+@_row("rmspropalex", 3, "rho", "momentum", "epsilon", "clip_weights")
 def rmspropalex_update(
     weight: Any, grad: Any, n: Any, g: Any, delta: Any, *, lr: float, rho: float = 0.95, momentum: float = 0.9,
     epsilon: float = 1e-8, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
@@ -143,10 +152,10 @@ def rmspropalex_update(
     g = rho * g + (1 - rho) * d * d
     delta = momentum * delta - lr * d / jnp.sqrt(g - n * n + epsilon)
     new = weight + delta
-    return (jnp.clip(new, -clip_weights, clip_weights) if clip_weights >= 0 else new), n, g, delta
+    return _within(new, clip_weights), n, g, delta
 
 
-@_row("ftrl", 2)
+@_row("ftrl", 2, "lamda1", "beta")
 def ftrl_update(
     weight: Any, grad: Any, z: Any, n: Any, *, lr: float, lamda1: float = 0.01, beta: float = 1.0, wd: float = 0.0,
     rescale_grad: float = 1.0, clip_gradient: float = -1.0,
@@ -158,7 +167,7 @@ def ftrl_update(
     return jnp.where(jnp.abs(z) > lamda1, new, 0).astype(weight.dtype), z, n
 
 
-@_row("ftml", 3)
+@_row("ftml", 3, "beta1", "beta2", "epsilon")
 def ftml_update(
     weight: Any, grad: Any, d: Any, v: Any, z: Any, *, lr: float, beta1: float = 0.6, beta2: float = 0.999,
     epsilon: float = 1e-8, t: int = 1, wd: float = 0.0, rescale_grad: float = 1.0, clip_grad: float = -1.0,
@@ -177,7 +186,7 @@ def signsgd_update(
     return (1 - lr * wd) * weight - lr * jnp.sign(_grad(grad, weight, 0.0, rescale_grad, clip_gradient))
 
 
-@_row("signum", 1)
+@_row("signum", 1, "momentum", "wd_lh")
 def signum_update(
     weight: Any, grad: Any, mom: Any, *, lr: float, momentum: float = 0.0, wd: float = 0.0,
     rescale_grad: float = 1.0, clip_gradient: float = -1.0, wd_lh: float = 0.0,
@@ -187,7 +196,7 @@ def signum_update(
     return (1 - lr * wd_lh) * weight + lr * jnp.sign(mom), mom
 
 
-@op(nd="lamb_update_phase1", aux=(2, 3), varying=_VARYING, samples=[case(_W, _W, _POS, _POS, t=1)], smooth=False)
+@op(nd="lamb_update_phase1", aux=(2, 3), varying=_VARYING, samples=[case(_W, _W, _POS, _POS, t=1)], smooth=False, numbers=("beta1", "beta2", "epsilon", "clip_gradient"))
 def lamb_update_phase1(
     weight: Any, grad: Any, mean: Any, var: Any, *, t: int, beta1: float = 0.9, beta2: float = 0.999,
     epsilon: float = 1e-6, bias_correction: bool = True, wd: float = 0.0, rescale_grad: float = 1.0,
@@ -201,14 +210,19 @@ def lamb_update_phase1(
     return m / (jnp.sqrt(v) + epsilon) + wd * weight, mean, var
 
 
-@op(nd="lamb_update_phase2", varying=_VARYING, samples=[case(_W, _W, f(1, low=0.1), f(1, low=0.1), lr=0.1)], smooth=False)
+@op(nd="lamb_update_phase2", varying=_VARYING, samples=[case(_W, _W, f(1, low=0.1), f(1, low=0.1), lr=0.1)], smooth=False, numbers=("lower_bound", "upper_bound"))
 def lamb_update_phase2(
     weight: Any, g: Any, r1: Any, r2: Any, *, lr: float, lower_bound: float = -1.0, upper_bound: float = -1.0
 ) -> Any:
     """The new weight of a LAMB step, from its direction and the norms of weight and direction."""
-    if lower_bound >= 0:
-        r1 = jnp.maximum(r1, np.asarray(lower_bound, r1.dtype))
-    if upper_bound >= 0:
-        r1 = jnp.minimum(r1, np.asarray(upper_bound, r1.dtype))
+    r1 = _bounded(jnp.maximum, r1, lower_bound)
+    r1 = _bounded(jnp.minimum, r1, upper_bound)
     ratio = jnp.where((r1 == 0) | (r2 == 0), 1, r1 / jnp.where(r2 == 0, 1, r2))
     return weight - lr * ratio * g
+
+
+def _bounded(fn: Any, x: Any, bound: Any) -> Any:
+    """x with a bound, if that is not negative."""
+    if hasattr(bound, "dtype"):
+        return jnp.where(bound >= 0, fn(x, fitted(bound, x.dtype)), x)
+    return fn(x, fitted(bound, x.dtype)) if bound >= 0 else x

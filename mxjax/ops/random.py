@@ -57,6 +57,16 @@ def _positive(v: Any, name: str) -> None:
         require(v > 0, f"expect {name} > 0, got {v}")
 
 
+def _checks(**checks: Callable[[Any, str], None]) -> Callable[..., None]:
+    """The column ``check`` of these for some of a row's numbers."""
+
+    def check(**numbers: Any) -> None:
+        for name, test in checks.items():
+            test(numbers.get(name), name)
+
+    return check
+
+
 def _probability(v: Any, name: str) -> None:
     if isinstance(v, (int, float)):
         require(0 <= v <= 1, f"expect {name} >= 0 and {name} <= 1, got {v}")
@@ -85,16 +95,17 @@ def _uniform(key: Any, low: Any, high: Any, size: Any, dtype: Any) -> Any:
 
 
 _normal = _located(jr.normal)
+_LOCATED: dict[str, Any] = dict(numbers=("loc", "scale"), check=_checks(scale=_not_negative))
 _SHAPE = [case(size=(3, 2)), case(0.0, 1.0, size=4), case(f(3), 2.0)]
 
 
-@op(np_random="uniform", wide="float64", samples=_SHAPE, display="_npi_uniform", keyed=True)
+@op(np_random="uniform", wide="float64", samples=_SHAPE, display="_npi_uniform", keyed=True, numbers=("low", "high"))
 def uniform(key: Any, low: Any = 0.0, high: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """Uniform over [low, high)."""
     return _uniform(key, low, high, size, dtype)
 
 
-@op(np_random="normal", wide="float64", samples=_SHAPE, display="_npi_normal", keyed=True)
+@op(np_random="normal", wide="float64", samples=_SHAPE, display="_npi_normal", keyed=True, **_LOCATED)
 def normal(key: Any, loc: Any = 0.0, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """The normal distribution with mean ``loc`` and standard deviation ``scale``."""
     return _normal(key, loc, scale, size, dtype)
@@ -109,10 +120,12 @@ for _name, _draw in (("gumbel", jr.gumbel), ("laplace", jr.laplace), ("logistic"
 
         return located
 
-    op(_name, np_random=_name, samples=_SHAPE, keyed=True, wide="float64", doc=f"The {_name} distribution.")(_row(_family))
+    op(
+        _name, np_random=_name, samples=_SHAPE, keyed=True, wide="float64", doc=f"The {_name} distribution.", **_LOCATED
+    )(_row(_family))
 
 
-@op(np_random="lognormal", wide="float64", samples=[case(size=3)], keyed=True, internal=None)
+@op(np_random="lognormal", wide="float64", samples=[case(size=3)], keyed=True, internal=None, numbers=("mean", "sigma"), check=_checks(sigma=_not_negative))
 def lognormal(key: Any, mean: Any = 0.0, sigma: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """exp of a normal variable."""
     return jnp.exp(_normal(key, mean, sigma, size, dtype))
@@ -124,13 +137,13 @@ def _exponential(key: Any, scale: Any, size: Any, dtype: Any) -> Any:
     return _number(scale, dtype) * jr.exponential(key, _draw_shape(size, scale), dtype)
 
 
-@op(np_random="exponential", wide="float64", samples=[case(size=3), case(f(3, low=0.5))], keyed=True)
+@op(np_random="exponential", wide="float64", samples=[case(size=3), case(f(3, low=0.5))], keyed=True, numbers=("scale",), check=_checks(scale=_not_negative))
 def exponential(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """The exponential distribution with mean ``scale``."""
     return _exponential(key, scale, size, dtype)
 
 
-@op(np_random="rayleigh", wide="float64", samples=[case(size=3)], keyed=True)
+@op(np_random="rayleigh", wide="float64", samples=[case(size=3)], keyed=True, numbers=("scale",), check=_checks(scale=_not_negative))
 def rayleigh(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """The Rayleigh distribution."""
     _not_negative(scale, "scale")
@@ -138,7 +151,7 @@ def rayleigh(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None)
     return _number(scale, e.dtype) * jnp.sqrt(2 * e)
 
 
-@op(np_random="weibull", samples=[case(2.0, size=3)], keyed=True)
+@op(np_random="weibull", samples=[case(2.0, size=3)], keyed=True, numbers=("a",), check=_checks(a=_positive))
 def weibull(key: Any, a: Any, *, size: Any = None) -> Any:
     """The Weibull distribution with shape ``a``."""
     _positive(a, "a")
@@ -146,7 +159,7 @@ def weibull(key: Any, a: Any, *, size: Any = None) -> Any:
     return e ** (1 / _number(a, e.dtype))
 
 
-@op(np_random="pareto", samples=[case(2.0, size=3)], keyed=True)
+@op(np_random="pareto", samples=[case(2.0, size=3)], keyed=True, numbers=("a",), check=_checks(a=_positive))
 def pareto(key: Any, a: Any, *, size: Any = None) -> Any:
     """The Pareto (Lomax) distribution with shape ``a``."""
     _positive(a, "a")
@@ -154,7 +167,7 @@ def pareto(key: Any, a: Any, *, size: Any = None) -> Any:
     return jnp.expm1(e / _number(a, e.dtype))
 
 
-@op("random_power", np_random="power", samples=[case(2.0, size=3)], keyed=True, internal="_npi_powerd")
+@op("random_power", np_random="power", samples=[case(2.0, size=3)], keyed=True, internal="_npi_powerd", numbers=("a",), check=_checks(a=_positive))
 def power(key: Any, a: Any, *, size: Any = None) -> Any:
     """The power distribution with exponent ``a`` - 1."""
     _positive(a, "a")
@@ -171,19 +184,19 @@ def _gamma(key: Any, shape: Any, scale: Any, size: Any, dtype: Any) -> Any:
     return (draw * _number(scale, draw_in)).astype(dtype)
 
 
-@op("random_gamma", np_random="gamma", wide="float64", samples=[case(2.0, size=3)], keyed=True, smooth=False)
+@op("random_gamma", np_random="gamma", wide="float64", samples=[case(2.0, size=3)], keyed=True, smooth=False, numbers=("shape", "scale"), check=_checks(shape=_positive, scale=_positive))
 def gamma(key: Any, shape: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """The gamma distribution."""
     return _gamma(key, shape, scale, size, dtype)
 
 
-@op(np_random="chisquare", wide="float64", samples=[case(3.0, size=3)], keyed=True, smooth=False, internal="_npi_gamma")
+@op(np_random="chisquare", wide="float64", samples=[case(3.0, size=3)], keyed=True, smooth=False, internal="_npi_gamma", numbers=("df",), check=_checks(df=_positive))
 def chisquare(key: Any, df: Any, *, size: Any = None, dtype: Any = None) -> Any:
     """The chi-square distribution."""
     return 2 * _gamma(key, df / 2, 1.0, size, dtype)
 
 
-@op(np_random="beta", wide="float64", samples=[case(2.0, 3.0, size=3)], keyed=True, smooth=False, internal=None)
+@op(np_random="beta", wide="float64", samples=[case(2.0, 3.0, size=3)], keyed=True, smooth=False, internal=None, numbers=("a", "b"), check=_checks(a=_positive, b=_positive))
 def beta(key: Any, a: Any, b: Any, *, size: Any = None, dtype: Any = None) -> Any:
     """The beta distribution."""
     _positive(a, "a")
@@ -192,7 +205,7 @@ def beta(key: Any, a: Any, b: Any, *, size: Any = None, dtype: Any = None) -> An
     return jr.beta(key, _number(a, dtype), _number(b, dtype), _draw_shape(size, a, b), dtype)
 
 
-@op("random_f", np_random="f", samples=[case(4.0, 5.0, size=3)], keyed=True, smooth=False, internal=None)
+@op("random_f", np_random="f", samples=[case(4.0, 5.0, size=3)], keyed=True, smooth=False, internal=None, numbers=("dfnum", "dfden"), check=_checks(dfnum=_positive, dfden=_positive))
 def f_(key: Any, dfnum: Any, dfden: Any, *, size: Any = None) -> Any:
     """The F distribution."""
     k1, k2 = jr.split(key)
@@ -200,7 +213,7 @@ def f_(key: Any, dfnum: Any, dfden: Any, *, size: Any = None) -> Any:
     return (_gamma(k1, dfnum / 2, 2.0, shape, None) / dfnum) / (_gamma(k2, dfden / 2, 2.0, shape, None) / dfden)
 
 
-@op(np_random="poisson", samples=[case(2.0, size=3)], keyed=True, smooth=False, internal=None)
+@op(np_random="poisson", samples=[case(2.0, size=3)], keyed=True, smooth=False, internal=None, numbers=("lam",), check=_checks(lam=_not_negative))
 def poisson(key: Any, lam: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """The Poisson distribution."""
     return _poisson(key, lam, size, dtype)
@@ -235,14 +248,22 @@ def multivariate_normal(
 def _randint(key: Any, low: Any, high: Any, shape: Any, dtype: Any, default: str) -> Any:
     if high is None:
         low, high = 0, low
-    require(low < high, f"low >= high: randint draws from [low, high), got [{low}, {high})")
+    _some_between(low, high)
+    low, high = (v.astype("int64") if hasattr(v, "dtype") else int(v) for v in (low, high))
     dtype = dtype_of(dtype, default)
     if dtype.kind not in "iu":
-        return jr.randint(key, shape, int(low), int(high), "int64").astype(dtype)
-    return jr.randint(key, shape, int(low), int(high), dtype)
+        return jr.randint(key, shape, low, high, "int64").astype(dtype)
+    return jr.randint(key, shape, low, high, dtype)
 
 
-@op(np_random="randint", samples=[case(low=5, size=(3,)), case(low=-2, high=9, size=2, dtype="int32")], keyed=True, smooth=False, internal="_random_randint")
+def _some_between(low: Any, high: Any = None) -> None:
+    if high is None:
+        low, high = 0, low
+    if isinstance(low, (int, float)) and isinstance(high, (int, float)):
+        require(low < high, f"low >= high: randint draws from [low, high), got [{low}, {high})")
+
+
+@op(np_random="randint", samples=[case(low=5, size=(3,)), case(low=-2, high=9, size=2, dtype="int32")], keyed=True, smooth=False, internal="_random_randint", numbers=("low", "high"), check=_some_between)
 def randint(key: Any, *, low: int, high: int | None = None, size: Any = None, dtype: Any = None) -> Any:
     """Integers from ``low`` to below ``high`` (0 to below ``low`` without it)."""
     return _randint(key, low, high, _shape(size) or (), dtype, "int64")
@@ -288,7 +309,7 @@ def sample_multinomial(key: Any, n: Any, p: Any, *, shape: Any = (), dtype: Any 
     return counts.astype(dtype_of(dtype))
 
 
-@op("random_bernoulli", npx_random="bernoulli", samples=[case(0.3, size=4), case(None, f(3))], keyed=True, smooth=False)
+@op("random_bernoulli", npx_random="bernoulli", samples=[case(0.3, size=4), case(None, f(3))], keyed=True, smooth=False, numbers=("prob", "logit"), check=_checks(prob=_probability))
 def bernoulli(key: Any, prob: Any = None, logit: Any = None, *, size: Any = None, dtype: Any = None) -> Any:
     """1 with probability ``prob`` (or sigmoid(logit)), else 0."""
     if (prob is None) == (logit is None):
@@ -306,13 +327,13 @@ def _batched(draw: Callable[..., Any]) -> Callable[..., Any]:
     return batched
 
 
-@op(npx_random="uniform_n", samples=[case(f(3), 4.0, batch_shape=(2,))], keyed=True, internal="_npi_uniform")
+@op(npx_random="uniform_n", samples=[case(f(3), 4.0, batch_shape=(2,))], keyed=True, internal="_npi_uniform", numbers=("low", "high"))
 def uniform_n(key: Any, low: Any = 0.0, high: Any = 1.0, *, batch_shape: Any = None, dtype: Any = None) -> Any:
     """Uniform numbers of shape batch_shape + the shape of the parameters."""
     return _batched(_uniform)(key, low, high, batch_shape, dtype)
 
 
-@op(npx_random="normal_n", samples=[case(f(3), 4.0, batch_shape=(2,))], keyed=True, internal="_npi_normal")
+@op(npx_random="normal_n", samples=[case(f(3), 4.0, batch_shape=(2,))], keyed=True, internal="_npi_normal", numbers=("loc", "scale"), check=_checks(scale=_not_negative))
 def normal_n(key: Any, loc: Any = 0.0, scale: Any = 1.0, *, batch_shape: Any = None, dtype: Any = None) -> Any:
     """Normal numbers of shape batch_shape + the shape of the parameters."""
     return _batched(_normal)(key, loc, scale, batch_shape, dtype)
@@ -378,9 +399,13 @@ def _gamma_nd(key: Any, alpha: Any, beta: Any, shape: Any, dtype: Any) -> Any:
     return _gamma(key, alpha, beta, shape, dtype)
 
 
-def _uniform_nd(key: Any, low: Any, high: Any, shape: Any, dtype: Any) -> Any:
+def _ordered(low: Any = 0.0, high: Any = 1.0) -> None:
     if isinstance(low, (int, float)) and isinstance(high, (int, float)):
         require(low <= high, f"low must be less or equal to high in uniform distribution, got {low} and {high}")
+
+
+def _uniform_nd(key: Any, low: Any, high: Any, shape: Any, dtype: Any) -> Any:
+    _ordered(low, high)
     return _uniform(key, low, high, shape, dtype)
 
 
@@ -404,11 +429,22 @@ _LEGACY: dict[str, tuple[dict[str, float], Callable[..., Any]]] = {
     "negative_binomial": ({"k": 1.0, "p": 0.5}, _negative_binomial),
     "generalized_negative_binomial": ({"mu": 1.0, "alpha": 1.0}, _generalized),
 }
+_LEGACY_CHECKS: dict[str, Callable[..., None]] = {
+    "uniform": lambda **numbers: _ordered(**numbers),
+    "normal": _checks(scale=_positive),
+    "gamma": _checks(alpha=_positive, beta=_positive),
+    "exponential": _checks(lam=_positive),
+    "poisson": _checks(lam=_not_negative),
+    "binomial": _checks(n=_not_negative, p=_probability),
+    "negative_binomial": _checks(k=_not_negative, p=_not_negative),
+    "generalized_negative_binomial": _checks(mu=_not_negative, alpha=_not_negative),
+}
 _SAMPLED = {"uniform": "low high", "normal": "mu sigma"}
 
 
 def _legacy_rows(name: str, params: dict[str, float], draw: Callable[..., Any]) -> None:
     names = list(params)
+    moving: dict[str, Any] = dict(numbers=tuple(names), check=_LEGACY_CHECKS[name])
     row: dict[str, Any] = dict(keyed=True, smooth=False, doc=f"The {name} distribution.")
     if len(names) == 1:
 
@@ -440,14 +476,14 @@ def _legacy_rows(name: str, params: dict[str, float], draw: Callable[..., Any]) 
     sampled = _SAMPLED.get(name, " ".join(names))
     direct = (f"random_{name}", name) if name in ("uniform", "normal") else (f"random_{name}",)
     positive = f(3, low=0.3, high=0.9)
-    op(f"_random_{name}", nd=direct, samples=[case(shape=(2, 3))], signature=_signed(params, shape=(1,), dtype=None), **row)(generator)
+    op(f"_random_{name}", nd=direct, samples=[case(shape=(2, 3))], signature=_signed(params, shape=(1,), dtype=None), **moving, **row)(generator)
     op(
         f"_sample_{name}", nd=f"sample_{name}", samples=[case(*[positive] * len(names), shape=2)],
         nd_params=sampled,
         shapes=_second_like_first(sampled) if names[1:] else None, **row,
     )(sampler)  # fmt: skip
     op(
-        f"_{name}_like", nd_random=f"{name}_like", samples=[case(f(2, 3))], signature=_signed(params, array="data"),
+        f"_{name}_like", nd_random=f"{name}_like", samples=[case(f(2, 3))], signature=_signed(params, array="data"), **moving,
         internal=None if name == "binomial" else f"_random_{name}_like", **row,
     )(like)  # fmt: skip
 
@@ -473,7 +509,7 @@ for _name, (_params, _fn) in _LEGACY.items():
     _legacy_rows(_name, _params, _fn)
 
 
-@op("scalar_poisson", npx="scalar_poisson", samples=[case(lam=2.0, shape=(3,))], keyed=True, smooth=False, internal="_random_poisson")
+@op("scalar_poisson", npx="scalar_poisson", samples=[case(lam=2.0, shape=(3,))], keyed=True, smooth=False, internal="_random_poisson", numbers=("lam",), check=_checks(lam=_not_negative))
 def scalar_poisson(key: Any, *, lam: float = 1.0, shape: Any = (1,), dtype: Any = None) -> Any:
     """Poisson numbers of one rate."""
     return _poisson(key, lam, shape, dtype)
@@ -486,7 +522,7 @@ def tensor_poisson(key: Any, lam: Any, *, shape: Any = (), dtype: Any = None) ->
     return _poisson(key, _spread(lam, more), lam.shape + more, dtype)
 
 
-@op("_random_randint", nd="random_randint", samples=[case(low=0, high=5, shape=(2, 3))], keyed=True, smooth=False)
+@op("_random_randint", nd="random_randint", samples=[case(low=0, high=5, shape=(2, 3))], keyed=True, smooth=False, numbers=("low", "high"), check=_some_between)
 def random_randint(key: Any, *, low: int, high: int, shape: Any = (1,), dtype: Any = None) -> Any:
     """Integers from ``low`` to below ``high``, int32."""
     return _randint(key, low, high, _shape(shape), dtype, "int32")

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .elementwise import cast_like_c, floating
+from .elementwise import floating
+from .numbers import cast_like_c
 from .samples import Given, case, f, i
 from .table import op
 
@@ -258,7 +259,7 @@ for _name, _scale, _samples in (
         _label = "nan" * _nan + _name
         _internal = "_npi_percentile" if _label == "percentile" else None
         _doc = f"{_label} along axes."
-        op(_label, np=_label, samples=_samples, ref=getattr(np, _label), doc=_doc, internal=_internal, **_FLAT)(
+        op(_label, np=_label, samples=_samples, ref=getattr(np, _label), doc=_doc, internal=_internal, numbers=("q",), **_FLAT)(
             _quantiles(_scale, _nan)
         )
 
@@ -421,7 +422,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     return jnp.concatenate([jnp.asarray(p, ary.dtype).reshape(-1) for p in parts])
 
 
-@op(np="trapz", samples=[case(f(5)), case(f(3, 4), f(4))], ref=getattr(np, "trapezoid", None), internal=None)
+@op(np="trapz", samples=[case(f(5)), case(f(3, 4), f(4))], ref=getattr(np, "trapezoid", None), internal=None, numbers=("dx",))
 def trapz(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Any:
     """Integral by the trapezoidal rule."""
     return jnp.trapezoid(y, x, dx, axis)
@@ -433,7 +434,7 @@ def count_nonzero(a: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     return (a != 0).sum(axes_of(axis, a.ndim), keepdims=keepdims, dtype="int64")
 
 
-@op(np="interp", samples=[case(f(5), Given([-1.0, 0.0, 1.0]), f(3))], ref=np.interp)
+@op(np="interp", samples=[case(f(5), Given([-1.0, 0.0, 1.0]), f(3))], ref=np.interp, numbers=("left", "right", "period"))
 def interp(x: Any, xp: Any, fp: Any, *, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """Linear interpolation between the points (xp, fp)."""
     return jnp.interp(x, xp, fp, left, right, period).astype("float64")
@@ -445,7 +446,7 @@ def polyval(p: Any, x: Any) -> Any:
     return jnp.polyval(p, x)
 
 
-@op(np="unwrap", samples=[case(f(6, low=-9, high=9))], ref=np.unwrap, internal=None, **_FLAT)
+@op(np="unwrap", samples=[case(f(6, low=-9, high=9))], ref=np.unwrap, internal=None, **_FLAT, numbers=("discont", "period"))
 def unwrap(p: Any, *, discont: Any = None, axis: int = -1, period: float = 6.283185307179586) -> Any:
     """Phases without jumps of more than half a period."""
     return jnp.unwrap(p, discont, axis, period).astype(p.dtype)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .numbers import fitted
 from .samples import Given, case, f
 from .table import op
 
@@ -116,6 +117,7 @@ _LSTM = 4 * 3 * (2 + 3) + 2 * 4 * 3
     amp="low",
     outputs=_results,
     shapes=_shapes,
+    numbers=("p", "lstm_state_clip_min", "lstm_state_clip_max"),
 )  # fmt: skip
 def rnn(
     key: Any,
@@ -173,9 +175,9 @@ def rnn(
             states.append(last[0])
             cells.append(last[-1])
         x = outs[0] if directions == 1 else jnp.concatenate(outs, -1)
-        if p and is_train and layer < num_layers - 1:
-            keep = jax.random.bernoulli(jax.random.fold_in(key, layer), np.float32(1 - p), x.shape)
-            x = jnp.where(keep, x / np.asarray(1 - p, x.dtype), jnp.zeros((), x.dtype))
+        if (hasattr(p, "dtype") or p) and is_train and layer < num_layers - 1:
+            keep = jax.random.bernoulli(jax.random.fold_in(key, layer), fitted(1 - p, np.float32), x.shape)
+            x = jnp.where(keep, x / fitted(1 - p, x.dtype), jnp.zeros((), x.dtype))
     if not state_outputs:
         return x
     return (x, jnp.stack(states), jnp.stack(cells)) if mode == "lstm" else (x, jnp.stack(states))

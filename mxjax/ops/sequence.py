@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 
+from .numbers import fitted
 from .samples import Given, case, f
 from .table import op
 
@@ -35,6 +35,7 @@ def _lengths(shape: tuple[int, ...], *, use_sequence_length: bool, axis: int, **
 @op(
     **_names("mask"),
     samples=[case(f(4, 2, 3)), case(f(4, 2, 3), _LENGTHS, use_sequence_length=True), case(f(2, 4), _LENGTHS, use_sequence_length=True, axis=1, value=-1.0)],
+    numbers=("value",),
 )  # fmt: skip
 def sequence_mask(
     data: Any, sequence_length: Any = None, *, use_sequence_length: bool = False, value: float = 0.0, axis: int = 0
@@ -42,7 +43,7 @@ def sequence_mask(
     """The steps beyond each sequence's length become ``value``: data (steps, samples, ...)."""
     if not use_sequence_length or sequence_length is None:
         return data
-    return jnp.where(_late(data, sequence_length, axis), np.asarray(value, data.dtype), data)
+    return jnp.where(_late(data, sequence_length, axis), fitted(value, data.dtype), data)
 
 
 @op(

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .numbers import fitted
 from .samples import case, f
 from .table import op
 
@@ -246,7 +247,7 @@ def fliplr(m: Any) -> Any:
     return m[:, ::-1]
 
 
-@op(np="roll", samples=[case(f(3, 4), shift=2), case(f(3, 4), shift=(1, -1), axis=(0, 1))], ref=np.roll)
+@op(np="roll", samples=[case(f(3, 4), shift=2), case(f(3, 4), shift=(1, -1), axis=(0, 1))], ref=np.roll, numbers=("shift",))
 def roll(a: Any, *, shift: Any, axis: Any = None) -> Any:
     """Elements moved round along axes."""
     return jnp.roll(a, shift, axis)
@@ -533,7 +534,7 @@ def _pad_pairs(width: Any, ndim: int) -> tuple[tuple[int, int], ...]:
 _PAD_MODES = ("constant", "edge", "reflect", "symmetric", "maximum", "minimum")
 
 
-@op(np="pad", samples=[case(f(3, 4), pad_width=((1, 2), (2, 1))), case(f(3, 4), pad_width=1, mode="reflect"), case(f(3, 4), pad_width=((0, 0), (1, 1)), constant_values=1.5)], ref=np.pad, methods="np")
+@op(np="pad", samples=[case(f(3, 4), pad_width=((1, 2), (2, 1))), case(f(3, 4), pad_width=1, mode="reflect"), case(f(3, 4), pad_width=((0, 0), (1, 1)), constant_values=1.5)], ref=np.pad, methods="np", numbers=("constant_values",))
 def pad(
     x: Any, *, pad_width: Any = None, mode: str = "constant", constant_values: Any = 0, reflect_type: str = "even",
     stat_length: Any = None, end_values: Any = None,
@@ -543,13 +544,13 @@ def pad(
         raise ValueError(f"unknown padding mode {mode}: {', '.join(_PAD_MODES)} exist")
     pairs = _pad_pairs(pad_width, x.ndim)
     if mode == "constant":
-        return jnp.pad(x, pairs, mode, constant_values=np.asarray(constant_values).astype(x.dtype))
+        return jnp.pad(x, pairs, mode, constant_values=fitted(constant_values, x.dtype))
     if mode in ("maximum", "minimum"):
         return jnp.pad(x, pairs, mode, stat_length=stat_length)
     return jnp.pad(x, pairs, mode)
 
 
-@op("pad@nd", npx="pad", nd=("pad", "Pad"), display="Pad", samples=[case(f(1, 2, 3, 3), mode="edge", pad_width=(0, 0, 0, 0, 1, 1, 1, 2)), case(f(1, 2, 3, 3), mode="constant", pad_width=(0, 0, 0, 0, 1, 0, 0, 2), constant_value=1.5)], methods="nd")
+@op("pad@nd", npx="pad", nd=("pad", "Pad"), display="Pad", samples=[case(f(1, 2, 3, 3), mode="edge", pad_width=(0, 0, 0, 0, 1, 1, 1, 2)), case(f(1, 2, 3, 3), mode="constant", pad_width=(0, 0, 0, 0, 1, 0, 0, 2), constant_value=1.5)], methods="nd", numbers=("constant_value",))
 def pad_nd(data: Any, *, mode: str = "constant", pad_width: Any, constant_value: float = 0.0) -> Any:
     """Elements added around (N, C, ...): two widths for each axis in one list."""
     if len(pad_width) != 2 * data.ndim:
@@ -558,7 +559,7 @@ def pad_nd(data: Any, *, mode: str = "constant", pad_width: Any, constant_value:
     if mode not in ("constant", "edge", "reflect"):
         raise ValueError(f"unknown padding mode {mode}: constant, edge and reflect exist")
     if mode == "constant":
-        return jnp.pad(data, pairs, constant_values=np.asarray(constant_value, data.dtype))
+        return jnp.pad(data, pairs, constant_values=fitted(constant_value, data.dtype))
     return jnp.pad(data, pairs, mode)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from .. import errors
 from ..core import Call, Row, enter, rng
 from .columns import AMP, CONVENTION, Outputs, Shapes, index, methods_of, modern, registry_name
+from .numbers import fitted, kind
 from .samples import case, f
 
 Names = str | tuple[str, ...] | None
@@ -33,6 +34,11 @@ class Op(Row):
     ``differentiable=False`` keeps a row off the tape, so that no gradient is asked of it.
     ``modal`` rows do different things in training: the front end fills their attribute ``is_train``.
     ``varying`` attributes are numbers that change from call to call (a learning rate): inputs of the program.
+    ``numbers`` names the parameters whose numbers may come as operands, so that a new one compiles nothing: all
+    numeric attributes but those of which shapes, dtypes, axes and counts are made (``num`` of linspace, ``stop`` of
+    arange), and arrays in whose place a number may stand. The function gets a scalar then that takes the dtype of the
+    arrays it meets, as a Python number does; ``check(**numbers)`` refuses what the function would refuse (`require`);
+    ``settled(attributes)`` gives attributes that follow from numbers which come so, and from which shapes are made.
     ``scalars`` are the rows of an array and a number, on the right of it and on the left (`_beside_numbers`).
     ``ref`` is the NumPy function the row must agree with, ``samples`` the inputs its tests use.
 
@@ -55,6 +61,7 @@ class Op(Row):
         "attr_defaults",
         "attr_params",
         "aux",
+        "check",
         "defaults",
         "doc",
         "domain",
@@ -66,6 +73,7 @@ class Op(Row):
         "legacy",
         "methods",
         "modal",
+        "moved",
         "n_arrays",
         "names",
         "outputs",
@@ -97,6 +105,9 @@ class Op(Row):
         legacy: bool = False,
         operator: bool = True,
         takes_numbers: bool = False,
+        numbers: tuple[str, ...] = (),
+        settled: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        check: Callable[..., None] | None = None,
         ref: Any = None,
         smooth: bool = True,
         varying: tuple[str, ...] = (),
@@ -120,6 +131,7 @@ class Op(Row):
             differentiable=differentiable,
             operator=operator,
             takes_numbers=takes_numbers,
+            settled=settled,
         )
         self.names = names
         self.samples = samples
@@ -141,6 +153,14 @@ class Op(Row):
         self.attr_defaults: dict[str, Any] = {}
         _read_signature(self, signature or inspect.signature(fn))
         self.n_arrays = len(self.array_params)
+        unknown = [n for n in numbers if n not in (*self.array_params, *self.attr_params)]
+        if unknown:
+            raise errors.MXNetValueError(f"the operator {name!r} has no parameters {unknown}, which numbers= names")
+        # By name where it is an attribute, by position among the function's arguments where it stands for an array.
+        places: dict[str, str | int] = {n: at + 3 * keyed for at, n in enumerate(self.array_params)}
+        self.numbers = tuple(map(places.get, numbers, numbers))
+        self.check = check
+        self.moved = False  # one of its numbers was found to change
         # What a front end was given -> the call, for rows where nothing else has a say.
         self.plain = not (self.variadic or keyed or modal or aux or varying) and self.n_arrays > 0
         self.fast: dict[Any, Call] = {}
@@ -198,6 +218,7 @@ def _beside_numbers(op: Op, fn: Callable[..., Any], fit: Any, commutes: bool) ->
     fit = _fit_legacy if op.legacy else fit if callable(fit) else _fit
     shared = dict(
         display=op.display, differentiable=op.differentiable, smooth=op.smooth, legacy=op.legacy, takes_numbers=True,
+        numbers=("scalar",),
         samples=_with_a_number(op.samples), amp=op.amp if op.amp == "full" else None, signature=_BESIDE,
     )  # fmt: skip
 
@@ -241,40 +262,25 @@ def _with_a_number(samples: Any) -> list[Any]:
 def _fit(x: Any, s: Any) -> tuple[Any, Any]:
     """An array and a number in the dtypes in which MXNet lets them meet: the array's own, to which the
     number wraps like C; but a float meets an integer array in float64, and an int a bool array in int64."""
-    if _kind(s) == "f" and not jnp.issubdtype(x.dtype, jnp.inexact):
-        return x, _cast_number(s, "float64")
+    if kind(s) == "f" and not jnp.issubdtype(x.dtype, jnp.inexact):
+        return x, fitted(s, "float64")
     return _fit_legacy(x, s)
 
 
 def _fit_legacy(x: Any, s: Any) -> tuple[Any, Any]:
     """A number beside an nd array takes the array's dtype, floats too; a bool array becomes int64."""
     x = x.astype("int64") if x.dtype == bool else x
-    return x, _cast_number(s, x.dtype)
+    return x, fitted(s, x.dtype)
 
 
 def fit_division(x: Any, s: Any) -> tuple[Any, Any]:
     """A number beside an array in a true division: integers divide in float32."""
-    return x, _cast_number(s, x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else "float32")
+    return x, fitted(s, x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else "float32")
 
 
 def fit_bits(x: Any, s: Any) -> tuple[Any, Any]:
     """A number beside an array of bits takes the array's dtype, whatever it is."""
-    return x, _cast_number(s, x.dtype)
-
-
-def _kind(s: Any) -> str:
-    if isinstance(s, bool):
-        return "b"
-    if isinstance(s, (int, float)):
-        return "i" if isinstance(s, int) else "f"
-    return "f" if jnp.issubdtype(s.dtype, jnp.floating) else "i"
-
-
-def _cast_number(s: Any, dtype: Any) -> Any:
-    if isinstance(s, (bool, int, float)):
-        with np.errstate(all="ignore"):
-            return np.asarray(s).astype(dtype)
-    return s.astype(dtype)
+    return x, fitted(s, x.dtype)
 
 
 def _read_signature(op: Op, signature: inspect.Signature) -> None:
@@ -384,6 +390,8 @@ def op(
         if not here or not (nd_params or nd_defaults or nd_rename):
             if not here and (nd_params or nd_defaults or nd_rename):
                 made, signature = _form(fn, row.get("keyed", False), nd_params, nd_rename, nd_defaults)
+                if row.get("numbers"):
+                    row.update(_numbers_of_form(fn, nd_params, nd_rename, row.get("keyed", False), **row))
                 register(Op(label, made, legacy, signature=signature, **row))
             else:
                 register(Op(label, fn, {**here, **legacy}, **row))
@@ -392,6 +400,8 @@ def op(
         register(Op(label, fn, here, **own))
         if legacy:
             made, signature = _form(fn, row.get("keyed", False), nd_params, nd_rename, nd_defaults)
+            if nd_own.get("numbers"):
+                nd_own.update(_numbers_of_form(fn, nd_params, nd_rename, row.get("keyed", False), **nd_own))
             if nd_own.get("shapes"):
                 nd_own["shapes"] = _renamed(nd_own["shapes"], fn, nd_params)
             register(Op(label + "@nd", made, legacy, signature=signature, **nd_own))
@@ -423,6 +433,28 @@ def _renamed(shapes: Callable[..., Any], fn: Callable[..., Any], params: str | N
         return {names.get(name, name): found for name, found in shapes(shape, **attrs).items()}
 
     return renamed
+
+
+def _numbers_of_form(
+    fn: Callable[..., Any],
+    params: str | None,
+    rename: dict[str, str] | None,
+    keyed: bool,
+    *,
+    numbers: tuple[str, ...],
+    check: Callable[..., None] | None = None,
+    **row: Any,
+) -> dict[str, Any]:
+    """The columns ``numbers`` and ``check`` of a row under nd's names."""
+    names = dict(rename or {})
+    names.update(zip(list(inspect.signature(fn).parameters)[1 if keyed else 0 :], (params or "").split(), strict=False))
+    back = {v: k for k, v in names.items()}
+
+    def renamed(**values: Any) -> None:
+        assert check is not None
+        check(**{back.get(k, k): v for k, v in values.items()})
+
+    return {"numbers": tuple([names.get(n, n) for n in numbers]), "check": check and renamed}
 
 
 def _form(

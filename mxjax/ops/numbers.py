@@ -1,0 +1,42 @@
+"""Python numbers that rows take beside arrays: constants of the call, or operands of it (column ``numbers``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+
+def is_number(v: Any) -> bool:
+    """Whether an argument is a number rather than an array, be it one that comes as an operand."""
+    return isinstance(v, (bool, int, float)) or bool(getattr(v, "weak_type", False))
+
+
+def kind(s: Any) -> str:
+    """``b``, ``i`` or ``f``, as a number is a bool, an int or a float."""
+    if isinstance(s, bool):
+        return "b"
+    if isinstance(s, (int, float)):
+        return "i" if isinstance(s, int) else "f"
+    return "f" if jnp.issubdtype(s.dtype, jnp.floating) else "i"
+
+
+def fitted(s: Any, dtype: Any) -> Any:
+    """A number in a dtype, as C converts it."""
+    return cast_like_c(s, dtype) if hasattr(s, "dtype") else np_cast(s, dtype)
+
+
+def np_cast(s: Any, dtype: Any) -> np.ndarray:
+    """A Python number (or several) in a dtype, without warnings."""
+    with np.errstate(all="ignore"):
+        return np.asarray(s).astype(dtype)
+
+
+def cast_like_c(x: Any, dtype: Any) -> Any:
+    """C's conversion on a CPU: floats to integers towards zero; numbers beyond the dtype wrap instead of
+    saturating, and those beyond int64 are its lowest one."""
+    if jnp.issubdtype(x.dtype, jnp.floating) and jnp.issubdtype(dtype, jnp.integer):
+        x = x.astype(jnp.promote_types(x.dtype, "float32"))  # 2**63 is no number of float16
+        x = jnp.where(jnp.abs(x) < 2.0**63, jnp.trunc(x), -(2.0**63)).astype("int64")
+    return x.astype(dtype)

@@ -1,0 +1,178 @@
+"""The column ``numbers``: arguments whose numbers may change from call to call without compiling anything.
+
+A row's results with its numbers as operands are those with the numbers baked in.
+"""
+
+import jax
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax.array.classes import NDArray, ndarray
+from mxjax.array.invoke import call
+from mxjax.core import aval, default_device, rng
+from mxjax.ops import TABLE
+from mxjax.ops.samples import Body
+
+ROWS = [op for _, op in sorted(TABLE.items()) if op.numbers]
+GROUPS = [ROWS[k : k + 16] for k in range(0, len(ROWS), 16)]
+COMPARED = (3, 7)  # each value compiled in costs its time
+# Numbers that a row's samples do not have, and steps that keep a range as long as it is.
+GIVEN = {
+    "clip": dict(a_min=-0.5, a_max=0.5),
+    "clip@nd": dict(a_min=-0.5, a_max=0.5),
+    "nan_to_num": dict(nan=0.5, posinf=3.0, neginf=-3.0),
+    "arange": dict(start=1, stop=9),
+    "arange@nd": dict(start=1, stop=9),
+    "interp": dict(left=-1.0, right=2.0),
+    "unwrap": dict(period=6.0),
+    "one_hot": dict(on_value=2.0, off_value=0.5),
+    "linalg_pinv": dict(rtol=1e-4),
+    "linalg_matrix_rank": dict(rtol=1e-4),
+    "rnn": dict(p=0.5, lstm_state_clip_min=-0.5, lstm_state_clip_max=0.5),
+    "random_bernoulli": dict(prob=0.6),
+    "isclose": dict(rtol=0.3, atol=0.2),
+    "softmax": dict(temperature=2.0),
+    "fill_diagonal": dict(val=7.0),
+    "index_add": dict(val=7.0),
+    "index_update": dict(val=7.0),
+}
+
+
+def names_of(op):
+    """The parameters that ``numbers`` means: attributes, and arrays in whose place a number may stand."""
+    return [n if isinstance(n, str) else op.array_params[n - 3 * op.keyed] for n in op.numbers]
+
+
+def plan(op):
+    """A sample's arrays, its attributes, and the first value of each number that moves."""
+    names = names_of(op)
+    best, most = None, -1
+    for case in op.samples:
+        args = dict(zip(op.array_params, case.args, strict=False))
+        there = {**op.defaults, **op.attr_defaults, **args, **case.attrs}
+        found = {n: there[n] for n in names if type(there.get(n)) in (int, float)}
+        if len(found) > most:
+            best, most = (case, found), len(found)
+    case, found = best
+    found = {**found, **GIVEN.get(op.name, {})}
+    if op.name.startswith("arange"):
+        found.pop("step", None)
+    if op.name.endswith("softmax") or "softm" in op.name:
+        found["temperature"] = 2.0
+    return case, {n: v for n, v in found.items() if n in names}
+
+
+def value(first, k):
+    if type(first) is int:
+        return first + k
+    return first * (1 - 0.03 * k) if first else 0.05 * k
+
+
+def arguments(op, case, moved):
+    """Arrays as NumPy's, numbers in the places of arrays, and attributes."""
+    state = np.random.RandomState(3)
+    args = [a.draw(state) if hasattr(a, "draw") else a for a in case.args]
+    attrs = {k: v.graph() if isinstance(v, Body) else v for k, v in case.attrs.items()}
+    for n, v in moved.items():
+        if n in op.array_params:
+            at = op.array_params.index(n)
+            args += [op.defaults.get(p) for p in op.array_params[len(args) : at + 1]]
+            args[at] = v
+        else:
+            attrs[n] = v
+    return args, attrs
+
+
+def baked(op, args, attrs):
+    """The results of a call with its numbers in it, by a function to be compiled with others."""
+    holes = tuple((k + 3 * op.keyed, a) for k, a in enumerate(args) if not isinstance(a, np.ndarray))
+    if op.modal:
+        attrs = {**attrs, "is_train": True}
+    bound = op.bind(tuple(sorted((k, _hashable(v)) for k, v in attrs.items())), holes)
+    arrays = [a for a in args if isinstance(a, np.ndarray)]
+    return bound, arrays
+
+
+def _hashable(v):
+    return tuple(_hashable(x) for x in v) if isinstance(v, (list, tuple)) else v
+
+
+def front(op, args, attrs):
+    """The call through its front end, in training mode; its results, without what it writes back."""
+    fronts = set(op.names)
+    cls = NDArray if op.legacy or (fronts and all(f.startswith("nd") for f in fronts)) else ndarray
+    make = mx.nd.array if cls is NDArray else mx.np.array
+    mx.random.seed(3)
+    with mx.autograd.train_mode():
+        out = call(op, cls, [make(a, dtype=a.dtype) if isinstance(a, np.ndarray) else a for a in args], attrs)
+    return out if isinstance(out, list) else [out]
+
+
+@pytest.mark.parametrize("rows", GROUPS, ids=lambda rows: rows[0].name)
+def test_new_numbers_compile_nothing(rows):
+    """The third value and those after it; many rows in one program, for a program of each takes long to compile."""
+    plans = {op: plan(op) for op in rows}
+    for op, (_, first) in plans.items():
+        assert first, f"no sample of {op.name} has a number for {names_of(op)}; add one to GIVEN"
+
+    def given(op, k):
+        case, first = plans[op]
+        return arguments(op, case, {n: value(v, k) for n, v in first.items()})
+
+    got = []
+    for k in range(8):
+        if k == 3:
+            before = mx.engine.stats()["compiled"]
+        made = [front(op, *given(op, k)) for op in rows]
+        got.append([[o.asnumpy() for o in outs] for outs in made])
+    assert mx.engine.stats()["compiled"] == before
+
+    mx.random.seed(3)
+    key = [np.asarray(rng.stream(default_device()).key.arr), np.int64(0), np.int64(0)]
+    calls = [[baked(op, *given(op, k)) for op in rows] for k in COMPARED]
+
+    def all_of_them(arrays):
+        made = [
+            [bound.fn(*(key if op.keyed else ()), *x) for op, (bound, _), x in zip(rows, cs, arrays, strict=True)]
+            for cs in calls
+        ]
+        return [[m if isinstance(m, (tuple, list)) else [m] for m in ms] for ms in made]
+
+    with jax.enable_x64(True):
+        want = jax.jit(all_of_them)([x for _, x in calls[0]])
+    for k, results in zip(COMPARED, want, strict=True):
+        for op, outs, others in zip(rows, got[k], results, strict=True):
+            for a, b in zip(outs, others, strict=False):  # what is written back comes after the results
+                assert a.dtype == b.dtype and a.shape == b.shape, op.name
+                np.testing.assert_allclose(
+                    np.asarray(a, "float64"), np.asarray(b, "float64"), rtol=2e-5, atol=2e-6, err_msg=op.name
+                )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int32"])
+def test_dtypes_do_not_change(dtype):
+    """Shapes and dtypes of the results are those with the numbers baked in, ints and floats alike."""
+    seen = 0
+    for op in ROWS:
+        case, first = plan(op)
+        for number in (int, float):
+            moved = {n: number(v) for n, v in first.items()}
+            bound, arrays = baked(op, *arguments(op, case, moved))
+            free = op.bind_moving(bound.attrs, bound.constants, tuple(n for n in op.numbers if _in(n, bound)))
+            device = default_device()
+            avals = [aval(a.shape, dtype if a.dtype == "float32" else a.dtype, device) for a in arrays]
+            key = (rng.stream(device).key.aval, "q", "q") if op.keyed else ()
+            try:
+                want, _ = bound.infer((*key, *avals), device)
+            except (TypeError, ValueError):
+                continue  # it takes no such arrays, or no such numbers
+            kinds = ["d" if number is float else "q" for _ in free.varying]
+            got, _ = free.infer((*key, *avals, *kinds), device)
+            assert got == want, (op.name, moved)
+            seen += 1
+    assert seen > 200
+
+
+def _in(name, bound):
+    return any(name == k for k, _ in (*bound.attrs, *bound.constants))
