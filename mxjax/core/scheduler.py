@@ -17,7 +17,7 @@ from . import reasons
 from .aval import MeshDevice, NamedDevice, physical
 from .call import Call
 from .failures import fail
-from .hooks import MemoryManager, deadlines, deferred, memory_managers, observers, program_listeners
+from .hooks import MemoryManager, deadlines, deferred, memory_managers, observers
 from .host_compute import computed_here
 from .program import Program, in_layouts
 from .reading import asked
@@ -25,6 +25,7 @@ from .rehearsal import Abstract
 from .segment import SCALAR, Segment, Step, Tree
 from .state import Churn, ThreadState, local, rules, states, tell_calls
 from .stats import stats
+from .store import store
 from .value import TRACED, Evicted, Failure, Value, pending_errors, place
 
 # Compiling a segment pays when it comes back. Programs that never came back are a loss, so only so
@@ -110,6 +111,7 @@ def drop_programs() -> None:
     """Forget all recorded structures with their programs: a setting that shapes programs has changed."""
     flush_all()
     Tree.clear()
+    store.clear()
     _Ledger.unproven = _Ledger.proven = 0  # those are gone, and not for want of use
     _Ledger.recent.clear()
     for st in list(states):
@@ -215,8 +217,9 @@ def _run(
     try:
         program = _program(seg, home, program, live, dying, device)
         if program is not None:
-            if not program_listeners:  # who counts programs may drop them, at home
+            if step is not home and program.call is home.solo is not step.solo:
                 step.solo = home.solo
+                program.names.append(_weak(step))
             results, layouts = _results(program, arrays, scalars, live), program.layouts
         else:
             _fell_back(seg)
@@ -264,6 +267,7 @@ def _program(
     if program is None:
         return _choose(step, (live, dying), device)
     stats.hits += 1
+    program.used = store.now
     if not program.proven:
         program.proven = True
         single = step.depth == 1 and live == (0,) and not step.fmt and not program.donate
@@ -410,14 +414,14 @@ def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: An
         else:
             _Ledger.unproven += 1
         _Ledger.seconds_per_step += 0.2 * (program.cost / step.depth - _Ledger.seconds_per_step)
-    step.programs[key] = program
+    store.keep(step, key, program)
     return program
 
 
 def _nearest(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]]) -> Program | None:
     """A program that returns at least these results and donates nothing that must stay."""
     live, dying = set(key[0]), set(key[1])
-    for (others, _), program in step.programs.items():
+    for (others, _), program in list(step.programs.items()):
         if live.issubset(others) and dying.issuperset(program.donate):
             return program  # type: ignore[no-any-return]
     return None
@@ -430,10 +434,7 @@ def build(
     path = step.path()
     name = path[-1].call.name if step.depth == 1 else f"segment{step.depth}"  # type: ignore[union-attr]
     avals = [a for s in path for a in s.new_ins]
-    program = Program(name, path, avals, step.fmt, tuple(live), dying, device, reason)
-    for note in program_listeners:
-        note(step, program)
-    return program
+    return Program(name, path, avals, step.fmt, tuple(live), dying, device, reason)
 
 
 def _run_by_operator(
@@ -472,7 +473,9 @@ def _run_by_operator(
         whole = (tuple(range(single.n_outs)), ())
         program = single.programs.get(whole)
         if program is None:
-            program = single.programs[whole] = build(single, whole[0], (), device, "an operator by itself")
+            program = build(single, whole[0], (), device, "an operator by itself")
+            store.keep(single, whole, program)
+        program.used = store.now
         results = program.run(args, numbers)
         for k, r in enumerate(results):
             env[s.first + k] = r

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -205,6 +205,16 @@ class Step:
             found = self._child(tuple(key), outs, named.many, named.scope, named.site)
         return found
 
+    def prune(self, stood: Set[int] = frozenset()) -> None:
+        """Forget this step, and those before it, as far as they lead nowhere; ``stood``: the ids of some to be left."""
+        step = self
+        while step.parent is not None and not (step.next or step.programs or step.host or id(step) in stood):
+            nexts = step.parent.next
+            for key in [k for k, child in list(nexts.items()) if child is step]:  # a number has a second one
+                nexts.pop(key, None)
+            Tree.nodes = max(0, Tree.nodes - 1)
+            step = step.parent
+
     def path(self) -> list[Step]:
         """The steps from the first to this one."""
         steps: list[Step] = []
@@ -286,6 +296,8 @@ class Tree:
                 step = todo.pop()
                 if step is not None:
                     cls.nodes = max(0, cls.nodes - 1)
+                    step.programs.clear()  # they hold the step: without this they would wait for the collector
+                    step.solo = None
                     todo.extend(list(step.next.values()))
 
 
