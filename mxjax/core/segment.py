@@ -242,18 +242,22 @@ class Step:
         return iter(self.path())
 
 
+# Some 50 MB of steps; a step takes about a kilobyte.
+LIMIT = 50_000
+
+
 class Tree:
-    """The shared tree of steps, one root per device; dropped as a whole when it grows too large."""
+    """The shared tree of steps, one root per device; what leads to no program goes when there are too many."""
 
     nodes = 0
-    limit = 200_000
+    limit = LIMIT
     generation = 0  # how often everything was forgotten: what was derived from programs is old then
     roots: dict[Any, Step] = {}
 
     @classmethod
     def root(cls, device: Any) -> Step:
         if cls.nodes > cls.limit:
-            cls.clear()
+            cls.shrink()
         root = cls.roots.get(device)
         if root is None:
             root = cls.roots.setdefault(device, Step())
@@ -266,7 +270,7 @@ class Tree:
         So a body that comes back is looked up, and its numbers that change are inputs (`record_scalar`).
         """
         if cls.nodes > cls.limit:
-            cls.clear()
+            cls.shrink()
         key = "body", device, avals
         root = cls.roots.get(key)
         if root is None:
@@ -281,6 +285,44 @@ class Tree:
         cls.roots = {}
         cls.nodes = 0
         cls.generation += 1
+
+    @classmethod
+    def shrink(cls) -> None:
+        """Forget the steps that lead to no program; it happens again when there are twice as many as stay."""
+        count = 0
+        for root in list(cls.roots.values()):
+            steps = cls._below(root)
+            for step in reversed(steps):  # those after a step come first
+                for key, child in list(step.next.items()):
+                    there = child if child.home is None else child.home
+                    if not (child.next or there.programs):
+                        step.next.pop(key, None)
+                count += len(set(map(id, step.next.values())))
+        cls.nodes = count
+        cls.limit = max(LIMIT, 2 * count)
+
+    @classmethod
+    def calls(cls) -> set[Call]:
+        """Those recorded anywhere, and those that they are the derivatives of."""
+        found: set[Call] = set()
+        for root in list(cls.roots.values()):
+            for step in cls._below(root):
+                if step.call is not None:
+                    found.add(step.call)
+                    if step.call.forward is not None:
+                        found.add(step.call.forward)
+        return found
+
+    @staticmethod
+    def _below(root: Step) -> list[Step]:
+        """A step and all after it, each after its parent."""
+        found, known = [root], {id(root)}
+        for step in found:
+            for child in list(step.next.values()):
+                if id(child) not in known:  # a number has two keys
+                    known.add(id(child))
+                    found.append(child)
+        return found
 
     @classmethod
     def forget(cls, places: list[Any]) -> None:

@@ -55,7 +55,6 @@ class Store:
         self._held: dict[int, weakref.ref[Program]] = {}
         self._ghosts: set[int] = set()
         self._swept = 0
-        self._fresh = 0  # bytes of programs since the last sweep
         self._lock = threading.Lock()
 
     def bound(self, limit: int | None, most: int | None) -> None:
@@ -78,16 +77,15 @@ class Store:
 
     def keep(self, step: Step, key: Key, program: Program) -> None:
         """Enter a new program under the step that it ends with; others go where there are too many."""
-        self.now += 1
         program.used = self.now
+        self.now += 1  # whoever runs from here on was used later
         program.at = weakref.ref(step), key
         number, held = id(program), self._held
         held[number] = weakref.ref(program, lambda _: held.pop(number, None))  # it may end at any time
         step.programs[key] = program
-        self._fresh += program.bytes
         if self._grows and self._ghosts:
             self._raise_limit(_structure(step, key), program.bytes)
-        if self._fresh > self.limit // 8:
+        if 8 * (self.now - self._swept) > len(held):
             self._sweep()
         self._make_room(program)
 
@@ -114,7 +112,6 @@ class Store:
                 program.used = self._used(program)
                 _let_solo(program)
         self._swept = self.now
-        self._fresh = 0
 
     def _make_room(self, newest: Program) -> None:
         """The oldest go until the rest is within the bounds; the one that is about to run stays."""
