@@ -1,13 +1,15 @@
 """Work that runs before it is compiled, in a process of its own; prints one JSON object. `cold.py` starts it.
 
     python benchmarks/cold_work.py mxjax|mxnet expressions|ragged|elements
+    python benchmarks/cold_work.py mxjax|mxnet programs [count]
 
 The same lines run with mxjax and with real MXNet 2. Seconds of process CPU time, from the first line of the work on:
-importing is not in it, compiling is.
+importing is not in it, compiling is. ``programs``: megabytes of memory.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import sys
@@ -84,15 +86,57 @@ def elements(mx: Any) -> dict[str, float]:
     return {"elements": time.process_time() - start}
 
 
+def resident() -> float:
+    """Megabytes of memory that this process holds."""
+    with open("/proc/self/status") as status:
+        kilobytes = next(line.split()[1] for line in status if line.startswith("VmRSS"))
+    return int(kilobytes) / 1024
+
+
+def programs(mx: Any, count: int, every: int = 100, kind: str = "both") -> list[float]:
+    """Train so many small networks, no two alike, three steps each, and drop them; prints memory now and then.
+
+    ``kind``: imperative ones, hybrid ones, or by turns both. Gives the megabytes after each ``every`` networks.
+    """
+    from_package = importlib.import_module(f"{mx.__name__}.gluon")
+    nn, loss_of = from_package.nn, from_package.loss.L2Loss()
+    found = []
+    for k in range(1, count + 1):
+        net = nn.HybridSequential()
+        net.add(nn.Dense(4 + k, activation="tanh"), nn.Dense(3))
+        net.initialize()
+        if kind == "hybrid" or (kind == "both" and k % 2):
+            net.hybridize()
+        trainer = from_package.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+        x, y = mx.np.ones((8, 5)), mx.np.ones((8, 3))
+        for _ in range(3):
+            with mx.autograd.record():
+                loss = loss_of(net(x), y)
+            loss.backward()
+            trainer.step(8)
+            loss.asnumpy()
+        del net, trainer, loss
+        if k % every == 0:
+            gc.collect()
+            found.append(resident())
+            print(f"{k} networks: {found[-1]:.0f} MB", flush=True)
+    return found
+
+
 def main() -> None:
-    framework, work = sys.argv[1:]
+    framework, work, *count = sys.argv[1:]
     warnings.filterwarnings("ignore")
     mx = importlib.import_module(framework)
     mx.npx.set_np()
     parts: dict[str, Callable[[Any], dict[str, float]]] = {
         "expressions": expressions, "ragged": ragged, "elements": elements,
     }  # fmt: skip
-    print(json.dumps({"framework": f"{framework} {mx.__version__}", **parts[work](mx)}))
+    found: dict[str, Any] = {"framework": f"{framework} {mx.__version__}"}
+    if work == "programs":
+        found["programs"] = programs(mx, int(count[0]) if count else 400)
+    else:
+        found |= parts[work](mx)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 from . import core, effects, settings
 from .core.compiler_options import default_options
 from .core.state import Limits, Modes, local, rules
+from .core.store import store
 from .errors import explain_names as _explain_names
 
 __all__ = ["bulk", "history", "reset", "set_bulk_size", "stats"]
@@ -59,8 +60,9 @@ def bulk(size: int) -> Any:
 
 def stats() -> dict[str, int]:
     """What the engine did since the last :func:`reset`: operators, segments, programs, compiled, hits,
-    donated, fallbacks, traced, inferred, on_host, rewritten, waits, breaks."""
-    return core.stats.as_dict()
+    donated, fallbacks, traced, inferred, on_host, rewritten, waits, breaks, evicted; and what it holds now: programs
+    (held) and about how many bytes they take (held_bytes)."""
+    return {**core.stats.as_dict(), **store.as_dict()}
 
 
 def reset() -> None:

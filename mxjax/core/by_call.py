@@ -13,6 +13,7 @@ from .call import ROWS, Call
 from .hooks import observers
 from .program import Program, needed
 from .segment import SCALAR, Step, Tree
+from .store import store
 from .symbolic import Bound, NotHere, trace
 
 # Microseconds on one core; only their ratios count.
@@ -20,7 +21,7 @@ CALL = 12.0  # a call, beside its work
 OPERATION = 1e-3  # one operation as `Bound.work` counts them
 PROGRAM, PROGRAM_CALL = 25_000.0, 3_000.0  # the compiler, and what each call of a segment adds to it
 
-# Compiles a step that is a segment by itself: all its results, nothing donated.
+# Compiles a step that is a segment by itself, with all its results, for everybody.
 Build = Callable[[Step], Program]
 
 
@@ -137,7 +138,8 @@ class ByCall:
         single = self._single(part, operands)
         program = single.programs.get(_whole(single))
         if program is None:
-            program = single.programs[_whole(single)] = self._build(single)
+            program = self._build(single)
+        program.used = store.now
         arrays = [a for a, i in zip(args, part.gets, strict=True) if i < SCALAR]
         numbers = [a for a, i in zip(args, part.gets, strict=True) if i >= SCALAR]
         for k, order in program.layouts.items():

@@ -90,8 +90,8 @@ class Row:
         key = (attrs, _types(attrs), constants, _types(constants), varying)
         found = self.calls.get(key)
         if found is None:
-            if len(self.calls) > 10_000:  # attributes that never repeat must not pile up
-                self.calls.clear()
+            if len(self.calls) > CALLS:
+                self._forget()
             found = self.calls.setdefault(key, Call(self, attrs, constants, varying))
         return found
 
@@ -105,6 +105,27 @@ class Row:
             kept = (*kept, *self.settled(dict(attrs)).items())
         rest = tuple([pair for pair in constants if pair[0] not in moving])
         return self.bind(kept, rest, (*varying, *moving))
+
+    def _forget(self) -> None:
+        """Attributes that never repeat must not pile up: of the older half, those go that are recorded nowhere."""
+        from .segment import Tree  # it holds calls
+
+        used = Tree.calls()
+        older = list(self.calls.items())[: CALLS // 2]
+        free = [key for key, call in older if call not in used]
+        for key in free if len(free) > CALLS // 8 else [key for key, _ in older]:
+            self.calls.pop(key, None)
+
+
+CALLS = 10_000  # so many of one row are remembered
+INFERRED = 1_000  # and so many results of inference of one call
+
+
+def bounded(cache: dict[Any, Any], most: int) -> None:
+    """Forget the older half of what is beyond so many."""
+    if len(cache) > most:
+        for key in list(cache)[: most // 2]:
+            cache.pop(key, None)
 
 
 def _types(pairs: tuple[tuple[Any, Any], ...]) -> tuple[type, ...]:
@@ -206,8 +227,7 @@ class Call:
             stats.inferred += 1
             shapes, many = self._shapes(avals, device)
             outs = tuple([aval(shape, dtype, device) for shape, dtype in shapes])
-            if len(self.infer_cache) > 10_000:
-                self.infer_cache.clear()
+            bounded(self.infer_cache, INFERRED)
             found = self.infer_cache[key] = (outs, many)
         return found
 

@@ -18,7 +18,7 @@ import numpy as np
 from .. import errors
 from . import rng
 from .aval import PINNED, Aval, aval, physical
-from .call import SCALARS, Call, Row
+from .call import SCALARS, Call, Row, bounded
 from .compiler import for_platform, platform_of
 from .devices import default_device, shown
 from .graph_text import Text, parse, write
@@ -539,6 +539,7 @@ def record_pair(call: Call, pair: Pair, values: Sequence[Any]) -> tuple[Value, .
     return outs
 
 
+PAIRS = 64  # traces of one loop, by the shapes of what it takes
 _pairs: weakref.WeakKeyDictionary[Call, dict[Any, Pair]] = weakref.WeakKeyDictionary()
 
 
@@ -554,6 +555,7 @@ def record_paired(call: Call, values: Sequence[Any]) -> tuple[Value, ...]:
     if pair is None:
         for old in [k for k in known if k[0] != Tree.generation]:
             del known[old]
+        bounded(known, PAIRS)
         pair = known[key] = Pair(call, avals, wants)
     return record_pair(call, pair, values)
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from .call import Call
     from .graph import Graph
-    from .program import Program
     from .scheduler import Work
     from .segment import Step
     from .state import Modes
@@ -197,19 +196,12 @@ class CompileListener(Protocol):
     def __call__(self, name: str, device: Any, compiled: Any, options: dict[str, Any], /) -> None: ...
 
 
-class ProgramListener(Protocol):
-    """Hears of every program that a segment got, and of the step that the segment ends with."""
-
-    def __call__(self, step: Step, program: Program, /) -> None: ...
-
-
 program_rewriters: list[ProgramRewriter] = []
 program_rollers: list[ProgramRoller] = []
 operator_wrappers: list[OperatorWrapper] = []
 trace_watchers: list[TraceWatcher] = []
 option_contributors: list[OptionContributor] = []
 compile_listeners: list[CompileListener] = []
-program_listeners: list[ProgramListener] = []
 
 
 # ---- reports ---------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from .hooks import (
 from .segment import SCALAR, Step
 from .state import local
 from .stats import stats
+from .store import size_of
 from .value import Value
 
 
@@ -249,6 +250,8 @@ class Program:
 
     __slots__ = (
         "__weakref__",
+        "at",
+        "bytes",
         "call",
         "compiled",
         "cost",
@@ -258,10 +261,12 @@ class Program:
         "live",
         "mesh",
         "name",
+        "names",
         "outs",
         "places",
         "proven",
         "steps",
+        "used",
     )
 
     def __init__(
@@ -331,6 +336,12 @@ class Program:
 
         # The function behind the compiled object, one Python call nearer; it appears with the first call.
         self.call: Any = None
+        # For the store: the step and key it is found under, when it was used last, and the steps on names of the device
+        # that run by its function.
+        self.at: Any = None
+        self.used = 0
+        self.names: list[Any] = []
+        self.bytes = size_of(self.compiled)
 
     def run(self, arrays: list[Any], scalars: Sequence[float | int]) -> Sequence[Any]:
         """Execute on arrays (the list is used up)."""

@@ -18,7 +18,7 @@ from .devices import default_device, shown
 from .failures import Postponed, failed_value, unchecked_avals
 from .hooks import call_listeners, tape_writers
 from .program import to_device
-from .segment import Elsewhere, Segment, Step, TracedInput, Tree, mirroring, user_site
+from .segment import Elsewhere, Segment, Step, TracedInput, mirroring, user_site
 from .state import ThreadState, local, rules
 from .stats import stats
 from .value import TRACED, Dynamic, Failure, Value, pending_errors, renamed, traced
@@ -269,8 +269,6 @@ def _grow(st: ThreadState, seg: Segment, key: tuple[Any, ...], inputs: Sequence[
     if seg.times and seg.times[-1] >= 0:
         seg.times.append(-time_ns())  # this takes longer than others
     avals = tuple(v.kind if type(v) is Dynamic else v.aval for v in inputs)
-    if Tree.nodes > Tree.limit and not seg.step.depth and not seg.graph:
-        seg.step = Tree.root(seg.device)  # a new tree: the old one has grown too large
     try:
         step = seg.step.grow(key, avals, seg.device, st.scope)
         if seg.graph:  # elsewhere threads share the steps

@@ -18,7 +18,7 @@ from .aval import MeshDevice, NamedDevice, physical
 from .by_call import Build, ByCall
 from .call import Call
 from .failures import fail
-from .hooks import MemoryManager, deadlines, deferred, memory_managers, observers, program_listeners
+from .hooks import MemoryManager, deadlines, deferred, memory_managers, observers
 from .host_compute import computed_here
 from .program import Program, in_layouts
 from .reading import asked
@@ -26,6 +26,7 @@ from .rehearsal import Abstract
 from .segment import Segment, Step, Tree
 from .state import Churn, ThreadState, local, rules, states, tell_calls
 from .stats import stats
+from .store import store
 from .value import TRACED, Evicted, Failure, Value, pending_errors, place, quick_put
 
 # Compiling a segment pays when it comes back. Programs that never came back are a loss, so only so
@@ -110,6 +111,7 @@ def drop_programs() -> None:
     """Forget all recorded structures with their programs: a setting that shapes programs has changed."""
     flush_all()
     Tree.clear()
+    store.clear()
     _Ledger.unproven = _Ledger.proven = 0  # those are gone, and not for want of use
     _Ledger.recent.clear()
     for st in list(states):
@@ -234,8 +236,9 @@ def _run(
             if by_call.numpy:
                 results = cold.kept(results, device)
         else:
-            if not program_listeners:  # who counts programs may drop them, at home
+            if step is not home and program.call is home.solo is not step.solo:
                 step.solo = home.solo
+                program.names.append(_weak(step))
             results, layouts = _results(program, arrays, scalars, live), program.layouts
     except BaseException as error:
         fail(seg, step, outs, error)
@@ -287,6 +290,7 @@ def _program(
     if program is None:
         return _choose(step, (live, dying), device)
     stats.hits += 1
+    program.used = store.now
     if not program.proven:
         program.proven = True
         single = step.depth == 1 and live == (0,) and not step.fmt and not program.donate
@@ -433,14 +437,14 @@ def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: An
             program.proven = True
         else:
             _Ledger.unproven += 1
-    step.programs[key] = program
+    store.keep(step, key, program)
     return program
 
 
 def _nearest(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]]) -> Program | None:
     """A program that returns at least these results and donates nothing that must stay."""
     live, dying = set(key[0]), set(key[1])
-    for (others, _), program in step.programs.items():
+    for (others, _), program in list(step.programs.items()):
         if live.issubset(others) and dying.issuperset(program.donate):
             return program  # type: ignore[no-any-return]
     return None
@@ -453,15 +457,19 @@ def build(
     path = step.path()
     name = path[-1].call.name if step.depth == 1 else f"segment{step.depth}"  # type: ignore[union-attr]
     avals = [a for s in path for a in s.new_ins]
-    program = Program(name, path, avals, step.fmt, tuple(live), dying, device, reason)
-    for note in program_listeners:
-        note(step, program)
-    return program
+    return Program(name, path, avals, step.fmt, tuple(live), dying, device, reason)
 
 
 def _alone(device: Any) -> Build:
     """Compiles a step that is a segment by itself, with all its results."""
-    return lambda step: build(step, tuple(range(step.n_outs)), (), device, "an operator by itself")
+
+    def compiled(step: Step) -> Program:
+        whole = tuple(range(step.n_outs))
+        program = build(step, whole, (), device, "an operator by itself")
+        store.keep(step, (whole, ()), program)
+        return program
+
+    return compiled
 
 
 def read(v: Value, raw: bool = False) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -214,6 +214,16 @@ class Step:
             found = self._child(tuple(key), outs, named.many, named.scope, named.site)
         return found
 
+    def prune(self, stood: Set[int] = frozenset()) -> None:
+        """Forget this step, and those before it, as far as they lead nowhere; ``stood``: the ids of some to be left."""
+        step = self
+        while step.parent is not None and not (step.next or step.programs or step.host or id(step) in stood):
+            nexts = step.parent.next
+            for key in [k for k, child in list(nexts.items()) if child is step]:  # a number has a second one
+                nexts.pop(key, None)
+            Tree.nodes = max(0, Tree.nodes - 1)
+            step = step.parent
+
     def path(self) -> list[Step]:
         """The steps from the first to this one."""
         steps: list[Step] = []
@@ -241,18 +251,22 @@ class Step:
         return iter(self.path())
 
 
+# Some 50 MB of steps; a step takes about a kilobyte.
+LIMIT = 50_000
+
+
 class Tree:
-    """The shared tree of steps, one root per device; dropped as a whole when it grows too large."""
+    """The shared tree of steps, one root per device; what leads to no program goes when there are too many."""
 
     nodes = 0
-    limit = 200_000
+    limit = LIMIT
     generation = 0  # how often everything was forgotten: what was derived from programs is old then
     roots: dict[Any, Step] = {}
 
     @classmethod
     def root(cls, device: Any) -> Step:
         if cls.nodes > cls.limit:
-            cls.clear()
+            cls.shrink()
         root = cls.roots.get(device)
         if root is None:
             root = cls.roots.setdefault(device, Step())
@@ -265,7 +279,7 @@ class Tree:
         So a body that comes back is looked up, and its numbers that change are inputs (`record_scalar`).
         """
         if cls.nodes > cls.limit:
-            cls.clear()
+            cls.shrink()
         key = "body", device, avals
         root = cls.roots.get(key)
         if root is None:
@@ -283,6 +297,44 @@ class Tree:
         cls.generation += 1
 
     @classmethod
+    def shrink(cls) -> None:
+        """Forget the steps that lead to no program; it happens again when there are twice as many as stay."""
+        count = 0
+        for root in list(cls.roots.values()):
+            steps = cls._below(root)
+            for step in reversed(steps):  # those after a step come first
+                for key, child in list(step.next.items()):
+                    there = child if child.home is None else child.home
+                    if not (child.next or there.programs):
+                        step.next.pop(key, None)
+                count += len(set(map(id, step.next.values())))
+        cls.nodes = count
+        cls.limit = max(LIMIT, 2 * count)
+
+    @classmethod
+    def calls(cls) -> set[Call]:
+        """Those recorded anywhere, and those that they are the derivatives of."""
+        found: set[Call] = set()
+        for root in list(cls.roots.values()):
+            for step in cls._below(root):
+                if step.call is not None:
+                    found.add(step.call)
+                    if step.call.forward is not None:
+                        found.add(step.call.forward)
+        return found
+
+    @staticmethod
+    def _below(root: Step) -> list[Step]:
+        """A step and all after it, each after its parent."""
+        found, known = [root], {id(root)}
+        for step in found:
+            for child in list(step.next.values()):
+                if id(child) not in known:  # a number has two keys
+                    known.add(id(child))
+                    found.append(child)
+        return found
+
+    @classmethod
     def forget(cls, places: list[Any]) -> None:
         """Forget what was recorded in these places (``Call.places``), with its programs: nobody makes the call again.
 
@@ -296,6 +348,8 @@ class Tree:
                 step = todo.pop()
                 if step is not None:
                     cls.nodes = max(0, cls.nodes - 1)
+                    step.programs.clear()  # they hold the step: without this they would wait for the collector
+                    step.solo = None
                     todo.extend(list(step.next.values()))
 
 

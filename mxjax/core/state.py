@@ -142,16 +142,17 @@ class ThreadState:
     def watch(self) -> None:
         """Heed who observes calls now; those who did have been told of those so far (`tell_calls`)."""
         self.timed = any(hasattr(o, "on_calls") for o in observers)
-        for seg in self._open():
+        for seg in self.open():
             seg.times = [0] * seg.step.depth if self.timed else None
         self.refresh()
 
     def tell_calls(self) -> None:
         """Tell the observers of the calls that wait to be run."""
-        for seg in self._open():
+        for seg in self.open():
             tell_calls(seg, seg.step)
 
-    def _open(self) -> list[Segment]:
+    def open(self) -> list[Segment]:
+        """The segments that this thread may record into."""
         return list({id(seg): seg for seg in (self.seg, *self.segments())}.values())
 
     def segments(self) -> list[Segment]:

@@ -13,7 +13,7 @@ from .. import settings
 
 #: module -> the options it serves.
 MODULES: dict[str, tuple[str, ...]] = {
-    "cache": ("cache.mode", "cache.dir", "cache.size", "cache.max_executables"),
+    "cache": ("cache.mode", "cache.dir", "cache.size", "cache.max_executables", "engine.program_memory"),
     "deadline": ("timeout.read", "timeout.waitall"),
     "dump": ("debug.dump", "debug.dump_inputs", "debug.dump_quantized", "debug.watch_var", "debug.nan"),
     "files": ("debug.level", "debug.keep_compiler_files", "debug.compiler_folder"),

@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import weakref
-from collections import deque
 from typing import Any
 
 import jax
 
 from .. import core, settings
-from ..core.program import Program
-from ..core.segment import Step
+from ..core.store import store
 
 DEFAULT_FOLDER = "~/.cache/mxjax"
 #: In the folder given, as Ascend has it: emptying the cache removes nothing else.
@@ -24,9 +21,10 @@ _before: dict[str, Any] = {}
 
 
 def apply() -> None:
-    """Bring JAX's persistent cache, and the bound on programs in memory, in line with the settings."""
+    """Bring JAX's persistent cache, and the bounds on programs in memory, in line with the settings."""
     _persistent()
-    _bounded(settings.get("cache.max_executables"))
+    count = settings.get("cache.max_executables")
+    store.bound(settings.get("engine.program_memory"), None if count < 0 else count)
 
 
 def folder() -> str | None:
@@ -88,28 +86,3 @@ def _trim(*_: Any) -> None:
         with contextlib.suppress(FileNotFoundError):  # another process was quicker
             os.remove(name)
         total -= size
-
-
-_limit = -1
-_order: deque[tuple[Step, weakref.ref[Program]]] = deque()
-
-
-def _bounded(limit: int) -> None:
-    global _limit
-    _limit = limit
-    if limit >= 0 and _note not in core.hooks.program_listeners:
-        core.hooks.program_listeners.append(_note)
-    elif limit < 0 and _note in core.hooks.program_listeners:
-        core.hooks.program_listeners.remove(_note)
-        _order.clear()
-
-
-def _note(step: Step, made: Program) -> None:
-    """A program was made: the oldest beyond the bound goes. The one that runs now stays."""
-    _order.append((step, weakref.ref(made)))
-    while len(_order) > max(_limit, 1):
-        where, old = _order.popleft()
-        for key, found in list(where.programs.items()):
-            if found is old():
-                del where.programs[key]
-                where.solo = None

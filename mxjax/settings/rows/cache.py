@@ -50,15 +50,14 @@ OPTIONS: tuple[Option, ...] = (
         Integer(-1),
         -1,
         doc="How many compiled programs a process keeps in memory; -1: all.",
-        effect="Beyond it the oldest program goes, and is compiled again where it comes back.",
+        effect="Beyond it the program that was not used for longest goes, and is compiled again where it comes back.",
         applies="compile",
         legacy=(
             Legacy("MXNET_MKLDNN_CACHE_NUM", fidelity="approximate",
-                   difference="it counts programs (segments and graphs) instead of primitives, and "
-                   "the one compiled first goes, not the one used last"),
+                   difference="it counts programs (segments and graphs) instead of primitives"),
             Legacy("MXNET_ONEDNN_CACHE_NUM", fidelity="approximate",
                    difference="as MXNET_MKLDNN_CACHE_NUM"),
         ),
-        mechanism="programs are forgotten in the order in which they were compiled",
+        mechanism="the store of programs (engine.program_memory) is bounded in number, too",
     ),
 )

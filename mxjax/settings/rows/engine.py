@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..kinds import Boolean, Choice, DeviceName, Integer
+from ..kinds import Boolean, Bytes, Choice, DeviceName, Integer
 from ..option import Legacy, Option
 
 
@@ -241,6 +241,18 @@ OPTIONS: tuple[Option, ...] = (
         "so many are added at a time; unless this is given, all of them.",
         legacy=(Legacy("MXNET_CPU_PRIORITY_NTHREADS"),),
         mechanism="threads that take the work of the largest priority, made at the first such sum",
+    ),
+    Option(
+        "engine.program_memory",
+        Bytes(),
+        None,
+        doc="How much memory compiled programs may take; unset: 256 MB, and more where those in use need it.",
+        effect="Beyond it programs that were not used for longest go, and are compiled again where they come back. "
+        "Sizes are estimates (mx.engine.stats(): held, held_bytes, evicted). Unset, each program that has to be "
+        "compiled again raises the bound by its size, up to a quarter of the machine's memory; a size that is "
+        "given stays.",
+        applies="compile",
+        mechanism="a store of all programs, which counts how many were compiled since each was used",
     ),
     Option(
         "engine.host_compute",
