@@ -139,7 +139,7 @@ class Layout:
             factors = [self._factor(f) for f, power in term._factors for _ in range(power)]
             terms.append((count, *factors))
         if len(terms) == 1 and terms[0][0] == 1 and len(terms[0]) == 2:
-            return terms[0][1]  # a symbol, or one operation
+            return int(terms[0][1])  # a symbol, or one operation
         if len(terms) == 2 and len(terms[0]) == 2 and len(terms[1]) == 1:
             (count, at), (rest,) = terms
             return self._enter(tuple(terms), lambda made: count * made[at] + rest)
@@ -159,7 +159,11 @@ class Layout:
             return int(factor.var[1:])
         a, b = map(self.place, factor.operands)
         fn = _OPERATIONS[factor.operation]
-        return self._enter((factor.operation, a, b), lambda made: fn(made[a], made[b]))
+
+        def step(made: list[int]) -> int:
+            return fn(made[a], made[b])
+
+        return self._enter((factor.operation, a, b), step)
 
     def getter(self, nest: Any) -> Getter:
         """The function that gives a nest of tuples with its values."""
@@ -202,7 +206,9 @@ class Layout:
         return lambda made: all(made[a] != made[b] for a, b in pairs)
 
 
-_OPERATIONS = {"floordiv": operator.floordiv, "mod": operator.mod, "max": max, "min": min}
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "floordiv": operator.floordiv, "mod": operator.mod, "max": max, "min": min,
+}  # fmt: skip
 
 
 def _never(a: Any, b: Any) -> bool:

@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 
 from .dims import symbolic_in
-from .numpy_rules import NotHere, Op, Rule, axes_of, dtype_in, dtype_out, is_float, is_half, least, spread
+from .numpy_rules import (
+    NotHere,
+    Op,
+    Rule,
+    axes_of,
+    dtype_in,
+    dtype_out,
+    is_float,
+    is_half,
+    least,
+    spread,
+)
 
 # ---- shapes --------------------------------------------------------------------------------------------------
 

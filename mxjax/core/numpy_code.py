@@ -1,8 +1,8 @@
 """Jaxprs as functions of NumPy arrays: what is known beforehand is resolved once, so that a run only computes.
 
-The function is a list of steps over a list of places, one for each primitive, so that beside NumPy's own time a primitive
-costs a call. Bodies of calls are inlined; what depends on constants alone is computed here; a broadcast that the
-next primitive does by itself is left out. A place is taken again when its array is needed no more.
+The function is a list of steps over a list of places, one for each primitive, so that beside NumPy's own time a
+primitive costs a call. Bodies of calls are inlined; what depends on constants alone is computed here; a broadcast that
+the next primitive does by itself is left out. A place is taken again when its array is needed no more.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Integers wrap, divide by zero, shift and are converted as XLA has it on CPUs; floats of 16 bits are computed in 32.
 NumPy's exp, log, tanh, sin and their like differ from XLA's in the last places (a relative 6e-7 at most, measured
-over 65,536 numbers); they take 0.3 microseconds. What NumPy has not (erf, lgamma, ...) runs as one program
-of JAX over the flattened array (:func:`shared`: 7 microseconds, compiled once for each size of its few). Random numbers must be
-the same bits wherever they are drawn, so that functions of random bits take those programs, too.
+over 65,536 numbers); they take 0.3 microseconds, where a program of JAX over the flattened array takes 7 and is
+compiled first (`numpy_shared.py`). Such programs compute what NumPy has not (erf, lgamma, ...), and functions of random bits,
+which must be the same bits wherever they are drawn.
 """
 
 from __future__ import annotations
@@ -19,8 +19,20 @@ import numpy as np
 from .numpy_arrays import ARRAYS
 from .numpy_random import RANDOM
 from .numpy_reductions import REDUCTIONS
-from .numpy_rules import NotHere, Op, Rule, dtype_in, dtype_out, is_float, is_half, plain, single, through_single
+from .numpy_rules import (
+    NotHere,
+    Op,
+    Rule,
+    dtype_in,
+    dtype_out,
+    is_float,
+    is_half,
+    plain,
+    single,
+    through_single,
+)
 from .numpy_shared import exactly
+
 
 def _program(eqn: Any) -> Op:
     params = tuple(sorted(eqn.params.items()))
@@ -250,7 +262,7 @@ TABLE: dict[str, Rule] = {
     "sqrt": single(np.sqrt), "square": plain(lambda x: np.multiply(x, x)), "sub": plain(np.subtract),
     "tan": single(np.tan), "tanh": single(np.tanh), "xor": plain(np.bitwise_xor),
     "convert_element_type": _convert, "bitcast_convert_type": _bitcast,
-    "pvary": _identity, "copy": _identity, "copy_p": _identity, "stop_gradient": _identity, "sharding_constraint": _identity,
+    **dict.fromkeys(("copy", "copy_p", "pvary", "sharding_constraint", "stop_gradient"), _identity),
     **dict.fromkeys(
         ("erf", "erfc", "erf_inv", "lgamma", "digamma", "polygamma", "zeta", "igamma", "igammac", "igamma_grad_a",
          "random_gamma_grad", "regularized_incomplete_beta", "bessel_i0e", "bessel_i1e"),

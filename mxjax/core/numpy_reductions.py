@@ -123,11 +123,11 @@ def _windows(ufunc: Any, empty: Callable[[Any], Any]) -> Rule:
         start = empty(dtype)
 
         def reduce(x: Any, window: Any, steps: Any, padding: Any, base: Any, dilation: Any) -> Any:
-            if math.prod(window) > _LARGEST_WINDOW and all(w == 1 or w == n for w, n in zip(window, x.shape, strict=True)):
-                if not any(map(any, padding)) and all(b == 1 for b in base):
-                    axes = tuple(k for k, w in enumerate(window) if w != 1)
-                    made = ufunc.reduce(x, axis=axes, keepdims=True, dtype=x.dtype)
-                    return made[tuple(slice(None, None, s) for s in steps)]
+            whole = all(w in (1, n) for w, n in zip(window, x.shape, strict=True))
+            if whole and x.size and not any(map(any, padding)) and all(b == 1 for b in base):
+                axes = tuple(k for k, w in enumerate(window) if w != 1)
+                made = ufunc.reduce(x, axis=axes, keepdims=True, dtype=x.dtype)
+                return made[tuple(slice(None, None, s) for s in steps)]
             if math.prod(window) > _LARGEST_WINDOW:
                 raise NotHere("a large window")
             config = tuple((low, high, b - 1) for (low, high), b in zip(padding, base, strict=True))

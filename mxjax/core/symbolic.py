@@ -1,13 +1,16 @@
 """One operator call traced once for all sizes: shapes of its results without JAX, and its numbers by NumPy.
 
-A call is traced by its operands' ranks and dtypes. Dimensions of 0 and 1 are constants, each other one is a symbol of its own; where
-JAX cannot decide something then, equal sizes share a symbol; then small ones and those that the attributes name are
-constants, and the others have bounds (powers of two); then all that has not changed yet is a constant; at last the
-shapes are traced as they are. What a trace took for granted is asked of each size (`dims.Layout.unequal`).
+A call is traced by its operands' ranks and dtypes. Dimensions of 0 and 1 are constants, each other one is a symbol of
+its own. Where JAX cannot decide something then, equal sizes share a symbol; then small ones and those that the
+attributes name are constants, and the others have bounds (powers of two); then all that has not changed yet is a
+constant; at last the shapes are traced as they are. What a trace took for granted is asked of each size
+(`dims.Layout.unequal`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -185,12 +188,10 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
         if found is traces:
             if len(traces) > _MOST:
                 traces.clear()
-            try:
+            if bounds:  # what it asks may not be known, or the shapes are wrong: then the last form raises, too
+                found = _apart(_traced, call, avals, platform, labels or range(len(given)), bounds)
+            else:
                 found = _traced(call, avals, platform, labels or range(len(given)), bounds)
-            except Exception:  # what it asks is not known, or the shapes are wrong: then the last form raises, too
-                if not bounds:
-                    raise
-                found = None
             traces[this] = found
         if found is not None:
             known = given
@@ -199,6 +200,24 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
             if found.holds(known):
                 return Bound(found, known)
     raise NotHere("no form of trace holds")
+
+
+def _apart(fn: Callable[..., Trace], *args: Any) -> Trace | None:
+    """The function's result in a thread of its own, or None where it raises.
+
+    For every symbolic dimension JAX leaves an error behind in a cycle with its frame, until the next collection: frames
+    that called it would hold values that nobody else holds (README: reference counts decide).
+    """
+    found: list[Trace] = []
+
+    def run() -> None:
+        with contextlib.suppress(Exception):
+            found.append(fn(*args))
+
+    thread = threading.Thread(target=run, name="mxjax symbolic trace", daemon=True)
+    thread.start()
+    thread.join()
+    return found[0] if found else None
 
 
 Form = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
