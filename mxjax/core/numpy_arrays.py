@@ -300,10 +300,11 @@ def _gather(eqn: Any) -> Op:
     return Op(gather, (sizes,))
 
 
-_SCATTERS: dict[str, Any] = {
-    "scatter": None, "scatter-add": np.add, "scatter_add": np.add, "scatter_sub": np.subtract,
-    "scatter-sub": np.subtract, "scatter_mul": np.multiply, "scatter_min": np.minimum, "scatter_max": np.maximum,
-}  # fmt: skip
+_SCATTERS: dict[str, Any] = {"scatter": None} | {
+    f"scatter{sign}{name}": ufunc
+    for sign in "-_"  # JAX spells them in both ways
+    for name, ufunc in dict(add=np.add, sub=np.subtract, mul=np.multiply, min=np.minimum, max=np.maximum).items()
+}
 
 
 def _scatter(eqn: Any) -> Op:
@@ -362,6 +363,7 @@ def _scatter(eqn: Any) -> Op:
 
 
 def _comparable(x: Any) -> Any:
+    """With NaN last in NumPy's order, which is XLA's."""
     return x.astype(np.float32) if is_half(x.dtype) else x
 
 
@@ -370,7 +372,7 @@ def _sort(eqn: Any) -> Op:
     if dtype_in(eqn).kind == "c":
         raise NotHere("complex numbers in order")
     if len(eqn.invars) == 1:
-        return Op(lambda x: [np.sort(x, axis=at, kind="stable")], many=True)
+        return Op(lambda x: [np.sort(_comparable(x), axis=at, kind="stable").astype(x.dtype, copy=False)], many=True)
 
     def sort(*xs: Any) -> Any:
         keys = [_comparable(x) for x in xs[:n_keys]]
