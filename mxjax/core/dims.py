@@ -8,6 +8,7 @@ while we trace (:func:`noting`), and `Layout.unequal` says for which sizes it is
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -184,8 +185,9 @@ class Layout:
         """The function that gives a sum of products: of a factor and dimensions each."""
         placed: dict[tuple[int, ...], int] = {}
         for factor, factors in terms:
-            key = tuple(sorted(self.place(n) for n in factors if is_symbolic(n) or n != 1))
-            placed[key] = placed.get(key, 0) + factor
+            key = tuple(sorted(self.place(n) for n in factors if is_symbolic(n)))
+            known = math.prod(int(n) for n in factors if not is_symbolic(n))
+            placed[key] = placed.get(key, 0) + factor * known
         found = [(factor, *key) for key, factor in placed.items()]
 
         def total(made: Sequence[int]) -> int:
