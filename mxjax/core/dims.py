@@ -7,12 +7,12 @@ while we trace (:func:`noting`), and `Layout.unequal` says for which sizes it is
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import operator
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -29,7 +29,9 @@ except (ImportError, AttributeError):  # another JAX: nothing is traced with sym
 #: Longer axes than this are traced as they are.
 LONGEST = (1 << 31) - 1
 
-_now = threading.local()  # while it traces, .noted: what this thread took for unequal, .scope: of the trace's symbols
+_now = (
+    threading.local()
+)  # while it traces, .noted: what this thread took for unequal, .scope: of the trace's symbols
 _lock = threading.Lock()
 
 
@@ -54,7 +56,11 @@ def _install() -> None:
             if noted is not None and not found:
                 key = hash(self), hash(other)
                 # Caches compare dimensions of other traces, too; those are of another scope.
-                alike = other.scope is self.scope if type(other) is _Expr else isinstance(other, (int, np.integer))
+                alike = (
+                    other.scope is self.scope
+                    if type(other) is _Expr
+                    else isinstance(other, (int, np.integer))
+                )
                 if key not in noted and alike and self.scope is getattr(_now, "scope", None):
                     noted[key] = (self, other)
             return found
@@ -66,7 +72,7 @@ def _install() -> None:
         _Expr.__bool__ = true  # without one an expression that is 0 would be true
 
 
-@contextmanager
+@contextlib.contextmanager
 def noting(symbols: Sequence[Any]) -> Iterator[dict[Any, tuple[Any, Any]]]:
     """The pairs of dimensions made of these symbols that were taken for unequal meanwhile, by this thread."""
     made: dict[Any, tuple[Any, Any]] = {}
@@ -218,14 +224,11 @@ def _never(a: Any, b: Any) -> bool:
     difference = a - b
     if not is_symbolic(difference):
         return bool(difference != 0)
-    try:
-        return bool(difference > 0)
-    except Exception:  # JAX's error of what it cannot decide
-        pass
-    try:
-        return bool(difference < 0)
-    except Exception:
-        return False
+    for decide in (lambda: difference > 0, lambda: difference < 0):
+        with contextlib.suppress(Exception):  # JAX's error of what it cannot decide
+            if decide():
+                return True
+    return False
 
 
 @functools.lru_cache(4096)

@@ -14,6 +14,7 @@ from .numpy_rules import NotHere, Op
 #: Makes ``fn(s, *operands) -> results`` of a closed jaxpr.
 Inner = Callable[[Any], Callable[..., Any]]
 
+
 class _All:
     """Stands among dimensions for all sizes, which bodies of loops take."""
 

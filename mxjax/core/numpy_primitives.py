@@ -39,7 +39,7 @@ def _program(eqn: Any) -> Op:
     return Op(exactly(eqn.primitive.name, params), spreads=True)
 
 
-# ---- numbers -------------------------------------------------------------------------------------------------
+# ---- numbers ----------------------------------------------------------------------------
 
 
 def _whole(eqn: Any) -> bool:
@@ -121,14 +121,18 @@ def _round(eqn: Any) -> Op:
         return Op(np.rint, spreads=True)
     # Halves away from zero; the fraction is exact, where adding 0.5 would round.
     return Op(
-        through_single(lambda x: np.copysign(np.trunc(x) + (np.abs(x - np.trunc(x)) >= 0.5) * sign(x), x), eqn),
+        through_single(
+            lambda x: np.copysign(np.trunc(x) + (np.abs(x - np.trunc(x)) >= 0.5) * sign(x), x), eqn
+        ),
         spreads=True,
     )
 
 
 def _logical_right(x: Any, y: Any) -> Any:
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
-    return np.right_shift(np.asarray(x).view(unsigned), np.asarray(y).astype(unsigned)).view(x.dtype)
+    return np.right_shift(np.asarray(x).view(unsigned), np.asarray(y).astype(unsigned)).view(
+        x.dtype
+    )
 
 
 def _arithmetic_right(x: Any, y: Any) -> Any:
@@ -147,7 +151,10 @@ def _ranked(compare: Callable[[Any, Any], Any]) -> Rule:
         return np.where(bits < 0, np.iinfo(signed).max ^ bits, bits)
 
     def rule(eqn: Any) -> Op:
-        return Op((lambda x, y: compare(rank(x), rank(y))) if is_float(dtype_in(eqn)) else compare, spreads=True)
+        return Op(
+            (lambda x, y: compare(rank(x), rank(y))) if is_float(dtype_in(eqn)) else compare,
+            spreads=True,
+        )
 
     return rule
 
@@ -182,7 +189,11 @@ def _clamp(low: Any, x: Any, high: Any) -> Any:
 def _reduce_precision(eqn: Any) -> Op:
     form = eqn.params["exponent_bits"], eqn.params["mantissa_bits"]
     dtype = dtype_in(eqn)
-    kept = {(8, 7): np.dtype(jnp.bfloat16), (5, 10): np.dtype("float16"), (8, 23): np.dtype("float32")}.get(form)
+    kept = {
+        (8, 7): np.dtype(jnp.bfloat16),
+        (5, 10): np.dtype("float16"),
+        (8, 23): np.dtype("float32"),
+    }.get(form)
     info = jnp.finfo(dtype)
     if (info.nexp, info.nmant) == form:
         return Op(lambda x: x, same=True)
@@ -191,7 +202,7 @@ def _reduce_precision(eqn: Any) -> Op:
     return Op(lambda x: x.astype(kept).astype(dtype), spreads=True)
 
 
-# ---- dtypes ----------------------------------------------------------------------------------------------------
+# ---- dtypes ----------------------------------------------------------------------------
 
 
 @functools.lru_cache(256)

@@ -40,7 +40,17 @@ _KEY = (2,)  # of two uint32: a random key
 class Trace:
     """A call's jaxpr for shapes of one form."""
 
-    __slots__ = ("_closed", "_code", "_layout", "_symbols", "dtypes", "lengths", "many", "unequal", "why")
+    __slots__ = (
+        "_closed",
+        "_code",
+        "_layout",
+        "_symbols",
+        "dtypes",
+        "lengths",
+        "many",
+        "unequal",
+        "why",
+    )
 
     def __init__(self, closed: Any, many: bool, symbols: int, noted: dict[Any, tuple[Any, Any]]):
         self._closed = closed
@@ -144,7 +154,7 @@ def _own(array: Any, owners: set[int]) -> np.ndarray:
     return array if kept and array.flags.carray else np.array(array, order="C")
 
 
-# ---- tracing -----------------------------------------------------------------------------------------------
+# ---- tracing ----------------------------------------------------------------------------
 
 
 def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
@@ -196,7 +206,9 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
         if found is not None:
             known = given
             if labels:
-                known = tuple(dict.fromkeys([n for n, label in zip(given, labels, strict=True) if label >= 0]))
+                known = tuple(
+                    dict.fromkeys([n for n, label in zip(given, labels, strict=True) if label >= 0])
+                )
             if found.holds(known):
                 return Bound(found, known)
     raise NotHere("no form of trace holds")
@@ -267,7 +279,11 @@ def _whole_numbers(attrs: Any) -> Iterator[int]:
 
 
 def _traced(
-    call: Call, avals: Sequence[Aval | str], platform: str, labels: Sequence[int], bounds: Sequence[tuple[int, int]]
+    call: Call,
+    avals: Sequence[Aval | str],
+    platform: str,
+    labels: Sequence[int],
+    bounds: Sequence[tuple[int, int]],
 ) -> Trace:
     symbols = dims.symbols(bounds)
     at = iter(labels)

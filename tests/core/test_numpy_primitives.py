@@ -1,4 +1,4 @@
-"""Primitives of JAX as NumPy computes them, against programs of JAX: edge cases of each, bit by bit where that is meant."""
+"""Primitives of JAX as NumPy computes them, against programs of JAX: edge cases, bit by bit where that is meant."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ M = np.arange(24, dtype="float32").reshape(2, 3, 4) - 7
 HOLES = np.where(M == 3, NAN, M).astype("float32")
 
 
-# ---- element by element ----------------------------------------------------------------------------------------------
+# ---- element by element ----------------------------------------------------------------------------
 
 TWO = ("add", "sub", "mul", "div", "rem", "max", "min")
 COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -96,7 +96,9 @@ def test_floats(dtype):
     periodic = np.array([NAN, INF, 0.0, -0.0, 1.5, 100.0], dtype)
     cases += [Case(n, getattr(lax, n), (periodic if n in ("sin", "cos", "tan") else f,), tol) for n in ONE]
     cases += [Case(n, getattr(lax, n), (f, g), tol) for n in ("pow", "atan2")]
-    cases += [Case(f"integer_pow {y}", lambda x, y=y: lax.integer_pow(x, y), (f,), tol) for y in (0, 1, 2, 3, -1, -3, 5)]
+    cases += [
+        Case(f"integer_pow {y}", lambda x, y=y: lax.integer_pow(x, y), (f,), tol) for y in (0, 1, 2, 3, -1, -3, 5)
+    ]
     halves = np.array([0.5, -0.5, 1.5, 2.5, 0.4998, -0.0, NAN, INF], dtype)
     for way in lax.RoundingMethod:
         cases.append(Case(f"round {way}", lambda x, way=way: lax.round(x, way), (halves,)))
@@ -167,12 +169,22 @@ def test_one_of_many():
     check([Case("select_n", lax.select_n, args)])
 
 
-# ---- movement ---------------------------------------------------------------------------------------------------------
+# ---- movement ----------------------------------------------------------------------------
 
 
 def test_padding():
     """Before, after and between; negative numbers cut, also what lies between."""
-    one = [(1, 2, 0), (-1, 2, 0), (0, -3, 0), (-2, -3, 1), (1, -2, 2), (-1, 30, 2), (-13, 5, 1), (-20, 9, 2), (3, -14, 0)]
+    one = [
+        (1, 2, 0),
+        (-1, 2, 0),
+        (0, -3, 0),
+        (-2, -3, 1),
+        (1, -2, 2),
+        (-1, 30, 2),
+        (-13, 5, 1),
+        (-20, 9, 2),
+        (3, -14, 0),
+    ]
     cases = [Case(f"{c}", lambda x, c=c: lax.pad(x, np.float32(9), (c,)), (F,)) for c in one]
     cases.append(Case("three", lambda x: lax.pad(x, np.float32(9), ((0, 1, 0), (-1, 2, 1), (1, 1, 0))), (M,)))
     cases.append(Case("nothing", lambda x: lax.pad(x[:0], np.float32(9), ((2, 1, 1),)), (F,)))
@@ -228,7 +240,11 @@ def test_gather(mode):
 def test_gather_of_other_forms():
     check(
         [
-            Case("take_along_axis", lambda x, i: jnp.take_along_axis(x, i, 1), (M, np.array([[[0, 2, 1, 1]], [[1, 1, 0, 5]]]))),
+            Case(
+                "take_along_axis",
+                lambda x, i: jnp.take_along_axis(x, i, 1),
+                (M, np.array([[[0, 2, 1, 1]], [[1, 1, 0, 5]]])),
+            ),
             Case("a batch", jax.vmap(lambda x, i: x[i]), (M, np.array([2, 0], "int32"))),
             Case("unsigned", lambda x, i: x[i], (M, np.array([0, 1], "uint64"))),
             Case("all axes", lambda x, i: x[i, i, i], (M, np.array([0, 1]))),
@@ -294,7 +310,7 @@ def test_sorting():
     check(cases)
 
 
-# ---- adding up --------------------------------------------------------------------------------------------------------
+# ---- adding up ----------------------------------------------------------------------------
 
 
 def _reduced(name, axes):
@@ -309,7 +325,15 @@ def test_reductions():
     cases = []
     for name in ("sum", "prod", "max", "min"):
         for axes in ((1,), (0, 2)):
-            for x in (M, HOLES, M.astype("int32"), M.astype("uint8"), M[:, :0], M[:0].astype("int32"), M[:0].astype("uint8")):
+            for x in (
+                M,
+                HOLES,
+                M.astype("int32"),
+                M.astype("uint8"),
+                M[:, :0],
+                M[:0].astype("int32"),
+                M[:0].astype("uint8"),
+            ):
                 cases.append(Case(f"{name} {x.dtype}", _reduced(name, axes), (x,), 1e-6))
             cases.append(Case(f"{name} bfloat16", _reduced(name, axes), (M.astype(BF),), 1e-2))
     for x in (M, HOLES, M.astype("int32"), M.astype(BF)):
@@ -400,9 +424,14 @@ def test_products(dtype):
     rng = np.random.RandomState(0)
     tol = {"float32": 1e-5, "float64": 1e-12, "int32": 0}.get(np.dtype(dtype).name, 2e-2)
     cases = [
-        Case(f"{dims}", lambda a, b, d=dims: lax.dot_general(a, b, d), ((rng.randn(*a) * 3).astype(dtype), (rng.randn(*b) * 3).astype(dtype)), tol)
+        Case(
+            f"{dims}",
+            lambda a, b, d=dims: lax.dot_general(a, b, d),
+            ((rng.randn(*a) * 3).astype(dtype), (rng.randn(*b) * 3).astype(dtype)),
+            tol,
+        )
         for dims, a, b in PRODUCTS
-    ]  # fmt: skip
+    ]
     check(cases)
 
 
@@ -412,15 +441,24 @@ def test_products_of_another_dtype():
     a, b = rng.randn(3, 4), rng.randn(4, 2)
     check(
         [
-            Case("bfloat16", lambda a, b: lax.dot_general(a, b, dims, preferred_element_type="float32"), (a.astype(BF), b.astype(BF)), 1e-5),
-            Case("int8", lambda a, b: lax.dot_general(a, b, dims, preferred_element_type="int32"), ((a * 50).astype("int8"), (b * 50).astype("int8"))),
+            Case(
+                "bfloat16",
+                lambda a, b: lax.dot_general(a, b, dims, preferred_element_type="float32"),
+                (a.astype(BF), b.astype(BF)),
+                1e-5,
+            ),
+            Case(
+                "int8",
+                lambda a, b: lax.dot_general(a, b, dims, preferred_element_type="int32"),
+                ((a * 50).astype("int8"), (b * 50).astype("int8")),
+            ),
         ]
-    )  # fmt: skip
+    )
 
 
 def test_triangular_systems():
     rng = np.random.RandomState(0)
-    a, b = (rng.uniform(-1, 1, (2, 3, 3)) + 3 * np.eye(3)).astype("float32"), rng.randn(2, 3, 4).astype("float32")
+    a, b = ((rng.uniform(-1, 1, (2, 3, 3)) + 3 * np.eye(3)).astype("float32"), rng.randn(2, 3, 4).astype("float32"))
     cases = []
     for left in (True, False):
         for lower in (True, False):
@@ -439,18 +477,26 @@ def test_triangular_systems():
     check(cases)
 
 
-# ---- loops, branches, derivatives ----------------------------------------------------------------------------------------
+# ---- loops, branches, derivatives ----------------------------------------------------------------------------
 
 
 def test_control_flow():
     check(
         [
             Case("fori_loop", lambda x: lax.fori_loop(0, 5, lambda i, c: c * 1.5 + i, x), (F[3:8],), 1e-6),
-            Case("while_loop", lambda x: lax.while_loop(lambda c: c[1] < 7, lambda c: (c[0] + 1, c[1] * 2), (x, 1)), (F,)),
+            Case(
+                "while_loop",
+                lambda x: lax.while_loop(lambda c: c[1] < 7, lambda c: (c[0] + 1, c[1] * 2), (x, 1)),
+                (F,),
+            ),
             Case("scan", lambda x: lax.scan(lambda c, v: (c + v.sum(), (c, v * 2)), 0.0, x, reverse=True), (M,)),
             Case("no rounds", lambda x: lax.scan(lambda c, v: (c + v, v), x[0], x[:0]), (M,)),
             Case("cond", lambda x: lax.cond(x[0, 0, 0] > 0, lambda x: x, lambda x: -x, x), (M,)),
-            Case("switch", lambda x: lax.switch(x[1, 0, 0].astype("int32"), [lambda x: x, jnp.negative, jnp.square], x), (M,)),
+            Case(
+                "switch",
+                lambda x: lax.switch(x[1, 0, 0].astype("int32"), [lambda x: x, jnp.negative, jnp.square], x),
+                (M,),
+            ),
             Case("associative_scan", lambda x: lax.associative_scan(jnp.add, x, axis=1), (M,)),
             Case("platform", lambda x: lax.platform_dependent(x, cpu=lambda x: x + 1, default=lambda x: -x), (M,)),
             Case("loop over sizes", lambda x: lax.fori_loop(0, x.shape[0], lambda i, c: c.at[i].add(x[i]), x), (M,)),
@@ -482,7 +528,7 @@ def test_special_functions():
     )
 
 
-# ---- random numbers --------------------------------------------------------------------------------------------------------
+# ---- random numbers ----------------------------------------------------------------------------
 
 
 def _keyed(fn):
@@ -532,7 +578,7 @@ def test_a_shared_program_serves_all_shapes():
         np.testing.assert_allclose(got, np.tanh(x), rtol=1e-6)
 
 
-# ---- the form of the functions -------------------------------------------------------------------------------------------
+# ---- the form of the functions ----------------------------------------------------------------------------
 
 
 def test_what_numpy_does_not_know_is_left_to_programs():

@@ -40,7 +40,7 @@ def ones(*shape, dtype="float32"):
     return np.ones(shape, dtype)
 
 
-# ---- dimensions --------------------------------------------------------------------------------------------------------
+# ---- dimensions ----------------------------------------------------------------------------
 
 
 def test_a_layout_computes_what_follows_from_sizes():
@@ -77,7 +77,7 @@ def test_undecided_comparisons_are_noted():
     assert a != 3 and len(noted) == len(dict(noted))  # outside nothing is noted
 
 
-# ---- traces ------------------------------------------------------------------------------------------------------------
+# ---- traces ----------------------------------------------------------------------------
 
 
 def test_one_trace_serves_all_sizes():
@@ -201,7 +201,7 @@ def test_results_have_memory_of_their_own():
 def test_work_grows_with_sizes():
     call = made(lambda x: x @ x.T)
     small, large = bound(call, ones(4, 8)), bound(call, ones(40, 80))
-    assert large.work() > 900 * small.work() > 0
+    assert large.work() >= 900 * small.work() > 0
     assert small.steps() == large.steps() == 2
 
 
@@ -236,7 +236,7 @@ def test_tracing_keeps_no_frame_of_its_caller():
         gc.enable()
 
 
-# ---- inference ----------------------------------------------------------------------------------------------------------
+# ---- inference ----------------------------------------------------------------------------
 
 
 def test_inference_asks_the_trace_from_the_second_shape_on(monkeypatch):
@@ -262,13 +262,12 @@ def test_inference_of_wrong_shapes_raises_as_before():
         infer((5, 3), (4, 4))
 
 
-# ---- the operators' table --------------------------------------------------------------------------------------------------
+# ---- the operators' table ----------------------------------------------------------------------------
 
-GROUP = 48
+GROUP = 40
 ROWS = sorted(TABLE)
 GROUPS = [ROWS[k : k + GROUP] for k in range(0, len(ROWS), GROUP)]
-#: Their programs draw or multiply in another order than one operator alone.
-LOOSE = {"rnn"}
+FEW = ROWS[::4]
 
 
 def recorded(names):
@@ -295,7 +294,7 @@ def recorded(names):
             attrs = {k: v.graph() if isinstance(v, Body) else v for k, v in case.attrs.items()}
             kept.append((args, invoke(op, NDArray if legacy else ndarray, tuple(args), attrs)))
     finally:
-        core.hooks.call_listeners and core.end_note(listen)
+        core.end_note(listen)
     mx.waitall()
     return found, kept
 
@@ -308,7 +307,7 @@ def operands(inputs):
             avals.append(v.kind)
             arrays.append(core.SCALARS[v.kind].dtype.type(v.value))
         else:
-            if v.arr is None:
+            if getattr(v, "arr", None) is None:
                 return None
             avals.append(v.aval)
             arrays.append(np.asarray(core.read(v)))
@@ -318,9 +317,11 @@ def operands(inputs):
 def grown(avals):
     """Operands with other sizes: equal ones stay equal."""
     return tuple(
-        a if isinstance(a, str) or a.shape == (2,) else core.aval(tuple(n if n < 2 else 2 * n for n in a.shape), a.dtype, a.device)
+        a
+        if isinstance(a, str) or a.shape == (2,)
+        else core.aval(tuple(n if n < 2 else 2 * n for n in a.shape), a.dtype, a.device)
         for a in avals
-    )  # fmt: skip
+    )
 
 
 def numbers(rng, aval):
@@ -328,22 +329,29 @@ def numbers(rng, aval):
         return core.SCALARS[aval].dtype.type(1)
     if aval.dtype.kind in "iu":
         return rng.randint(0, 2, aval.shape).astype(aval.dtype)
-    return np.asarray(rng.uniform(0.1, 0.9, aval.shape) if aval.dtype.kind != "b" else rng.rand(*aval.shape) > 0.5, aval.dtype)
+    return np.asarray(
+        rng.uniform(0.1, 0.9, aval.shape) if aval.dtype.kind != "b" else rng.rand(*aval.shape) > 0.5, aval.dtype
+    )
 
 
-def close(got, want, what, loose=False):
+def close(got, want, what):
     assert got.shape == want.shape and got.dtype == want.dtype, (what, got.shape, want.shape, got.dtype, want.dtype)
-    if loose or want.dtype == jax.dtypes.float0:
+    if want.dtype == jax.dtypes.float0:
         return
     if got.dtype.kind == "u" and got.ndim >= 3:  # an image, whose numbers were truncated
         assert np.abs(got.astype("int64") - want).max(initial=0) <= 1, what
         return
-    np.testing.assert_allclose(
-        got.astype("float64"), want.astype("float64"), rtol=2e-5, atol=2e-6, err_msg=what
-    )
+    np.testing.assert_allclose(got.astype("float64"), want.astype("float64"), rtol=2e-5, atol=2e-6, err_msg=what)
 
 
-@pytest.mark.parametrize("names", GROUPS, ids=lambda names: names[0])
+@pytest.mark.parametrize(
+    "names",
+    [
+        *(FEW[k : k + GROUP] for k in range(0, len(FEW), GROUP)),
+        *(pytest.param(g, marks=pytest.mark.slow) for g in GROUPS),
+    ],
+    ids=lambda names: names[0],
+)
 def test_rows_agree_with_programs(names):
     """The rows' samples by NumPy, and their shapes at other sizes, from the same traces where that can be."""
     found, kept = recorded(names)
@@ -363,7 +371,7 @@ def test_rows_agree_with_programs(names):
         if got is not None:
             ran += 1
             for g, r in zip(got, results, strict=True):
-                close(g, np.asarray(core.read(r)), str(call), call.name in ("RNN",))
+                close(g, np.asarray(core.read(r)), str(call))
         other = grown(avals)
         structs = [core.SCALARS[a] if isinstance(a, str) else a.struct for a in other]
         try:
@@ -390,7 +398,10 @@ def test_rows_agree_with_programs_at_other_sizes(names):
         if given is None or call.graph is not None or call.effect:
             continue
         other = grown(given[0])
-        arrays = [numbers(rng, a) if g.dtype.kind != "u" or g.shape != (2,) else g for a, g in zip(other, given[1], strict=True)]
+        arrays = [
+            numbers(rng, a) if g.dtype.kind != "u" or g.shape != (2,) else g
+            for a, g in zip(other, given[1], strict=True)
+        ]
         try:
             with jax.enable_x64(True):
                 want = jax.tree.leaves(jax.jit(call.fn)(*arrays))
@@ -401,5 +412,5 @@ def test_rows_agree_with_programs_at_other_sizes(names):
         except NotHere:
             continue
         for g, w in zip(got, want, strict=True):
-            close(g, np.asarray(w), str(call), call.name in ("RNN",))
+            close(g, np.asarray(w), str(call))
     del kept
