@@ -7,11 +7,12 @@ while we trace (:func:`noting`), and `Layout.unequal` says for which sizes it is
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import math
 import operator
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -22,13 +23,16 @@ try:
 
     _Expr: Any = _poly._DimExpr
     _EQUAL: Any = _Expr.__eq__
+    _ = _Expr._from_var, _poly._SymbolicConstraint, _poly.Comparator, _poly.SymbolicScope._process_explicit_constraint
 except (ImportError, AttributeError):  # another JAX: nothing is traced with symbols
     _poly = _Expr = _EQUAL = None  # type: ignore[assignment]
 
 #: Longer axes than this are traced as they are.
 LONGEST = (1 << 31) - 1
 
-_now = threading.local()  # while it traces, .noted: what this thread took for unequal, .scope: of the trace's symbols
+_now = (
+    threading.local()
+)  # while it traces, .noted: what this thread took for unequal, .scope: of the trace's symbols
 _lock = threading.Lock()
 
 
@@ -53,7 +57,11 @@ def _install() -> None:
             if noted is not None and not found:
                 key = hash(self), hash(other)
                 # Caches compare dimensions of other traces, too; those are of another scope.
-                alike = other.scope is self.scope if type(other) is _Expr else isinstance(other, (int, np.integer))
+                alike = (
+                    other.scope is self.scope
+                    if type(other) is _Expr
+                    else isinstance(other, (int, np.integer))
+                )
                 if key not in noted and alike and self.scope is getattr(_now, "scope", None):
                     noted[key] = (self, other)
             return found
@@ -65,7 +73,7 @@ def _install() -> None:
         _Expr.__bool__ = true  # without one an expression that is 0 would be true
 
 
-@contextmanager
+@contextlib.contextmanager
 def noting(symbols: Sequence[Any]) -> Iterator[dict[Any, tuple[Any, Any]]]:
     """The pairs of dimensions made of these symbols that were taken for unequal meanwhile, by this thread."""
     made: dict[Any, tuple[Any, Any]] = {}
@@ -84,11 +92,22 @@ def noting(symbols: Sequence[Any]) -> Iterator[dict[Any, tuple[Any, Any]]]:
 
 def symbols(bounds: Sequence[tuple[int, int]]) -> list[Any]:
     """New symbols ``d0``, ``d1``, ... with these bounds, both included."""
-    rules = [f"d{k} >= {low}" for k, (low, _) in enumerate(bounds)]
-    rules += [f"d{k} <= {high}" for k, (_, high) in enumerate(bounds)]
-    names = ", ".join(f"d{k}" for k in range(len(bounds)))
     # A scope of its own, or what JAX traced before would be taken over together with what it took for granted.
-    return list(jax.export.symbolic_shape(f"({names},)", constraints=rules)) if bounds else []
+    scope = jax.export.SymbolicScope()
+    made = [_Expr._from_var(f"d{k}", scope) for k in range(len(bounds))]
+    for one, (low, high) in zip(made, bounds, strict=True):
+        for larger, smaller in ((one, low), (high, one)):
+            # What `SymbolicScope` does with its strings, which take it a fifth of a millisecond each.
+            rule = _poly._SymbolicConstraint(
+                debug_str=f"{larger} >= {smaller}",
+                cmp=_poly.Comparator.GEQ,
+                e1=larger,
+                e2=smaller,
+                diff=larger - smaller,
+            )
+            scope._process_explicit_constraint(rule)
+    scope._bounds_cache.clear()
+    return made
 
 
 def symbolic_in(n: Any) -> bool:
@@ -139,7 +158,7 @@ class Layout:
             factors = [self._factor(f) for f, power in term._factors for _ in range(power)]
             terms.append((count, *factors))
         if len(terms) == 1 and terms[0][0] == 1 and len(terms[0]) == 2:
-            return terms[0][1]  # a symbol, or one operation
+            return int(terms[0][1])  # a symbol, or one operation
         if len(terms) == 2 and len(terms[0]) == 2 and len(terms[1]) == 1:
             (count, at), (rest,) = terms
             return self._enter(tuple(terms), lambda made: count * made[at] + rest)
@@ -159,7 +178,11 @@ class Layout:
             return int(factor.var[1:])
         a, b = map(self.place, factor.operands)
         fn = _OPERATIONS[factor.operation]
-        return self._enter((factor.operation, a, b), lambda made: fn(made[a], made[b]))
+
+        def step(made: list[int]) -> int:
+            return fn(made[a], made[b])
+
+        return self._enter((factor.operation, a, b), step)
 
     def getter(self, nest: Any) -> Getter:
         """The function that gives a nest of tuples with its values."""
@@ -180,8 +203,9 @@ class Layout:
         """The function that gives a sum of products: of a factor and dimensions each."""
         placed: dict[tuple[int, ...], int] = {}
         for factor, factors in terms:
-            key = tuple(sorted(self.place(n) for n in factors if is_symbolic(n) or n != 1))
-            placed[key] = placed.get(key, 0) + factor
+            key = tuple(sorted(self.place(n) for n in factors if is_symbolic(n)))
+            known = math.prod(int(n) for n in factors if not is_symbolic(n))
+            placed[key] = placed.get(key, 0) + factor * known
         found = [(factor, *key) for key, factor in placed.items()]
 
         def total(made: Sequence[int]) -> int:
@@ -202,7 +226,9 @@ class Layout:
         return lambda made: all(made[a] != made[b] for a, b in pairs)
 
 
-_OPERATIONS = {"floordiv": operator.floordiv, "mod": operator.mod, "max": max, "min": min}
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "floordiv": operator.floordiv, "mod": operator.mod, "max": max, "min": min,
+}  # fmt: skip
 
 
 def _never(a: Any, b: Any) -> bool:
@@ -210,14 +236,11 @@ def _never(a: Any, b: Any) -> bool:
     difference = a - b
     if not is_symbolic(difference):
         return bool(difference != 0)
-    try:
-        return bool(difference > 0)
-    except Exception:  # JAX's error of what it cannot decide
-        pass
-    try:
-        return bool(difference < 0)
-    except Exception:
-        return False
+    for decide in (lambda: difference > 0, lambda: difference < 0):
+        with contextlib.suppress(Exception):  # JAX's error of what it cannot decide
+            if decide():
+                return True
+    return False
 
 
 @functools.lru_cache(4096)

@@ -8,9 +8,20 @@ from typing import Any
 import numpy as np
 
 from .dims import symbolic_in
-from .numpy_rules import NotHere, Op, Rule, axes_of, dtype_in, dtype_out, is_float, is_half, least, spread
+from .numpy_rules import (
+    NotHere,
+    Op,
+    Rule,
+    axes_of,
+    dtype_in,
+    dtype_out,
+    is_float,
+    is_half,
+    least,
+    spread,
+)
 
-# ---- shapes --------------------------------------------------------------------------------------------------
+# ---- shapes ----------------------------------------------------------------------------
 
 
 def _reshape(eqn: Any) -> Op:
@@ -31,7 +42,9 @@ def _broadcast(eqn: Any) -> Op:
     shape = eqn.params["shape"]
     if not eqn.invars[0].aval.shape or places == tuple(range(len(shape) - len(places), len(shape))):
         return Op(spread, (shape,))
-    return Op(lambda x, shape: spread(x.reshape(beside(x.shape, places, len(shape))), shape), (shape,))
+    return Op(
+        lambda x, shape: spread(x.reshape(beside(x.shape, places, len(shape))), shape), (shape,)
+    )
 
 
 def beside(lengths: Sequence[int], places: Sequence[int], rank: int) -> list[int]:
@@ -50,7 +63,10 @@ def _iota(eqn: Any) -> Op:
         return Op(lambda n: np.arange(n, dtype=dtype), (shape[0],))
 
     def iota(shape: tuple[int, ...]) -> Any:
-        return spread(np.arange(shape[at], dtype=dtype).reshape(beside((shape[at],), (at,), len(shape))), shape)
+        return spread(
+            np.arange(shape[at], dtype=dtype).reshape(beside((shape[at],), (at,), len(shape))),
+            shape,
+        )
 
     return Op(iota, (shape,))
 
@@ -104,7 +120,8 @@ def _split(eqn: Any) -> Op:
 def _rev(eqn: Any) -> Op:
     turned = axes_of(eqn.params["dimensions"])
     key = tuple(
-        slice(None, None, -1) if k in turned else slice(None) for k in range(len(eqn.invars[0].aval.shape))
+        slice(None, None, -1) if k in turned else slice(None)
+        for k in range(len(eqn.invars[0].aval.shape))
     )
     return Op(lambda x: x[key])
 
@@ -125,13 +142,15 @@ def padded(x: Any, value: Any, config: tuple[tuple[int, int, int], ...]) -> Any:
         last = min(n - 1, (lengths[-1] - 1 - low) // step)
         taken.append(slice(first, max(last + 1, first)))
         start = low + first * step
-        into.append(slice(start, start + max(last - first, -1) * step + 1 if last >= first else start, step))
+        into.append(
+            slice(start, start + max(last - first, -1) * step + 1 if last >= first else start, step)
+        )
     made = np.full(lengths, value, x.dtype)
     made[tuple(into)] = x[tuple(taken)]
     return made
 
 
-# ---- slices ----------------------------------------------------------------------------------------------------
+# ---- slices ----------------------------------------------------------------------------
 
 
 def _slice(eqn: Any) -> Op:
@@ -142,17 +161,27 @@ def _slice(eqn: Any) -> Op:
     if not symbolic_in((starts, limits, steps)):
         key = tuple(map(slice, starts, limits, steps))
         return Op(lambda x: x[key])
-    whole = [bool(s == 0 and x is n and t == 1) for s, x, t, n in zip(starts, limits, steps, shape, strict=True)]
-    kept = tuple([None if w else (a, b, c) for w, a, b, c in zip(whole, starts, limits, steps, strict=True)])
+    whole = [
+        bool(s == 0 and x is n and t == 1)
+        for s, x, t, n in zip(starts, limits, steps, shape, strict=True)
+    ]
+    kept = tuple(
+        [None if w else (a, b, c) for w, a, b, c in zip(whole, starts, limits, steps, strict=True)]
+    )
     return Op(lambda x, parts: x[tuple([slice(*p) if p else slice(None) for p in parts])], (kept,))
 
 
 def _dynamic_slice(eqn: Any) -> Op:
     rank = len(eqn.invars[0].aval.shape)
-    return Op(lambda x, *rest: x[window(x.shape, rest[:rank], rest[-1])], (tuple(eqn.params["slice_sizes"]),))
+    return Op(
+        lambda x, *rest: x[window(x.shape, rest[:rank], rest[-1])],
+        (tuple(eqn.params["slice_sizes"]),),
+    )
 
 
-def window(lengths: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]) -> tuple[slice, ...]:
+def window(
+    lengths: Sequence[int], starts: Sequence[Any], sizes: Sequence[int]
+) -> tuple[slice, ...]:
     """The slices of these sizes from there on, moved to lie inside."""
     key = []
     for n, start, size in zip(lengths, starts, sizes, strict=True):
@@ -170,7 +199,7 @@ def _dynamic_update_slice(eqn: Any) -> Op:
     return Op(update)
 
 
-# ---- gather and scatter ----------------------------------------------------------------------------------------
+# ---- gather and scatter ----------------------------------------------------------------------------
 
 
 class _Places:
@@ -207,7 +236,9 @@ class _Places:
         self.out = tuple([*rest, *[place[d] for d in self.inner], *[place[d] for d in self.whole]])
         self.plain = self.out == tuple(range(len(self.out)))
 
-    def keys(self, indices: Any, shape: Sequence[int], sizes: Sequence[int], clip: bool) -> tuple[list[Any], Any]:
+    def keys(
+        self, indices: Any, shape: Sequence[int], sizes: Sequence[int], clip: bool
+    ) -> tuple[list[Any], Any]:
         """An index array for each moved axis, and which windows lie inside (None: all)."""
         extra = len(self.inner)
         batch = indices.shape[:-1]
@@ -249,7 +280,6 @@ def _mode(eqn: Any) -> str:
     return name
 
 
-
 def _gather(eqn: Any) -> Op:
     dn, sizes = eqn.params["dimension_numbers"], tuple(eqn.params["slice_sizes"])
     operand, indices = (v.aval for v in eqn.invars)
@@ -261,11 +291,22 @@ def _gather(eqn: Any) -> Op:
     fill = eqn.params["fill_value"]
     dtype = dtype_out(eqn)
     if fill is None and not clip:
-        fill = np.nan if is_float(dtype) or dtype.kind == "c" else least(dtype) if dtype.kind == "i" else True
+        fill = (
+            np.nan
+            if is_float(dtype) or dtype.kind == "c"
+            else least(dtype)
+            if dtype.kind == "i"
+            else True
+        )
         if dtype.kind == "u":
             fill = np.iinfo(dtype).max
     back = tuple(int(k) for k in np.argsort(places.out)) if not places.plain else None
-    lone = len(places.moved) == 1 and not places.turned and not places.inner and places.moved[0] in places.index_map
+    lone = (
+        len(places.moved) == 1
+        and not places.turned
+        and not places.inner
+        and places.moved[0] in places.index_map
+    )
 
     def gather(x: Any, at: Any, sizes: tuple[int, ...]) -> Any:
         x, at = np.asarray(x), np.asarray(at)
@@ -289,10 +330,13 @@ def _gather(eqn: Any) -> Op:
     return Op(gather, (sizes,))
 
 
-_SCATTERS: dict[str, Any] = {
-    "scatter": None, "scatter-add": np.add, "scatter_add": np.add, "scatter_sub": np.subtract,
-    "scatter-sub": np.subtract, "scatter_mul": np.multiply, "scatter_min": np.minimum, "scatter_max": np.maximum,
-}  # fmt: skip
+_SCATTERS: dict[str, Any] = {"scatter": None} | {
+    f"scatter{sign}{name}": ufunc
+    for sign in "-_"  # JAX spells them in both ways
+    for name, ufunc in dict(
+        add=np.add, sub=np.subtract, mul=np.multiply, min=np.minimum, max=np.maximum
+    ).items()
+}
 
 
 def _scatter(eqn: Any) -> Op:
@@ -331,8 +375,12 @@ def _scatter(eqn: Any) -> Op:
             # The windows inside alone, in one row.
             n, lead, tail = len(places.inner), at.shape[:-1], new.shape[len(at.shape) - 1 :]
             spelt = [sizes[d] for d in places.inner]
-            full = np.broadcast_shapes(*[np.shape(k) for k in keys], (*lead, *[1] * n), (*[1] * len(lead), *spelt))
-            keys = [np.broadcast_to(k, full).reshape((-1, *spelt))[inside.reshape(-1)] for k in keys]
+            full = np.broadcast_shapes(
+                *[np.shape(k) for k in keys], (*lead, *[1] * n), (*[1] * len(lead), *spelt)
+            )
+            keys = [
+                np.broadcast_to(k, full).reshape((-1, *spelt))[inside.reshape(-1)] for k in keys
+            ]
             new = new.reshape((-1, *tail))[inside.reshape(-1)]
         if not keys:
             keys = [...]
@@ -347,10 +395,11 @@ def _scatter(eqn: Any) -> Op:
     return Op(scatter, (tuple(sizes),))
 
 
-# ---- sorting -----------------------------------------------------------------------------------------------------
+# ---- sorting ----------------------------------------------------------------------------
 
 
 def _comparable(x: Any) -> Any:
+    """With NaN last in NumPy's order, which is XLA's."""
     return x.astype(np.float32) if is_half(x.dtype) else x
 
 
@@ -359,12 +408,17 @@ def _sort(eqn: Any) -> Op:
     if dtype_in(eqn).kind == "c":
         raise NotHere("complex numbers in order")
     if len(eqn.invars) == 1:
-        return Op(lambda x: [np.sort(x, axis=at, kind="stable")], many=True)
+        return Op(
+            lambda x: [np.sort(_comparable(x), axis=at, kind="stable").astype(x.dtype, copy=False)],
+            many=True,
+        )
 
     def sort(*xs: Any) -> Any:
         keys = [_comparable(x) for x in xs[:n_keys]]
         order = (
-            np.argsort(keys[0], axis=at, kind="stable") if n_keys == 1 else np.lexsort(keys[::-1], axis=at)
+            np.argsort(keys[0], axis=at, kind="stable")
+            if n_keys == 1
+            else np.lexsort(keys[::-1], axis=at)
         )
         return [along(x, order, at) for x in xs]
 
@@ -402,7 +456,10 @@ def _top_k(eqn: Any) -> Op:
         back = np.flip(_comparable(x), at)
         order = np.flip(np.argsort(back, axis=at, kind="stable"), at)
         order = x.shape[at] - 1 - np.take(order, np.arange(k), axis=at)
-        return [along(x, order, at) if k == x.shape[at] else np.take_along_axis(x, order, at), order.astype(index)]
+        return [
+            along(x, order, at) if k == x.shape[at] else np.take_along_axis(x, order, at),
+            order.astype(index),
+        ]
 
     return Op(top, (k,), many=True)
 
@@ -418,4 +475,3 @@ ARRAYS: dict[str, Rule] = {
     "slice": _slice, "sort": _sort, "split": _split, "squeeze": _to_shape, "stack": _stack, "tile": _tile,
     "top_k": _top_k, "transpose": _transpose, "unstack": _unstack, **dict.fromkeys(_SCATTERS, _scatter),
 }  # fmt: skip
-

@@ -1,8 +1,8 @@
 """Jaxprs as functions of NumPy arrays: what is known beforehand is resolved once, so that a run only computes.
 
-The function is a list of steps over a list of places, one for each primitive, so that beside NumPy's own time a primitive
-costs a call. Bodies of calls are inlined; what depends on constants alone is computed here; a broadcast that the
-next primitive does by itself is left out. A place is taken again when its array is needed no more.
+The function is a list of steps over a list of places, one for each primitive, so that beside NumPy's own time a
+primitive costs a call. Bodies of calls are inlined; what depends on constants alone is computed here; a broadcast that
+the next primitive does by itself is left out. A place is taken again when its array is needed no more.
 """
 
 from __future__ import annotations
@@ -92,12 +92,16 @@ class Code:
         self.costs: list[tuple[int, Sequence[Any]]] = []
         self.calls: list[tuple[int, Sequence[Any]]] = []
         with np.errstate(all="ignore"):
-            self.fn = self.function(closed.jaxpr, closed.consts, (False,) * len(closed.jaxpr.invars), (1, ()))
+            self.fn = self.function(
+                closed.jaxpr, closed.consts, (False,) * len(closed.jaxpr.invars), (1, ())
+            )
         #: Roughly the operations on numbers, and the calls of NumPy, by the layout's values.
         self.work = self.layout.total(self.costs)
         self.steps = self.layout.total(self.calls)
 
-    def function(self, jaxpr: Any, consts: Sequence[Any], drawn: Sequence[bool], times: Times) -> Function:
+    def function(
+        self, jaxpr: Any, consts: Sequence[Any], drawn: Sequence[bool], times: Times
+    ) -> Function:
         """The function of a jaxpr, or of one inside, which runs so many times."""
         if jaxpr.effects:
             raise NotHere("effects")
@@ -208,7 +212,9 @@ class _Body:
                 found = [_Ref() for _ in eqn.outvars]
                 self.nodes.append(_Node(eqn, given, found))
             else:
-                found = self.inline(getattr(body, "jaxpr", body), getattr(body, "consts", ()), given)
+                found = self.inline(
+                    getattr(body, "jaxpr", body), getattr(body, "consts", ()), given
+                )
             env.update(zip(eqn.outvars, found, strict=True))
         return [ref(v) for v in jaxpr.outvars]
 
@@ -239,15 +245,24 @@ class _Body:
             return [args[0]]
         drawn = drawn or name in ("random_bits", "threefry2x32")
         shapes = [v.aval.shape for v in eqn.outvars]
-        if all(a.constant is not None for a in args) and not dims.symbolic_in(op.dims) and ALL not in op.dims:
+        if (
+            all(a.constant is not None for a in args)
+            and not dims.symbolic_in(op.dims)
+            and ALL not in op.dims
+        ):
             found = self._computed(op, args, shapes)
             if found is not None:
                 return found
         if node.drawn and dtype_out(eqn).kind == "f":
             if name in ("add", "sub", "add_any"):
                 op, args = self._at_once(node, op)
-            elif name == "div" and args[1].constant is not None and not args[1].there:  # XLA has it so
-                op, args = Op(np.multiply, spreads=True), [args[0], self.constant(1 / args[1].constant)]
+            elif (
+                name == "div" and args[1].constant is not None and not args[1].there
+            ):  # XLA has it so
+                op, args = (
+                    Op(np.multiply, spreads=True),
+                    [args[0], self.constant(1 / args[1].constant)],
+                )
             elif name == "mul":
                 args = node.factors = self._factors(node)
         there = _joint([a.there for a in args]) if op.spreads else None
@@ -299,18 +314,31 @@ class _Body:
             return control(eqn, inner)
         if drawn and name in ROUNDED and eqn.invars[0].aval.dtype.kind == "f":
             return Op(exactly(name, tuple(sorted(eqn.params.items()))), spreads=True)
-        if name == "sort" and len(args) == 2 and not node.outs[0].uses and node.eqn.params["num_keys"] == 1:
+        if (
+            name == "sort"
+            and len(args) == 2
+            and not node.outs[0].uses
+            and node.eqn.params["num_keys"] == 1
+        ):
             of = node.args[1].node
             at = eqn.params["dimension"]
-            if of is not None and of.eqn.primitive.name == "iota" and of.eqn.params["dimension"] == at:
+            if (
+                of is not None
+                and of.eqn.primitive.name == "iota"
+                and of.eqn.params["dimension"] == at
+            ):
                 return order_alone(eqn)
         rule = self.code.rules.get(name)
         if rule is None:
             raise NotHere(f"NumPy does not know {name}")
         return rule(eqn)
 
-    def _computed(self, op: Op, args: Sequence[_Value], shapes: Sequence[Any]) -> list[_Value] | None:
-        if any(dims.symbolic_in(s) or np.prod(s, dtype=np.int64) > _LARGEST_CONSTANT for s in shapes):
+    def _computed(
+        self, op: Op, args: Sequence[_Value], shapes: Sequence[Any]
+    ) -> list[_Value] | None:
+        if any(
+            dims.symbolic_in(s) or np.prod(s, dtype=np.int64) > _LARGEST_CONSTANT for s in shapes
+        ):
             return None
         found = op.fn(*[a.constant for a in args], *op.dims)
         outs = list(found) if op.many else [found]
@@ -337,7 +365,9 @@ class _Body:
         self.code.calls.append((factor, lengths))
         name, p = eqn.primitive.name, eqn.params
         shape: Sequence[Any] = eqn.outvars[0].aval.shape if eqn.outvars else ()
-        big: Sequence[Any] = max([v.aval.shape for v in (*eqn.outvars, *eqn.invars)], key=len, default=())
+        big: Sequence[Any] = max(
+            [v.aval.shape for v in (*eqn.outvars, *eqn.invars)], key=len, default=()
+        )
         if name == "dot_general":
             left = eqn.invars[0].aval.shape
             shape, factor = (*shape, *[left[k] for k in p["dimension_numbers"][0][0]]), factor * 2
@@ -356,7 +386,9 @@ def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     return x.reshape(shape)
 
 
-def _step(line: _Line, args: list[int], outs: list[int], layout: dims.Layout) -> Callable[[list[Any], Any], None]:
+def _step(
+    line: _Line, args: list[int], outs: list[int], layout: dims.Layout
+) -> Callable[[list[Any], Any], None]:
     """A call as a function of the list of arrays and the values of dimensions."""
     fn = line.fn
     if line.dims or line.many or len(outs) != 1 or len(args) > 2:
@@ -379,7 +411,9 @@ def _step(line: _Line, args: list[int], outs: list[int], layout: dims.Layout) ->
     return _general(line, args, outs, layout)
 
 
-def _general(line: _Line, args: list[int], outs: list[int], layout: dims.Layout) -> Callable[[list[Any], Any], None]:
+def _general(
+    line: _Line, args: list[int], outs: list[int], layout: dims.Layout
+) -> Callable[[list[Any], Any], None]:
     fn = line.fn
     getters = [(lambda values: values) if d is ALL else layout.getter(d) for d in line.dims]
     if not line.many and len(args) == 1 and len(getters) == 1:
@@ -414,4 +448,3 @@ def _joint(shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...] | None:
                     return None
                 made[k] = n
     return tuple(made)
-

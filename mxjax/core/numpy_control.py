@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from .numpy_rules import NotHere, Op
 
 #: Makes ``fn(s, *operands) -> results`` of a closed jaxpr.
 Inner = Callable[[Any], Callable[..., Any]]
+
 
 class _All:
     """Stands among dimensions for all sizes, which bodies of loops take."""
@@ -87,8 +89,7 @@ def _scan(eqn: Any, inner: Inner) -> Op:
 def _platform_index(eqn: Any, inner: Inner) -> Op:
     for k, names in enumerate(eqn.params["platforms"]):
         if names is None or "cpu" in names:
-            found = np.int32(k)
-            return Op(lambda: found)
+            return Op(functools.partial(np.int32, k))
     raise NotHere("there is no branch for CPUs")
 
 

@@ -2,9 +2,9 @@
 
 Integers wrap, divide by zero, shift and are converted as XLA has it on CPUs; floats of 16 bits are computed in 32.
 NumPy's exp, log, tanh, sin and their like differ from XLA's in the last places (a relative 6e-7 at most, measured
-over 65,536 numbers); they take 0.3 microseconds. What NumPy has not (erf, lgamma, ...) runs as one program
-of JAX over the flattened array (:func:`shared`: 7 microseconds, compiled once for each size of its few). Random numbers must be
-the same bits wherever they are drawn, so that functions of random bits take those programs, too.
+over 65,536 numbers); they take 0.3 microseconds, where a program of JAX over the flattened array takes 7 and is
+compiled first (`numpy_shared.py`). Such programs compute what NumPy has not (erf, lgamma, ...), and functions of random
+bits, which must be the same wherever they are drawn. Subnormal numbers, which XLA takes for zero, stay what they are.
 """
 
 from __future__ import annotations
@@ -19,15 +19,27 @@ import numpy as np
 from .numpy_arrays import ARRAYS
 from .numpy_random import RANDOM
 from .numpy_reductions import REDUCTIONS
-from .numpy_rules import NotHere, Op, Rule, dtype_in, dtype_out, is_float, is_half, plain, single, through_single
+from .numpy_rules import (
+    NotHere,
+    Op,
+    Rule,
+    dtype_in,
+    dtype_out,
+    is_float,
+    is_half,
+    plain,
+    single,
+    through_single,
+)
 from .numpy_shared import exactly
+
 
 def _program(eqn: Any) -> Op:
     params = tuple(sorted(eqn.params.items()))
     return Op(exactly(eqn.primitive.name, params), spreads=True)
 
 
-# ---- numbers -------------------------------------------------------------------------------------------------
+# ---- numbers ----------------------------------------------------------------------------
 
 
 def _whole(eqn: Any) -> bool:
@@ -109,14 +121,42 @@ def _round(eqn: Any) -> Op:
         return Op(np.rint, spreads=True)
     # Halves away from zero; the fraction is exact, where adding 0.5 would round.
     return Op(
-        through_single(lambda x: np.copysign(np.trunc(x) + (np.abs(x - np.trunc(x)) >= 0.5) * sign(x), x), eqn),
+        through_single(
+            lambda x: np.copysign(np.trunc(x) + (np.abs(x - np.trunc(x)) >= 0.5) * sign(x), x), eqn
+        ),
         spreads=True,
     )
 
 
 def _logical_right(x: Any, y: Any) -> Any:
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
-    return np.right_shift(np.asarray(x).view(unsigned), np.asarray(y).astype(unsigned)).view(x.dtype)
+    return np.right_shift(np.asarray(x).view(unsigned), np.asarray(y).astype(unsigned)).view(
+        x.dtype
+    )
+
+
+def _arithmetic_right(x: Any, y: Any) -> Any:
+    if x.dtype.kind == "i":
+        return np.right_shift(x, y)
+    signed = np.dtype(f"i{x.dtype.itemsize}")
+    return np.right_shift(np.asarray(x).view(signed), np.asarray(y).view(signed)).view(x.dtype)
+
+
+def _ranked(compare: Callable[[Any, Any], Any]) -> Rule:
+    """A comparison in the total order of floats: -NaN, -inf, ..., -0, 0, ..., inf, NaN."""
+
+    def rank(x: Any) -> Any:
+        signed = np.dtype(f"i{x.dtype.itemsize}")
+        bits = np.asarray(x).view(signed)
+        return np.where(bits < 0, np.iinfo(signed).max ^ bits, bits)
+
+    def rule(eqn: Any) -> Op:
+        return Op(
+            (lambda x, y: compare(rank(x), rank(y))) if is_float(dtype_in(eqn)) else compare,
+            spreads=True,
+        )
+
+    return rule
 
 
 def _logistic(x: Any) -> Any:
@@ -149,7 +189,11 @@ def _clamp(low: Any, x: Any, high: Any) -> Any:
 def _reduce_precision(eqn: Any) -> Op:
     form = eqn.params["exponent_bits"], eqn.params["mantissa_bits"]
     dtype = dtype_in(eqn)
-    kept = {(8, 7): np.dtype(jnp.bfloat16), (5, 10): np.dtype("float16"), (8, 23): np.dtype("float32")}.get(form)
+    kept = {
+        (8, 7): np.dtype(jnp.bfloat16),
+        (5, 10): np.dtype("float16"),
+        (8, 23): np.dtype("float32"),
+    }.get(form)
     info = jnp.finfo(dtype)
     if (info.nexp, info.nmant) == form:
         return Op(lambda x: x, same=True)
@@ -158,7 +202,7 @@ def _reduce_precision(eqn: Any) -> Op:
     return Op(lambda x: x.astype(kept).astype(dtype), spreads=True)
 
 
-# ---- dtypes ----------------------------------------------------------------------------------------------------
+# ---- dtypes ----------------------------------------------------------------------------
 
 
 @functools.lru_cache(256)
@@ -245,12 +289,13 @@ TABLE: dict[str, Rule] = {
     "neg": plain(np.negative), "nextafter": plain(np.nextafter), "not": plain(np.invert), "or": plain(np.bitwise_or),
     "population_count": _bits(np.bitwise_count), "pow": _pow, "real": plain(np.real),
     "reduce_precision": _reduce_precision, "rem": _rem, "round": _round, "rsqrt": single(_rsqrt),
-    "select_n": _select, "shift_left": plain(np.left_shift), "shift_right_arithmetic": plain(np.right_shift),
+    "select_n": _select, "shift_left": plain(np.left_shift), "shift_right_arithmetic": plain(_arithmetic_right),
     "shift_right_logical": plain(_logical_right), "sign": _sign, "sin": single(np.sin), "sinh": single(np.sinh),
     "sqrt": single(np.sqrt), "square": plain(lambda x: np.multiply(x, x)), "sub": plain(np.subtract),
     "tan": single(np.tan), "tanh": single(np.tanh), "xor": plain(np.bitwise_xor),
     "convert_element_type": _convert, "bitcast_convert_type": _bitcast,
-    "pvary": _identity, "copy": _identity, "copy_p": _identity, "stop_gradient": _identity, "sharding_constraint": _identity,
+    "eq_to": _ranked(np.equal), "le_to": _ranked(np.less_equal), "lt_to": _ranked(np.less),
+    **dict.fromkeys(("copy", "copy_p", "pvary", "sharding_constraint", "stop_gradient"), _identity),
     **dict.fromkeys(
         ("erf", "erfc", "erf_inv", "lgamma", "digamma", "polygamma", "zeta", "igamma", "igammac", "igamma_grad_a",
          "random_gamma_grad", "regularized_incomplete_beta", "bessel_i0e", "bessel_i1e"),

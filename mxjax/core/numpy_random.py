@@ -94,7 +94,9 @@ def _check(eqn: Any) -> None:
         raise NotHere("random bits of the older form")
     for v in (*eqn.invars, *eqn.outvars):
         impl = getattr(v.aval.dtype, "_impl", None)
-        if impl is not None and (impl.tag != "fry" or (v.aval.shape and eqn.primitive.name != "random_split")):
+        if impl is not None and (
+            impl.tag != "fry" or (v.aval.shape and eqn.primitive.name != "random_split")
+        ):
             raise NotHere("keys of another kind, or many at once")
 
 
@@ -150,7 +152,9 @@ def _unwrap(eqn: Any) -> Op:
 
 def _seed(eqn: Any) -> Op:
     _check(eqn)
-    return Op(lambda x: np.uint64(int(x) & 0xFFFFFFFFFFFFFFFF if x.dtype.itemsize == 8 else int(x) & _LOW))
+    return Op(
+        lambda x: np.uint64(int(x) & 0xFFFFFFFFFFFFFFFF if x.dtype.itemsize == 8 else int(x) & _LOW)
+    )
 
 
 RANDOM: dict[str, Rule] = {

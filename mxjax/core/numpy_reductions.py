@@ -41,7 +41,13 @@ def _extreme(ufunc: Any, empty: Callable[[Any], Any]) -> Rule:
         axes, start = axes_of(eqn.params["axes"]), empty(dtype_in(eqn))
         if all(type(n) is int and n or type(n) is not int for n in eqn.invars[0].aval.shape):
             return Op(lambda x: ufunc.reduce(x, axis=axes))
-        return Op(lambda x: ufunc.reduce(x, axis=axes, initial=start) if x.size == 0 else ufunc.reduce(x, axis=axes))
+        return Op(
+            lambda x: (
+                ufunc.reduce(x, axis=axes, initial=start)
+                if x.size == 0
+                else ufunc.reduce(x, axis=axes)
+            )
+        )
 
     return rule
 
@@ -82,7 +88,7 @@ def _cumulated(ufunc: Any) -> Rule:
     return rule
 
 
-# ---- windows ------------------------------------------------------------------------------------------------------
+# ---- windows ----------------------------------------------------------------------------
 
 
 def _window_dims(p: Any) -> tuple[Any, ...]:
@@ -102,7 +108,12 @@ def _parts(
 ) -> tuple[tuple[int, ...], list[tuple[slice, ...]]]:
     """How many windows fit, and for each element of a window the slices that all windows have there."""
     reach = [(w - 1) * d + 1 for w, d in zip(window, dilation, strict=True)]
-    fits = tuple([max((n - r) // s + 1, 0) if n >= r else 0 for n, r, s in zip(lengths, reach, steps, strict=True)])
+    fits = tuple(
+        [
+            max((n - r) // s + 1, 0) if n >= r else 0
+            for n, r, s in zip(lengths, reach, steps, strict=True)
+        ]
+    )
     keys = [
         tuple(
             slice(o * d, o * d + (f - 1) * s + 1 if f else o * d, s)
@@ -123,11 +134,11 @@ def _windows(ufunc: Any, empty: Callable[[Any], Any]) -> Rule:
         start = empty(dtype)
 
         def reduce(x: Any, window: Any, steps: Any, padding: Any, base: Any, dilation: Any) -> Any:
-            if math.prod(window) > _LARGEST_WINDOW and all(w == 1 or w == n for w, n in zip(window, x.shape, strict=True)):
-                if not any(map(any, padding)) and all(b == 1 for b in base):
-                    axes = tuple(k for k, w in enumerate(window) if w != 1)
-                    made = ufunc.reduce(x, axis=axes, keepdims=True, dtype=x.dtype)
-                    return made[tuple(slice(None, None, s) for s in steps)]
+            whole = all(w in (1, n) for w, n in zip(window, x.shape, strict=True))
+            if whole and x.size and not any(map(any, padding)) and all(b == 1 for b in base):
+                axes = tuple(k for k, w in enumerate(window) if w != 1)
+                made = ufunc.reduce(x, axis=axes, keepdims=True, dtype=x.dtype)
+                return made[tuple(slice(None, None, s) for s in steps)]
             if math.prod(window) > _LARGEST_WINDOW:
                 raise NotHere("a large window")
             config = tuple((low, high, b - 1) for (low, high), b in zip(padding, base, strict=True))
@@ -141,7 +152,8 @@ def _windows(ufunc: Any, empty: Callable[[Any], Any]) -> Rule:
 
         if is_half(dtype):
             return Op(
-                lambda x, *dims: reduce(x.astype(np.float32), *dims).astype(dtype), _window_dims(eqn.params)
+                lambda x, *dims: reduce(x.astype(np.float32), *dims).astype(dtype),
+                _window_dims(eqn.params),
             )
         return Op(reduce, _window_dims(eqn.params))
 
@@ -166,7 +178,9 @@ def _select_and_scatter_add(eqn: Any) -> Op:
         place = np.zeros(fits, np.int32)
         for k, key in enumerate(keys[1:], 1):
             value = wide[key]
-            won = better(value, best) | (np.isnan(value) & ~np.isnan(best) if dtype.kind == "f" else False)
+            won = better(value, best) | (
+                np.isnan(value) & ~np.isnan(best) if dtype.kind == "f" else False
+            )
             best[won] = value[won]
             place[won] = k
         made = np.zeros(wide.shape, np.float32 if is_half(dtype) else dtype)
@@ -178,7 +192,7 @@ def _select_and_scatter_add(eqn: Any) -> Op:
     return Op(scatter, _window_dims(p))
 
 
-# ---- products -------------------------------------------------------------------------------------------------------
+# ---- products ----------------------------------------------------------------------------
 
 
 def _dot_general(eqn: Any) -> Op:
@@ -188,7 +202,11 @@ def _dot_general(eqn: Any) -> Op:
     ranks = [len(v.aval.shape) for v in eqn.invars]
     dtype = dtype_out(eqn)
     given = [v.aval.dtype for v in eqn.invars]
-    wide = np.dtype(np.float32) if is_half(dtype) or any(is_half(d) and d != dtype for d in given) else dtype
+    wide = (
+        np.dtype(np.float32)
+        if is_half(dtype) or any(is_half(d) and d != dtype for d in given)
+        else dtype
+    )
     if dtype.itemsize > wide.itemsize:
         wide = dtype
     casts = [d != wide for d in given]
@@ -197,7 +215,10 @@ def _dot_general(eqn: Any) -> Op:
     free_right = [k for k in range(ranks[1]) if k not in right and k not in right_batch]
     turn_left = (*left_batch, *free_left, *left)
     turn_right = (*right_batch, *right, *free_right)
-    stays_left, stays_right = turn_left == tuple(range(ranks[0])), turn_right == tuple(range(ranks[1]))
+    stays_left, stays_right = (
+        turn_left == tuple(range(ranks[0])),
+        turn_right == tuple(range(ranks[1])),
+    )
     simple = len(free_left) <= 1 and len(free_right) <= 1 and len(left) == 1
     matrices = simple and len(free_left) == 1 and len(free_right) == 1
 
@@ -217,16 +238,53 @@ def _dot_general(eqn: Any) -> Op:
             rows, columns = x.shape[one : one + n], y.shape[one + len(right) :]
             inner = math.prod(x.shape[one + n :])
             made = np.matmul(
-                x.reshape(*batch, math.prod(rows), inner), y.reshape(*batch, inner, math.prod(columns))
+                x.reshape(*batch, math.prod(rows), inner),
+                y.reshape(*batch, inner, math.prod(columns)),
             ).reshape((*batch, *rows, *columns))
         return made if wide == dtype else made.astype(dtype)
 
     return Op(dot)
 
 
+def _cholesky(eqn: Any) -> Op:
+    def cholesky(x: Any) -> Any:
+        try:
+            return np.linalg.cholesky(x)
+        except np.linalg.LinAlgError:
+            raise NotHere("a matrix that is not positive definite") from None
+
+    return Op(cholesky)
+
+
+def _triangular_solve(eqn: Any) -> Op:
+    p = eqn.params
+    left, lower, turned, ones = (
+        p[k] for k in ("left_side", "lower", "transpose_a", "unit_diagonal")
+    )
+    if dtype_in(eqn).kind == "c" or is_half(dtype_in(eqn)):
+        raise NotHere("a system of complex numbers, or of short ones")
+
+    def solve(a: Any, b: Any) -> Any:
+        a = np.tril(a) if lower else np.triu(a)
+        if ones:
+            diagonal = np.arange(a.shape[-1])
+            a[..., diagonal, diagonal] = 1
+        # x a = b is a' x' = b'.
+        if turned == left:
+            a = a.swapaxes(-1, -2)
+        try:
+            x = np.linalg.solve(a, b if left else b.swapaxes(-1, -2))
+        except np.linalg.LinAlgError:
+            raise NotHere("a system without a solution") from None
+        return x if left else x.swapaxes(-1, -2)
+
+    return Op(solve)
+
+
 REDUCTIONS: dict[str, Rule] = {
     "argmax": _place(np.argmax), "argmin": _place(np.argmin), "cumlogsumexp": _cumulated(np.logaddexp),
     "cummax": _cumulated(np.maximum), "cummin": _cumulated(np.minimum), "cumprod": _cumulated(np.multiply),
+    "cholesky": _cholesky, "triangular_solve": _triangular_solve,
     "cumsum": _cumulated(np.add), "dot_general": _dot_general, "reduce_and": _logical(np.logical_and, np.bitwise_and),
     "reduce_max": _extreme(np.maximum, least), "reduce_min": _extreme(np.minimum, largest),
     "reduce_or": _logical(np.logical_or, np.bitwise_or), "reduce_prod": _summed(np.multiply),

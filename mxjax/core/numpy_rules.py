@@ -44,12 +44,12 @@ def dtype_out(eqn: Any, k: int = 0) -> Any:
 
 def is_float(dtype: Any) -> bool:
     """Also of those that NumPy does not know by itself, like bfloat16."""
-    return dtype.kind == "f" or dtype.name == "bfloat16"
+    return bool(dtype.kind == "f" or dtype.name == "bfloat16")
 
 
 def is_half(dtype: Any) -> bool:
     """Floats of 16 bits: XLA computes with them in 32."""
-    return dtype.name in ("bfloat16", "float16")
+    return bool(dtype.name in ("bfloat16", "float16"))
 
 
 def plain(fn: Callable[..., Any]) -> Rule:

@@ -66,7 +66,7 @@ def exactly(name: str, params: tuple[tuple[str, Any], ...] = ()) -> Callable[...
 
 @functools.cache
 def product_and_sum(name: str, at: int) -> Callable[..., Any]:
-    """``a * b + c`` of (a, b, c) as XLA computes it, which rounds once or twice; ``at``: the product's place in the sum."""
+    """``a * b + c`` of (a, b, c), rounded as XLA rounds it; ``at``: the product's place in the sum."""
     if name == "sub":
         return shared((lambda a, b, c: a * b - c) if at == 0 else (lambda a, b, c: c - a * b))
     return shared(lambda a, b, c: a * b + c)

@@ -1,13 +1,16 @@
 """One operator call traced once for all sizes: shapes of its results without JAX, and its numbers by NumPy.
 
-A call is traced by its operands' ranks and dtypes. Dimensions of 0 and 1 are constants, each other one is a symbol of its own; where
-JAX cannot decide something then, equal sizes share a symbol; then small ones and those that the attributes name are
-constants, and the others have bounds (powers of two); then all that has not changed yet is a constant; at last the
-shapes are traced as they are. What a trace took for granted is asked of each size (`dims.Layout.unequal`).
+A call is traced by its operands' ranks and dtypes. Dimensions of 0 and 1 are constants, each other one is a symbol of
+its own. Where JAX cannot decide something then, equal sizes share a symbol; then small ones and those that the
+attributes name are constants, and the others have bounds (powers of two); then all that has not changed yet is a
+constant; at last the shapes are traced as they are. What a trace took for granted is asked of each size
+(`dims.Layout.unequal`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +40,17 @@ _KEY = (2,)  # of two uint32: a random key
 class Trace:
     """A call's jaxpr for shapes of one form."""
 
-    __slots__ = ("_closed", "_code", "_layout", "_symbols", "dtypes", "lengths", "many", "unequal", "why")
+    __slots__ = (
+        "_closed",
+        "_code",
+        "_layout",
+        "_symbols",
+        "dtypes",
+        "lengths",
+        "many",
+        "unequal",
+        "why",
+    )
 
     def __init__(self, closed: Any, many: bool, symbols: int, noted: dict[Any, tuple[Any, Any]]):
         self._closed = closed
@@ -141,7 +154,7 @@ def _own(array: Any, owners: set[int]) -> np.ndarray:
     return array if kept and array.flags.carray else np.array(array, order="C")
 
 
-# ---- tracing -----------------------------------------------------------------------------------------------
+# ---- tracing ----------------------------------------------------------------------------
 
 
 def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
@@ -185,20 +198,38 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
         if found is traces:
             if len(traces) > _MOST:
                 traces.clear()
-            try:
+            if bounds:  # what it asks may not be known, or the shapes are wrong: then the last form raises, too
+                found = _apart(_traced, call, avals, platform, labels or range(len(given)), bounds)
+            else:
                 found = _traced(call, avals, platform, labels or range(len(given)), bounds)
-            except Exception:  # what it asks is not known, or the shapes are wrong: then the last form raises, too
-                if not bounds:
-                    raise
-                found = None
             traces[this] = found
         if found is not None:
             known = given
             if labels:
-                known = tuple(dict.fromkeys([n for n, label in zip(given, labels, strict=True) if label >= 0]))
+                known = tuple(
+                    dict.fromkeys([n for n, label in zip(given, labels, strict=True) if label >= 0])
+                )
             if found.holds(known):
                 return Bound(found, known)
     raise NotHere("no form of trace holds")
+
+
+def _apart(fn: Callable[..., Trace], *args: Any) -> Trace | None:
+    """The function's result in a thread of its own, or None where it raises.
+
+    For every symbolic dimension JAX leaves an error behind in a cycle with its frame, until the next collection: frames
+    that called it would hold values that nobody else holds (README: reference counts decide).
+    """
+    found: list[Trace] = []
+
+    def run() -> None:
+        with contextlib.suppress(Exception):
+            found.append(fn(*args))
+
+    thread = threading.Thread(target=run, name="mxjax symbolic trace", daemon=True)
+    thread.start()
+    thread.join()
+    return found[0] if found else None
 
 
 Form = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
@@ -248,7 +279,11 @@ def _whole_numbers(attrs: Any) -> Iterator[int]:
 
 
 def _traced(
-    call: Call, avals: Sequence[Aval | str], platform: str, labels: Sequence[int], bounds: Sequence[tuple[int, int]]
+    call: Call,
+    avals: Sequence[Aval | str],
+    platform: str,
+    labels: Sequence[int],
+    bounds: Sequence[tuple[int, int]],
 ) -> Trace:
     symbols = dims.symbols(bounds)
     at = iter(labels)

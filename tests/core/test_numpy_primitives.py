@@ -1,0 +1,627 @@
+"""Primitives of JAX as NumPy computes them, against programs of JAX: edge cases, bit by bit where that is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from jax import lax
+
+from mxjax.core.numpy_code import Code
+from mxjax.core.numpy_primitives import TABLE
+from mxjax.core.numpy_random import threefry
+from mxjax.core.numpy_rules import NotHere
+from mxjax.core.numpy_shared import ROUNDED, exactly
+
+BF = np.dtype(ml_dtypes.bfloat16)
+NAN, INF = np.nan, np.inf
+
+
+class Case(NamedTuple):
+    """A function of arrays; ``tol`` 0: every bit, but of NaN."""
+
+    name: str
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    tol: float = 0
+
+
+def by_numpy(fn, *args):
+    """The results as NumPy computes the function's jaxpr."""
+    code = Code(jax.make_jaxpr(fn)(*args))
+    with np.errstate(all="ignore"):
+        return [np.asarray(r) for r in code.fn((), *args)]
+
+
+def same(got, want, tol, what):
+    assert got.shape == want.shape and got.dtype == want.dtype, (what, got.dtype, want.dtype, got.shape, want.shape)
+    floats = got.dtype.kind in "fc" or got.dtype == BF
+    if floats and got.dtype.kind != "c":
+        got, want = got.astype("float64"), want.astype("float64")
+    if tol:
+        np.testing.assert_allclose(got, want, rtol=tol, atol=tol / 10, err_msg=what)
+    else:
+        np.testing.assert_array_equal(got, want, err_msg=what)
+        if got.dtype.kind == "f":  # of zeros, too
+            kept = ~np.isnan(want)
+            np.testing.assert_array_equal(np.signbit(got[kept]), np.signbit(want[kept]), err_msg=what)
+
+
+def check(cases):
+    """All in one program, for compiling takes most of the time."""
+    with jax.enable_x64(True):
+        program = jax.jit(lambda given: [c.fn(*args) for c, args in zip(cases, given, strict=True)])
+        found = program([c.args for c in cases])
+        for c, want in zip(cases, found, strict=True):
+            leaves = [np.asarray(w) for w in jax.tree.leaves(want)]
+            got = by_numpy(c.fn, *c.args)
+            assert len(got) == len(leaves), c.name
+            for g, w in zip(got, leaves, strict=True):
+                same(g, w, c.tol, c.name)
+
+
+F = np.array([NAN, INF, -INF, 0.0, -0.0, 1.5, -2.5, 3e38, -1e-30, 0.5, 2.5, -0.5], "float32")
+G = np.array([1.0, NAN, 2.0, -1.0, 0.0, INF, -2.5, 3e38, 2.0, 0.5, -INF, -0.5], "float32")
+I = np.array([7, -7, -(2**31), 5, 0, 2**31 - 1, -1, 40], "int32")  # noqa: E741
+J = np.array([0, 2, -1, -3, 0, 2, 3, -2], "int32")
+U, V = np.array([7, 0, 2**32 - 1, 5], "uint32"), np.array([0, 0, 2, 33], "uint32")
+M = np.arange(24, dtype="float32").reshape(2, 3, 4) - 7
+HOLES = np.where(M == 3, NAN, M).astype("float32")
+
+
+# ---- element by element ----------------------------------------------------------------------------
+
+TWO = ("add", "sub", "mul", "div", "rem", "max", "min")
+COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
+ONE_EXACT = ("abs", "neg", "sign", "floor", "ceil", "is_finite", "square", "sqrt")
+ONE = (
+    "rsqrt exp log log1p expm1 tanh sin cos tan logistic cbrt asin acos atan sinh cosh asinh acosh atanh exp2 "
+    "erf erfc erf_inv lgamma digamma"
+).split()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", BF], ids=str)
+def test_floats(dtype):
+    """NaN, infinities and both zeros; floats of 16 bits are computed in 32 and rounded once."""
+    f, g = F.astype(dtype), G.astype(dtype)
+    tol = {"float32": 2e-6, "float64": 1e-13, "float16": 2e-3, "bfloat16": 1e-2}[np.dtype(dtype).name]
+    # Which zero is the larger one XLA's optimization decides.
+    cases = [Case(n, getattr(lax, n), (f, g), 1e-30 if n in ("max", "min") else 0) for n in (*TWO, *COMPARED)]
+    cases += [Case(n, getattr(lax, n), (f,)) for n in ONE_EXACT]
+    periodic = np.array([NAN, INF, 0.0, -0.0, 1.5, 100.0], dtype)
+    cases += [Case(n, getattr(lax, n), (periodic if n in ("sin", "cos", "tan") else f,), tol) for n in ONE]
+    cases += [Case(n, getattr(lax, n), (f, g), tol) for n in ("pow", "atan2")]
+    cases += [
+        Case(f"integer_pow {y}", lambda x, y=y: lax.integer_pow(x, y), (f,), tol) for y in (0, 1, 2, 3, -1, -3, 5)
+    ]
+    halves = np.array([0.5, -0.5, 1.5, 2.5, 0.4998, -0.0, NAN, INF], dtype)
+    for way in lax.RoundingMethod:
+        cases.append(Case(f"round {way}", lambda x, way=way: lax.round(x, way), (halves,)))
+    bounds = np.asarray(-1, dtype), np.asarray(2, dtype)
+    cases.append(Case("clamp", lambda x: lax.clamp(bounds[0], x, bounds[1]), (f,)))
+    cases.append(Case("select", lambda x: jnp.where(x > 0, x, jnp.zeros_like(x)), (f,)))
+    check(cases)
+
+
+def test_a_large_odd_number_is_rounded_to_itself():
+    x = np.array([8388609.0, 0.49999997], "float32")
+    (got,) = by_numpy(lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO), x)
+    assert got.tolist() == [8388609.0, 0.0]
+
+
+def test_rounding_to_fewer_bits():
+    check(
+        [
+            Case("bfloat16", lambda x: lax.reduce_precision(x, 8, 7), (F,)),
+            Case("float16", lambda x: lax.reduce_precision(x, 5, 10), (F,)),
+            Case("float32", lambda x: lax.reduce_precision(x, 8, 23), (F,)),
+        ]
+    )
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int8", "uint32", "uint8"])
+def test_whole_numbers(dtype):
+    """They wrap; division by zero and of the smallest number by -1 have XLA's answers."""
+    a, b = (I, J) if dtype[0] == "i" else (U, V)
+    a, b = a.astype(dtype), b.astype(dtype)
+    cases = [Case(n, getattr(lax, n), (a, b)) for n in (*TWO, *COMPARED)]
+    ones = ["sign", "square", "population_count", "clz", "bitwise_not", *(["neg", "abs"] if dtype[0] == "i" else [])]
+    cases += [Case(n, getattr(lax, n), (a,)) for n in ones]
+    cases += [Case(n, getattr(lax, n), (a, b)) for n in ("bitwise_and", "bitwise_or", "bitwise_xor")]
+    by = np.resize(np.array([1, 40, 100, 31, 32, 3, 7, 0]), a.shape).astype(dtype)
+    shifts = ("shift_left", "shift_right_arithmetic", "shift_right_logical")
+    cases += [Case(n, getattr(lax, n), (a, by)) for n in shifts]
+    cases.append(Case("integer_pow", lambda x: lax.integer_pow(x, 5), (a,)))
+    check(cases)
+
+
+@pytest.mark.parametrize("source", ["float32", "float64", "float16", BF, "int32", "uint32"], ids=str)
+def test_conversions(source):
+    """Numbers that are out of range saturate, NaN becomes 0, whole numbers wrap."""
+    if np.dtype(source).kind in "iu":
+        x = I.astype(source)
+    else:
+        large = [2147483648.0, -2147483648.0, 2147483647.0, 9223372036854775807.0]
+        x = np.array([NAN, INF, -INF, 3e9, -3e9, -1.5, 2.7, 300, 1e20, -129, *large, 0.0]).astype(source)
+    to = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool", "float16", "float64", BF]
+    cases = [Case(str(d), lambda x, d=d: lax.convert_element_type(x, d), (x,)) for d in to]
+    cases.append(Case("one number", lambda x: lax.convert_element_type(x[0], "int32"), (x,)))
+    check(cases)
+
+
+def test_bits():
+    check(
+        [
+            Case("as whole numbers", lambda x: lax.bitcast_convert_type(x, "int32"), (F,)),
+            Case("in parts", lambda x: lax.bitcast_convert_type(x, "uint8"), (F,)),
+            Case("joined", lambda x: lax.bitcast_convert_type(x, "uint64"), (U.reshape(2, 2),)),
+        ]
+    )
+
+
+def test_one_of_many():
+    args = np.array([0, 1, 2, 1], "int32"), *[np.arange(4.0) * k for k in (1, 2, 3)]
+    check([Case("select_n", lax.select_n, args)])
+
+
+# ---- movement ----------------------------------------------------------------------------
+
+
+def test_padding():
+    """Before, after and between; negative numbers cut, also what lies between."""
+    one = [
+        (1, 2, 0),
+        (-1, 2, 0),
+        (0, -3, 0),
+        (-2, -3, 1),
+        (1, -2, 2),
+        (-1, 30, 2),
+        (-13, 5, 1),
+        (-20, 9, 2),
+        (3, -14, 0),
+    ]
+    cases = [Case(f"{c}", lambda x, c=c: lax.pad(x, np.float32(9), (c,)), (F,)) for c in one]
+    cases.append(Case("three", lambda x: lax.pad(x, np.float32(9), ((0, 1, 0), (-1, 2, 1), (1, 1, 0))), (M,)))
+    cases.append(Case("nothing", lambda x: lax.pad(x[:0], np.float32(9), ((2, 1, 1),)), (F,)))
+    check(cases)
+
+
+def test_shapes():
+    i = np.int32(2)
+    check(
+        [
+            Case("rev", lambda x: lax.rev(x, (0, 2)), (M,)),
+            Case("tile", lambda x: jnp.tile(x, (2, 1, 3)), (M,)),
+            Case("split", lambda x: jnp.split(x, (1, 3), 2), (M,)),
+            Case("stack", lambda x: jnp.stack([x, x], 1), (M,)),
+            Case("unstack", lambda x: jnp.unstack(x, axis=1), (M,)),
+            Case("concatenate", lambda x: lax.concatenate([x, x], 1), (M,)),
+            Case("transpose", lambda x: x.transpose(2, 0, 1), (M,)),
+            Case("squeeze", lambda x: x[:1].squeeze(0), (M,)),
+            Case("expand", lambda x: jnp.expand_dims(x, (0, 2)), (M,)),
+            Case("broadcast", lambda x: jnp.broadcast_to(x[:, None], (2, 5, 3, 4)), (M,)),
+            Case("broadcast before", lambda x: lax.broadcast_in_dim(x, (2, 3, 4, 5), (0, 1, 2)), (M,)),
+            Case("slice", lambda x: x[:, ::2, 3:1:-1], (M,)),
+            Case("iota", lambda x: lax.broadcasted_iota("int32", (2, 3), 1) + x[0, 0, 0].astype("int32"), (M,)),
+            Case("dynamic_slice", lambda x, i: lax.dynamic_slice(x, (i, i, i), (1, 2, 3)), (M, i)),
+            Case("from the end", lambda x, i: lax.dynamic_slice(x, (-i, i, -i), (1, 2, 3)), (M, i)),
+            Case("update", lambda x, i: lax.dynamic_update_slice(x, x[:1, :2, :2] * 0, (i, i, -i)), (M, i)),
+        ]
+    )
+
+
+MODES = ("clip", "fill", "promise_in_bounds")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gather(mode):
+    """Indices out of range are moved inside, or their window is filled."""
+    i = np.array([0, 5, -1, 2, -7], "int32")
+    corners = np.array([[0, 0], [1, 1], [0, 2], [5, 0], [-1, -1]], "int32")
+    windows = lax.GatherDimensionNumbers((1, 2), (0,), (0, 1))
+    check(
+        [
+            Case("one axis", lambda x, i: x.at[:, i].get(mode=mode), (M, i)),
+            Case("two", lambda x, i: x.at[i, :, i].get(mode=mode), (M, i)),
+            Case("whole numbers", lambda x, i: x.at[i].get(mode=mode), (M.astype("int32"), i)),
+            Case("unsigned", lambda x, i: x.at[1, i].get(mode=mode), (M.astype("uint8"), i)),
+            Case("truth", lambda x, i: x.at[1, i].get(mode=mode), (M > 0, i)),
+            Case("windows", lambda x, i: lax.gather(x, i, windows, (1, 2, 3), mode=mode), (M, corners)),
+            Case("filled", lambda x, i: x.at[i].get(mode=mode, fill_value=3), (M, i)),
+        ]
+    )
+
+
+def test_gather_of_other_forms():
+    check(
+        [
+            Case(
+                "take_along_axis",
+                lambda x, i: jnp.take_along_axis(x, i, 1),
+                (M, np.array([[[0, 2, 1, 1]], [[1, 1, 0, 5]]])),
+            ),
+            Case("a batch", jax.vmap(lambda x, i: x[i]), (M, np.array([2, 0], "int32"))),
+            Case("unsigned", lambda x, i: x[i], (M, np.array([0, 1], "uint64"))),
+            Case("all axes", lambda x, i: x[i, i, i], (M, np.array([0, 1]))),
+            Case("nothing", lambda x, i: x[:0][i], (M, np.zeros(0, "int32"))),
+            Case("of nothing", lambda x, i: x[:, :0].at[i].get(mode="fill"), (M, np.zeros(2, "int32"))),
+        ]
+    )
+
+
+@pytest.mark.parametrize("mode", ["clip", "drop", "promise_in_bounds"])
+def test_scatter(mode):
+    """Windows that do not fit are moved inside, or left out; of equal indices all count, in their order."""
+    far = 1 if mode == "promise_in_bounds" else 5
+    three, five = np.array([0, far, 1], "int32"), np.array([0, far, 1, 1, far], "int32")
+    corners = np.array([[0, 0], [1, 1], [0, far], [far, 0], [1, 1]], "int32")
+    windows = lax.ScatterDimensionNumbers((1, 2), (0,), (0, 1))
+    new = np.arange(60, dtype="float32").reshape(5, 3, 4)
+    cases = [
+        Case("set", lambda x, i: x.at[:, i].set(-1.0, mode=mode), (M, three)),
+        Case("add", lambda x, i, new: x.at[i].add(new, mode=mode), (M, five, new)),
+        Case(
+            "windows",
+            lambda x, i, new: lax.scatter_add(x, i, new[:, :2, :3], windows, mode=mode),
+            (M, corners[:, ::1], new),
+        ),
+    ]
+    for name in ("multiply", "min", "max", "subtract"):
+        cases.append(Case(name, lambda x, i, name=name: getattr(x.at[i, 1], name)(3.0, mode=mode), (M, three)))
+    check(cases)
+
+
+def test_scatter_of_other_forms():
+    rows = np.array([[0, 2], [1, 1]], "int32")
+    check(
+        [
+            Case("a batch", jax.vmap(lambda x, i, u: x.at[i].add(u)), (M, rows, np.ones((2, 2, 4), "float32"))),
+            Case("columns", jax.vmap(lambda x, i, u: x.at[:, i].set(u)), (M, rows, np.ones((2, 3, 2), "float32"))),
+            Case("bfloat16", lambda x, i: x.at[i].add(x[:1] + x[:1]), (M.astype(BF), np.array([0, 1, 1]))),
+            Case("nothing", lambda x, i: x.at[i].add(1.0), (M, np.zeros(0, "int32"))),
+        ]
+    )
+
+
+def test_sorting():
+    """NaN last, equal ones in their order, several keys."""
+    a, b = np.array([1, 1, NAN, 0, NAN, 1], "float32"), np.array([NAN, 2, 1, 1, 0, -INF], "float32")
+    cases = [
+        Case("keys", lambda a, b, c: lax.sort((a, b, c), num_keys=2), (a, b, np.arange(6))),
+        Case("with others", lambda a, b: lax.sort((a, b), num_keys=1), (F, np.arange(12))),
+        Case("an axis", lambda a: lax.sort((a, a * 2), dimension=0, num_keys=1), (-M,)),
+        Case("argsort", jnp.argsort, (F,)),
+        Case("argsort from the end", lambda x: jnp.argsort(x, descending=True), (F,)),
+        Case("argsort of rows", lambda x: jnp.argsort(x, axis=1), (-M,)),
+        Case("top_k of equals", lambda x: lax.top_k(x, 3), (M.astype("int32") % 3,)),
+        Case("median", lambda x: jnp.median(x, 1), (M,)),
+        Case("digitize", lambda x: jnp.digitize(x, jnp.array([-3.0, 0, 4])), (M,)),
+        Case("searchsorted", lambda x: jnp.searchsorted(jnp.sort(x.ravel()), x.ravel()), (HOLES,)),
+        Case("unique", lambda x: jnp.unique(x, size=4), (np.array([3, 1, 3, 2]),)),
+    ]
+    for dtype in ("float32", "float16", BF):
+        cases.append(Case(f"sort {dtype}", lax.sort, (F.astype(dtype),)))
+        cases.append(Case(f"top_k {dtype}", lambda x: lax.top_k(x, 5), (F.astype(dtype),)))
+    check(cases)
+
+
+# ---- adding up ----------------------------------------------------------------------------
+
+
+def _reduced(name, axes):
+    primitive = getattr(lax, f"reduce_{name}_p")
+    # Of sums only, and not in every JAX, it says where the result lies.
+    rest = {} if name in ("and", "or", "xor") else {"out_sharding": None}
+    return lambda x: primitive.bind(x, axes=axes, **rest)
+
+
+def test_reductions():
+    """NaN counts, no numbers have the extreme of their dtype, short floats are added in 32 bits."""
+    cases = []
+    for name in ("sum", "prod", "max", "min"):
+        for axes in ((1,), (0, 2)):
+            for x in (
+                M,
+                HOLES,
+                M.astype("int32"),
+                M.astype("uint8"),
+                M[:, :0],
+                M[:0].astype("int32"),
+                M[:0].astype("uint8"),
+            ):
+                cases.append(Case(f"{name} {x.dtype}", _reduced(name, axes), (x,), 1e-6))
+            cases.append(Case(f"{name} bfloat16", _reduced(name, axes), (M.astype(BF),), 1e-2))
+    for x in (M, HOLES, M.astype("int32"), M.astype(BF)):
+        cases.append(Case("argmax", lambda x: jnp.argmax(x, 2), (x,)))
+        cases.append(Case("argmin", lambda x: jnp.argmin(x, 1), (x,)))
+    cases += [Case("all", lambda x: jnp.all(x > 0, 0), (M,)), Case("any", lambda x: jnp.any(x > 0, (0, 1)), (M,))]
+    for name in ("and", "or", "xor"):
+        cases.append(Case(name, _reduced(name, (1,)), (M.astype("int32"),)))
+    check(cases)
+
+
+def test_a_long_sum_of_short_floats():
+    """1 added to 4,096 in float16 is lost; in 32 bits it is not."""
+    (got,) = by_numpy(_reduced("sum", (0,)), np.ones(6000, "float16"))
+    assert got == 6000
+
+
+def test_cumulations():
+    cases = []
+    for name in ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"):
+        fn = getattr(lax, name)
+        for reverse in (False, True):
+            for x in (M, HOLES):
+                cases.append(Case(f"{name} {reverse}", lambda x, f=fn, r=reverse: f(x, 1, reverse=r), (x,), 1e-5))
+        cases.append(Case(f"{name} bfloat16", lambda x, f=fn: f(x, 1), (M.astype(BF),), 2e-2))
+        if name != "cumlogsumexp":
+            cases.append(Case(f"{name} int32", lambda x, f=fn: f(x, 0), (M.astype("int32"),)))
+    check(cases)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "add"])
+def test_windows(name):
+    start, fn = {"max": (-INF, lax.max), "min": (INF, lax.min), "add": (0.0, lax.add)}[name]
+    cases = []
+    for window in ((1, 2, 2), (2, 1, 3), (2, 3, 4)):
+        for padding in ("VALID", "SAME", ((0, 0), (1, 2), (0, 1))):
+            cases.append(
+                Case(
+                    f"{window} {padding}",
+                    lambda x, w=window, p=padding: lax.reduce_window(x, np.float32(start), fn, w, (1, 2, 1), p),
+                    (HOLES,),
+                    1e-6,
+                )
+            )
+    spread = {"base_dilation": (1, 2, 1), "window_dilation": (1, 1, 2)}
+    cases.append(
+        Case(
+            "dilated",
+            lambda x: lax.reduce_window(x, np.float32(start), fn, (1, 2, 2), (1, 1, 1), "VALID", **spread),
+            (M,),
+            1e-6,
+        )
+    )
+    check(cases)
+
+
+def test_gradient_of_windows():
+    """It goes to the first of the largest of each window."""
+
+    def pooled(x, steps, padding):
+        return lax.reduce_window(x, -np.float32(INF), lax.max, (1, 2, 2), steps, padding)
+
+    weights = np.arange(16, dtype="float32").reshape(2, 4, 2)
+    check(
+        [
+            Case("apart", jax.grad(lambda x: (pooled(x, (1, 1, 2), ((0, 0), (1, 1), (0, 1))) * weights).sum()), (M,)),
+            Case("equal", jax.grad(lambda x: (pooled(x * 0, (1, 1, 1), "SAME") * x).sum()), (M,)),
+        ]
+    )
+
+
+PRODUCTS = [
+    ((((2,), (0,)), ((), ())), (2, 3, 4), (4, 5)),
+    ((((1,), (1,)), ((0,), (0,))), (2, 3, 4), (2, 3, 5)),
+    ((((1, 2), (2, 0)), ((0,), (1,))), (2, 3, 4), (4, 2, 3)),
+    ((((2,), (2,)), ((0, 1), (0, 1))), (2, 3, 4), (2, 3, 4)),
+    ((((0, 1, 2), (0, 1, 2)), ((), ())), (2, 3, 4), (2, 3, 4)),
+    ((((), ()), ((), ())), (3,), (2,)),
+    ((((0,), (0,)), ((), ())), (3,), (3,)),
+    ((((1,), (1,)), ((), ())), (3, 4), (5, 4)),
+    ((((0,), (0,)), ((), ())), (3, 4), (3, 4)),
+    ((((1,), (0,)), ((), ())), (3, 0), (0, 4)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "float16", BF], ids=str)
+def test_products(dtype):
+    rng = np.random.RandomState(0)
+    tol = {"float32": 1e-5, "float64": 1e-12, "int32": 0}.get(np.dtype(dtype).name, 2e-2)
+    cases = [
+        Case(
+            f"{dims}",
+            lambda a, b, d=dims: lax.dot_general(a, b, d),
+            ((rng.randn(*a) * 3).astype(dtype), (rng.randn(*b) * 3).astype(dtype)),
+            tol,
+        )
+        for dims, a, b in PRODUCTS
+    ]
+    check(cases)
+
+
+def test_products_of_another_dtype():
+    rng = np.random.RandomState(0)
+    dims = (((1,), (0,)), ((), ()))
+    a, b = rng.randn(3, 4), rng.randn(4, 2)
+    check(
+        [
+            Case(
+                "bfloat16",
+                lambda a, b: lax.dot_general(a, b, dims, preferred_element_type="float32"),
+                (a.astype(BF), b.astype(BF)),
+                1e-5,
+            ),
+            Case(
+                "int8",
+                lambda a, b: lax.dot_general(a, b, dims, preferred_element_type="int32"),
+                ((a * 50).astype("int8"), (b * 50).astype("int8")),
+            ),
+        ]
+    )
+
+
+def test_triangular_systems():
+    rng = np.random.RandomState(0)
+    a, b = ((rng.uniform(-1, 1, (2, 3, 3)) + 3 * np.eye(3)).astype("float32"), rng.randn(2, 3, 4).astype("float32"))
+    cases = []
+    for left in (True, False):
+        for lower in (True, False):
+            for turned in (True, False):
+                for ones in (True, False):
+
+                    def solve(a, b, left=left, lower=lower, turned=turned, ones=ones):
+                        b = b if left else b.swapaxes(1, 2)
+                        return lax.linalg.triangular_solve(
+                            a, b, left_side=left, lower=lower, transpose_a=turned, unit_diagonal=ones
+                        )
+
+                    cases.append(Case(f"{left} {lower} {turned} {ones}", solve, (a, b), 1e-4))
+    spd = a @ a.swapaxes(1, 2)
+    cases.append(Case("cholesky", jnp.linalg.cholesky, (spd,), 1e-4))
+    check(cases)
+
+
+# ---- loops, branches, derivatives ----------------------------------------------------------------------------
+
+
+def test_control_flow():
+    check(
+        [
+            Case("fori_loop", lambda x: lax.fori_loop(0, 5, lambda i, c: c * 1.5 + i, x), (F[3:8],), 1e-6),
+            Case(
+                "while_loop",
+                lambda x: lax.while_loop(lambda c: c[1] < 7, lambda c: (c[0] + 1, c[1] * 2), (x, 1)),
+                (F,),
+            ),
+            Case("scan", lambda x: lax.scan(lambda c, v: (c + v.sum(), (c, v * 2)), 0.0, x, reverse=True), (M,)),
+            Case("no rounds", lambda x: lax.scan(lambda c, v: (c + v, v), x[0], x[:0]), (M,)),
+            Case("cond", lambda x: lax.cond(x[0, 0, 0] > 0, lambda x: x, lambda x: -x, x), (M,)),
+            Case(
+                "switch",
+                lambda x: lax.switch(x[1, 0, 0].astype("int32"), [lambda x: x, jnp.negative, jnp.square], x),
+                (M,),
+            ),
+            Case("associative_scan", lambda x: lax.associative_scan(jnp.add, x, axis=1), (M,)),
+            Case("platform", lambda x: lax.platform_dependent(x, cpu=lambda x: x + 1, default=lambda x: -x), (M,)),
+            Case("loop over sizes", lambda x: lax.fori_loop(0, x.shape[0], lambda i, c: c.at[i].add(x[i]), x), (M,)),
+        ]
+    )
+
+
+def test_derivatives():
+    check(
+        [
+            Case("relu", jax.grad(lambda x: jax.nn.relu(x).sum()), (M,)),
+            Case("checkpoint", jax.grad(lambda x: jax.checkpoint(lambda x: jnp.sin(x) * 2)(x).sum()), (M,), 1e-6),
+            Case("logsumexp", jax.grad(lambda x: jax.nn.logsumexp(x, 1).sum()), (M,), 1e-5),
+            Case("prod", jax.grad(jnp.prod), (M[0, 0],)),
+            Case("cumprod", jax.grad(lambda x: jnp.cumprod(x, 0).sum()), (M[0] + 0.5,), 1e-6),
+            Case("sort", jax.grad(lambda x: (jnp.sort(x, 1) * jnp.arange(3.0)[:, None]).sum()), (-M,), 1e-6),
+        ]
+    )
+
+
+def test_special_functions():
+    p = np.array([0.3, 1.5, 4.0], "float32")
+    check(
+        [
+            Case("igamma", lax.igamma, (p, p[::-1].copy()), 1e-5),
+            Case("i0e", jax.scipy.special.i0e, (F,), 1e-6),
+            Case("polygamma", lambda x: jax.scipy.special.polygamma(1, x), (p,), 1e-5),
+        ]
+    )
+
+
+# ---- random numbers ----------------------------------------------------------------------------
+
+
+def _keyed(fn):
+    return lambda words: fn(jax.random.fold_in(jax.random.wrap_key_data(words), 3))
+
+
+def test_random_numbers_are_the_same_bits():
+    """Also those that functions round: they are computed by JAX wherever they are drawn."""
+    jr = jax.random
+    key = np.array([1, 2], "uint32")
+    scale = np.array([[0.3, 1.7, 2.0]], "float32")
+    cases = []
+    for width in ("uint8", "uint16", "uint32", "uint64"):
+        for shape in ((), (7, 5)) if width != "uint32" else ((3,), (7, 5), (3000,)):
+            cases.append(Case(f"{width} {shape}", _keyed(lambda k, s=shape, w=width: jr.bits(k, s, w)), (key,)))
+    shape = (2, 3)
+    for name in ("normal", "uniform", "exponential", "gumbel", "laplace", "logistic"):
+        for dtype in ("float32", "float64") if name in ("normal", "uniform") else ("float32",):
+            draw = getattr(jr, name)
+            cases.append(Case(name, _keyed(lambda k, d=dtype, f=draw: f(k, shape, d)), (key,)))
+    cases.append(Case("split", _keyed(lambda k: jr.uniform(jr.split(k, 5)[3], shape)), (key,)))
+    cases.append(Case("randint", _keyed(lambda k: jr.randint(k, shape, -3, 10)), (key,)))
+    cases.append(Case("bernoulli", _keyed(lambda k: jr.bernoulli(k, 0.3, shape)), (key,)))
+    cases.append(Case("located", _keyed(lambda k: 0.3 + 0.7 * jr.normal(k, shape, "float32")), (key,)))
+    cases.append(Case("permutation", _keyed(lambda k: jr.permutation(k, 50)), (key,)))
+    cases.append(
+        Case("by rows", lambda w, s: _keyed(lambda k: s + s * jr.normal(k, (4, 3), "float32"))(w), (key, scale))
+    )
+    check(cases)
+
+
+def test_many_blocks_are_those_of_few():
+    """From some thousands on a program computes them."""
+    one = threefry(np.uint32(3), np.uint32(4), np.zeros(1, "uint32"), np.arange(5000, dtype="uint32"))
+    other = threefry(np.uint32(3), np.uint32(4), np.zeros(1, "uint32"), np.arange(100, dtype="uint32"))
+    for a, b in zip(one, other, strict=True):
+        assert a.dtype == b.dtype == np.uint32
+        np.testing.assert_array_equal(a[:100], b)
+
+
+def test_a_shared_program_serves_all_shapes():
+    fn = exactly("tanh", (("accuracy", None),))
+    for shape in ((), (3,), (2, 40), (0, 4), (1100,)):
+        x = np.linspace(-3, 3, int(np.prod(shape)), dtype="float32").reshape(shape)
+        got = fn(x)
+        assert got.shape == shape and got.dtype == x.dtype
+        np.testing.assert_allclose(got, np.tanh(x), rtol=1e-6)
+
+
+# ---- the form of the functions ----------------------------------------------------------------------------
+
+
+def test_what_numpy_does_not_know_is_left_to_programs():
+    for fn in (jnp.linalg.qr, jnp.linalg.svd, lambda x: jnp.linalg.eigh(x @ x.T), lambda x: jax.lax.linalg.lu(x)):
+        with pytest.raises(NotHere, match="NumPy does not know"):
+            Code(jax.make_jaxpr(fn)(np.ones((3, 3), "float32")))
+    assert set(TABLE) >= ROUNDED
+
+
+def test_a_broadcast_before_a_sum_is_left_out():
+    """Softmax of (2, 3, 4): no array is spread before the subtraction and the division."""
+    code = Code(jax.make_jaxpr(lambda x: jax.nn.softmax(x))(M))
+    assert code.steps(()) <= 6
+    np.testing.assert_allclose(code.fn((), M)[0].sum(-1), 1, rtol=1e-6)
+
+
+def test_what_depends_on_constants_alone_is_computed_once():
+    code = Code(jax.make_jaxpr(lambda x: x + jnp.arange(4.0) * 2)(M))
+    assert code.steps(()) == 1
+
+
+def test_an_array_ends_when_it_is_needed_no_more():
+    """Fifty sums of a large array: few live at a time."""
+    import tracemalloc
+
+    def many(x):
+        for _ in range(50):
+            x = x + 1.0
+        return x
+
+    x = np.zeros((256, 1024), "float32")
+    code = Code(jax.make_jaxpr(many)(x))
+    tracemalloc.start()
+    try:
+        code.fn((), x)
+        assert tracemalloc.get_traced_memory()[1] < 4 * x.nbytes
+    finally:
+        tracemalloc.stop()
+
+
+def test_estimates_of_work():
+    shape = np.ones((8, 16), "float32")
+    product = Code(jax.make_jaxpr(lambda x: x @ x.T)(shape))
+    assert 2 * 8 * 8 * 16 <= product.work(()) <= 4 * 8 * 8 * 16
+    loop = Code(jax.make_jaxpr(lambda x: lax.scan(lambda c, v: (c + v, None), x[0], x)[0])(shape))
+    assert 8 <= loop.steps(()) <= 24

@@ -1,0 +1,416 @@
+"""Calls traced once for all sizes: the shapes are JAX's, the numbers those of the compiled programs."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax import core
+from mxjax.array.classes import NDArray, ndarray
+from mxjax.array.invoke import call as invoke
+from mxjax.core import dims, symbolic
+from mxjax.core.hooks import operator_wrappers
+from mxjax.core.numpy_rules import NotHere
+from mxjax.ops import TABLE
+from mxjax.ops.samples import Body
+
+
+def made(fn, name="made_here"):
+    """A call of a row that nobody else has."""
+    return core.Row(name, fn).bind()
+
+
+def bound(call, *arrays):
+    device = core.default_device()
+    return symbolic.trace(call, tuple(core.aval(a.shape, a.dtype, device) for a in arrays), device)
+
+
+def traces(call):
+    """The traces that a call has, without what failed."""
+    return [t for t in call.traces.values() if isinstance(t, symbolic.Trace)]
+
+
+def ones(*shape, dtype="float32"):
+    return np.ones(shape, dtype)
+
+
+# ---- dimensions ----------------------------------------------------------------------------
+
+
+def test_a_layout_computes_what_follows_from_sizes():
+    a, b = dims.symbols([(2, 1000), (2, 1000)])
+    layout = dims.Layout(2)
+    nest = (a, 7, (a * b - 3, a // 2), a % 3, jax.core.max_dim(a, b), jax.core.min_dim(a, b), -a, a * a * b, None)
+    get = layout.getter(nest)
+    for m, n in ((5, 9), (10, 4), (2, 2)):
+        want = (m, 7, (m * n - 3, m // 2), m % 3, max(m, n), min(m, n), -m, m * m * n, None)
+        assert get(layout.values((m, n))) == want
+    assert layout.getter((3, 4))(()) == (3, 4)
+    assert layout.getter(a)(layout.values((5, 6))) == 5
+    assert layout.getter((b,))(layout.values((5, 6))) == (6,)
+
+
+def test_sums_of_products_of_dimensions():
+    a, b = dims.symbols([(2, 1000), (2, 1000)])
+    layout = dims.Layout(2)
+    total = layout.total([(2, (a, b)), (1, (a, b)), (5, (3, a)), (7, ())])
+    assert total(layout.values((4, 6))) == 3 * 24 + 5 * 12 + 7
+
+
+def test_undecided_comparisons_are_noted():
+    a, b = dims.symbols([(2, 1000), (2, 1000)])
+    with dims.noting([a]) as noted:
+        assert a != b and a != 3 and a != 1 and bool(a - 2)
+    unequal = dims.Layout(2)
+    holds = unequal.unequal(noted)
+    assert holds is not None
+    for sizes in ((3, 7), (5, 5), (2, 9)):
+        assert not holds(unequal.values(sizes)), sizes
+    assert holds(unequal.values((4, 9)))
+    assert dims.Layout(2).unequal({0: (a, 1), 1: (a, b + 5000)}) is None  # the bounds say so
+    assert a != 3 and len(noted) == len(dict(noted))  # outside nothing is noted
+
+
+# ---- traces ----------------------------------------------------------------------------
+
+
+def test_one_trace_serves_all_sizes():
+    call = made(lambda x: jax.nn.softmax(x) @ x.T)
+    for m, n in ((3, 5), (20, 4), (7, 7)):
+        x = np.random.randn(m, n).astype("float32")
+        b = bound(call, x)
+        assert b.shapes() == (((m, m), np.float32),) and not b.many and b.runs
+        (got,) = b.run([x])
+        e = np.exp(x - x.max(1, keepdims=True))
+        np.testing.assert_allclose(got, e / e.sum(1, keepdims=True) @ x.T, rtol=2e-5, atol=1e-6)
+    assert len(traces(call)) == 1
+
+
+def test_lengths_of_0_and_1_are_constants():
+    call = made(lambda x: x.sum(0) if x.shape[0] == 1 else x.max(0) if x.shape[0] else jnp.zeros(x.shape[1:]))
+    assert bound(call, ones(1, 4)).run([2 * ones(1, 4)])[0].tolist() == [2] * 4
+    assert bound(call, ones(0, 4)).run([ones(0, 4)])[0].tolist() == [0] * 4
+    assert bound(call, ones(5, 4)).run([3 * ones(5, 4)])[0].tolist() == [3] * 4
+    assert len(traces(call)) == 3
+
+
+def test_what_is_taken_for_granted_is_asked_of_each_size():
+    """Where a function compares sizes, JAX says that unequal symbols differ."""
+    call = made(lambda x, y: x * 2 if x.shape[0] == 3 or x.shape == y.shape else x)
+    for m, n in ((5, 7), (3, 7), (6, 6), (8, 9), (3, 3)):
+        x, y = ones(m), ones(n)
+        assert bound(call, x, y).run([x, y])[0][0] == (2 if m == 3 or m == n else 1), (m, n)
+
+
+def test_an_expression_that_may_be_zero_is_no_truth():
+    call = made(lambda x: x if x.shape[0] - 4 else -x)
+    assert [bound(call, ones(n)).run([ones(n)])[0][0] for n in (6, 4, 9)] == [1, -1, 1]
+
+
+def test_equal_sizes_share_a_symbol_where_they_must():
+    call = made(lambda x, y: x + y)
+    for n in (4, 9, 13):
+        assert bound(call, ones(n, 3), ones(n, 3)).shapes() == (((n, 3), np.float32),)
+    assert len(traces(call)) == 1
+    with pytest.raises((TypeError, ValueError), match="shape"):
+        bound(call, ones(4, 3), ones(5, 3))
+
+
+def test_sizes_that_attributes_name_are_constants():
+    def fn(x, *, parts):
+        if x.shape[1] != parts:
+            raise ValueError("parts")
+        return x.reshape(-1, parts, 1)
+
+    call = core.Row("parted_here", fn).bind((("parts", 6),))
+    for n in (8, 9, 12, 15):
+        assert bound(call, ones(n, 6)).shapes() == (((n, 6, 1), np.float32),)
+    assert len(traces(call)) == 1  # between two powers of two
+
+
+def test_what_has_not_changed_yet_is_a_constant():
+    """Weights stay: a size that their number of elements follows from does not."""
+
+    def fn(x, w):
+        n = int(w.shape[0])  # refused of a symbol
+        return x @ w.reshape(n // 7, 7)
+
+    call = made(fn)
+    for m in (8, 9, 20, 100):
+        assert bound(call, ones(m, 11), ones(77)).shapes() == (((m, 7), np.float32),)
+    assert len(traces(call)) == 2
+
+
+def test_shapes_that_cannot_be_symbolic_are_traced_as_they_are():
+    call = made(lambda x: x[: int(np.sqrt(float(x.shape[0])))])
+    for n in (9, 16, 25):
+        x = np.arange(n, dtype="float32")
+        assert bound(call, x).run([x])[0].tolist() == list(range(int(np.sqrt(n))))
+
+
+def test_errors_are_those_of_the_function():
+    def fn(x):
+        raise ValueError(f"never {x.shape[0]}")
+
+    with pytest.raises(ValueError, match="never 5"):
+        bound(made(fn), ones(5))
+
+
+def test_scalars_come_after_the_operands():
+    call = made(lambda x, a, b: (x * a, b + 1))
+    device = core.default_device()
+    b = symbolic.trace(call, (core.aval((5,), np.dtype("float32"), device), "d", "q"), device)
+    product, number = b.run([ones(5)], [np.float64(2.5), np.int64(3)])
+    assert b.many and product.dtype == np.float64 and number.dtype == np.int64
+    assert product.tolist() == [2.5] * 5 and number == 4
+
+
+def test_operators_with_wrappers_are_left_to_programs():
+    operator_wrappers.append(lambda call, fn: fn)
+    try:
+        with pytest.raises(NotHere):
+            bound(made(lambda x: x), ones(3))
+    finally:
+        operator_wrappers.pop()
+
+
+def test_what_numpy_does_not_know_still_has_shapes():
+    b = bound(made(lambda x: jnp.linalg.svd(x, compute_uv=False)), ones(5, 4))
+    assert b.shapes() == (((4,), np.float32),)
+    assert not b.runs and "svd" in b.why
+    with pytest.raises(NotHere, match="svd"):
+        b.run([ones(5, 4)])
+
+
+def test_results_have_memory_of_their_own():
+    """Also what is only sliced, turned or passed on; so that nobody's array changes with another's."""
+    call = made(lambda x: (x, x[1:], x.T, x.reshape(-1), jnp.broadcast_to(x[:1], (4, 3)), jnp.arange(3.0)))
+    x = np.random.randn(4, 3).astype("float32")
+    first, second = bound(call, x).run([x]), bound(call, x).run([x])
+    for a, b in zip(first, second, strict=True):
+        assert a.flags.c_contiguous and a.flags.writeable
+        assert not np.shares_memory(a, x) and not np.shares_memory(a, b)
+
+
+def test_work_grows_with_sizes():
+    call = made(lambda x: x @ x.T)
+    small, large = bound(call, ones(4, 8)), bound(call, ones(40, 80))
+    assert large.work() >= 900 * small.work() > 0
+    assert small.steps() == large.steps() == 2
+
+
+def test_a_derivative_is_a_call_as_well():
+    call = made(lambda x, w: jnp.tanh(x @ w).sum())
+    back = call.vjp((True, True), (True,), False)
+    for m in (3, 8):
+        x, w = np.random.randn(m, 5).astype("float32"), np.random.randn(5, 2).astype("float32")
+        g, h = bound(back, x, w, np.float32(1)).run([x, w, np.float32(1)])
+        d = 1 - np.tanh(x @ w) ** 2
+        np.testing.assert_allclose(g, d @ w.T, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(h, x.T @ d, rtol=1e-4, atol=1e-6)
+    assert len(traces(back)) == 1
+
+
+def test_tracing_keeps_no_frame_of_its_caller():
+    """JAX leaves errors in cycles with their frames; a value that the caller held would live on in them."""
+
+    class Held:
+        pass
+
+    def caller():
+        held = Held()
+        bound(made(lambda x: jnp.cumsum(x, 0) + 1), ones(6, 5))
+        return weakref.ref(held)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert caller()() is None
+    finally:
+        gc.enable()
+
+
+# ---- inference ----------------------------------------------------------------------------
+
+
+def test_inference_asks_the_trace_from_the_second_shape_on(monkeypatch):
+    call, device = made(lambda x: (x.sum(0), x[1:])), core.default_device()
+    asked = []
+    plain = jax.eval_shape
+    monkeypatch.setattr(jax, "eval_shape", lambda *a: asked.append(a) or plain(*a))
+    found = [call.infer((core.aval((n, 3), np.dtype("float32"), device),), device) for n in (4, 5, 6, 7)]
+    assert [[o.shape for o in outs] for outs, _ in found] == [[(3,), (n - 1, 3)] for n in (4, 5, 6, 7)]
+    assert all(many for _, many in found) and found[1][0][0] is found[2][0][0]
+    assert len(asked) == 1 and len(traces(call)) == 1
+
+
+def test_inference_of_wrong_shapes_raises_as_before():
+    call, device = made(lambda x, y: x @ y), core.default_device()
+
+    def infer(*shapes):
+        return call.infer(tuple(core.aval(s, np.dtype("float32"), device) for s in shapes), device)
+
+    infer((2, 3), (3, 4))
+    infer((5, 3), (3, 4))
+    with pytest.raises(TypeError, match="contracting"):
+        infer((5, 3), (4, 4))
+
+
+# ---- the operators' table ----------------------------------------------------------------------------
+
+GROUP = 40
+ROWS = sorted(TABLE)
+GROUPS = [ROWS[k : k + GROUP] for k in range(0, len(ROWS), GROUP)]
+FEW = ROWS[::4]
+
+
+def recorded(names):
+    """The calls of these rows' first samples, with operands and results: one segment, one program."""
+    found = []
+
+    def listen(call, inputs, results):
+        found.append((call, list(inputs), list(results)))
+
+    core.note_calls(listen)
+    try:
+        kept = []
+        for name in names:
+            op = TABLE[name]
+            if not op.samples:
+                continue
+            case = op.samples[0]
+            fronts = set(op.names)
+            legacy = op.legacy or (fronts and all(f.startswith("nd") for f in fronts))
+            make = mx.nd.array if legacy else mx.np.array
+            rng = np.random.RandomState(7)
+            args = [a.draw(rng) if hasattr(a, "draw") else a for a in case.args]
+            args = [make(a, dtype=a.dtype) if isinstance(a, np.ndarray) else a for a in args]
+            attrs = {k: v.graph() if isinstance(v, Body) else v for k, v in case.attrs.items()}
+            kept.append((args, invoke(op, NDArray if legacy else ndarray, tuple(args), attrs)))
+    finally:
+        core.end_note(listen)
+    mx.waitall()
+    return found, kept
+
+
+def operands(inputs):
+    """Avals and NumPy arrays of a call's operands; None where one is a graph's."""
+    avals, arrays = [], []
+    for v in inputs:
+        if isinstance(v, core.Dynamic):
+            avals.append(v.kind)
+            arrays.append(core.SCALARS[v.kind].dtype.type(v.value))
+        else:
+            if getattr(v, "arr", None) is None:
+                return None
+            avals.append(v.aval)
+            arrays.append(np.asarray(core.read(v)))
+    return tuple(avals), arrays
+
+
+def grown(avals):
+    """Operands with other sizes: equal ones stay equal."""
+    return tuple(
+        a
+        if isinstance(a, str) or a.shape == (2,)
+        else core.aval(tuple(n if n < 2 else 2 * n for n in a.shape), a.dtype, a.device)
+        for a in avals
+    )
+
+
+def numbers(rng, aval):
+    if isinstance(aval, str):
+        return core.SCALARS[aval].dtype.type(1)
+    if aval.dtype.kind in "iu":
+        return rng.randint(0, 2, aval.shape).astype(aval.dtype)
+    return np.asarray(
+        rng.uniform(0.1, 0.9, aval.shape) if aval.dtype.kind != "b" else rng.rand(*aval.shape) > 0.5, aval.dtype
+    )
+
+
+def close(got, want, what):
+    assert got.shape == want.shape and got.dtype == want.dtype, (what, got.shape, want.shape, got.dtype, want.dtype)
+    if want.dtype == jax.dtypes.float0:
+        return
+    if got.dtype.kind == "u" and got.ndim >= 3:  # an image, whose numbers were truncated
+        assert np.abs(got.astype("int64") - want).max(initial=0) <= 1, what
+        return
+    np.testing.assert_allclose(got.astype("float64"), want.astype("float64"), rtol=2e-5, atol=2e-6, err_msg=what)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        *(FEW[k : k + GROUP] for k in range(0, len(FEW), GROUP)),
+        *(pytest.param(g, marks=pytest.mark.slow) for g in GROUPS),
+    ],
+    ids=lambda names: names[0],
+)
+def test_rows_agree_with_programs(names):
+    """The rows' samples by NumPy, and their shapes at other sizes, from the same traces where that can be."""
+    found, kept = recorded(names)
+    device = core.default_device()
+    ran = 0
+    for call, inputs, results in found:
+        given = operands(inputs)
+        if given is None or call.graph is not None or call.effect:
+            continue
+        avals, arrays = given
+        b = symbolic.trace(call, avals, device)
+        assert [s for s, _ in b.shapes()] == [r.aval.shape for r in results], call
+        try:
+            got = b.run(arrays)
+        except NotHere:
+            got = None
+        if got is not None:
+            ran += 1
+            for g, r in zip(got, results, strict=True):
+                close(g, np.asarray(core.read(r)), str(call))
+        other = grown(avals)
+        structs = [core.SCALARS[a] if isinstance(a, str) else a.struct for a in other]
+        try:
+            with jax.enable_x64(True):
+                want = jax.eval_shape(call.fn, *structs)
+        except Exception:  # these sizes it does not take
+            with pytest.raises(Exception):  # noqa: B017
+                symbolic.trace(call, other, device)
+            continue
+        shapes = symbolic.trace(call, other, device).shapes()
+        assert shapes == tuple((tuple(w.shape), np.dtype(w.dtype)) for w in jax.tree.leaves(want)), call
+    assert ran or not found
+    del kept
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", GROUPS, ids=lambda names: names[0])
+def test_rows_agree_with_programs_at_other_sizes(names):
+    found, kept = recorded(names)
+    device = core.default_device()
+    rng = np.random.RandomState(3)
+    for call, inputs, _ in found:
+        given = operands(inputs)
+        if given is None or call.graph is not None or call.effect:
+            continue
+        other = grown(given[0])
+        arrays = [
+            numbers(rng, a) if g.dtype.kind != "u" or g.shape != (2,) else g
+            for a, g in zip(other, given[1], strict=True)
+        ]
+        try:
+            with jax.enable_x64(True):
+                want = jax.tree.leaves(jax.jit(call.fn)(*arrays))
+        except Exception:
+            continue
+        try:
+            got = symbolic.trace(call, other, device).run(arrays)
+        except NotHere:
+            continue
+        for g, w in zip(got, want, strict=True):
+            close(g, np.asarray(w), str(call))
+    del kept
