@@ -98,9 +98,13 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
             holes = [(at + 3, constant) for at, constant in holes]
         moving: list[tuple[Any, Any]] = []
         numeric: list[tuple[Any, Any]] = []
+        bound = None
         if op.varying:
             moving = [(k, n) for k, n in attrs if k in op.varying and isinstance(n, _NUMBERS)]
-        if op.numbers:
+        # While no number of this operator changes anywhere, those that came before need not be looked at.
+        if op.numbers and not op.moved and not in_graph and not moving:
+            bound = op.bound(attrs, tuple(holes))
+        if op.numbers and bound is None:
             if in_graph:
                 moving += [(k, n) for k, n in (*attrs, *holes) if type(n) is Handed and k in op.numbers]
             numeric = [(k, n) for k, n in (*attrs, *holes) if k in op.numbers and type(n) in _OPERANDS]
@@ -112,7 +116,7 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
             attrs, holes = _asked(attrs, moving), list(_asked(holes, moving))
         if moving:
             bound = op.bind_moving(attrs, tuple(holes), tuple([k for k, _ in moving]))
-        else:
+        elif bound is None:
             bound = op.bind(attrs, tuple(holes))
         if key is not None and not holes and not moving and not (op.moved and numeric):
             if len(op.fast) > 10_000:

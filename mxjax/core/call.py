@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -85,7 +86,7 @@ class Row:
         ``constants`` are (position, value) of operands that are a Python number or nothing; ``varying`` names the
         attributes, and gives the positions of numbers in the place of arrays, that come as operands, after the
         arrays. Values that compare equal but are not the same to an
-        operator (``1``, ``1.0`` and ``True``) are told apart by their types.
+        operator (``1``, ``1.0`` and ``True``; ``0.0`` and ``-0.0``) are told apart.
         """
         key = (attrs, _types(attrs), constants, _types(constants), varying)
         found = self.calls.get(key)
@@ -95,6 +96,10 @@ class Row:
             found = self.calls.setdefault(key, Call(self, attrs, constants, varying))
         return found
 
+
+    def bound(self, attrs: Attrs, constants: tuple[tuple[int, Any], ...]) -> Call | None:
+        """The call that `bind` gave for these before, if it did."""
+        return self.calls.get((attrs, _types(attrs), constants, _types(constants), ()))
 
     def bind_moving(
         self, attrs: Attrs, constants: tuple[tuple[int, Any], ...], moving: Varying, varying: Varying = ()
@@ -128,8 +133,9 @@ def bounded(cache: dict[Any, Any], most: int) -> None:
             cache.pop(key, None)
 
 
-def _types(pairs: tuple[tuple[Any, Any], ...]) -> tuple[type, ...]:
-    return tuple([type(v) for _, v in pairs])
+def _types(pairs: tuple[tuple[Any, Any], ...]) -> tuple[Any, ...]:
+    """The types of the values, and the signs of zeros."""
+    return tuple([type(v) if type(v) is not float or v else math.copysign(1.0, v) for _, v in pairs])
 
 
 # The rows whose calls can be read back from a graph's text, by name.

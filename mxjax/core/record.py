@@ -142,13 +142,11 @@ def record_scalar(row: Row, a: Value, s: float | int) -> Value:
         seg.rollback()
         return record(row.bind((("scalar", s),)), (a,))[0]
     step = seg.step.next.get(key)
-    operands: tuple[Any, ...] = (a,)
     if step is None:
         step = seg.step.next.get((row, key[1], key[3])) if varying.takes_operand(s) else None
         if step is None:
             return _record_new_scalar(seg, row, a, s, key)
-        seg.scalars.append(s)
-        operands = a, Dynamic(s)
+        return _record_moving(st, seg, step, a, s)
     v = _new(Value)
     v.seg = seg
     v.idx = step.first
@@ -158,9 +156,27 @@ def record_scalar(row: Row, a: Value, s: float | int) -> Value:
     seg.step = step
     seg.outs.append(v)
     if st.slow or seg.closed or step.reach >= st.soft:
-        return _finish(st, seg, step, step.call, operands, (v,))[0]  # type: ignore[arg-type]
+        return _finish(st, seg, step, step.call, (a,), (v,))[0]  # type: ignore[arg-type]
     if times is not None:
         times.append(time_ns())
+    return v
+
+
+def _record_moving(st: ThreadState, seg: Segment, step: Step, a: Value, s: float | int) -> Value:
+    """:func:`record_scalar` where the number is known to change: it is an operand."""
+    seg.scalars.append(s)
+    v = _new(Value)
+    v.seg = seg
+    v.idx = step.first
+    v.aval = step.one  # type: ignore[assignment]
+    v.tape = None
+    v.shared = False
+    seg.step = step
+    seg.outs.append(v)
+    if st.slow or seg.closed or step.reach >= st.soft:
+        return _finish(st, seg, step, step.call, (a, Dynamic(s)), (v,))[0]  # type: ignore[arg-type]
+    if seg.times is not None:
+        seg.times.append(time_ns())
     return v
 
 

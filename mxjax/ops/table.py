@@ -153,12 +153,12 @@ class Op(Row):
         self.attr_defaults: dict[str, Any] = {}
         _read_signature(self, signature or inspect.signature(fn))
         self.n_arrays = len(self.array_params)
-        unknown = [n for n in numbers if n not in (*self.array_params, *self.attr_params)]
+        unknown = [m for m in numbers if m not in (*self.array_params, *self.attr_params)]
         if unknown:
             raise errors.MXNetValueError(f"the operator {name!r} has no parameters {unknown}, which numbers= names")
         # By name where it is an attribute, by position among the function's arguments where it stands for an array.
-        places: dict[str, str | int] = {n: at + 3 * keyed for at, n in enumerate(self.array_params)}
-        self.numbers = tuple(map(places.get, numbers, numbers))
+        places: list[str] = [*self.array_params]
+        self.numbers = tuple([places.index(p) + 3 * keyed if p in places else p for p in numbers])
         self.check = check
         self.moved = False  # one of its numbers was found to change
         # What a front end was given -> the call, for rows where nothing else has a say.
