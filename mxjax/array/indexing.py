@@ -68,7 +68,7 @@ class _Place:
                 shape.append(1)
                 key.append(None)
                 continue
-            low, count, step = (e, 1, 1) if type(e) is int else e
+            low, count, step = (e, 1, 1) if type(e) is int else e[:3]
             if type(e) is not int:
                 shape.append(count)
             n = dims[axis]
@@ -100,6 +100,8 @@ def _part(e: Any, n: int, operands: list[Any]) -> Any:
         return AT
     if e.span == n:
         return WHOLE if e.step == 1 else Slice(None, None, e.step)
+    if e.form is not None:
+        return e.form
     if not e.count:
         return Slice(0, 0, 1)
     operands.append(Dynamic(e.low))

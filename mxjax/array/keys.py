@@ -13,7 +13,7 @@ from ..core import is_recording
 from ..core.reading import asked
 from ..core.state import local
 from ..core.value import TRACED
-from ..ops.keys import ARRAY, Slice, Window, checked, in_range, window
+from ..ops.keys import ARRAY, Slice, Window, checked, grows, in_range, window
 from .handle import Handle
 
 BASIC, ARRAYS, MASKS = 0, 1, 2
@@ -49,7 +49,8 @@ def parse(key: Any, x: Handle, legacy: bool) -> tuple[list[Any], int, tuple[Any,
             axis += rest
             rest = 0
         elif type(k) is slice:
-            entries.append(window(k, shape[axis]))
+            taken_of = window(k, shape[axis])
+            entries.append(taken_of._replace(form=written[-1]) if _is_form(k, taken_of) else taken_of)
             axis += 1
         elif type(k) is int:
             entries.append(in_range(k, axis, shape[axis]))
@@ -67,6 +68,14 @@ def parse(key: Any, x: Handle, legacy: bool) -> tuple[list[Any], int, tuple[Any,
                 axis += 1
     entries += [Window(0, n, 1) for n in shape[axis:]]
     return entries, kind, tuple(written)
+
+
+def _is_form(s: slice, of: Window) -> bool:
+    return of.count > 1 and s != _WHOLE and type(s.start) in _PLAIN and type(s.stop) in _PLAIN and grows(s)
+
+
+_WHOLE = slice(None)
+_PLAIN = (int, type(None))
 
 
 def _item(k: Any, x: Handle, legacy: bool) -> Any:

@@ -124,3 +124,22 @@ def cotangent(out: Any, given: Any) -> Any:
     if given is None:
         return jnp.zeros(out.shape, out.dtype)
     return given.astype(out.dtype) if given.dtype != out.dtype else given
+
+
+TRACES = 2048  # where JAX bounds its other caches
+
+
+def bound_traces() -> None:
+    """Let JAX forget what it traced, where that is much: this cache of its has no bound of its own.
+
+    It has an entry for each function of jnp and of ours, and each shape that it ever took: of small networks, each of
+    another size, half a megabyte apiece. What is compiled stays, and so does what is inferred of our calls.
+    """
+    try:
+        from jax._src.core import trace_ctx
+        from jax._src.interpreters.partial_eval import trace_to_jaxpr
+
+        if trace_to_jaxpr.cache_info().currsize > TRACES and trace_ctx.is_top_level():
+            trace_to_jaxpr.cache_clear()
+    except (AttributeError, ImportError):  # another JAX
+        pass

@@ -220,7 +220,7 @@ def _run(
             v.seg = None
         return
     by_call = None
-    if program is None and rehearsing is None:
+    if program is None and rehearsing is None and _nearest(home, (live, dying)) is None:
         by_call = cold.by_call(home, live, device, _alone(device))
     try:
         if by_call is None:
@@ -443,6 +443,8 @@ def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: An
 
 def _nearest(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]]) -> Program | None:
     """A program that returns at least these results and donates nothing that must stay."""
+    if not step.programs:
+        return None
     live, dying = set(key[0]), set(key[1])
     for (others, _), program in list(step.programs.items()):
         if live.issubset(others) and dying.issuperset(program.donate):

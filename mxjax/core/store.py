@@ -13,6 +13,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from .jaxprs import bound_traces
 from .segment import Step
 from .state import states
 from .stats import stats
@@ -29,7 +30,7 @@ PROGRAM_BYTES = 256 << 10
 COMPUTATION_BYTES = 64 << 10
 
 #: The bound where none is asked for: a process that trains small networks one after the other stays below 700 MB.
-USUAL = 256 << 20
+USUAL = 128 << 20
 GHOSTS = 10_000  # so many programs that had to go are remembered
 
 
@@ -85,6 +86,7 @@ class Store:
         step.programs[key] = program
         if self._grows and self._ghosts:
             self._raise_limit(_structure(step, key), program.bytes)
+        bound_traces()
         if 8 * (self.now - self._swept) > len(held):
             self._sweep()
         self._make_room(program)

@@ -45,11 +45,15 @@ WHOLE = Slice(None, None, None)
 
 
 class Window(NamedTuple):
-    """A slice of one axis: ``count`` elements every ``step``, of which ``low`` comes first in memory."""
+    """A slice of one axis: ``count`` elements every ``step``, of which ``low`` comes first in memory.
+
+    ``form``: as the user wrote it, where its length changes with the axis's (``x[1:-1]``): one call for all lengths.
+    """
 
     low: Any
     count: int  # type: ignore[assignment]  # not the method of tuples
     step: int
+    form: Slice | None = None
 
     @property
     def span(self) -> int:
@@ -65,7 +69,9 @@ def in_range(k: int, axis: int, n: int) -> int:
 
 
 def window(s: slice, n: int) -> Window:
-    """What a slice takes of an axis of ``n`` elements."""
+    """What a slice takes of an axis of ``n`` elements; of a symbolic number of them, of a slice with :func:`grows`."""
+    if not isinstance(n, int):
+        return _symbolic_window(s, n)
     try:
         start, stop, step = s.indices(n)
     except ValueError as error:
@@ -76,6 +82,21 @@ def window(s: slice, n: int) -> Window:
     if count == 1:
         return Window(start, 1, 1)
     return Window(start if step > 0 else start + (count - 1) * step, count, step)
+
+
+def grows(s: slice) -> bool:
+    """Whether the slice takes more of a longer axis, from a place counted from the front on."""
+    return (s.start is None or s.start >= 0) and (s.stop is None or s.stop < 0) and (s.step is None or s.step > 0)
+
+
+def _symbolic_window(s: slice, n: Any) -> Window:
+    if not grows(s):
+        raise errors.MXNetNotImplementedError(f"{s} of an axis of any length")
+    low, step = s.start or 0, s.step or 1
+    count = n + (s.stop or 0) - low
+    if not count > 0:  # JAX raises where it depends on the length
+        return Window(0, 0, 1)
+    return Window(low, -(-count // step), step)
 
 
 def checked(a: np.ndarray, axis: int, n: int) -> np.ndarray:

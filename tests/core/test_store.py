@@ -13,7 +13,7 @@ import pytest
 
 import mxjax as mx
 from mxjax.core import call as calls
-from mxjax.core import segment
+from mxjax.core import jaxprs, segment
 from mxjax.core.scheduler import forget
 from mxjax.core.state import local
 from mxjax.core.store import COMPUTATION_BYTES, PROGRAM_BYTES, store
@@ -280,6 +280,14 @@ def test_a_bounded_cache_forgets_its_older_half():
     assert len(cache) == 11
     calls.bounded(cache, 10)
     assert list(cache) == [5, 6, 7, 8, 9, 10]
+
+
+def test_traces_that_jax_keeps_are_bounded_too(monkeypatch):
+    trace_to_jaxpr = pytest.importorskip("jax._src.interpreters.partial_eval").trace_to_jaxpr
+    monkeypatch.setattr(jaxprs, "TRACES", 100)
+    for x in vectors(*range(3, 30)):
+        mx.np.median(x).wait_to_read()
+        assert trace_to_jaxpr.cache_info().currsize <= 100
 
 
 def work():
