@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 JOBS ?= 2
 PYTEST := $(RUN) -m pytest -n $(JOBS)
 
-.PHONY: help demo test test-all test-matrix bench bench-kvstore bench-memory bench-profiler lint stubs \
+.PHONY: help demo test test-all test-matrix bench bench-cold bench-kvstore bench-memory bench-profiler lint stubs \
 	settings-pages wheel clean
 .DEFAULT_GOAL := help
 
@@ -16,6 +16,7 @@ help:
 	@echo "make test-all     the tests, slow ones included"
 	@echo "make test-matrix  the tests on the oldest and the newest Python and JAX"
 	@echo "make bench        the benchmarks, as ratios"
+	@echo "make bench-cold   what code costs that runs before it is compiled"
 	@echo "make bench-kvstore what sums between devices and processes cost"
 	@echo "make bench-memory what rematerialisation saves and costs, in bytes and time"
 	@echo "make bench-profiler what the profiler costs"
@@ -38,6 +39,9 @@ test-matrix:
 
 bench: $(VENV)/.ready
 	$(RUN) benchmarks/run.py
+
+bench-cold: $(VENV)/.ready
+	$(RUN) benchmarks/cold.py
 
 bench-kvstore: $(VENV)/.ready
 	$(RUN) benchmarks/kvstore.py
