@@ -44,7 +44,7 @@ class Row:
     """
 
     __slots__ = (
-        "calls", "differentiable", "display", "effect", "fn", "name", "numbers", "operator", "settled",
+        "calls", "differentiable", "display", "effect", "fn", "most", "name", "numbers", "operator", "settled",
         "takes_numbers",
     )  # fmt: skip
 
@@ -71,6 +71,7 @@ class Row:
         self.settled = settled
         self.takes_numbers = takes_numbers
         self.calls: dict[Any, Call] = {}
+        self.most = CALLS
 
     def __repr__(self) -> str:
         return f"<{'operator' if self.operator else 'row'} {self.name}>"
@@ -91,11 +92,10 @@ class Row:
         key = (attrs, _types(attrs), constants, _types(constants), varying)
         found = self.calls.get(key)
         if found is None:
-            if len(self.calls) > CALLS:
+            if len(self.calls) > self.most:
                 self._forget()
             found = self.calls.setdefault(key, Call(self, attrs, constants, varying))
         return found
-
 
     def bound(self, attrs: Attrs, constants: tuple[tuple[int, Any], ...]) -> Call | None:
         """The call that `bind` gave for these before, if it did."""
@@ -112,18 +112,18 @@ class Row:
         return self.bind(kept, rest, (*varying, *moving))
 
     def _forget(self) -> None:
-        """Attributes that never repeat must not pile up: of the older half, those go that are recorded nowhere."""
+        """Attributes that never repeat must not pile up: but for the newest, those go that are recorded nowhere."""
         from .segment import Tree  # it holds calls
 
         used = Tree.calls()
-        older = list(self.calls.items())[: CALLS // 2]
-        free = [key for key, call in older if call not in used]
-        for key in free if len(free) > CALLS // 8 else [key for key, _ in older]:
-            self.calls.pop(key, None)
+        for key, call in list(self.calls.items())[: -self.most // 4]:
+            if call not in used:  # others would be other calls when they come again, with programs of their own
+                self.calls.pop(key, None)
+        self.most = max(CALLS, 2 * len(self.calls))
 
 
-CALLS = 10_000  # so many of one row are remembered
-INFERRED = 1_000  # and so many results of inference of one call
+CALLS = 2_000  # so many of one row are remembered, and more where they are recorded
+INFERRED = 256  # and so many results of inference of one call, which steps in the tree have as well
 
 
 def bounded(cache: dict[Any, Any], most: int) -> None:

@@ -1,0 +1,238 @@
+"""Code that runs before it is compiled: which segments do, what they give, and when they are compiled after all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax import autograd, gluon, profiler
+from mxjax.core import cold
+from mxjax.gluon import nn
+
+
+@pytest.fixture(autouse=True)
+def auto() -> Iterator[None]:
+    with mx.config.scope({"engine.cold": "auto"}):
+        mx.engine.reset()
+        yield
+
+
+def counted(work: Callable[[], Any]) -> dict[str, int]:
+    """What the engine counts while this runs."""
+    mx.npx.waitall()
+    before = mx.engine.stats()
+    work()
+    mx.npx.waitall()
+    return {name: n - before[name] for name, n in mx.engine.stats().items()}
+
+
+def data(*shape: int) -> np.ndarray:
+    return np.random.RandomState(0).randn(*shape).astype("float32")
+
+
+EXPRESSIONS: list[Callable[[Any], Any]] = [
+    lambda x: mx.np.tanh(x) + 1,
+    lambda x: x.sum(0),
+    lambda x: mx.np.dot(x, x.T),
+    lambda x: mx.npx.softmax(x),
+    lambda x: mx.np.argsort(x, 1),
+    lambda x: mx.np.concatenate([x, x]),
+    lambda x: mx.np.where(x > 0, x, 0),
+    lambda x: x.mean(),
+    lambda x: mx.np.exp(x) * 2 - x,
+    lambda x: x[1:, :-1],
+]
+
+
+def test_expressions_of_new_shapes_compile_nothing() -> None:
+    def work() -> None:
+        for k in range(4):
+            x = mx.np.array(data(5 + k, 7 + 2 * k))
+            for f in EXPRESSIONS:
+                f(x).asnumpy()
+
+    found = counted(work)
+    assert found["compiled"] == 0 and found["interpreted"] == 40
+
+
+@pytest.mark.parametrize("f", EXPRESSIONS)
+def test_both_tiers_agree(f: Callable[[Any], Any]) -> None:
+    x = mx.np.array(data(6, 9))
+    here = f(x).asnumpy()
+    with mx.config.scope({"engine.cold": "compile"}):
+        found = counted(lambda: f(mx.np.array(data(6, 9))).asnumpy())
+        there = f(mx.np.array(data(6, 9))).asnumpy()
+    assert found["interpreted"] == 0 and found["compiled"] > 0
+    assert here.dtype == there.dtype
+    np.testing.assert_allclose(here, there, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "uint8"])
+def test_plain_arithmetic_is_bit_equal_in_both_tiers(dtype: str) -> None:
+    a = (data(50, 3) * 100).astype(dtype)
+    b = (data(3) * 7).astype(dtype)
+
+    def work() -> list[np.ndarray]:
+        x, y = mx.np.array(a, dtype=dtype), mx.np.array(b, dtype=dtype)
+        return [r.asnumpy() for r in (x + y, x - y, x * y, x / (y + 1), x > y, x.T.copy())]
+
+    here = work()
+    with mx.config.scope({"engine.cold": "compile"}):
+        there = work()
+    for one, other in zip(here, there, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
+def test_random_numbers_are_bit_equal_in_both_tiers() -> None:
+    def work() -> list[np.ndarray]:
+        mx.random.seed(7)
+        r = mx.np.random
+        drawn = (r.uniform(size=(5, 3)), r.normal(2, 3, size=(4,)), r.randint(0, 100, size=(6,)), r.rand(3))
+        return [a.asnumpy() for a in drawn]
+
+    here = work()
+    with mx.config.scope({"engine.cold": "compile"}):
+        there = work()
+    for one, other in zip(here, there, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def loop(rounds: int) -> list[int]:
+    """In which rounds of a loop over the same work something is compiled."""
+    x = mx.np.array(data(8, 8))
+    found = []
+    for k in range(rounds):
+        if counted(lambda: (mx.np.tanh(x) * 1.5 + mx.np.dot(x, x)).sum().asnumpy())["compiled"]:
+            found.append(k)
+    return found
+
+
+def test_what_comes_back_is_compiled_once_and_in_the_same_round_of_every_run() -> None:
+    first = loop(400)
+    assert len(first) == 1
+    mx.engine.reset()
+    assert loop(400) == first
+
+
+def test_a_large_segment_is_compiled_at_once() -> None:
+    x = mx.np.array(data(600, 600))
+    found = counted(lambda: [x := mx.np.tanh(mx.np.dot(x, x) / 600) for _ in range(20)][-1].asnumpy())  # noqa: F841
+    assert found["compiled"] > 0
+
+
+def test_interpret_never_compiles_a_segment() -> None:
+    with mx.config.scope({"engine.cold": "interpret"}):
+        x = mx.np.array(data(5, 5))
+        found = counted(lambda: [(mx.np.tanh(x) + 1).asnumpy() for _ in range(3000)])
+    assert found["compiled"] == 0 and found["interpreted"] == 3000
+
+
+def test_a_loop_over_elements_compiles_nothing() -> None:
+    x = mx.np.array(data(300))
+    total = mx.np.zeros(())
+
+    def work() -> None:
+        nonlocal total
+        for i in range(300):
+            v = x[i]
+            total = total + v * mx.np.cos(0.1 * v)
+        total.asnumpy()
+
+    assert counted(work)["compiled"] == 0
+    a = data(300).astype("float64")
+    assert float(total) == pytest.approx((a * np.cos(0.1 * a)).sum(), rel=1e-4)
+
+
+def test_results_are_in_memory_of_their_own() -> None:
+    """What a compiled program overwrites later is nobody else's."""
+    x = mx.np.array(data(4, 4))
+    y, z = x.reshape(16), x.T
+    kept = y.asnumpy().copy(), z.asnumpy().copy()
+    with mx.config.scope({"engine.cold": "compile"}):
+        for _ in range(3):
+            x += 1
+            x.asnumpy()
+    np.testing.assert_array_equal(y.asnumpy(), kept[0])
+    np.testing.assert_array_equal(z.asnumpy(), kept[1])
+    host = y.asnumpy()
+    host[:] = 0
+    np.testing.assert_array_equal(y.asnumpy(), kept[0])
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_training_on_ragged_batches_gives_the_same_in_both_tiers(hybridize: bool) -> None:
+    def train(tier: str) -> list[float]:
+        with mx.config.scope({"engine.cold": tier}):
+            mx.engine.reset()
+            mx.random.seed(3)
+            net = nn.HybridSequential()
+            net.add(nn.Dense(8, activation="tanh", in_units=4), nn.Dense(2, in_units=8))
+            net.initialize(mx.init.Xavier())
+            if hybridize:
+                net.hybridize()
+            trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.05})
+            losses = []
+            for k in range(6):
+                x = mx.np.array(data(3 + k, 4))
+                with autograd.record():
+                    loss = (net(x) ** 2).mean()
+                loss.backward()
+                trainer.step(1)
+                losses.append(float(loss))
+            return losses
+
+    np.testing.assert_allclose(train("auto"), train("compile"), rtol=2e-5)
+
+
+def test_another_variant_of_a_large_segment_waits_until_it_comes_again() -> None:
+    """Who also looks at what was not looked at before does not wait for the compiler a second time."""
+    x = mx.np.array(data(400, 400))
+
+    def work(keep: bool) -> Any:
+        y = mx.np.dot(x, x)
+        z = y
+        for _ in range(12):
+            z = mx.np.tanh(mx.np.dot(z, x) / 400)
+        if not keep:
+            y = None
+        z.asnumpy()
+        return y
+
+    counts = [counted(lambda keep=keep: work(keep))["compiled"] for keep in [True] * 6 + [False] * 8]
+    kept, dropped = counts[:6], counts[6:]
+    assert sum(kept) > 0
+    assert sum(dropped[: cold.SELDOM]) == 0
+
+
+def test_errors_and_odd_numbers_are_the_same_in_both_tiers() -> None:
+    with np.errstate(all="ignore"):
+        a = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 3e38], "float32")
+        whole = np.array([2**31 - 1, -(2**31), 0, 5], "int32")
+
+        def work() -> list[np.ndarray]:
+            x, n = mx.np.array(a), mx.np.array(whole, dtype="int32")
+            z = mx.np.zeros((0, 3))
+            found = (x * 10, x / 0, mx.np.sqrt(x), mx.np.maximum(x, 0), mx.np.sign(x), n + 1, n * n, z.sum(0), z + 1)
+            return [r.asnumpy() for r in found]
+
+        here = work()
+        with mx.config.scope({"engine.cold": "compile"}):
+            there = work()
+    for one, other in zip(here, there, strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_profiler_shows_interpreted_calls_by_their_operators(tmp_path: Any) -> None:
+    profiler.set_config(profile_all=True, aggregate_stats=True, filename=str(tmp_path / "p.json"))
+    profiler.set_state("run")
+    x = mx.np.array(data(11, 13))
+    (mx.np.tanh(x) + mx.np.exp(x)).asnumpy()
+    profiler.set_state("stop")
+    text = profiler.dumps()
+    assert "tanh" in text and "exp" in text
