@@ -1,0 +1,58 @@
+"""Random numbers as NumPy draws them, and functions that JAX computes for it: the same bits as in programs."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from mxjax.core.numpy_random import threefry
+from mxjax.core.numpy_shared import exactly
+
+from .test_numpy_primitives import Case, check
+
+
+def _keyed(fn):
+    return lambda words: fn(jax.random.fold_in(jax.random.wrap_key_data(words), 3))
+
+
+def test_random_numbers_are_the_same_bits():
+    """Also those that functions round: they are computed by JAX wherever they are drawn."""
+    jr = jax.random
+    key = np.array([1, 2], "uint32")
+    scale = np.array([[0.3, 1.7, 2.0]], "float32")
+    cases = []
+    for width in ("uint8", "uint16", "uint32", "uint64"):
+        for shape in ((), (7, 5)) if width != "uint32" else ((3,), (7, 5), (3000,)):
+            cases.append(Case(f"{width} {shape}", _keyed(lambda k, s=shape, w=width: jr.bits(k, s, w)), (key,)))
+    shape = (2, 3)
+    for name in ("normal", "uniform", "exponential", "gumbel", "laplace", "logistic"):
+        for dtype in ("float32", "float64") if name in ("normal", "uniform") else ("float32",):
+            draw = getattr(jr, name)
+            cases.append(Case(name, _keyed(lambda k, d=dtype, f=draw: f(k, shape, d)), (key,)))
+    cases.append(Case("split", _keyed(lambda k: jr.uniform(jr.split(k, 5)[3], shape)), (key,)))
+    cases.append(Case("randint", _keyed(lambda k: jr.randint(k, shape, -3, 10)), (key,)))
+    cases.append(Case("bernoulli", _keyed(lambda k: jr.bernoulli(k, 0.3, shape)), (key,)))
+    cases.append(Case("located", _keyed(lambda k: 0.3 + 0.7 * jr.normal(k, shape, "float32")), (key,)))
+    cases.append(Case("permutation", _keyed(lambda k: jr.permutation(k, 50)), (key,)))
+    cases.append(
+        Case("by rows", lambda w, s: _keyed(lambda k: s + s * jr.normal(k, (4, 3), "float32"))(w), (key, scale))
+    )
+    check(cases)
+
+
+def test_many_blocks_are_those_of_few():
+    """From some thousands on a program computes them."""
+    one = threefry(np.uint32(3), np.uint32(4), np.zeros(1, "uint32"), np.arange(5000, dtype="uint32"))
+    other = threefry(np.uint32(3), np.uint32(4), np.zeros(1, "uint32"), np.arange(100, dtype="uint32"))
+    for a, b in zip(one, other, strict=True):
+        assert a.dtype == b.dtype == np.uint32
+        np.testing.assert_array_equal(a[:100], b)
+
+
+def test_a_shared_program_serves_all_shapes():
+    fn = exactly("tanh", (("accuracy", None),))
+    for shape in ((), (3,), (2, 40), (0, 4), (1100,)):
+        x = np.linspace(-3, 3, int(np.prod(shape)), dtype="float32").reshape(shape)
+        got = fn(x)
+        assert got.shape == shape and got.dtype == x.dtype
+        np.testing.assert_allclose(got, np.tanh(x), rtol=1e-6)
