@@ -315,4 +315,4 @@ def test_400_small_networks_end_below_700_megabytes():
     found = [float(line.split()[-2]) for line in done.stdout.splitlines() if line.endswith(" MB")]
     assert len(found) == 4
     assert max(found) < 700
-    assert found[3] - found[1] < 30
+    assert found[3] - found[1] < 40  # caches that are bounded in number are not full before
