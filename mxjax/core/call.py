@@ -106,7 +106,7 @@ class Row:
     ) -> Call:
         """The call in which these of the attributes and constants come as operands, after those of ``varying``."""
         kept = tuple([pair for pair in attrs if pair[0] not in moving])
-        if self.settled is not None:
+        if self.settled is not None and not varying:  # else they are there
             kept = (*kept, *self.settled(dict(attrs)).items())
         rest = tuple([pair for pair in constants if pair[0] not in moving])
         return self.bind(kept, rest, (*varying, *moving))

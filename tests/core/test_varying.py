@@ -147,6 +147,9 @@ def test_the_calls_of_a_fallback_take_their_numbers_as_operands():
     gradient = call.vjp((True,), (True,), False)
     loose, before, numbers = gradient.loose()
     assert loose.forward is row.bind(varying=("scalar",)) and numbers == (0.3,) and before == 1
+    call = TABLE["arange"].bind_moving((("start", 3.0), ("stop", 7.5), ("step", 1.5)), (), ("start", "stop"))
+    loose, _, numbers = call.loose()
+    assert loose.varying == ("start", "stop", "step") and dict(loose.attrs) == {"length": 3} and numbers == (1.5,)
     for structure in (2, 2.0, 1, 0.5, True, 1 << 70):  # an exponent, or no operand at all
         call = row.bind((("scalar", structure),))
         assert call.loose() == (call, -1, ())
