@@ -21,6 +21,9 @@ CALL = 12.0  # a call, beside its work
 OPERATION = 1e-3  # one operation as `Bound.work` counts them
 PROGRAM, PROGRAM_CALL = 25_000.0, 3_000.0  # the compiler, and what each call of a segment adds to it
 
+# Whether a fault in NumPy's rules is raised; without, a program computes the call.
+strict = [False]
+
 # Compiles a step that is a segment by itself, with all its results, for everybody.
 Build = Callable[[Step], Program]
 
@@ -127,6 +130,11 @@ class ByCall:
         try:
             return part.bound.run([a if type(a) is np.ndarray else _array(a) for a in args])  # type: ignore[union-attr]
         except NotHere:
+            return None
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            if strict[0]:
+                raise
+            part.step.bound = False  # a fault in a rule of ours is no reason to stop the user's program
             return None
 
     def _program(self, part: Part, args: list[Any], layouts: dict[int, tuple[int, ...]]) -> Sequence[Any]:
