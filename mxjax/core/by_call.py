@@ -15,6 +15,7 @@ from .program import Program, needed
 from .segment import SCALAR, Step, Tree
 from .store import store
 from .symbolic import Bound, NotHere, trace
+from .value import quick_put
 
 # Microseconds on one core; only their ratios count.
 CALL = 12.0  # a call, beside its work
@@ -120,6 +121,10 @@ class ByCall:
                 del env[k]
         return [env[k] for k in live], layouts
 
+    def _given(self, a: Any) -> Any:
+        """An array as programs take it: NumPy's 64-bit numbers only in JAX's 64-bit mode, so these travel now."""
+        return quick_put(a, self._device) if type(a) is np.ndarray and a.itemsize == 8 else a
+
     def _numpy(self, part: Part, args: list[Any]) -> Sequence[Any] | None:
         """What NumPy gives; None where a program is better: there is one, or it would have paid for itself."""
         if part.work > CALL:
@@ -148,7 +153,7 @@ class ByCall:
         if program is None:
             program = self._build(single)
         program.used = store.now
-        arrays = [a for a, i in zip(args, part.gets, strict=True) if i < SCALAR]
+        arrays = [self._given(a) for a, i in zip(args, part.gets, strict=True) if i < SCALAR]
         numbers = [a for a, i in zip(args, part.gets, strict=True) if i >= SCALAR]
         for k, order in program.layouts.items():
             layouts[part.step.first + k] = order

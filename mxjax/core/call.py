@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core.primitives import convert_element_type_p
+from jax.lax import convert_element_type_p
 
 from .. import errors
 from .aval import SCALARS as SCALARS

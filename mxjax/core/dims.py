@@ -2,7 +2,7 @@
 
 A trace with symbolic dimensions serves every size for which what it took for granted holds. JAX refuses comparisons
 of order that it cannot decide, but calls expressions unequal that it cannot prove equal; what was decided so is noted
-while we trace (:func:`noting`), and `Layout.unequal` says for which sizes it is true.
+while we trace (:func:`noting`), and `Layout.true` says for which sizes it is true.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import functools
 import math
 import operator
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -218,12 +218,15 @@ class Layout:
 
         return total
 
-    def unequal(self, noted: dict[Any, tuple[Any, Any]]) -> Callable[[Sequence[int]], bool] | None:
-        """Whether these pairs are unequal indeed; None: they are for all that the symbols stand for."""
-        pairs = {(self.place(a), self.place(b)) for a, b in noted.values() if not _never(a, b)}
-        if not pairs:
+    def true(
+        self, unequal: dict[Any, tuple[Any, Any]], equal: Iterable[tuple[Any, Any]]
+    ) -> Callable[[Sequence[int]], bool] | None:
+        """Whether these pairs are unequal and those equal; None: they are for all that the symbols stand for."""
+        apart = {(self.place(a), self.place(b)) for a, b in unequal.values() if not _never(a, b)}
+        alike = {(self.place(a), self.place(b)) for a, b in equal if is_symbolic(a - b) or a - b != 0}
+        if not apart and not alike:
             return None
-        return lambda made: all(made[a] != made[b] for a, b in pairs)
+        return lambda made: all(made[a] != made[b] for a, b in apart) and all(made[a] == made[b] for a, b in alike)
 
 
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {

@@ -4,12 +4,13 @@ A call is traced by its operands' ranks and dtypes. Dimensions of 0 and 1 are co
 its own. Where JAX cannot decide something then, equal sizes share a symbol; then small ones and those that the
 attributes name are constants, and the others have bounds (powers of two); then all that has not changed yet is a
 constant; at last the shapes are traced as they are. What a trace took for granted is asked of each size
-(`dims.Layout.unequal`).
+(`dims.Layout.true`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -45,10 +46,10 @@ class Trace:
         "_code",
         "_layout",
         "_symbols",
+        "_true",
         "dtypes",
         "lengths",
         "many",
-        "unequal",
         "why",
     )
 
@@ -61,11 +62,11 @@ class Trace:
         self.dtypes = [np.dtype(a.dtype) for a in closed.out_avals]
         self._layout = layout = dims.Layout(symbols)
         self.lengths = layout.getter(tuple([tuple(a.shape) for a in closed.out_avals]))
-        self.unequal = layout.unequal(noted)
+        self._true = layout.true(noted, _reshaped(closed.jaxpr) if symbols else ())
 
     def holds(self, sizes: Sequence[int]) -> bool:
         """Whether it is right for these sizes."""
-        return self.unequal is None or self.unequal(self._layout.values(sizes))
+        return self._true is None or self._true(self._layout.values(sizes))
 
     def shapes(self, sizes: Sequence[int]) -> tuple[Shape, ...]:
         return tuple(zip(self.lengths(self._layout.values(sizes)), self.dtypes, strict=True))
@@ -82,6 +83,18 @@ class Trace:
             if self._code is None:
                 raise NotHere(self.why)
         return self._code
+
+
+def _reshaped(jaxpr: Any) -> Iterator[tuple[Any, Any]]:
+    """The numbers of elements before and after each reshape: of symbols JAX does not compare them."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "reshape":
+            yield math.prod(eqn.invars[0].aval.shape), math.prod(eqn.params["new_sizes"])
+        for value in eqn.params.values():
+            for part in value if isinstance(value, (tuple, list)) else (value,):
+                inner = getattr(part, "jaxpr", part)
+                if hasattr(inner, "eqns"):
+                    yield from _reshaped(inner)
 
 
 class Bound:
