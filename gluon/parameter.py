@@ -195,7 +195,6 @@ class Parameter:
                     rule = initializer.create(default)
                     own = rule if init is None else init  # given as its own, so that its name does not matter
                     rule(initializer.InitDesc(self._name, {"__init__": own}), data)
-        with apart():
             self._spread(data, where)
 
     def _spread(self, data: ndarray, where: Sequence[Device]) -> None:

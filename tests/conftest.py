@@ -73,6 +73,15 @@ def settings_as_before() -> Iterator[None]:
         settings.reset()
 
 
+@pytest.fixture(autouse=True)
+def tier(request: pytest.FixtureRequest, settings_as_before: None) -> None:
+    """Tests marked ``programs`` look at what is compiled, donated or shown of programs: no other tier runs there."""
+    if request.node.get_closest_marker("programs") is not None:
+        import mxjax
+
+        mxjax.config.set({"engine.cold": "compile"})
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

@@ -77,6 +77,7 @@ def history(optimizer, hybridize):
     return [a.asnumpy() for a in losses], rates, stats, len(net.collect_params())
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("hybridize", [False, True], ids=["imperative", "hybridized"])
 @pytest.mark.parametrize(
     ("optimizer", "states"), [("sgd", 0), ("adam", 2)], ids=["sgd", "adam"]

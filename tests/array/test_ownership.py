@@ -15,6 +15,8 @@ import mxjax as mx
 from mxjax import autograd, engine
 from mxjax.core import scheduler
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture(autouse=True, params=[1, 2])
 def start_anew(request):

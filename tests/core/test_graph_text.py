@@ -129,6 +129,7 @@ def resized(graph, batch, other):
     ]
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_what_users_write_serves_every_batch_size(name):
     block = Written(EXPRESSIONS[name])

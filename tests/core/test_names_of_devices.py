@@ -20,6 +20,8 @@ import pytest
 import mxjax as mx
 from mxjax import autograd, core
 
+pytestmark = pytest.mark.programs
+
 A, B = mx.cpu(4), mx.cpu(8)  # two names of XLA's first device, which is cpu(0)
 
 

@@ -13,6 +13,8 @@ from mxjax.core import flush_thread
 from mxjax.core.program import overwriting
 from mxjax.core.scheduler import forget
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture(autouse=True)
 def counted():

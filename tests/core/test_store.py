@@ -19,6 +19,8 @@ from mxjax.core.state import local
 from mxjax.core.store import COMPUTATION_BYTES, PROGRAM_BYTES, store
 from mxjax.gluon import nn
 
+pytestmark = pytest.mark.programs
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -12,6 +12,8 @@ from mxjax.core import Graph, local, recording, scheduler, varying
 from mxjax.core.segment import Tree
 from mxjax.ops import TABLE
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture(autouse=True)
 def nothing_known():

@@ -7,6 +7,8 @@ import mxjax as mx
 from mxjax.effects import rolling
 from mxjax.gluon import nn
 
+pytestmark = pytest.mark.programs
+
 STEPS = 5
 
 

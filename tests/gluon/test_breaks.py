@@ -145,6 +145,7 @@ def test_the_blocks_around_open_and_those_beside_stay_compiled():
     assert (stats["compiled"], stats["breaks"], stats["segments"], stats["operators"]) == (0, 0, 6, 3 * 6)
 
 
+@pytest.mark.programs
 def test_gradients_through_what_asks():
     def grads(hybridize):
         mx.random.seed(3)

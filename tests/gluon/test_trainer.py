@@ -78,6 +78,7 @@ def test_training_equals_mxnet(case, hybridize):
         )
 
 
+@pytest.mark.programs
 def test_a_step_is_one_program_and_a_schedule_compiles_nothing():
     forget()
     net = network()
@@ -217,6 +218,7 @@ def test_accumulated_gradients():
         onp.testing.assert_allclose(values(net)[name], want, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "nadam"])
 def test_states_go_to_disk_and_back(optimizer, tmp_path):
     kwargs = {"learning_rate": 0.1, **({"momentum": 0.9} if optimizer == "sgd" else {})}
@@ -347,6 +349,7 @@ def train(devices, steps=4, hybrid=False, **kwargs):
     return [p.list_data()[0].asnumpy() for p in net.collect_params().values()], counts
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("hybrid", [False, True])
 @pytest.mark.parametrize("kvstore", ["local", "device"])
 @pytest.mark.parametrize("update_on_kvstore", [False, True])
@@ -358,6 +361,7 @@ def test_two_names_train_as_one_device(hybrid, kvstore, update_on_kvstore):
     assert [c["compiled"] for c in counts[2:]] == [0, 0]
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("hybrid", [False, True])
 @pytest.mark.parametrize("names", [NAMES, [mx.cpu(4), mx.cpu(8)], [mx.cpu(0), mx.cpu(4), mx.cpu(8), mx.cpu(12)]])
 def test_names_of_one_device_compile_once(hybrid, names):

@@ -18,6 +18,8 @@ import mxjax as mx
 from mxjax import autograd, core, errors, gluon
 from mxjax.gluon import nn
 
+pytestmark = pytest.mark.programs
+
 KIB = 1024
 BATCH, WIDTH, HIDDEN, BLOCKS = 512, 128, 512, 16
 

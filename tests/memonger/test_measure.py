@@ -9,6 +9,8 @@ import pytest
 import mxjax as mx
 from mxjax import errors, memonger
 
+pytestmark = pytest.mark.programs
+
 
 def test_a_matrix_product() -> None:
     x = mx.np.ones((32, 48))

@@ -19,7 +19,7 @@ from mxjax.core.graph import Pair
 from mxjax.gluon import nn
 
 # On a CPU, where these tests run, the memory is named and nothing is saved: one test looks at the warning.
-pytestmark = pytest.mark.filterwarnings("ignore:pinned_host saves no memory on a CPU")
+pytestmark = [pytest.mark.filterwarnings("ignore:pinned_host saves no memory on a CPU"), pytest.mark.programs]
 HOST, DEVICE = "pinned_host", "device"
 
 

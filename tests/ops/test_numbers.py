@@ -14,6 +14,8 @@ from mxjax.core import aval, default_device, rng
 from mxjax.ops import TABLE
 from mxjax.ops.samples import Body
 
+pytestmark = pytest.mark.programs
+
 ROWS = [op for _, op in sorted(TABLE.items()) if op.numbers]
 GROUPS = [ROWS[k : k + 16] for k in range(0, len(ROWS), 16)]
 COMPARED = (3, 7)  # each value compiled in costs its time

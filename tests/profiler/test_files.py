@@ -20,6 +20,8 @@ from mxjax.profiler._recorder import Mark, Span
 from mxjax.profiler._view import Server
 from mxjax.profiler._wire import fixed64, read, varint, write
 
+pytestmark = pytest.mark.programs
+
 # Of perfetto's trace_packet.proto, track_event.proto and track_descriptor.proto.
 EVENT = {
     9: ("type", "int"), 11: ("track", "int"), 22: ("categories", ["str"]), 23: ("name", "str"),

@@ -11,6 +11,8 @@ from mxjax import autograd, core, gluon, profiler
 from mxjax.core import failures, holders
 from mxjax.gluon import nn
 
+pytestmark = pytest.mark.programs
+
 
 def test_holders_name_operator_and_line():
     with profiler.scope("mine"):

@@ -16,6 +16,8 @@ from mxjax.profiler.__main__ import main as profiler_main
 from mxjax.profiler._recorder import Recorder, Run, Span
 from mxjax.profiler._recording import Recording, Wanted
 
+pytestmark = pytest.mark.programs
+
 MS = 1_000_000
 
 

@@ -15,6 +15,8 @@ from mxjax.profiler import _hlo
 from mxjax.profiler._statements import Statements
 from mxjax.profiler._wire import write
 
+pytestmark = pytest.mark.programs
+
 
 class Nested(gluon.HybridBlock):
     """Its blocks have the names that JAX gives to parts of loops."""

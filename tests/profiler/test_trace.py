@@ -17,6 +17,8 @@ from mxjax.errors import MXNetError
 from mxjax.profiler import _chrome, verify
 from mxjax.profiler._recorder import Mark, Span
 
+pytestmark = pytest.mark.programs
+
 
 def load(path):
     assert verify.check(path) == []

@@ -13,6 +13,8 @@ from mxjax.profiler._session import read_trace, reading
 from mxjax.profiler._steps import StepTimes
 from mxjax.profiler._wire import read, write
 
+pytestmark = pytest.mark.programs
+
 STAT = {
     1: ("id", "int"), 3: ("unsigned", "int"), 4: ("signed", "int"), 5: ("text", "str"),
 }  # fmt: skip

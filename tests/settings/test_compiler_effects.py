@@ -12,6 +12,8 @@ from mxjax.engine import knows
 from mxjax.settings import SettingError
 from mxjax.settings.rows import OPTIONS
 
+pytestmark = pytest.mark.programs
+
 EMITTERS = pytest.mark.skipif(
     not knows("cpu", "xla_cpu_use_fusion_emitters", True), reason="this XLA has one emitter of fused loops left")
 

@@ -11,6 +11,8 @@ from mxjax.gluon.data import ArrayDataset, DataLoader, Dataset
 from mxjax.gluon.data._parcel import pack_for_parent, scratch_folder, unpack
 from mxjax.gluon.data._pools import _worker_environment
 
+pytestmark = pytest.mark.programs
+
 
 def host(array):
     from mxjax.gluon.data._parcel import as_host
@@ -149,8 +151,8 @@ def test_small_arrays_of_a_batch_are_one_copy(monkeypatch, given):
     from mxjax.array import handle
 
     copies = []
-    put = handle._put()
-    monkeypatch.setattr(handle, "_put", lambda: lambda array, device: copies.append(array.nbytes) or put(array, device))
+    put = handle.quick_put
+    monkeypatch.setattr(handle, "quick_put", lambda array, device: copies.append(array.nbytes) or put(array, device))
 
     def batch(threshold):
         with mx.config.scope(input_fusion_size=threshold):

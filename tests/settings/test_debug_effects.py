@@ -15,6 +15,8 @@ from mxjax.errors import MXNetFloatingPointError
 from mxjax.gluon import nn
 from mxjax.settings import SettingError
 
+pytestmark = pytest.mark.programs
+
 
 def train(folder, hybridize=False, steps=1, scale=1.0, **config):
     mx.random.seed(0)

@@ -9,6 +9,8 @@ import mxjax as mx
 from mxjax.errors import MXNetError, MXNetNotImplementedError, MXNetValueError
 from mxjax.gluon import nn
 
+pytestmark = pytest.mark.programs
+
 
 def compiled(run):
     """How many programs a run compiled, started, and how many inputs they took over."""
@@ -412,3 +414,19 @@ def test_weights_are_arguments_of_programs_or_constants_in_them(programs):
     mx.core.drop_programs()
     out, [given] = bytes_given()
     assert given >= x.nbytes + 4 * (16 * 16 + 16 * 4)
+
+
+@pytest.mark.observes
+@pytest.mark.parametrize(("tier", "compiled", "interpreted"), [
+    ("auto", 1, 400), ("compile", 1, 0), ("interpret", 0, 1000),
+])  # fmt: skip
+def test_cold_code_runs_before_it_is_compiled(tier, compiled, interpreted):
+    with mx.config.scope({"engine.cold": tier}):
+        x = mx.np.array([[1.0, 2.0], [3.0, 4.0]])
+        mx.engine.reset()
+        before = mx.engine.stats()
+        for _ in range(1000):
+            np.testing.assert_allclose((mx.np.tanh(x) + 1).asnumpy(), np.tanh([[1, 2], [3, 4]]) + 1, rtol=1e-6)
+        found = {name: n - before[name] for name, n in mx.engine.stats().items()}
+    assert found["compiled"] == compiled
+    assert 0 < found["interpreted"] <= interpreted or found["interpreted"] == interpreted

@@ -8,6 +8,8 @@ import pytest
 import mxjax as mx
 from mxjax.kvstore import _host, _priority
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.mark.observes
 @pytest.mark.parametrize("threads", [1, 3])

@@ -11,6 +11,8 @@ import pytest
 import mxjax as mx
 from mxjax import settings
 
+pytestmark = pytest.mark.programs
+
 ROOT = Path(__file__).parents[2]
 
 PROGRAM = """

@@ -10,6 +10,8 @@ import mxjax as mx
 from mxjax import profiler
 from mxjax.gluon.data import ArrayDataset, DataLoader
 
+pytestmark = pytest.mark.programs
+
 
 def work():
     store = mx.kv.create("device")
