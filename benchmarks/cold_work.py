@@ -60,7 +60,7 @@ def ragged(mx: Any) -> dict[str, float]:
     found = {}
     for epoch in ("first", "second"):
         start = time.process_time()
-        for words, label in zip(sentences, labels):
+        for words, label in zip(sentences, labels, strict=True):
             with mx.autograd.record():
                 scores = dense(np.expand_dims(embedding(words).mean(axis=0), 0))
                 loss = loss_fn(scores, label)

@@ -15,7 +15,17 @@ from .call import enter as enter
 from .compiler import platform_of
 from .compiler_options import keep_barriers
 from .devices import default_device
-from .graph import Graph, GraphCall, Pair, apart, is_recording, outside, record_pair, recording, wants_of
+from .graph import (
+    Graph,
+    GraphCall,
+    Pair,
+    apart,
+    is_recording,
+    outside,
+    record_pair,
+    recording,
+    wants_of,
+)
 from .graph import record_paired as record_paired
 from .hooks import call_listeners, observers
 from .mesh import in_flight, lay, relaid

@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import settings
 from . import compiler
+from .aval import MeshDevice
 from .by_call import PROGRAM, PROGRAM_CALL, Build, ByCall
 from .hooks import memory_managers, operator_wrappers, trace_watchers
 from .segment import Step
@@ -53,9 +54,16 @@ def is_cold_here(step: Step, device: Any) -> bool:
     return isinstance(device, jax.Device) and compiler.platform_of(device) == "cpu"
 
 
-def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build) -> ByCall | None:
-    """How the segment runs now if not as a program; each question counts as a run."""
-    if not is_cold_here(step, device):
+def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: bool) -> ByCall | None:
+    """How the segment runs now if not as a program; each question counts as a run.
+
+    ``once``: it will not come back, so compiling it never pays.
+    """
+    here = is_cold_here(step, device)
+    if once and type(device) is not MeshDevice and not memory_managers:
+        used[0] = used[0] or here
+        return ByCall(step, live, device, build, numpy=here)
+    if not here:
         return None
     if step.cold is None:
         step.cold = {}
@@ -78,7 +86,7 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build) -> ByC
 
 
 def is_new_variant(step: Step, key: Any, device: Any) -> bool:
-    """Whether these results and donations of a compiled segment were asked for so seldom that another program will do."""
+    """Whether a compiled segment's results and donations were others so seldom that a program there is will do."""
     if _mode() == "compile" or not isinstance(device, jax.Device):
         return False
     if step.variants is None:

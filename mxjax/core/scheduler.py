@@ -221,7 +221,7 @@ def _run(
         return
     by_call = None
     if program is None and rehearsing is None and _nearest(home, (live, dying)) is None:
-        by_call = cold.by_call(home, live, device, _alone(device))
+        by_call = cold.by_call(home, live, device, _alone(device), seg.once)
     try:
         if by_call is None:
             program = _program(seg, home, program, live, dying, device)

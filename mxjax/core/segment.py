@@ -416,6 +416,7 @@ class Segment:
         self.scalars: list[float | int] = []
         self.sites: dict[int, tuple[str, int]] | None = None
         self.closed = False
+        self.once = False  # of calls that will not come back (`graph.apart`)
         self.closing: Call | None = None  # the call after which a loop begins again, once that is known
         self.lock = state.lock
         # While an observer wants them: when each call was recorded (0: nobody looked), and as a negative number

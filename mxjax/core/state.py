@@ -128,6 +128,7 @@ class ThreadState:
         seg = self.segs.get(device)
         if seg is None or seg.closed:
             seg = self.segs[device] = Segment(self, device)
+            seg.once = self.segs is self.aside
         self.seg = seg
         return seg
 

@@ -86,6 +86,7 @@ def test_inside_jit(key):
     onp.testing.assert_array_equal(jax.jit(write)(cube()), want)
 
 
+@pytest.mark.programs
 def test_changing_places_need_no_new_programs():
     x = mx.np.array(onp.arange(400.0).reshape(100, 4))
     total = 0.0

@@ -120,8 +120,8 @@ def test_on_another_device_small_numbers_stay_where_they_came_from(monkeypatch):
     from mxjax.core import host_compute
 
     copies = []
-    put = handle._put()
-    monkeypatch.setattr(handle, "_put", lambda: lambda array, device: copies.append(array.shape) or put(array, device))
+    put = handle.quick_put
+    monkeypatch.setattr(handle, "quick_put", lambda array, device: copies.append(array.shape) or put(array, device))
     monkeypatch.setattr(host_compute, "AT_HOME", ())  # as if this were no CPU
     a, b = (mx.np.array([k, 2], dtype="int32") for k in (5, 7))
     mx.engine.reset()
