@@ -223,19 +223,19 @@ def _run(
     if program is None and rehearsing is None and _nearest(home, (live, dying)) is None:
         by_call = cold.by_call(home, live, device, _alone(device), seg.once)
     try:
-        if by_call is None:
+        if by_call is not None:
+            stats.interpreted += 1
+        else:
             program = _program(seg, home, program, live, dying, device)
             if program is None:
                 _fell_back(seg)
-                numpy = cold.is_cold_here(home, device)
-                by_call = ByCall(home, live, device, _alone(device), numpy=numpy)
-        else:
-            stats.interpreted += 1
+                by_call = ByCall(home, live, device, _alone(device), numpy=cold.is_cold_here(home, device))
+        results: Sequence[Any]
         if by_call is not None:
             results, layouts = by_call.run(live, arrays, scalars)
             if by_call.numpy:
                 results = cold.kept(results, device)
-        else:
+        elif program is not None:
             if step is not home and program.call is home.solo is not step.solo:
                 step.solo = home.solo
                 program.names.append(_weak(step))
