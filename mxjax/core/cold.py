@@ -26,8 +26,9 @@ from .value import quick_put
 
 # A loop is compiled earlier: where so many of the last segments were this one, at that part of the compiler's price.
 AGAIN, PART = 4, 1 / 16
-# Other results or donations of a compiled segment get a program of their own when they come for the fourth time.
-SELDOM = 3
+# Other results or donations of a compiled segment get a program of their own when they come for the fourth time; where
+# what is not overwritten takes less than so many bytes, much later.
+SELDOM, LATER, SMALL = 3, 1000, 1 << 20
 # Results larger than this go to the device at once: else each program that takes one would fetch it anew.
 LARGE = 1 << 16
 
@@ -92,7 +93,9 @@ def is_new_variant(step: Step, key: Any, device: Any) -> bool:
     if step.variants is None:
         step.variants = {}
     asked = step.variants[key] = step.variants.get(key, 0) + 1
-    return asked <= SELDOM
+    if asked <= SELDOM:
+        return True
+    return asked <= LATER and sum(a.nbytes for k, a in enumerate(step.inputs()) if k in key[1]) < SMALL
 
 
 def has_earned(step: Step, live: tuple[int, ...]) -> bool:

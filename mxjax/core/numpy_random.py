@@ -17,8 +17,8 @@ from .numpy_shared import shared
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 _LOW = 0xFFFFFFFF
-#: From so many numbers on the program of JAX is quicker than a hundred passes of NumPy.
-_MANY = 2048
+#: From so many numbers on a program of JAX, which takes 50 to 100 ms to compile, is quicker than a hundred passes of NumPy.
+_MANY = 1 << 18
 
 
 def _block(k1: int, k2: int, x: int, y: int) -> tuple[int, int]:

@@ -68,8 +68,35 @@ def exactly(name: str, params: tuple[tuple[str, Any], ...] = ()) -> Callable[...
 def product_and_sum(name: str, at: int) -> Callable[..., Any]:
     """``a * b + c`` of (a, b, c), rounded as XLA rounds it; ``at``: the product's place in the sum."""
     if name == "sub":
-        return shared((lambda a, b, c: a * b - c) if at == 0 else (lambda a, b, c: c - a * b))
-    return shared(lambda a, b, c: a * b + c)
+        program = shared((lambda a, b, c: a * b - c) if at == 0 else (lambda a, b, c: c - a * b))
+        signs = (1, -1) if at == 0 else (-1, 1)
+    else:
+        program = shared(lambda a, b, c: a * b + c)
+        signs = (1, 1)
+
+    def fused(a: Any, b: Any, c: Any) -> Any:
+        if np.result_type(a, b, c) != np.float32:
+            return program(a, b, c)
+        return _fused(np.multiply(a, signs[0], dtype=np.float64), b, np.multiply(c, signs[1], dtype=np.float64))
+
+    return fused
+
+
+def _fused(a: Any, b: Any, c: Any) -> Any:
+    """``a * b + c`` of float32 numbers, rounded once.
+
+    The product is exact in float64. The sum is rounded to odd (Boldo, Melquiond: Emulation of a FMA and correctly
+    rounded sums, 2008), so that rounding it to float32 is as if it had never been rounded.
+    """
+    product = np.asarray(a * b)
+    total = np.asarray(product + c)
+    back = total - product
+    lost = (product - (total - back)) + (c - back)
+    bits = total.view(np.int64)
+    even = (lost != 0) & ((bits & 1) == 0) & np.isfinite(total)
+    away = (lost > 0) == (total > 0)
+    odd = np.where(even, np.where(away, bits + 1, bits - 1), bits)
+    return odd.view(np.float64).astype(np.float32)
 
 
 #: Functions whose last bits differ between NumPy and XLA.

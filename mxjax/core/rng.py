@@ -8,11 +8,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .value import Dynamic, Value, placed
 
 
 def _key_words(seed: int) -> Any:
+    if jax.config.jax_default_prng_impl == "threefry2x32":  # type: ignore[attr-defined]
+        return np.array([0, seed & 0xFFFFFFFF], np.uint32)  # what JAX compiles two programs for
     with jax.ensure_compile_time_eval():
         return jax.random.key_data(jax.random.key(seed & 0xFFFFFFFF))
 
