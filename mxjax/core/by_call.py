@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .call import ROWS, Call
+from .call import Call, Derivative
 from .hooks import observers
 from .program import Program, needed
 from .segment import SCALAR, Step, Tree
@@ -21,6 +21,8 @@ from .value import quick_put
 CALL = 12.0  # a call, beside its work
 OPERATION = 1e-3  # one operation as `Bound.work` counts them
 PROGRAM, PROGRAM_CALL = 25_000.0, 3_000.0  # the compiler, and what each call of a segment adds to it
+RUN = 6.0  # a run of a program, beside its work
+UNFUSED = 0.25  # what a program of several calls saves of the work that programs of single ones do
 
 # Whether a fault in NumPy's rules is raised; without, a program computes the call.
 strict = [False]
@@ -43,10 +45,11 @@ class Part(NamedTuple):
 class ByCall:
     """The calls of a segment that its live results need.
 
-    ``price``: what NumPy and missing programs cost in the next run, in microseconds. ``numpy=False``: programs alone.
+    ``price``: what the next run costs, in microseconds, missing programs included. ``gains``: a program of the segment
+    would be more than the program of its only call, which there is. ``numpy=False``: programs alone.
     """
 
-    __slots__ = ("_build", "_device", "_ends", "_numbers", "_parts", "numpy", "price")
+    __slots__ = ("_build", "_device", "_ends", "_numbers", "_parts", "gains", "numpy", "price")
 
     def __init__(self, step: Step, live: Sequence[int], device: Any, build: Build, *, numpy: bool):
         path = step.path()
@@ -56,6 +59,7 @@ class ByCall:
         self._device = device
         self._build = build
         self.numpy = numpy
+        self.gains = True
         self._parts: list[Part] = []
         self.price = 0.0
         last: dict[int, int] = {}
@@ -105,20 +109,26 @@ class ByCall:
         layouts: dict[int, tuple[int, ...]] = {}
         scalars = [*scalars, *self._numbers]
         watched = bool(observers)
+        price = 0.0
+        self.gains = len(self._parts) > 1
         for part, ends in zip(self._parts, self._ends, strict=True):
             args = [env[i] if 0 <= i < SCALAR else arrays[-1 - i] if i < 0 else scalars[i - SCALAR] for i in part.gets]
             outs = None
             if part.bound is not None:
                 start = time.time_ns() if watched else 0
                 outs = self._numpy(part, args)
+                price += part.work if outs is not None else part.work * UNFUSED
+                self.gains = self.gains or outs is not None
                 if start and outs is not None:
                     _tell(part.step, start)
             if outs is None:
                 outs = self._program(part, args, layouts)
             for k, out in enumerate(outs, part.step.first):
                 env[k] = out
+            price += CALL
             for k in ends:
                 del env[k]
+        self.price = price if self.gains else CALL
         return [env[k] for k in live], layouts
 
     def _given(self, a: Any) -> Any:
@@ -178,9 +188,10 @@ def _tell(step: Step, start: int) -> None:
 def _bound(s: Step, call: Call, operands: tuple[Any, ...], device: Any) -> Bound | None:
     """How NumPy computes a step, if it does; found once for each."""
     if s.bound is None:
-        of = call.forward or call
+        # A graph, and what holds weights, is a program that somebody asked for; the derivative of one has no `forward`.
+        whole = call.graph is not None or call.places is not None
         s.bound = False
-        if call.graph is None and ROWS.get(of.row.name) is of.row:  # a graph is a program that somebody asked for
+        if not whole and (type(call) is not Derivative or call.forward is not None):
             with contextlib.suppress(NotHere):
                 found = trace(call, operands, device)
                 s.bound = found if found.runs else False

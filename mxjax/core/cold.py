@@ -19,7 +19,7 @@ import numpy as np
 from .. import settings
 from . import compiler
 from .aval import MeshDevice
-from .by_call import PROGRAM, PROGRAM_CALL, Build, ByCall
+from .by_call import CALL, PROGRAM, PROGRAM_CALL, RUN, Build, ByCall
 from .hooks import memory_managers, operator_wrappers, trace_watchers
 from .segment import Step
 from .value import quick_put
@@ -40,12 +40,13 @@ _recent: deque[weakref.ref[Step]] = deque(maxlen=64)
 class Cold:
     """A segment, and what running it by call has cost so far."""
 
-    __slots__ = ("by_call", "pays", "spent")
+    __slots__ = ("by_call", "pays", "runs", "spent")
 
     def __init__(self, by_call: ByCall, depth: int):
         self.by_call = by_call
         self.pays = PROGRAM + PROGRAM_CALL * depth
         self.spent = 0.0
+        self.runs = 0
 
 
 def is_cold_here(step: Step, device: Any) -> bool:
@@ -74,15 +75,17 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
     if _mode() == "interpret":
         used[0] = True
         return known.by_call
-    spent = known.spent + known.by_call.price
-    if spent > known.pays:
-        return None
+    spent = known.spent + known.by_call.price - RUN
     this = weakref.ref(step)
-    if spent > known.pays * PART and _recent.count(this) >= AGAIN:
+    if not known.by_call.gains:  # what NumPy's work cost has paid for the program of the only call
+        if known.runs * CALL > known.pays:
+            return None
+    elif spent > known.pays or (spent > known.pays * PART and _recent.count(this) >= AGAIN):
         return None
     _recent.append(this)
     used[0] = True
     known.spent = spent
+    known.runs += 1
     return known.by_call
 
 
