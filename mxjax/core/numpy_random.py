@@ -17,7 +17,7 @@ from .numpy_shared import shared
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 _LOW = 0xFFFFFFFF
-#: From so many numbers on a program of JAX, which takes 50 to 100 ms to compile, is quicker than a hundred passes of NumPy.
+#: From so many numbers on a program of JAX, which takes 50 to 100 ms to compile, is worth it.
 _MANY = 1 << 18
 
 

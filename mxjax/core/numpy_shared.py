@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -75,11 +77,21 @@ def product_and_sum(name: str, at: int) -> Callable[..., Any]:
         signs = (1, 1)
 
     def fused(a: Any, b: Any, c: Any) -> Any:
-        if np.result_type(a, b, c) != np.float32:
+        if np.result_type(a, b, c) != np.float32 or not _rounds_once():
             return program(a, b, c)
         return _fused(np.multiply(a, signs[0], dtype=np.float64), b, np.multiply(c, signs[1], dtype=np.float64))
 
     return fused
+
+
+@functools.cache
+def _rounds_once() -> bool:
+    """Whether XLA's programs round a product and its sum at once, as they do unless LLVM shall not optimise."""
+    told = "xla_backend_optimization_level" in os.environ.get("XLA_FLAGS", "")
+    if platform.machine() in ("x86_64", "AMD64") and not told:
+        return True
+    one = np.full(1, 1 + 2.0**-12, np.float32)  # its square is 1 + 2 ** -11 and what only one rounding keeps
+    return bool(shared(lambda a, b, c: a * b + c)(one, one, np.full(1, -1 - 2.0**-11, np.float32))[0])
 
 
 def _fused(a: Any, b: Any, c: Any) -> Any:
