@@ -68,12 +68,12 @@ def test_undecided_comparisons_are_noted():
     with dims.noting([a]) as noted:
         assert a != b and a != 3 and a != 1 and bool(a - 2)
     unequal = dims.Layout(2)
-    holds = unequal.unequal(noted)
+    holds = unequal.true(noted, ())
     assert holds is not None
     for sizes in ((3, 7), (5, 5), (2, 9)):
         assert not holds(unequal.values(sizes)), sizes
     assert holds(unequal.values((4, 9)))
-    assert dims.Layout(2).unequal({0: (a, 1), 1: (a, b + 5000)}) is None  # the bounds say so
+    assert dims.Layout(2).true({0: (a, 1), 1: (a, b + 5000)}, [(a * b, b * a)]) is None  # the bounds say so
     assert a != 3 and len(noted) == len(dict(noted))  # outside nothing is noted
 
 
