@@ -67,8 +67,11 @@ def _while(eqn: Any, inner: Inner) -> Op:
 def _scan(eqn: Any, inner: Inner) -> Op:
     p = eqn.params
     step = inner(p["jaxpr"])
-    reverse, a, b = p["reverse"], p["num_consts"], p["num_consts"] + p["num_carry"]
-    n_carry = p["num_carry"]
+    if "num_consts" in p:
+        a, n_carry = p["num_consts"], p["num_carry"]
+    else:  # from JAX 0.12 on
+        a, n_carry = map(len, p["ft_in"].unpack()[:2])
+    reverse, b = p["reverse"], a + n_carry
     ys = eqn.outvars[n_carry:]
     dtypes = [v.aval.dtype for v in ys]
 

@@ -287,6 +287,7 @@ TABLE: dict[str, Rule] = {
     "log": single(np.log), "log1p": single(np.log1p), "logistic": single(_logistic), "lt": plain(np.less),
     "max": plain(np.maximum), "min": plain(np.minimum), "mul": plain(np.multiply), "ne": plain(np.not_equal),
     "neg": plain(np.negative), "nextafter": plain(np.nextafter), "not": plain(np.invert), "or": plain(np.bitwise_or),
+    "one_minus_square": single(lambda x: (1 + x) * (1 - x)),
     "population_count": _bits(np.bitwise_count), "pow": _pow, "real": plain(np.real),
     "reduce_precision": _reduce_precision, "rem": _rem, "round": _round, "rsqrt": single(_rsqrt),
     "select_n": _select, "shift_left": plain(np.left_shift), "shift_right_arithmetic": plain(_arithmetic_right),

@@ -79,6 +79,8 @@ class Trace:
                     self._code = Code(self._closed, self._symbols)
                 except NotHere as error:
                     self.why = str(error) or "NumPy computes it otherwise"
+                except (AttributeError, LookupError, TypeError, ValueError) as error:  # another JAX's parameters
+                    self.why = f"{type(error).__name__}: {error}"
                 self._closed = None
             if self._code is None:
                 raise NotHere(self.why)
