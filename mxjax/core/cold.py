@@ -22,6 +22,7 @@ from .aval import MeshDevice
 from .by_call import CALL, PROGRAM, PROGRAM_CALL, RUN, Build, ByCall
 from .hooks import memory_managers, operator_wrappers, trace_watchers
 from .segment import Step
+from .state import local
 from .value import quick_put
 
 # A loop is compiled earlier: where so many of the last segments were this one, at that part of the compiler's price.
@@ -33,6 +34,7 @@ SELDOM, LATER, SMALL = 3, 1000, 1 << 20
 LARGE = 1 << 16
 
 _mode = settings.snapshot("engine.cold")
+_deterministic = settings.snapshot("determinism.enabled")
 used = [False]  # whether anything ran so: arrays may be NumPy's
 _recent: deque[weakref.ref[Step]] = deque(maxlen=64)
 
@@ -53,6 +55,8 @@ def is_cold_here(step: Step, device: Any) -> bool:
     """Whether NumPy may compute this segment's calls: on a CPU, while nobody changes or watches programs."""
     if _mode() == "compile" or step.effects or operator_wrappers or trace_watchers or memory_managers:
         return False
+    if local.st.modes.naive or (_deterministic() and _mode() != "interpret"):
+        return False  # one kernel for each call, whatever ran before
     return isinstance(device, jax.Device) and compiler.platform_of(device) == "cpu"
 
 

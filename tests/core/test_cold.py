@@ -138,6 +138,12 @@ def test_interpret_never_compiles_a_segment() -> None:
     assert found["compiled"] == 0 and found["interpreted"] == 3000
 
 
+@pytest.mark.parametrize("says", [{"MXNET_ENFORCE_DETERMINISM": 1}, {"MXNET_ENGINE_TYPE": "NaiveEngine"}])
+def test_determinism_and_the_naive_engine_have_programs_alone(says: dict[str, Any]) -> None:
+    with mx.config.scope(says):
+        assert counted(lambda: (mx.np.ones((3, 17)) + 1).asnumpy())["interpreted"] == 0
+
+
 def test_a_loop_over_elements_compiles_nothing() -> None:
     x = mx.np.array(data(300))
     total = mx.np.zeros(())
