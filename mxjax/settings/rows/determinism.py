@@ -13,7 +13,8 @@ OPTIONS: tuple[Option, ...] = (
         doc="The same numbers on every run.",
         effect="GPU programs are compiled with deterministic operators only, which costs speed, and an "
         "operator that cannot be is an error; "
-        "CPU and TPU programs are deterministic anyway; on CPUs programs alone compute, unless engine.cold is interpret.",
+        "CPU and TPU programs are deterministic anyway. On CPUs programs alone compute, unless engine.cold is "
+        "interpret.",
         applies="compile",
         legacy=(Legacy("MXNET_ENFORCE_DETERMINISM"), Legacy("deterministic")),
         compiler=lambda on, platform: (
