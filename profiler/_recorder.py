@@ -106,6 +106,7 @@ class Recorder:
     spans: list[Span] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     customs: list[tuple[str, int, int, str]] = field(default_factory=list)
+    interpreted: list[Record] = field(default_factory=list)  # calls that NumPy computed
     holdings: Holdings = field(default_factory=Holdings)
     _next_sample: int = 0
     _used: set[str] = field(default_factory=set)
@@ -134,13 +135,14 @@ class Recorder:
             + len(self.spans)
             + len(self.marks)
             + len(self.syncs)
+            + len(self.interpreted)
         )
         return host + sum(len(run.steps) for run in list(self.runs))
 
     def copy(self) -> Recorder:
         """What was collected so far; this one goes on."""
         made = Recorder()
-        for name in ("calls", "runs", "compiles", "syncs", "spans", "marks", "customs"):
+        for name in ("calls", "runs", "compiles", "syncs", "spans", "marks", "customs", "interpreted"):
             setattr(made, name, list(getattr(self, name)))
         made.holdings = self.holdings.copy()
         return made
@@ -179,6 +181,10 @@ class Recorder:
 
     def on_run(self, name: str, steps: Sequence[Step], start: int, stop: int) -> None:
         self.runs.append(Run(name, steps, None, start, stop, this_thread()))
+
+    def on_interpreted(self, step: Step, start: int, stop: int) -> None:
+        """NumPy computed a call (`engine.cold`)."""
+        self.interpreted.append((step, start, stop, this_thread()))
 
     def on_compile(self, name: str, reason: str, start: int, stop: int) -> None:
         self.compiles.append((name, reason, start, stop, this_thread()))

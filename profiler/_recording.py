@@ -130,6 +130,8 @@ class Recording:
             for name, reason, start, stop, thread in recorder.compiles:
                 why: dict[str, object] = {"reason": reason}
                 yield Span("host", thread, "compile", f"compile {name}", start, stop, why)
+            for step, start, stop, thread in recorder.interpreted:
+                yield Span("host", thread, "operator", _name(step), start, stop, {**about(step), "computed": "NumPy"})
             for name, start, stop, thread in self._customs():
                 yield Span(_CUSTOM, thread, _CUSTOM, name, start, stop)
         if wanted.api:
@@ -208,8 +210,10 @@ class Recording:
 
     def _add_operators(self, aggregate: Aggregate, grouping: str) -> None:
         """Device time by operator, block, line or shape; without the device the time of dispatch."""
+        for step, start, stop, _ in self.recorder.interpreted:
+            aggregate.duration(grouping, _key(grouping, step.scope, _name(step), Statement.of(step)), _us(start, stop))
         if not self.device_events:
-            for step, start, stop, _ in self.recorder.records:
+            for step, start, stop, _ in () if self.recorder.interpreted else self.recorder.records:
                 key = _key(grouping, step.scope, _name(step), Statement.of(step))
                 aggregate.duration(grouping, key, _us(start, stop))
             return

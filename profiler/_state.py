@@ -505,7 +505,7 @@ class _FirstUse:
         if self._profiler._deferred:
             self._profiler._start_session()
 
-    on_run = on_compile = on_sync = on_python = _now
+    on_run = on_compile = on_sync = on_python = on_interpreted = _now
 
 
 class _Writer(threading.Thread):

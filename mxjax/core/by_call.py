@@ -182,7 +182,9 @@ def _array(a: Any) -> Any:
 def _tell(step: Step, start: int) -> None:
     stop = time.time_ns()
     for o in observers:
-        o.on_run(step.call.name, [step], start, stop)  # type: ignore[union-attr]
+        on_interpreted = getattr(o, "on_interpreted", None)
+        if on_interpreted is not None:
+            on_interpreted(step, start, stop)
 
 
 def _bound(s: Step, call: Call, operands: tuple[Any, ...], device: Any) -> Bound | None:

@@ -76,7 +76,8 @@ class SegmentObserver(Protocol):
     An observer may also have ``on_program(program, results, start, stop)``, which it is then told instead of
     ``on_run`` where the engine ran a `Program` (a wing's own programs are no such),
     ``on_span(category, name, start, stop, args)``: a stretch of the host's time that a wing named
-    (`core.span`), and ``on_calls(step, times, thread)``: the calls that lead to this step were recorded
+    (`core.span`), ``on_interpreted(step, start, stop)``: NumPy computed a call (`engine.cold`), and
+    ``on_calls(step, times, thread)``: the calls that lead to this step were recorded
     by the thread of this name. ``times`` has the end of each in turn (0 where nobody looked), and before it,
     as a negative number, the begin of the first and of those that took long: the others began when the one
     before was done. It comes when a segment runs: for an operator nothing is called, so that observing it

@@ -331,6 +331,7 @@ class Store:
         assert self._server.do([("command", head, body)]) == [None]
 
 
+@pytest.mark.programs
 def test_servers_are_profiled_through_the_store(work, tmp_path):
     store = Store()
     profiler.set_kvstore_handle(store)
