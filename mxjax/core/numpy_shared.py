@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-import os
 import platform
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
+
+from .. import settings
 
 #: Sizes to which flat arrays are padded: few programs, of which none does more than 16 times the work.
 _BUCKETS = (64, 1024, 16384, 262144)
@@ -87,7 +88,7 @@ def product_and_sum(name: str, at: int) -> Callable[..., Any]:
 @functools.cache
 def _rounds_once() -> bool:
     """Whether XLA's programs round a product and its sum at once, as they do unless LLVM shall not optimise."""
-    told = "xla_backend_optimization_level" in os.environ.get("XLA_FLAGS", "")
+    told = "xla_backend_optimization_level" in (settings.variable("XLA_FLAGS") or "")
     if platform.machine() in ("x86_64", "AMD64") and not told:
         return True
     one = np.full(1, 1 + 2.0**-12, np.float32)  # its square is 1 + 2 ** -11 and what only one rounding keeps
