@@ -187,13 +187,17 @@ def _tell(step: Step, start: int) -> None:
             on_interpreted(step, start, stop)
 
 
+def is_asked_for(call: Call) -> bool:
+    """Whether this is a program that somebody asked for: a hybridized block's graph, or what holds its weights."""
+    return call.graph is not None or call.places is not None
+
+
 def _bound(s: Step, call: Call, operands: tuple[Any, ...], device: Any) -> Bound | None:
     """How NumPy computes a step, if it does; found once for each."""
     if s.bound is None:
-        # A graph, and what holds weights, is a program that somebody asked for; the derivative of one has no `forward`.
-        whole = call.graph is not None or call.places is not None
+        # The derivative of a graph has no `forward`.
         s.bound = False
-        if not whole and (type(call) is not Derivative or call.forward is not None):
+        if not is_asked_for(call) and (type(call) is not Derivative or call.forward is not None):
             with contextlib.suppress(NotHere):
                 found = trace(call, operands, device)
                 s.bound = found if found.runs else False

@@ -19,7 +19,7 @@ import numpy as np
 from .. import settings
 from . import compiler
 from .aval import MeshDevice
-from .by_call import CALL, PROGRAM, PROGRAM_CALL, RUN, Build, ByCall
+from .by_call import CALL, PROGRAM, PROGRAM_CALL, RUN, Build, ByCall, is_asked_for
 from .hooks import memory_managers, operator_wrappers, trace_watchers
 from .segment import Step
 from .state import local
@@ -30,6 +30,7 @@ AGAIN, PART = 4, 1 / 16
 # Other results or donations of a compiled segment get a program of their own when they come for the fourth time; where
 # what is not overwritten takes less than so many bytes, much later.
 SELDOM, LATER, SMALL = 3, 1000, 1 << 20
+COMPILED = -1.0  # spent on a segment with a hybridized block in it: it is compiled at once
 # Results larger than this go to the device at once: else each program that takes one would fetch it anew.
 LARGE = 1 << 16
 
@@ -76,9 +77,13 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
     known = step.cold.get(live)
     if known is None:
         known = step.cold[live] = Cold(ByCall(step, live, device, build, numpy=True), step.depth)
+        if any(is_asked_for(s.call) for s in step.path()):  # type: ignore[arg-type]
+            known.spent = COMPILED
     if _mode() == "interpret":
         used[0] = True
         return known.by_call
+    if known.spent < 0:
+        return None
     spent = known.spent + known.by_call.price - RUN
     this = weakref.ref(step)
     if not known.by_call.gains:  # what NumPy's work cost has paid for the program of the only call
