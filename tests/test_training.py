@@ -121,6 +121,7 @@ def test_dropout_draws_the_same_numbers_hybridized_and_others_each_call():
     assert set(onp.unique(draws[True])) == {0.0, 6.0}
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("hybridize", [False, True], ids=["imperative", "hybridized"])
 def test_dropout_differs_step_by_step_without_compiling(hybridize):
     net = nn.HybridSequential()

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import settings
 from . import compiler
-from .aval import MeshDevice
+from .aval import MeshDevice, layouts_in_use
 from .by_call import CALL, PROGRAM, PROGRAM_CALL, RUN, Build, ByCall, is_asked_for
 from .hooks import memory_managers, operator_wrappers, trace_watchers
 from .segment import Step
@@ -56,6 +56,8 @@ def is_cold_here(step: Step, device: Any) -> bool:
     """Whether NumPy may compute this segment's calls: on a CPU, while nobody changes or watches programs."""
     if _mode() == "compile" or step.effects or operator_wrappers or trace_watchers or memory_managers:
         return False
+    if layouts_in_use[0]:
+        return False  # NumPy would not keep the order of a weight's axes
     if local.st.modes.naive or (_deterministic() and _mode() != "interpret"):
         return False  # one kernel for each call, whatever ran before
     return isinstance(device, jax.Device) and compiler.platform_of(device) == "cpu"

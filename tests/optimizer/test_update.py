@@ -47,6 +47,7 @@ def test_updates_of_arrays_equal_mxnet(case):
         onp.testing.assert_allclose(onp.stack(got), right, **tolerance(case))
 
 
+@pytest.mark.programs
 def test_a_step_is_one_program_that_overwrites_its_buffers():
     forget()
     opt = optimizer.create("adam", learning_rate=0.1)

@@ -92,6 +92,7 @@ class Order:
     def on_python(self, name, start, stop): ...
 
 
+@pytest.mark.programs
 @pytest.mark.observes
 def test_the_last_gradients_are_summed_while_others_are_used():
     devices = [mx.cpu(0), mx.cpu(1)]
