@@ -23,10 +23,14 @@ RATE, MOMENTUM = 0.01, 0.9
 # -- hand-written JAX ------------------------------------------------------------------------------------
 
 
-def _normal(key: Any, *shape: int) -> Any:
+def _normal(*shape: int) -> Any:
+    """Random weights drawn by NumPy: drawn by JAX they would be several programs more."""
     import jax
 
-    return jax.random.normal(key, shape) * (2 / np.prod(shape[1:])) ** 0.5
+    return jax.device_put((_RANDOM.randn(*shape) * (2 / np.prod(shape[1:])) ** 0.5).astype("float32"))
+
+
+_RANDOM = np.random.RandomState(0)
 
 
 def _convolve(x: Any, w: Any, stride: int = 1, pad: int = 0) -> Any:
@@ -55,9 +59,7 @@ def _cross_entropy(scores: Any, y: Any) -> Any:
 def jax_lenet() -> tuple[Any, Any, Callable[..., Any], Any]:
     """(parameters, moving statistics, loss of them and the batch, the batch)."""
     import jax
-
-    def pool(x: Any) -> Any:
-        return jax.lax.reduce_window(x, -np.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+    from lenet_jax import pool  # XLA's gradient of reduce_window takes seconds on a CPU
 
     def loss(p: Any, moving: Any, x: Any, y: Any) -> Any:
         h = pool(jax.nn.relu(_convolve(x, p[0]) + p[1][:, None, None]))
@@ -65,8 +67,7 @@ def jax_lenet() -> tuple[Any, Any, Callable[..., Any], Any]:
         return _cross_entropy(jax.nn.relu(h @ p[4].T + p[5]) @ p[6].T + p[7], y), moving
 
     shapes = [(20, 1, 5, 5), (50, 20, 5, 5), (512, 800), (10, 512)]
-    keys = jax.random.split(jax.random.key(0), len(shapes))
-    params = [a for k, s in zip(keys, shapes, strict=True) for a in (_normal(k, *s), jax.numpy.zeros(s[0]))]
+    params = [a for s in shapes for a in (_normal(*s), jax.numpy.zeros(s[0]))]
     return params, (), loss, (_images(64, 1, 28), np.arange(64) % 10)
 
 
@@ -75,20 +76,19 @@ def jax_resnet18() -> tuple[Any, Any, Callable[..., Any], Any]:
     import jax.numpy as jnp
 
     widths = [(64 * 2**s, 2 if s and not k else 1) for s in range(4) for k in range(2)]
-    keys = iter(jax.random.split(jax.random.key(0), 32))
-    convs, norms = [_normal(next(keys), 64, 3, 7, 7)], [64]
+    convs, norms = [_normal(64, 3, 7, 7)], [64]
     before = 64
     for wide, stride in widths:
-        convs += [_normal(next(keys), wide, before, 3, 3), _normal(next(keys), wide, wide, 3, 3)]
+        convs += [_normal(wide, before, 3, 3), _normal(wide, wide, 3, 3)]
         norms += [wide, wide]
         if stride > 1:
-            convs.append(_normal(next(keys), wide, before, 1, 1))
+            convs.append(_normal(wide, before, 1, 1))
             norms.append(wide)
         before = wide
     params = {
         "conv": convs,
         "norm": [{"gamma": jnp.ones(n), "beta": jnp.zeros(n)} for n in norms],
-        "dense": (_normal(next(keys), 10, 512), jnp.zeros(10)),
+        "dense": (_normal(10, 512), jnp.zeros(10)),
     }
     moving = [{"mean": jnp.zeros(n), "var": jnp.ones(n)} for n in norms]
 
@@ -122,10 +122,9 @@ def jax_encoder() -> tuple[Any, Any, Callable[..., Any], Any]:
     import jax.numpy as jnp
 
     width, heads, length, batch = ENCODER
-    keys = iter(jax.random.split(jax.random.key(0), 32))
 
     def dense(n: int, m: int) -> Any:
-        return _normal(next(keys), n, m), jnp.zeros(n)
+        return _normal(n, m), jnp.zeros(n)
 
     params = [
         {
