@@ -129,9 +129,9 @@ def test_sizes_that_attributes_name_are_constants():
         return x.reshape(-1, parts, 1)
 
     call = core.Row("parted_here", fn).bind((("parts", 6),))
-    for n in (8, 9, 12, 15):
+    for n in range(8, 16):  # between two powers of two
         assert bound(call, ones(n, 6)).shapes() == (((n, 6, 1), np.float32),)
-    assert len(traces(call)) < 3  # between two powers of two; one more where JAX could not simplify what it divides
+    assert len(traces(call)) <= 2  # of eight sizes; the first may be traced as it is
 
 
 def test_what_has_not_changed_yet_is_a_constant():
