@@ -8,7 +8,7 @@ from typing import Any
 
 from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
-from mxjax.core import is_recording, local, mirroring, varying
+from mxjax.core import apart, is_recording, local, mirroring, varying
 
 from .block import Block
 from .breaks import GraphBreak, Opened, give_up, in_opened, run_opened, stays_open
@@ -247,7 +247,8 @@ class HybridBlock(Block):
         ):
             from mxjax import autograd
 
-            with autograd.pause(train_mode=False):
+            # Recorded apart: this forward happens once, and what comes after it comes back.
+            with autograd.pause(train_mode=False), apart():
                 saved = [(b, b._active) for b in _hybrids(self)]
                 for b, _ in saved:
                     b._active = False

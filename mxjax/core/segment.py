@@ -404,7 +404,7 @@ class Segment:
         self.state = state
         self.device = device
         self.graph = graph
-        self.once = graph and root is None  # it is not recorded again and again
+        self.once = graph and root is None  # its calls will not come back; so too those of `graph.apart`
         self.step = (Step() if graph else Tree.root(device)) if root is None else root
         # Of a graph: whether tracers are inputs too, the arrays from outside that were written to, and the
         # constants made while it was recorded, which are not from outside.
@@ -416,7 +416,6 @@ class Segment:
         self.scalars: list[float | int] = []
         self.sites: dict[int, tuple[str, int]] | None = None
         self.closed = False
-        self.once = False  # of calls that will not come back (`graph.apart`)
         self.closing: Call | None = None  # the call after which a loop begins again, once that is known
         self.lock = state.lock
         # While an observer wants them: when each call was recorded (0: nobody looked), and as a negative number

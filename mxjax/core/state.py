@@ -127,16 +127,20 @@ class ThreadState:
         """Make the segment of this device the current one."""
         seg = self.segs.get(device)
         if seg is None or seg.closed:
-            seg = self.segs[device] = Segment(self, device)
-            seg.once = self.segs is self.aside
+            seg = self._begin(device)
         self.seg = seg
+        return seg
+
+    def _begin(self, device: Any) -> Segment:
+        seg = self.segs[device] = Segment(self, device)
+        seg.once = self.segs is self.aside
         return seg
 
     def renew(self, seg: Segment) -> None:
         """Replace a segment that ran."""
         fresh = self.segs.get(seg.device)
         if fresh is None or fresh is seg or fresh.closed:
-            fresh = self.segs[seg.device] = Segment(self, seg.device)
+            fresh = self._begin(seg.device)
         if self.seg is seg:
             self.seg = fresh
 
