@@ -12,7 +12,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["LogValidationMetricsCallback", "ProgressBar", "Speedometer", "log_train_metric"]
+__all__ = [
+    "LogValidationMetricsCallback",
+    "ProgressBar",
+    "Speedometer",
+    "do_checkpoint",
+    "log_train_metric",
+    "module_checkpoint",
+]
 
 
 def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], None]:
@@ -23,9 +30,43 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], N
             for name, value in param.eval_metric.get_name_value():
                 logging.info("Iter[%d] Batch[%d] Train-%s=%f", param.epoch, param.nbatch, name, value)
             if auto_reset:
-                param.eval_metric.reset()
+                _begin_anew(param.eval_metric)
 
     return log
+
+
+def _begin_anew(metric: Any) -> None:
+    """What comes from here on; what was before still counts for the epoch, where the metric can tell the two apart."""
+    getattr(metric, "reset_local", metric.reset)()
+
+
+def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
+    """A callback for the end of an epoch that saves the network's symbol and parameters every `period` epochs.
+
+    Epoch n (from 1) goes into `prefix-symbol.json` and `prefix-000n.params`; see `mx.model.save_checkpoint`.
+    """
+    period = max(1, int(period))
+
+    def save(iter_no: int, sym: Any, arg: Any, aux: Any) -> None:
+        if (iter_no + 1) % period == 0:
+            from .model import save_checkpoint
+
+            save_checkpoint(prefix, iter_no + 1, sym, arg, aux)
+
+    return save
+
+
+def module_checkpoint(
+    mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False
+) -> Callable[..., None]:
+    """A callback for the end of an epoch that calls `mod.save_checkpoint` every `period` epochs."""
+    period = max(1, int(period))
+
+    def save(iter_no: int, sym: Any = None, arg: Any = None, aux: Any = None) -> None:
+        if (iter_no + 1) % period == 0:
+            mod.save_checkpoint(prefix, iter_no + 1, save_optimizer_states)
+
+    return save
 
 
 class Speedometer:
@@ -65,7 +106,7 @@ class Speedometer:
             return
         found = param.eval_metric.get_name_value()
         if self.auto_reset:
-            param.eval_metric.reset()
+            _begin_anew(param.eval_metric)
         text = "Epoch[%d] Batch [%d-%d]\tSpeed: %.2f samples/sec" + "\t%s=%f" * len(found)
         begin = count - self.frequent if self.auto_reset else 0
         logging.info(text, param.epoch, begin, count, speed, *sum(found, ()))

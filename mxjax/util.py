@@ -8,23 +8,31 @@ default; what can be changed is the dtype that arrays of no given dtype get. `np
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from tempfile import TemporaryDirectory as TemporaryDirectory  # mx.util has it in MXNet
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from . import settings
 from .array.protocol import default_dtype
 from .device import gpu_memory_info
+from .errors import MXNetError, MXNetNotImplementedError, MXNetTypeError, MXNetValueError
 from .errors import explain_names as _explain_names
+
+_F = TypeVar("_F", bound=Any)
 
 __all__ = [
     "default_array",
+    "dtype_from_number",
+    "get_cuda_compute_capability",
     "get_gpu_count",
     "get_gpu_memory",
+    "get_max_supported_compute_capability",
+    "get_rtc_compile_opts",
     "getenv",
     "is_np_array",
     "is_np_default_dtype",
@@ -32,7 +40,11 @@ __all__ = [
     "np_array",
     "np_default_dtype",
     "np_shape",
+    "np_ufunc_legal_option",
+    "numpy_fallback",
     "reset_np",
+    "set_flush_denorms",
+    "set_module",
     "set_np",
     "set_np_default_dtype",
     "set_np_shape",
@@ -41,6 +53,12 @@ __all__ = [
     "use_np_array",
     "use_np_default_dtype",
     "use_np_shape",
+    "wrap_ctx_to_device_func",
+    "wrap_data_api_linalg_func",
+    "wrap_data_api_statical_func",
+    "wrap_np_binary_func",
+    "wrap_np_unary_func",
+    "wrap_sort_functions",
 ]
 
 
@@ -197,6 +215,240 @@ def getenv(name: str) -> str | None:
 def setenv(name: str, value: str | None) -> None:
     """Set an environment variable, or remove it (None); settings that are read at each use follow it."""
     settings.set_variable(name, value)
+
+
+def get_cuda_compute_capability(device: Any) -> int:
+    """The compute capability of a GPU: 80 for sm_80.
+
+    Raises:
+      ValueError: the device is no GPU.
+      RuntimeError: it is a GPU that has none.
+    """
+    if device.device_type != "gpu":
+        raise MXNetValueError(f"Expecting a gpu context to get cuda compute capability, while received {device}")
+    found = getattr(device.jax_device, "compute_capability", None)
+    major, _, minor = str(found).partition(".")
+    if not (major.isdigit() and minor.isdigit()):
+        raise MXNetError(f"{device} has no CUDA compute capability, but {found!r}")
+    return int(major) * 10 + int(minor)
+
+
+def get_max_supported_compute_capability() -> int:
+    """The highest compute capability that operators can be compiled for while a program runs: that of the GPUs here.
+
+    XLA compiles for the GPU that is there, whatever it is; 0 without one.
+    """
+    from .device import gpu
+
+    return max((get_cuda_compute_capability(gpu(i)) for i in range(get_gpu_count())), default=0)
+
+
+def get_rtc_compile_opts(device: Any) -> list[str]:
+    """The option that tells NVIDIA's compilers of a GPU's architecture, for code that is compiled by the user."""
+    capability = get_cuda_compute_capability(device)
+    return [f"--gpu-architecture={'sm' if capability >= 86 else 'compute'}_{capability}"]
+
+
+def set_flush_denorms(value: bool) -> bool:
+    """Whether subnormal numbers were flushed to zero on CPUs: always, by XLA, which this does not change.
+
+    What is computed before it is compiled (`engine.cold`) keeps them.
+    """
+    return True
+
+
+def set_module(module: str | None) -> Callable[[_F], _F]:
+    """A decorator that says in which module a function or class is to be found."""
+
+    def decorate(what: _F) -> _F:
+        if module is not None:
+            what.__module__ = module
+        return what
+
+    return decorate
+
+
+def dtype_from_number(number: Any) -> Any:
+    """The dtype that a number has where no dtype is given: int64 for integers, float32 for floats.
+
+    Integers beyond int64 are uint64. Floats beyond 2**24, those that float32 would round to a whole number, and all
+    under `npx.set_np(dtype=True)`, are float64. NumPy's numbers keep their dtype.
+
+    Raises:
+      OverflowError: an integer beyond uint64.
+
+    >>> dtype_from_number(2**63)
+    <class 'numpy.uint64'>
+    """
+    if isinstance(number, np.generic):
+        return number.dtype
+    if isinstance(number, int):
+        if number > np.iinfo(np.uint64).max:
+            raise OverflowError(f"Integer out of bounds: {number} is beyond uint64")
+        return np.uint64 if number > np.iinfo(np.int64).max else np.int64
+    if not isinstance(number, float):
+        raise MXNetTypeError(f"The input number should be either int or float, got {type(number).__name__}")
+    if is_np_default_dtype() or abs(number) > 2**24:
+        return np.float64
+    # What float32 would round to a whole number it is not: 8388608.5, 1e-50.
+    rounded = not math.isnan(number) and number != int(number) and float(np.float32(number)) == int(number)
+    return np.float64 if rounded else np.float32
+
+
+#: What NumPy's ufuncs take beside arrays, with the only values that mean nothing.
+_UFUNC_DEFAULTS = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
+_UFUNC_DTYPES = {np.dtype(name) for name in ("int8", "uint8", "int32", "int64", "float16", "float32", "float64")}
+
+
+def np_ufunc_legal_option(key: str, value: Any) -> bool:
+    """Whether NumPy's ufuncs know an option with this value.
+
+    >>> np_ufunc_legal_option("casting", "safe"), np_ufunc_legal_option("casting", "wild")
+    (True, False)
+    """
+    if key == "where":
+        return True
+    if key == "casting":
+        return value in ("no", "equiv", "safe", "same_kind", "unsafe")
+    if key == "order":
+        return isinstance(value, str)
+    if key == "dtype":
+        try:
+            return np.dtype(value) in _UFUNC_DTYPES
+        except TypeError:
+            return False
+    return key == "subok" and isinstance(value, bool)
+
+
+def _refuse_ufunc_options(func: Callable[..., Any], options: dict[str, Any]) -> None:
+    """Options of ufuncs are taken as long as they have their defaults."""
+    for key, value in options.items():
+        if key not in _UFUNC_DEFAULTS:
+            raise MXNetTypeError(f"{key} is an invalid keyword to function '{func.__name__}'")
+        if value == _UFUNC_DEFAULTS[key]:
+            continue
+        if np_ufunc_legal_option(key, value):
+            raise MXNetNotImplementedError(f"{key}={value} is not implemented for operator {func.__name__}")
+        raise MXNetTypeError(f"{key}={value} not understood for operator {func.__name__}")
+
+
+def wrap_np_unary_func(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator of functions f(x, out=None): they take the options of ufuncs, with their defaults."""
+
+    @functools.wraps(func)
+    def wrapped(x: Any, out: Any = None, **kwargs: Any) -> Any:
+        _refuse_ufunc_options(func, kwargs)
+        return func(x, out=out)
+
+    return wrapped
+
+
+def wrap_np_binary_func(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator of functions f(x1, x2, out=None): they take the options of ufuncs, with their defaults."""
+
+    @functools.wraps(func)
+    def wrapped(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
+        _refuse_ufunc_options(func, kwargs)
+        return func(x1, x2, out=out)
+
+    return wrapped
+
+
+def _renaming(func: Callable[..., Any], rename: Callable[[dict[str, Any]], None]) -> Callable[..., Any]:
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        rename(kwargs)
+        return func(*args, **kwargs)
+
+    return wrapped
+
+
+def _move(kwargs: dict[str, Any], old: str, new: str, change: Callable[[Any], Any] = lambda value: value) -> None:
+    value = kwargs.pop(old, None)
+    if value is not None:
+        kwargs[new] = change(value)
+
+
+def wrap_data_api_statical_func(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator of functions with `correction`, which then take NumPy's `ddof` as well."""
+    return _renaming(func, lambda kwargs: _move(kwargs, "ddof", "correction"))
+
+
+def wrap_data_api_linalg_func(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator of functions with `upper` and `rtol`, which then take NumPy's `UPLO`, `rcond` and `tol` as well."""
+
+    def rename(kwargs: dict[str, Any]) -> None:
+        _move(kwargs, "UPLO", "upper", lambda value: value == "U")
+        _move(kwargs, "rcond", "rtol")
+        _move(kwargs, "tol", "rtol")
+
+    return _renaming(func, rename)
+
+
+def wrap_sort_functions(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator of functions with `stable`, which then take NumPy's `kind` as well."""
+
+    def rename(kwargs: dict[str, Any]) -> None:
+        _move(kwargs, "kind", "stable", lambda value: value == "stable")
+        if kwargs.pop("order", None) is not None:
+            raise MXNetNotImplementedError("order not supported here")
+
+    return _renaming(func, rename)
+
+
+def wrap_ctx_to_device_func(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator of functions with `device`, which then take `ctx` as well."""
+    return _renaming(func, lambda kwargs: _move(kwargs, "ctx", "device"))
+
+
+def numpy_fallback(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator of functions written with NumPy: arrays of mxjax go in as NumPy's and results come back as mx.np's.
+
+    Inside, `np` is what it is in the function's module; arrays may lie in lists, tuples and dictionaries. Results lie
+    where the arrays lay, which must be one device.
+
+    >>> @numpy_fallback
+    ... def smallest(x):
+    ...     return np.sort(x)[:2]
+    >>> import mxjax as mx
+    >>> smallest(mx.np.array([3.0, 1.0, 2.0]))
+    array([1., 2.])
+    """
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        places: list[Any] = []
+        result = func(*_to_host(args, places), **_to_host(kwargs, places))
+        if result is None:
+            raise MXNetValueError("Only functions with return values are allowed to use this decorator")
+        if any(place != places[0] for place in places):
+            raise MXNetValueError(f"inconsistent devices: {', '.join(map(str, dict.fromkeys(places)))}")
+        return _from_host(result, places[0] if places else None)
+
+    return wrapped
+
+
+def _to_host(given: Any, places: list[Any]) -> Any:
+    if hasattr(type(given), "asnumpy"):
+        places.append(given.device)
+        return given.asnumpy()
+    if isinstance(given, list | tuple):
+        return type(given)([_to_host(each, places) for each in given])
+    if isinstance(given, dict):
+        return {name: _to_host(each, places) for name, each in given.items()}
+    return given
+
+
+def _from_host(made: Any, device: Any) -> Any:
+    from . import np as mx_np
+
+    if isinstance(made, np.ndarray):
+        return mx_np.array(made, dtype=made.dtype, device=device)
+    if isinstance(made, list | tuple):
+        return type(made)([_from_host(each, device) for each in made])
+    if isinstance(made, dict):
+        return {name: _from_host(each, device) for name, each in made.items()}
+    return made
 
 
 _explain_names(__name__)

@@ -25,12 +25,12 @@ LAYERS = (
     {"array"},
     {"np", "npx", "nd", "sym", "autograd", "operator", "random", "serialization", "util", "base"},
     {
-        *("attribute", "callback", "context", "debug", "initializer", "launch", "lr_scheduler", "name", "optimizer"),
-        *("registry", "sharding"),
+        *("attribute", "context", "debug", "dlpack", "initializer", "io", "launch", "libinfo", "library", "log"),
+        *("lr_scheduler", "misc", "monitor", "name", "optimizer", "registry", "runtime", "sharding"),
     },
 )
-#: Who may import a wing: the package itself, which shows all names, what only tests use, and wings.
-ABOVE_THE_WINGS = {"__init__", "__main__", "test_utils"}
+#: Who may import a wing: the package itself, which shows all names, what trains with wings, what only tests use, wings.
+ABOVE_THE_WINGS = {"__init__", "__main__", "callback", "model", "test_utils"}
 
 #: What wings may use of the core: these names of `mxjax.core`, and what these modules of it show.
 CORE = set(

@@ -122,8 +122,8 @@ def test_rand_ndarray_is_an_nd_array():
     x = tu.rand_ndarray((2, 3), dtype="float64")
     assert isinstance(x, mx.nd.NDArray) and not isinstance(x, mx.np.ndarray)
     assert x.shape == (2, 3) and np.dtype(x.dtype) == np.float64
-    with pytest.raises(NotImplementedError, match="csr"):
-        tu.rand_ndarray((2, 3), stype="csr")
+    with pytest.raises(AssertionError, match="unknown storage type"):
+        tu.rand_ndarray((2, 3), stype="coo")
     assert tu.create_2d_tensor(2, 2).asnumpy().tolist() == [[0, 0], [1, 1]]
     assert tu.create_vector(3).asnumpy().tolist() == [0, 1, 2]
 
@@ -238,3 +238,88 @@ def test_checks_of_generators_tell_right_from_wrong():
     assert tu.var_check(right, 3**-0.5, 4000) and not tu.var_check(right, 0.7, 4000)
     with pytest.raises(MXNetValueError, match="ascending"):
         tu.chi_square_check(right, [(0, 1), (-1, 0)], [0.5, 0.5], 10)
+
+
+def test_optimizers_are_compared_with_their_states():
+    shapes = [(2, 3), (4,)]
+    tu.compare_optimizer(mx.optimizer.create("adam"), mx.optimizer.create("adam"), shapes, "float32")
+    with pytest.raises(MXNetAssertionError):
+        tu.compare_optimizer(mx.optimizer.create("adam"), mx.optimizer.create("adam", beta1=0.8), shapes, "float32")
+    noisy = [mx.optimizer.create("sgld", learning_rate=0.1) for _ in range(2)]
+    tu.compare_optimizer_noise_seeded(*noisy, shapes, "float32", noise_seed=3)
+    with pytest.raises(MXNetAssertionError):
+        tu.compare_optimizer(*noisy, shapes, "float32")  # other noise
+
+
+def test_matrices_with_real_eigenvalues():
+    np.random.seed(1)
+    one = tu.new_matrix_with_real_eigvals_nd((2, 4, 4))
+    assert one.shape == (2, 4, 4) and np.abs(np.linalg.eigvals(one).imag).max() < 1e-6
+    two = tu.new_sym_matrix_with_real_eigvals_nd((4, 4))
+    np.testing.assert_allclose(two, two.T, atol=1e-12)
+    q = tu.new_orthonormal_matrix_2d(3)
+    np.testing.assert_allclose(q @ q.T, np.eye(3), atol=1e-12)
+
+
+def test_a_function_of_each_element():
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(tu.assign_each(x, lambda v: v * 2), x * 2)
+    np.testing.assert_array_equal(tu.assign_each2(x, x, lambda v, w: v * w), x * x)
+    assert tu.assign_each(x, None) is not x
+    with pytest.raises(AssertionError):
+        tu.assign_each2(x, x.T, lambda v, w: v)
+
+
+def test_retry_gives_a_test_of_random_numbers_more_attempts():
+    attempts = []
+
+    @tu.retry(3)
+    def sometimes():
+        attempts.append(1)
+        assert len(attempts) > 2
+
+    sometimes()
+    assert len(attempts) == 3
+    with pytest.raises(AssertionError):
+        tu.retry(2)(lambda: tu.checkShapes(np.ones(1), np.ones(2)))()
+
+
+def test_the_first_batch_for_ever():
+    it = tu.DummyIter(mx.io.NDArrayIter(np.arange(4), batch_size=2))
+    assert [next(it).data[0].asnumpy().tolist() for _ in range(3)] == [[0, 1]] * 3
+
+
+def test_files_are_unpacked(tmp_path):
+    import bz2
+    import zipfile
+
+    (tmp_path / "origin.bz2").write_bytes(bz2.compress(b"words"))
+    tu.get_bz2_data(str(tmp_path), "words.txt", "file:///nowhere", "origin.bz2")
+    assert (tmp_path / "words.txt").read_bytes() == b"words" and not (tmp_path / "origin.bz2").exists()
+    with zipfile.ZipFile(tmp_path / "source.zip", "w") as packed:
+        packed.writestr("inside.txt", "text")
+    target = tmp_path / "target"
+    tu.get_zip_data(str(target), (tmp_path / "source.zip").as_uri(), "source.zip")
+    assert (target / "inside.txt").read_text() == "text"
+
+
+def test_a_model_is_fetched_by_name(tmp_path):
+    (tmp_path / "a.json").write_text("{}")
+    (tmp_path / "b.params").write_bytes(b"x")
+    urls = {"symbol": (tmp_path / "a.json").as_uri(), "params": (tmp_path / "b.params").as_uri()}
+    prefix, epoch = tu.download_model("small", str(tmp_path / "models"), {"small": urls})
+    assert epoch == 0 and Path(f"{prefix}-symbol.json").read_text() == "{}"
+    assert Path(f"{prefix}-0000.params").exists()
+    assert tu.download_model("unheard of") == (None, 0)
+
+
+def test_sparse_matrices_of_scipy_are_shuffled_within_rows():
+    import scipy.sparse
+
+    csr = scipy.sparse.random(6, 40, 0.5, format="csr", random_state=1)
+    before = csr.copy()
+    np.random.seed(2)
+    tu.shuffle_csr_column_indices(csr)
+    assert (csr.indices != before.indices).any()
+    for begin, end in zip(csr.indptr[:-1], csr.indptr[1:], strict=True):
+        assert sorted(csr.indices[begin:end]) == sorted(before.indices[begin:end])

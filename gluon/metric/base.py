@@ -99,6 +99,7 @@ class EvalMetric:
         self.name = str(name)
         self.output_names = output_names
         self.label_names = label_names
+        self._has_global_stats = kwargs.pop("has_global_stats", False)
         self._kwargs = kwargs
         self.reset()
 
@@ -127,6 +128,48 @@ class EvalMetric:
         """Forget everything."""
         self.num_inst: Any = 0
         self.sum_metric: Any = 0.0
+        # For subclasses that add to these themselves (`has_global_stats=True`).
+        self.global_num_inst: Any = 0
+        self.global_sum_metric: Any = 0.0
+        self._earlier: Any = None
+
+    #: What `reset_local` puts aside, by name of attribute.
+    _SUMS: tuple[str, ...] = ("num_inst", "sum_metric")
+    _earlier: Any = None
+
+    def reset_local(self) -> None:
+        """Begin anew for `get`; `get_global` tells of everything since `reset`."""
+        with pause():
+            earlier = self._total_sums()
+        self.num_inst = 0
+        self.sum_metric = 0.0
+        self._earlier = earlier
+
+    def _total_sums(self) -> list[Any]:
+        """The sums since `reset`."""
+        sums = [getattr(self, name) for name in self._SUMS]
+        return sums if self._earlier is None else [a + b for a, b in zip(self._earlier, sums, strict=True)]
+
+    def get_global(self) -> tuple[Any, Any]:
+        """`get`, of everything since `reset`; of a metric that keeps more than sums, since `reset_local`."""
+        if self._has_global_stats:
+            if self.global_num_inst == 0:
+                return self.name, float("nan")
+            return self.name, self.global_sum_metric / self.global_num_inst
+        if self._earlier is None:
+            return self.get()
+        kept = [getattr(self, name) for name in self._SUMS]
+        try:
+            for name, value in zip(self._SUMS, self._total_sums(), strict=True):
+                setattr(self, name, value)
+            return self.get()
+        finally:
+            for name, value in zip(self._SUMS, kept, strict=True):
+                setattr(self, name, value)
+
+    def get_global_name_value(self) -> list[tuple[str, Any]]:
+        """`get_global` as a list of pairs."""
+        return _listed(*self.get_global())
 
     def _add(self, value: Any, count: Any) -> None:
         """Add an array (which stays unread) or a number to the sum."""
@@ -166,10 +209,13 @@ class EvalMetric:
 
     def get_name_value(self) -> list[tuple[str, Any]]:
         """`get` as a list of pairs."""
-        name, value = self.get()
-        names = name if isinstance(name, list) else [name]
-        values = value if isinstance(value, list) else [value]
-        return list(zip(names, values, strict=True))
+        return _listed(*self.get())
+
+
+def _listed(name: Any, value: Any) -> list[tuple[str, Any]]:
+    names = name if isinstance(name, list) else [name]
+    values = value if isinstance(value, list) else [value]
+    return list(zip(names, values, strict=True))
 
 
 def _named(arrays: dict[str, Any], names: Sequence[str] | None) -> list[Any]:
@@ -258,6 +304,14 @@ class CompositeEvalMetric(EvalMetric):
     def reset(self) -> None:
         for metric in self.metrics:
             metric.reset()
+
+    def reset_local(self) -> None:
+        for metric in self.metrics:
+            metric.reset_local()
+
+    def get_global(self) -> tuple[list[str], list[Any]]:
+        both = [pair for metric in self.metrics for pair in metric.get_global_name_value()]
+        return [name for name, _ in both], [value for _, value in both]
 
     def get(self) -> tuple[list[str], list[Any]]:
         both = [pair for metric in self.metrics for pair in metric.get_name_value()]

@@ -251,12 +251,35 @@ class _Counted(EvalMetric):
     def update(self, labels: Any, preds: Any) -> None:
         for label, pred in pairs(labels, preds):
             self.metrics.update(label, pred)
+        self._evaluate()
+
+    def _evaluate(self) -> None:
         self.num_inst = self.metrics.total
         self.sum_metric = self._value() * self.num_inst
 
     def reset(self) -> None:
         super().reset()
         self.metrics.reset()
+
+    def reset_local(self) -> None:
+        counted = self.metrics.table
+        if counted is not None:
+            self._earlier = counted if self._earlier is None else self._earlier + counted
+        earlier = self._earlier
+        self.reset()
+        self._earlier = earlier
+
+    def get_global(self) -> tuple[Any, Any]:
+        if self._earlier is None:
+            return self.get()
+        now = self.metrics.table
+        try:
+            self.metrics.table = self._earlier if now is None else self._earlier + now
+            self._evaluate()
+            return self.get()
+        finally:
+            self.metrics.table = now
+            self._evaluate()
 
 
 @register
@@ -333,6 +356,8 @@ class PCC(EvalMetric):
     def reset(self) -> None:
         self.num_inst: Any = 0
         self.lcm = onp.zeros((2, 2))
+
+    reset_local = reset
 
     @property
     def k(self) -> int:

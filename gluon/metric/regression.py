@@ -155,6 +155,8 @@ class PearsonCorrelation(EvalMetric):
         self._count = 0
         self._moments: tuple[Any, ...] = (0.0,) * 5
 
+    reset_local = reset
+
     def update(self, labels: Any, preds: Any) -> None:
         with pause():  # the moments would keep every step of the training behind them
             self._update(labels, preds)

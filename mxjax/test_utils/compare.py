@@ -256,3 +256,16 @@ def assert_exception(
     except exception_type:
         return
     raise MXNetAssertionError(f"{exception_type.__name__} was not raised")
+
+
+def checkShapes(a: Any, b: Any) -> None:  # noqa: N802  # MXNet's name
+    """Raise unless two arrays have one shape."""
+    _same_shapes(a, b)
+
+
+def locationError(  # noqa: N802  # MXNet's name
+    a: Any, b: Any, index: Any, names: Sequence[str], maxError: bool = False  # noqa: N803
+) -> str:
+    """The words that say where two arrays differ, and what they hold there."""
+    worst = "maximum " if maxError else ""
+    return f"Location of {worst}error: {index!s}, {names[0]}={a[index]:.8f}, {names[1]}={b[index]:.8f}"

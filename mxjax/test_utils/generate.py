@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import MXNetNotImplementedError, MXNetValueError
+from ..errors import MXNetAssertionError, MXNetValueError
 
 
 def default_dtype() -> type:
@@ -42,12 +42,15 @@ def rand_ndarray(
     dtype: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """An `nd` array from the normal distribution."""
-    if stype != "default":
-        raise MXNetNotImplementedError(f"rand_ndarray makes dense arrays, not {stype!r}")
+    """An `nd` array from the normal distribution; a sparse one as `rand_sparse_ndarray` makes it, whose arguments it
+    takes."""
     from .. import nd
 
-    return nd.array(random_arrays(shape), dtype=dtype or default_dtype())
+    if stype != "default":
+        from .sparse import rand_sparse_ndarray
+
+        return rand_sparse_ndarray(shape, stype, density=density, dtype=dtype, **kwargs)[0]
+    return nd.array(random_arrays(shape), dtype=dtype or default_dtype(), ctx=kwargs.get("ctx"))
 
 
 def _lengths(count: int, longest: Sequence[int], allow_zero_size: bool) -> tuple[int, ...]:
@@ -119,3 +122,79 @@ def collapse_sum_like(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         if want != have
     )
     return np.sum(a, axis=(*range(front), *kept), keepdims=True).reshape(shape)
+
+
+def create_2d_np_tensor(rows: int, columns: int, dtype: Any = np.int64) -> Any:
+    """An `np` array whose rows count up: row i is full of i."""
+    from .. import np as mxnp
+
+    return mxnp.array(np.repeat(np.arange(rows)[:, None], columns, axis=1), dtype=dtype)
+
+
+def get_identity_mat(size: int) -> Any:
+    """The identity matrix, as an `nd` array."""
+    from .. import nd
+
+    return nd.array(np.eye(size))
+
+
+def get_identity_mat_batch(size: int) -> Any:
+    """Two identity matrices, as an `nd` array of three axes."""
+    from .. import nd
+
+    return nd.array(np.stack([np.eye(size)] * 2))
+
+
+def assign_each(the_input: np.ndarray, function: Callable[[Any], Any] | None) -> np.ndarray:
+    """A function of each element, in float64; a copy if it is None."""
+    if function is None:
+        return np.array(the_input)
+    return np.vectorize(function, otypes=[np.float64])(the_input)
+
+
+def assign_each2(input1: np.ndarray, input2: np.ndarray, function: Callable[[Any, Any], Any] | None) -> np.ndarray:
+    """A function of each pair of elements, in float64; a copy of the first array if it is None."""
+    if function is None:
+        return np.array(input1)
+    if input1.shape != input2.shape:
+        raise MXNetAssertionError(f"shapes differ: {input1.shape} and {input2.shape}")
+    return np.vectorize(function, otypes=[np.float64])(input1, input2)
+
+
+def _batch(make: Callable[[int], np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """Matrices on the last two axes of a shape."""
+    count = int(np.prod(shape[:-2]))
+    return np.array([make(shape[-1]) for _ in range(count)]).reshape(shape)
+
+
+def new_matrix_with_real_eigvals_2d(n: int) -> np.ndarray:
+    """A random n x n matrix with real eigenvalues of -10 to 10 and well-conditioned eigenvectors."""
+    while True:
+        v = np.random.uniform(-1.0, 1.0, (n, 1))
+        v /= np.linalg.norm(v)
+        reflection = np.eye(n) - 2 * v @ v.T
+        q = reflection * np.random.uniform(-1.0, 1.0, n)
+        if np.linalg.cond(q, 2) < 3:
+            return np.linalg.inv(q) @ np.diag(np.random.uniform(-10.0, 10.0, n)) @ q
+
+
+def new_matrix_with_real_eigvals_nd(shape: tuple[int, ...]) -> np.ndarray:
+    """Random matrices with real eigenvalues on the last two axes of a shape."""
+    return _batch(new_matrix_with_real_eigvals_2d, shape)
+
+
+def new_orthonormal_matrix_2d(n: int) -> np.ndarray:
+    """A random orthonormal n x n matrix."""
+    x = np.random.randn(n, n)
+    return np.linalg.qr(x.T @ x)[0]
+
+
+def new_sym_matrix_with_real_eigvals_2d(n: int) -> np.ndarray:
+    """A random symmetric n x n matrix with eigenvalues of -10 to 10."""
+    q = new_orthonormal_matrix_2d(n)
+    return q.T @ np.diag(np.random.uniform(-10.0, 10.0, n)) @ q
+
+
+def new_sym_matrix_with_real_eigvals_nd(shape: tuple[int, ...]) -> np.ndarray:
+    """Random symmetric matrices on the last two axes of a shape."""
+    return _batch(new_sym_matrix_with_real_eigvals_2d, shape)

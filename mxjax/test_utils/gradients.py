@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import MXNetTypeError
 from .compare import Tolerance, _host, assert_almost_equal, default_numeric_eps
+from .symbols import check_symbol_numeric_gradient
 
 
 def check_numeric_gradient(
@@ -30,11 +31,13 @@ def check_numeric_gradient(
     moved by plus and minus `numeric_eps`.
 
     Args:
-      sym: a function or a Block of mxjax arrays; several outputs are a list or tuple.
+      sym: a symbol, or a function or a Block of mxjax arrays; several outputs are a list or tuple.
       location: its inputs, as a list, or as a dict of keyword arguments.
       numeric_eps: the step; that of `dtype` if None.
       rtol, atol: the tolerances; 1e-4 for rtol if None, and `dtype`'s own for atol.
-      grad_nodes: the inputs to check, by position or name; all if None.
+      aux_states: a symbol's auxiliary states.
+      grad_nodes: the inputs to check, by position or name; all if None. For a symbol also a dictionary from names to
+        "write", "add" or "null".
       use_forward_train: differentiate in training mode.
       ctx: the device.
       dtype: float16, float32 or float64; the smaller it is, the larger the errors of both sides.
@@ -45,9 +48,14 @@ def check_numeric_gradient(
     >>> import mxjax as mx
     >>> check_numeric_gradient(lambda x: mx.np.exp(x) * x, [np.ones((2, 3))], dtype='float64')
     """
+    if hasattr(sym, "list_arguments"):
+        check_symbol_numeric_gradient(
+            sym, location, aux_states, numeric_eps, rtol, atol, grad_nodes, use_forward_train, ctx, dtype
+        )
+        return
     if not callable(sym):
         raise MXNetTypeError(
-            f"check_numeric_gradient takes a function or a Block, got {type(sym).__name__}"
+            f"check_numeric_gradient takes a symbol, a function or a Block, got {type(sym).__name__}"
         )
     from .. import autograd
     from .. import np as mxnp

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-from collections.abc import Iterator
+import platform
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from .. import settings
-from ..errors import MXNetTypeError
+from ..errors import MXNetTypeError, MXNetValueError
+from ..io import DataIter
 
 
 def default_device() -> Any:
@@ -23,6 +26,10 @@ def default_device() -> Any:
 def set_default_device(device: Any) -> None:
     """Make `device` the current device of this thread, until it is set again."""
     device.__enter__()
+
+
+default_context = default_device
+set_default_context = set_default_device
 
 
 def list_gpus() -> range:
@@ -103,6 +110,47 @@ def environment(*args: Any) -> Iterator[None]:
     finally:
         for name, value in before.items():
             settings.set_variable(name, value)
+
+
+def retry(n: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator of tests of random numbers: up to `n` attempts, of which one must raise no AssertionError."""
+    if n <= 0:
+        raise MXNetValueError(f"n must be positive, got {n}")
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def attempt(*args: Any, **kwargs: Any) -> None:
+            for left in reversed(range(n)):
+                try:
+                    return test(*args, **kwargs)
+                except AssertionError:
+                    if not left:
+                        raise
+            return None
+
+        return attempt
+
+    return decorate
+
+
+def is_aarch64_run() -> bool:
+    """Whether this is a 64-bit ARM processor under Linux."""
+    return platform.machine() == "aarch64"
+
+
+class DummyIter(DataIter):
+    """An iterator that gives the first batch of another for ever, so that loading takes no time."""
+
+    def __init__(self, real_iter: Any):
+        super().__init__()
+        self.real_iter = real_iter
+        self.provide_data = real_iter.provide_data
+        self.provide_label = real_iter.provide_label
+        self.batch_size = real_iter.batch_size
+        self.the_batch = next(real_iter)
+
+    def next(self) -> Any:
+        return self.the_batch
 
 
 def is_cd_run() -> bool:
