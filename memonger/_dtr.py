@@ -168,8 +168,9 @@ class Manager(Room):
         """Which inputs of a node its backward depends on."""
         if node.pull is not None or node.call is None:
             return [True] * len(inputs)
-        wants = tuple([v.tape is not None and v.aval.differentiable for v in inputs])
+        wants = node.wants()
         has = tuple([a.differentiable for a in node.avals])
+        has = has if any(has) else (True,) * len(has)
         given = tuple([a for a, d in zip(node.avals, has, strict=True) if d])
         backward = node.call.vjp(wants, has, node.many)
         kinds = tuple([v.kind if type(v) is Dynamic else v.aval for v in inputs])

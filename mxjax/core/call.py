@@ -18,7 +18,7 @@ from .aval import SCALARS as SCALARS
 from .aval import Aval, NamedDevice, aval
 from .compiler import for_platform, platform_of
 from .hooks import operator_wrappers
-from .jaxprs import cotangent, pullback, wanting
+from .jaxprs import cotangent, differentiable, pullback, wanting, whole_gradients
 from .stats import stats
 from .symbolic import trace
 from .varying import takes_operand
@@ -329,9 +329,14 @@ def _make_vjp(
     n = len(wants)
     plain = wanting(call.fn, wants)
     operator = None if call.op is None else call
+    smooth, whole = call.row.differentiable, _of_wholes(call)
     del call  # a graph must not be held by its derivative
 
     def backward(*args: Any) -> tuple[Any, ...]:
+        if not smooth:
+            return tuple([jnp.zeros(a.shape, a.dtype) for a, w in zip(args, wants, strict=False) if w])
+        if any(not differentiable(a.dtype) for a in (*[a for a, w in zip(args, wants, strict=False) if w], *args[n:])):
+            return whole_gradients(whole, args[:n], wants, has, args[n:])
         fn = dressed(operator) if operator_wrappers and operator is not None else plain
         inputs, given = args[:n], iter(args[n:])
         out, pull = pullback(fn, inputs, wants)
@@ -340,6 +345,13 @@ def _make_vjp(
         return tuple(pull(type(out)(cotangents) if many else cotangents[0]))
 
     return backward
+
+
+def _of_wholes(call: Call) -> Callable[..., Any]:
+    """A call's function where whole numbers stand as floats: it converts to none."""
+    attrs = tuple([(k, "float64" if k == "dtype" and v is not None and np.dtype(v).kind in "biu" else v)
+                   for k, v in call.attrs])  # fmt: skip
+    return call.fn if attrs == call.attrs else _assembled(call.row, attrs, call.constants, call.varying)
 
 
 def _assembled(

@@ -533,9 +533,8 @@ def record_pair(call: Call, pair: Pair, values: Sequence[Any]) -> tuple[Value, .
     for manager in memory_managers:
         manager.saved(node, made)
     for k, v in enumerate(outs):
-        if v.aval.differentiable:
-            v.tape = node
-            v.out = k
+        v.tape = node
+        v.out = k
     return outs
 
 

@@ -126,6 +126,32 @@ def cotangent(out: Any, given: Any) -> Any:
     return given.astype(out.dtype) if given.dtype != out.dtype else given
 
 
+def whole_gradients(
+    fn: Callable[..., Any], inputs: Sequence[Any], wants: Sequence[bool], has: Sequence[bool], given: Sequence[Any]
+) -> tuple[Any, ...]:
+    """The gradients of the wanted inputs where they, or results with a cotangent, are integers or bools.
+
+    MXNet has the formula of the derivative run in the array's own dtype. Here it is run in float64 and cut down to
+    whole numbers; zeros where the function takes none but integers.
+    """
+    full = [x.astype("float64") if w and x.dtype.kind in "iu" else x for x, w in zip(inputs, wants, strict=True)]
+    moving = [w and differentiable(x.dtype) for x, w in zip(full, wants, strict=True)]
+    found: Any = iter(())
+    if any(moving):
+        try:
+            out, pull = pullback(fn, full, moving)
+        except (TypeError, ValueError, IndexError, NotImplementedError):
+            moving = [False] * len(moving)
+        else:
+            outs, cts = (out if isinstance(out, (list, tuple)) else [out]), iter(given)
+            made = [cotangent(o, next(cts) if h else None) for o, h in zip(outs, has, strict=True)]
+            found = iter(pull(type(out)(made) if isinstance(out, (list, tuple)) else made[0]))
+    return tuple([
+        next(found).astype(x.dtype) if m else jnp.zeros(x.shape, x.dtype)
+        for x, m, w in zip(inputs, moving, wants, strict=True) if w
+    ])  # fmt: skip
+
+
 TRACES = 2048  # where JAX bounds its other caches
 
 

@@ -60,6 +60,15 @@ class Node:
         self.scope = local.st.scope  # the block the backward is shown under
         self.leaves: dict[int, Leaf] | None = None  # variables attached to results of this call
 
+    def wants(self) -> tuple[bool, ...]:
+        """Which inputs get a gradient: those of floats, or where none of these depends on a variable, the others.
+
+        So a mask or an index costs nothing beside what it selects from, and ``x > 1`` alone has zeros.
+        """
+        inputs = self.inputs or ()
+        floats = tuple([v.tape is not None and v.aval.differentiable for v in inputs])
+        return floats if True in floats else tuple([v.tape is not None for v in inputs])
+
     def release(self) -> None:
         """Let go of everything kept for the backward pass."""
         self.inputs = None
@@ -88,19 +97,15 @@ def attach(call: Call, inputs: Sequence[Any], outs: Sequence[Value], many: bool)
             break
     else:
         return
-    if call.op is not None and not call.op.differentiable:
-        return
     if len(outs) == 1:
         o = outs[0]
-        if o.aval.differentiable:
-            o.tape = Node(call, inputs, (o.aval,), many)
-            o.out = 0
+        o.tape = Node(call, inputs, (o.aval,), many)
+        o.out = 0
         return
     node = Node(call, inputs, tuple([o.aval for o in outs]), many)
     for k, o in enumerate(outs):
-        if o.aval.differentiable:
-            o.tape = node
-            o.out = k
+        o.tape = node
+        o.out = k
 
 
 def attach_python(
@@ -122,18 +127,6 @@ def ones_like(v: Value) -> Value:
     return record(_ONES, (v,))[0]
 
 
-def _floating(heads: Sequence[Value], head_grads: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Heads of integers and bools have no gradient: they are left out, if others remain."""
-    pairs = [p for p in zip(heads, head_grads, strict=True) if p[0].aval.differentiable]
-    if not pairs:
-        dtype = heads[0].aval.dtype
-        raise errors.MXNetError(
-            f"Cannot differentiate node because it is not in a computational graph: it is an array of {dtype}, "
-            "and integers and bools have no gradient. Compute in a float type: x.astype('float32')"
-        )
-    return [h for h, _ in pairs], [g for _, g in pairs]
-
-
 def gradients(
     heads: Sequence[Value],
     head_grads: Sequence[Value | None],
@@ -145,8 +138,6 @@ def gradients(
 
     With ``taped`` the computation is itself on the tape, so that it can be differentiated again.
     """
-    if any(h.tape is None and not h.aval.differentiable for h in heads):
-        heads, head_grads = _floating(heads, head_grads)
     for h in heads:
         if h.tape is None:
             raise errors.MXNetError(
@@ -240,7 +231,7 @@ def _pull(node: Node, given: list[Value | None]) -> Sequence[Value | None]:
         wants = pair.wants
         grads = record(pair.backward(has), (*residuals, *present))
     else:
-        wants = tuple([v.tape is not None and v.aval.differentiable for v in inputs])
+        wants = node.wants()
         backward = call.vjps.get((wants, has)) or call.vjp(wants, has, node.many)
         grads = record(backward, (*inputs, *present))
     if len(grads) == len(wants):
