@@ -43,6 +43,7 @@ _LAZY = {
     "io": "io",
     "kv": "kvstore",
     "kvstore": "kvstore",
+    "kvstore_server": "kvstore.kvstore_server",
     "libinfo": "libinfo",
     "library": "library",
     "log": "log",

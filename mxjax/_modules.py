@@ -14,6 +14,10 @@ from typing import Any
 
 #: Name after `mxjax.` -> the module that it is; what is inside follows.
 NAMES = {
+    "contrib.amp": "amp",
+    "kvstore.byteps": "kvstore.adapters",
+    "kvstore.horovod": "kvstore.adapters",
+    "kvstore.kvstore": "kvstore.store",
     "metric": "gluon.metric",
     "ndarray": "nd",
     "ndarray.ndarray": "nd",
@@ -21,28 +25,52 @@ NAMES = {
     "numpy": "np",
     "numpy.multiarray": "np",
     "numpy_extension": "npx",
+    "optimizer.adabelief": "optimizer.adam",
+    "optimizer.adadelta": "optimizer.adaptive",
+    "optimizer.adagrad": "optimizer.adaptive",
+    "optimizer.adamW": "optimizer.adam",
+    "optimizer.adamax": "optimizer.adam",
+    "optimizer.contrib": "optimizer.adaptive",
+    "optimizer.dcasgd": "optimizer.sgd",
+    "optimizer.ftml": "optimizer.adaptive",
+    "optimizer.ftrl": "optimizer.adaptive",
+    "optimizer.lamb": "optimizer.adam",
+    "optimizer.lans": "optimizer.adam",
+    "optimizer.lars": "optimizer.sgd",
+    "optimizer.nadam": "optimizer.adam",
+    "optimizer.nag": "optimizer.sgd",
+    "optimizer.rmsprop": "optimizer.adaptive",
+    "optimizer.sgld": "optimizer.sgd",
+    "optimizer.signum": "optimizer.sgd",
+    "optimizer.utils": "optimizer.optimizer",
 }
 _HERE = __package__ or "mxjax"
 _BEGINNINGS = tuple(f"{_HERE}.{name}" for name in NAMES)
 
 
-def _real(name: str) -> str | None:
-    """The full name of the module that `name` stands for; None if it stands for itself."""
+def real(name: str) -> str | None:
+    """The full name of the module that `name` stands for; None if it stands for itself.
+
+    >>> real("mxjax.optimizer.nag"), real("mxjax.ndarray.random"), real("mxjax.gluon")
+    ('mxjax.optimizer.sgd', 'mxjax.nd.random', None)
+    """
     if not name.startswith(_BEGINNINGS):
         return None
-    inner = name[len(_HERE) + 1 :]
-    if inner in NAMES:
-        return f"{_HERE}.{NAMES[inner]}"
-    head, dot, rest = inner.partition(".")
-    return f"{_HERE}.{NAMES[head]}.{rest}" if dot and head in NAMES else None
+    head, rest = name[len(_HERE) + 1 :], ""
+    while head:
+        if head in NAMES:
+            return f"{_HERE}.{NAMES[head]}{rest}"
+        head, dot, last = head.rpartition(".")
+        rest = f"{dot}{last}{rest}"
+    return None
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds the modules of `NAMES` and what is in them."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        real = _real(fullname)
-        return None if real is None else importlib.machinery.ModuleSpec(fullname, self, origin=real)
+        origin = real(fullname)
+        return None if origin is None else importlib.machinery.ModuleSpec(fullname, self, origin=origin)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         assert spec.origin is not None

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from types import FrameType, ModuleType
 from typing import TypeVar, overload
 
+from ._modules import real
+
 E = TypeVar("E", bound=type[BaseException])
 
 
@@ -230,11 +232,17 @@ def _imports(frame: FrameType) -> bool:
 def explain_names(module: str) -> None:
     """Let a module say which of its names was probably meant by one that it does not have.
 
+    The modules of `_modules.NAMES` are attributes of their parents, as all modules are.
     To be called at the module's end; one with a `__getattr__` of its own raises `no_name`.
     """
 
     def __getattr__(name: str) -> object:  # noqa: N807
-        raise no_name(module, name)
+        other = real(f"{module}.{name}")
+        if other is None:
+            raise no_name(module, name)
+        found = importlib.import_module(other)
+        setattr(sys.modules[module], name, found)
+        return found
 
     sys.modules[module].__getattr__ = __getattr__  # type: ignore[method-assign]  # hidden from type checkers
 

@@ -1,11 +1,14 @@
-"""Operators written in Python: CustomOp, CustomOpProp, and the registry behind ``nd.Custom``."""
+"""Operators written in Python: CustomOp, CustomOpProp, the registry behind ``nd.Custom``; and what operators exist."""
 
 from __future__ import annotations
 
+import importlib
+import itertools
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -20,9 +23,20 @@ from .core.hooks import observers
 from .core.reading import ReadWhileRecording, trying
 from .core.state import local
 from .device import Device, current_device
-from .ops.table import TABLE
+from .ops.table import TABLE, Op, by_internal, internal_names
 
-__all__ = ["CustomOp", "CustomOpProp", "get_all_registered_operators", "register"]
+__all__ = [
+    "CustomOp",
+    "CustomOpProp",
+    "NDArrayOp",
+    "NumpyOp",
+    "OperatorArguments",
+    "PythonOp",
+    "get_all_registered_operators",
+    "get_all_registered_operators_grouped",
+    "get_operator_arguments",
+    "register",
+]
 
 
 _host_fallback = settings.snapshot("engine.host_fallback")
@@ -108,9 +122,42 @@ class CustomOpProp:
         """Which arrays ``backward`` uses; only a hint here, unused ones are never computed."""
         return [*(out_grad if self.need_top_grad_ else []), *in_data, *out_data]
 
+    def infer_storage_type(self, in_stype: list[str]) -> tuple[list[str], list[str], list[str]]:
+        """(input, output, auxiliary storage types); dense ones (``'default'``) by default, which there are alone.
+
+        Raises:
+          NotImplementedError: an input is of another kind.
+        """
+        _dense("infer_storage_type", in_stype)
+        return (
+            in_stype, ["default"] * len(self.list_outputs()), ["default"] * len(self.list_auxiliary_states())
+        )  # fmt: skip
+
+    def infer_storage_type_backward(
+        self, ograd_stype: list[str], in_stype: list[str], out_stype: list[str], igrad_stype: list[str],
+        aux_stype: list[str],
+    ) -> tuple[list[str], ...]:  # fmt: skip
+        """(storage types of outputs' gradients, inputs, outputs, inputs' gradients, auxiliary arrays); dense ones.
+
+        Raises:
+          NotImplementedError: one is of another kind.
+        """
+        given = ograd_stype, in_stype, out_stype, igrad_stype, aux_stype
+        _dense("infer_storage_type_backward", [s for kinds in given for s in kinds if s != "undefined"])
+        return ograd_stype, in_stype, out_stype, ["default"] * len(igrad_stype), aux_stype
+
     def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> CustomOp:
         """The operator itself; to be defined."""
         raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define create_operator()")
+
+
+def _dense(what: str, kinds: Iterable[str]) -> None:
+    for kind in kinds:
+        if kind != "default":
+            raise errors.MXNetNotImplementedError(
+                f"{what}: an array of storage type {kind!r}; a custom operator takes dense ones ('default') "
+                "unless its CustomOpProp says what else it does"
+            )
 
 
 _registry: dict[str, type[CustomOpProp]] = {}
@@ -143,8 +190,72 @@ def register(reg_name: str) -> Callable[[type[CustomOpProp]], type[CustomOpProp]
 
 
 def get_all_registered_operators() -> list[str]:
-    """The names of all registered custom operators."""
-    return sorted(_registry)
+    """MXNet's registry names of all operators there are here, aliases included, sorted.
+
+    >>> "Activation" in get_all_registered_operators()
+    True
+    """
+    return sorted(internal_names())
+
+
+def get_all_registered_operators_grouped() -> dict[str, list[str]]:
+    """Every operator's registry name and all names that it has, its own included.
+
+    >>> get_all_registered_operators_grouped()["elemwise_add"][:2]
+    ['_add', '_elemwise_add']
+    """
+    found: dict[str, list[str]] = {}
+    for name in get_all_registered_operators():
+        found.setdefault(_first_name(name), []).append(name)
+    return found
+
+
+def _first_name(name: str) -> str:
+    op = by_internal(name)
+    own = None if op is None else op.internal
+    return name if own is None or by_internal(own) is not op else own
+
+
+class OperatorArguments(NamedTuple):
+    """How many arguments an operator has, their names and their types, as MXNet words them."""
+
+    narg: int
+    names: list[str]
+    types: list[str]
+
+
+def get_operator_arguments(op_name: str) -> OperatorArguments:
+    """The arguments of an operator by its registry name: arrays first, then attributes.
+
+    Raises:
+      MXNetError: there is no such operator.
+
+    >>> get_operator_arguments("LeakyReLU").names[:3]
+    ['data', 'gamma', 'act_type']
+    """
+    op = by_internal(op_name)
+    if op is None:
+        raise errors.MXNetError(f"Cannot find operator {op_name}{errors.did_you_mean(op_name, internal_names())}")
+    arrays = "NDArray-or-Symbol[]" if op.variadic else "NDArray-or-Symbol"
+    names = [*op.array_params, *op.attr_params]
+    types = [arrays] * len(op.array_params) + [_type_of(op, name) for name in op.attr_params]
+    return OperatorArguments(len(names), names, types)
+
+
+_TYPES = {bool: "boolean", int: "int", float: "float", tuple: "Shape(tuple)", str: "string"}
+
+
+def _type_of(op: Op, name: str) -> str:
+    # A row does not list the words that an attribute takes: its samples use them.
+    words = {attrs[name] for attrs in (dict(s.attrs) for s in op.samples) if isinstance(attrs.get(name), str)}
+    default = op.attr_defaults.get(name)
+    if len(words) > 1:
+        word = "{" + ", ".join(repr(w) for w in sorted(words)) + "}"
+    else:
+        word = "any" if default is None else _TYPES.get(type(default), type(default).__name__)
+    if name not in op.attr_defaults:
+        return f"{word}, required"
+    return f"{word}, optional, default={op.attr_defaults[name]!r}"
 
 
 class _Instance:
@@ -158,7 +269,7 @@ class _Instance:
         if cls is None:
             raise errors.MXNetError(
                 f"Cannot find custom operator {op_type}{errors.did_you_mean(op_type, _registry)}; registered are "
-                f"{get_all_registered_operators()}. Register it with @mx.operator.register({op_type!r})"
+                f"{sorted(_registry)}. Register it with @mx.operator.register({op_type!r})"
             )
         self.name = op_type
         self.prop = prop = cls(**dict(options))
@@ -313,5 +424,141 @@ def _in_program(*xs: Any, op_type: str, options: tuple[tuple[str, str], ...], is
 
 
 _CUSTOM = core.row("Custom", _in_program, effect=True)
+
+
+# -- MXNet's first kind of operators in Python ---------------------------------------------------------
+
+_numbers = itertools.count()
+
+
+class PythonOp:
+    """An operator written in Python, as MXNet had them before `CustomOp`; see `NumpyOp` and `NDArrayOp`.
+
+    An instance is called with arrays, or with symbols.
+    """
+
+    #: What `forward` and `backward` get: arrays of this package, or of NumPy.
+    _of_numpy = False
+
+    def __init__(self, need_top_grad: bool = True):
+        self.need_top_grad_ = need_top_grad
+        self._op_type = f"_native_{next(_numbers)}"
+        warnings.warn(f"{type(self).__name__} is deprecated: use CustomOp", DeprecationWarning, stacklevel=2)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.get_symbol(*args, **kwargs)
+
+    def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator's results, symbols or arrays as the arguments are."""
+        raise errors.MXNetNotImplementedError(
+            f"{type(self).__name__} does not define get_symbol(): derive from NumpyOp or NDArrayOp"
+        )
+
+    def forward(self, in_data: list[Any], out_data: list[Any]) -> None:
+        """Compute the outputs in place: the first input by default."""
+        out_data[0][:] = in_data[0]
+
+    def backward(
+        self, out_grad: list[Any], in_data: list[Any], out_data: list[Any], in_grad: list[Any]
+    ) -> None:
+        """Compute the inputs' gradients in place: ones by default."""
+        in_grad[0][:] = 1.0
+
+    def infer_shape(self, in_shape: list[list[int]]) -> tuple[Any, ...]:
+        """(input shapes, output shapes); one output of the first input's shape by default."""
+        return in_shape, [in_shape[0]]
+
+    def list_outputs(self) -> list[str]:
+        """Names of the outputs."""
+        return ["output"]
+
+    def list_arguments(self) -> list[str]:
+        """Names of the inputs."""
+        return ["data"]
+
+    def need_top_grad(self) -> bool:
+        """Whether `backward` uses the outputs' gradients."""
+        return self.need_top_grad_
+
+    def _as_custom(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run as a custom operator: this one under a name of its own."""
+        _registry.setdefault(self._op_type, _prop_of(self))
+        named = [kwargs.pop(name) for name in self.list_arguments()[len(args) :] if name in kwargs]
+        given = [*args, *named]
+        if all(isinstance(x, NDArray) for x in given):
+            return custom(*given, op_type=self._op_type, **kwargs)
+        return importlib.import_module(f"{__package__}.symbol").Custom(*given, op_type=self._op_type, **kwargs)
+
+
+def _prop_of(old: PythonOp) -> type[CustomOpProp]:
+    class Run(CustomOp):
+        def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+            _in_place(old, out_data, lambda outs, ins: old.forward(in_data=ins, out_data=outs), in_data)
+
+        def backward(
+            self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any
+        ) -> None:
+            def run(made: Any, grads: Any, ins: Any, outs: Any) -> None:
+                old.backward(out_grad=grads, in_data=ins, out_data=outs, in_grad=made)
+
+            _in_place(old, in_grad, run, out_grad, in_data, out_data)
+
+    class Prop(CustomOpProp):
+        def infer_shape(self, in_shape: Any) -> Any:
+            return (*old.infer_shape(in_shape), ())
+
+        def list_arguments(self) -> list[str]:
+            return old.list_arguments()
+
+        def list_outputs(self) -> list[str]:
+            return old.list_outputs()
+
+        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> CustomOp:
+            return Run()
+
+    return Prop
+
+
+def _in_place(old: PythonOp, made: Any, run: Callable[..., None], *given: Any) -> None:
+    """Call what writes into its first list of arrays."""
+    if not old._of_numpy:
+        run(made, *given)
+        return
+    blank = [np.zeros(x.shape, x.dtype) for x in made]
+    run(blank, *[[x.asnumpy() for x in arrays] for arrays in given])
+    for array, numbers in zip(made, blank, strict=True):
+        array[:] = numbers
+
+
+class NumpyOp(PythonOp):
+    """An operator whose `forward` and `backward` get arrays of NumPy and write into those.
+
+    >>> import mxjax as mx, warnings
+    >>> warnings.simplefilter("ignore", DeprecationWarning)
+    >>> class Double(NumpyOp):
+    ...     def forward(self, in_data, out_data):
+    ...         out_data[0][:] = in_data[0] * 2
+    >>> Double()(mx.nd.ones((2,))).asnumpy()
+    array([2., 2.], dtype=float32)
+    """
+
+    _of_numpy = True
+
+    def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
+        return self._as_custom(args, kwargs)
+
+
+class NDArrayOp(PythonOp):
+    """An operator whose `forward` and `backward` get arrays of mx.nd and write into those."""
+
+    def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
+        return self._as_custom(args, kwargs)
+
+    def declare_backward_dependency(
+        self, out_grad: Sequence[int], in_data: Sequence[int], out_data: Sequence[int]
+    ) -> list[int]:
+        """Which arrays `backward` uses; only a hint here, as of `CustomOpProp`."""
+        return [*(out_grad if self.need_top_grad() else []), *in_data, *out_data]
+
 
 errors.explain_names(__name__)

@@ -3,6 +3,7 @@
 from mxjax.errors import explain_names as _explain_names
 
 from .base import (
+    Caffe,
     CompositeEvalMetric,
     CustomMetric,
     EvalMetric,
@@ -22,8 +23,11 @@ from .classification import (
     BinaryAccuracy,
     CrossEntropy,
     Fbeta,
+    NegativeLogLikelihood,
     Perplexity,
     TopKAccuracy,
+    one_hot,
+    predict_with_threshold,
 )
 from .regression import (
     MAE,
@@ -43,6 +47,7 @@ __all__ = [
     "RMSE",
     "Accuracy",
     "BinaryAccuracy",
+    "Caffe",
     "CompositeEvalMetric",
     "CrossEntropy",
     "CustomMetric",
@@ -51,6 +56,7 @@ __all__ = [
     "Loss",
     "MeanCosineSimilarity",
     "MeanPairwiseDistance",
+    "NegativeLogLikelihood",
     "PearsonCorrelation",
     "Perplexity",
     "TopKAccuracy",
@@ -59,6 +65,8 @@ __all__ = [
     "check_label_shapes",
     "create",
     "np",
+    "one_hot",
+    "predict_with_threshold",
     "register",
 ]
 

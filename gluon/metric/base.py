@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as onp
@@ -21,6 +22,7 @@ from mxjax.errors import (
 )
 
 __all__ = [
+    "Caffe",
     "CompositeEvalMetric",
     "CustomMetric",
     "EvalMetric",
@@ -99,7 +101,8 @@ class EvalMetric:
         self.name = str(name)
         self.output_names = output_names
         self.label_names = label_names
-        self._has_global_stats = kwargs.pop("has_global_stats", False)
+        #: Whether the class keeps `global_sum_metric` and `global_num_inst` itself, as classes written for MXNet 1 do.
+        self._has_global_stats = bool(kwargs.pop("has_global_stats", False))
         self._kwargs = kwargs
         self.reset()
 
@@ -128,48 +131,61 @@ class EvalMetric:
         """Forget everything."""
         self.num_inst: Any = 0
         self.sum_metric: Any = 0.0
-        # For subclasses that add to these themselves (`has_global_stats=True`).
-        self.global_num_inst: Any = 0
-        self.global_sum_metric: Any = 0.0
-        self._earlier: Any = None
+        self._earlier = (0.0, 0)
+        self._own = {"sum": 0.0, "count": 0} if self._has_global_stats else {}
 
-    #: What `reset_local` puts aside, by name of attribute.
-    _SUMS: tuple[str, ...] = ("num_inst", "sum_metric")
-    _earlier: Any = None
+    #: What was summed before `reset_local`, and the sums that a class keeps itself; a class's own `reset` may know neither.
+    _earlier: tuple[Any, Any] = (0.0, 0)
+    _own: Mapping[str, Any] = MappingProxyType({})
+    _has_global_stats = False
+
+    # -- MXNet 1's second pair of sums, which `reset_local` leaves alone ----------------------------
+
+    @property
+    def global_sum_metric(self) -> Any:
+        """The sum since `reset`, whatever `reset_local` forgot (MXNet 1)."""
+        with pause():
+            return self._own["sum"] if "sum" in self._own else self._earlier[0] + self.sum_metric
+
+    @global_sum_metric.setter
+    def global_sum_metric(self, value: Any) -> None:
+        self._own = {**self._own, "sum": value}
+
+    @property
+    def global_num_inst(self) -> Any:
+        """The count since `reset` (MXNet 1)."""
+        return self._own["count"] if "count" in self._own else self._earlier[1] + self.num_inst
+
+    @global_num_inst.setter
+    def global_num_inst(self, value: Any) -> None:
+        self._own = {**self._own, "count": value}
 
     def reset_local(self) -> None:
-        """Begin anew for `get`; `get_global` tells of everything since `reset`."""
-        with pause():
-            earlier = self._total_sums()
-        self.num_inst = 0
-        self.sum_metric = 0.0
-        self._earlier = earlier
-
-    def _total_sums(self) -> list[Any]:
-        """The sums since `reset`."""
-        sums = [getattr(self, name) for name in self._SUMS]
-        return sums if self._earlier is None else [a + b for a, b in zip(self._earlier, sums, strict=True)]
+        """Forget what was taken in for `get`, but not for `get_global` (MXNet 1)."""
+        earlier, own = (self.global_sum_metric, self.global_num_inst), self._own
+        self.reset()
+        self._earlier, self._own = earlier, own
 
     def get_global(self) -> tuple[Any, Any]:
-        """`get`, of everything since `reset`; of a metric that keeps more than sums, since `reset_local`."""
-        if self._has_global_stats:
-            if self.global_num_inst == 0:
-                return self.name, float("nan")
-            return self.name, self.global_sum_metric / self.global_num_inst
-        if self._earlier is None:
-            return self.get()
-        kept = [getattr(self, name) for name in self._SUMS]
+        """`get` of everything since `reset` (MXNet 1).
+
+        >>> loss = Loss()
+        >>> loss.update(None, mnp.array([1.0, 3.0]))
+        >>> loss.reset_local()
+        >>> loss.update(None, mnp.array([8.0]))
+        >>> loss.get(), loss.get_global()
+        (('loss', 8.0), ('loss', 4.0))
+        """
+        local = self.sum_metric, self.num_inst
+        self.sum_metric, self.num_inst, earlier = self.global_sum_metric, self.global_num_inst, self._earlier
         try:
-            for name, value in zip(self._SUMS, self._total_sums(), strict=True):
-                setattr(self, name, value)
             return self.get()
         finally:
-            for name, value in zip(self._SUMS, kept, strict=True):
-                setattr(self, name, value)
+            (self.sum_metric, self.num_inst), self._earlier = local, earlier
 
     def get_global_name_value(self) -> list[tuple[str, Any]]:
-        """`get_global` as a list of pairs."""
-        return _listed(*self.get_global())
+        """`get_global` as a list of pairs (MXNet 1)."""
+        return _zipped(*self.get_global())
 
     def _add(self, value: Any, count: Any) -> None:
         """Add an array (which stays unread) or a number to the sum."""
@@ -209,10 +225,10 @@ class EvalMetric:
 
     def get_name_value(self) -> list[tuple[str, Any]]:
         """`get` as a list of pairs."""
-        return _listed(*self.get())
+        return _zipped(*self.get())
 
 
-def _listed(name: Any, value: Any) -> list[tuple[str, Any]]:
+def _zipped(name: Any, value: Any) -> list[tuple[str, Any]]:
     names = name if isinstance(name, list) else [name]
     values = value if isinstance(value, list) else [value]
     return list(zip(names, values, strict=True))
@@ -350,6 +366,21 @@ class Torch(Loss):
 
     def __init__(
         self, name: str = "torch", output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
+    ):  # fmt: skip
+        super().__init__(name, output_names=output_names, label_names=label_names)
+
+
+@register
+class Caffe(Loss):
+    """`Loss` under another name (MXNet 1).
+
+    >>> Caffe().name
+    'caffe'
+    """
+
+    def __init__(
+        self, name: str = "caffe", output_names: Sequence[str] | None = None,
         label_names: Sequence[str] | None = None,
     ):  # fmt: skip
         super().__init__(name, output_names=output_names, label_names=label_names)

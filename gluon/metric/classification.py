@@ -25,8 +25,11 @@ __all__ = [
     "BinaryAccuracy",
     "CrossEntropy",
     "Fbeta",
+    "NegativeLogLikelihood",
     "Perplexity",
     "TopKAccuracy",
+    "one_hot",
+    "predict_with_threshold",
 ]
 
 Names = Sequence[str] | None
@@ -116,8 +119,26 @@ def _among(label: jax.Array, pred: jax.Array, *, top_k: int) -> jax.Array:
     return ((ahead < top_k) & (label == classes).any(axis=1)).sum()
 
 
-def _over(pred: Any, threshold: Any) -> Any:
-    """Which scores are above the threshold: a number, or an array of one per class."""
+def one_hot(idx: Any, num: int) -> Any:
+    """Rows of zeros with a one at each index: (n,) to (n, `num`), int32.
+
+    >>> one_hot(mnp.array([1, 0]), 3)
+    array([[0, 1, 0],
+           [1, 0, 0]], dtype=int32)
+    """
+    return (mnp.arange(num).astype(idx.dtype) == idx.reshape(-1, 1)).astype("int32")
+
+
+def predict_with_threshold(pred: Any, threshold: Any = 0.5) -> Any:
+    """Which scores are above the threshold: a number, or an array of one per class.
+
+    Raises:
+      AssertionError: there are not as many thresholds as classes.
+      ValueError: the threshold is neither a float nor an array.
+
+    >>> predict_with_threshold(mnp.array([0.2, 0.9]))
+    array([False,  True])
+    """
     if isinstance(threshold, (NDArray, onp.ndarray)):
         if threshold.shape[-1] != pred.shape[-1]:
             raise MXNetAssertionError(
@@ -147,7 +168,7 @@ class BinaryAccuracy(EvalMetric):
 
     def update(self, labels: Any, preds: Any) -> None:
         for label, pred in pairs(labels, preds):
-            pred = _over(pred, self.threshold).astype("int32").reshape(-1)
+            pred = predict_with_threshold(pred, self.threshold).astype("int32").reshape(-1)
             label = label.astype("int32").reshape(-1)
             check_label_shapes(label, pred)
             self._add((pred == label).sum(), pred.size)
@@ -169,6 +190,13 @@ class _Counts:
 
     def reset(self) -> None:
         self.table: onp.ndarray | None = None  # rows: tp, fp, fn, tn; columns: classes
+        self.earlier: onp.ndarray | None = None  # the table before `reset_local`
+
+    def all(self) -> onp.ndarray | None:
+        """The table since `reset`."""
+        if self.table is None or self.earlier is None:
+            return self.earlier if self.table is None else self.table
+        return self.table + self.earlier
 
     def update(self, label: Any, pred: Any) -> None:
         label, pred = label.asnumpy().astype("int32"), pred.asnumpy()
@@ -185,7 +213,7 @@ class _Counts:
                         f"The shape of prediction {pred.shape} is wrong for binary classification"
                     )
                 pred = pred.reshape(-1, pred.shape[-1])[:, -1]
-            said = _over(pred, threshold).reshape(-1, 1)
+            said = predict_with_threshold(pred, threshold).reshape(-1, 1)
         elif self.class_type == "multiclass":
             if label.max(initial=0) >= classes:
                 raise MXNetAssertionError(
@@ -199,7 +227,7 @@ class _Counts:
                     f"labels and predictions must have one shape, got {label.shape} and "
                     f"{pred.shape}"
                 )
-            said = _over(pred, threshold).reshape(-1, classes)
+            said = predict_with_threshold(pred, threshold).reshape(-1, classes)
         label = label.reshape(-1, classes)
         check_label_shapes(label, said)
         true = label == 1
@@ -251,9 +279,6 @@ class _Counted(EvalMetric):
     def update(self, labels: Any, preds: Any) -> None:
         for label, pred in pairs(labels, preds):
             self.metrics.update(label, pred)
-        self._evaluate()
-
-    def _evaluate(self) -> None:
         self.num_inst = self.metrics.total
         self.sum_metric = self._value() * self.num_inst
 
@@ -262,24 +287,16 @@ class _Counted(EvalMetric):
         self.metrics.reset()
 
     def reset_local(self) -> None:
-        counted = self.metrics.table
-        if counted is not None:
-            self._earlier = counted if self._earlier is None else self._earlier + counted
-        earlier = self._earlier
-        self.reset()
-        self._earlier = earlier
+        table = self.metrics.all()
+        super().reset_local()
+        self.metrics.earlier = table
 
     def get_global(self) -> tuple[Any, Any]:
-        if self._earlier is None:
-            return self.get()
-        now = self.metrics.table
+        local, self.metrics.table = self.metrics.table, self.metrics.all()
         try:
-            self.metrics.table = self._earlier if now is None else self._earlier + now
-            self._evaluate()
-            return self.get()
+            return self.name, self._value() if self.metrics.total else float("nan")
         finally:
-            self.metrics.table = now
-            self._evaluate()
+            self.metrics.table = local
 
 
 @register
@@ -356,8 +373,32 @@ class PCC(EvalMetric):
     def reset(self) -> None:
         self.num_inst: Any = 0
         self.lcm = onp.zeros((2, 2))
+        self._before = onp.zeros((2, 2))
+        self._earlier, self._own = (0.0, 0), {}
 
-    reset_local = reset
+    def reset_local(self) -> None:
+        count, matrix = self.global_num_inst, self.gcm
+        self.reset()
+        self._earlier, self._before = (0.0, count), matrix
+
+    @property
+    def gcm(self) -> onp.ndarray:
+        """The confusion matrix since `reset` (MXNet 1)."""
+        size = max(len(self._before), self.k)
+        return sum(onp.pad(m, (0, size - len(m))) for m in (self._before, self.lcm))  # type: ignore[return-value]
+
+    @property
+    def global_sum_metric(self) -> float:  # type: ignore[override]
+        """`sum_metric` of everything since `reset` (MXNet 1)."""
+        return self._coefficient(self.gcm) * self.global_num_inst
+
+    @global_sum_metric.setter
+    def global_sum_metric(self, value: float) -> None:
+        raise MXNetValueError("the sum of PCC follows from its confusion matrix: it cannot be set")
+
+    def get_global(self) -> tuple[Any, Any]:
+        count = self.global_num_inst
+        return self.name, self.global_sum_metric / count if count else float("nan")
 
     @property
     def k(self) -> int:
@@ -380,13 +421,17 @@ class PCC(EvalMetric):
     @property
     def sum_metric(self) -> float:  # type: ignore[override]
         """The coefficient times the number of updates, as `get` divides by it."""
-        n, by_said, by_true = self.lcm.sum(), self.lcm.sum(axis=1), self.lcm.sum(axis=0)
+        return self._coefficient(self.lcm) * self.num_inst
+
+    @staticmethod
+    def _coefficient(matrix: onp.ndarray) -> float:
+        n, by_said, by_true = matrix.sum(), matrix.sum(axis=1), matrix.sum(axis=0)
         said = (by_said * (n - by_said)).sum()
         true = (by_true * (n - by_true)).sum()
         if said == 0 or true == 0:
             return float("nan")
-        both = (self.lcm.diagonal() * n - by_said * by_true).sum()
-        return float(both / math.sqrt(said * true)) * self.num_inst
+        both = (matrix.diagonal() * n - by_said * by_true).sum()
+        return float(both / math.sqrt(said * true))
 
 
 @register
@@ -440,6 +485,30 @@ class CrossEntropy(EvalMetric):
         if isinstance(self.num_inst, NDArray):
             self.num_inst = self.num_inst.item()
         return super()._mean()
+
+
+@register
+@alias("nll_loss")
+class NegativeLogLikelihood(EvalMetric):
+    """Minus the logarithm of the label's probability, to which `eps` is added, on average (MXNet 1).
+
+    >>> NegativeLogLikelihood().name
+    'nll-loss'
+    """
+
+    def __init__(
+        self, eps: float = 1e-12, name: str = "nll-loss", output_names: Names = None,
+        label_names: Names = None,
+    ):  # fmt: skip
+        super().__init__(name, eps=eps, output_names=output_names, label_names=label_names)
+        self.eps = eps
+
+    def update(self, labels: Any, preds: Any) -> None:
+        for label, pred in pairs(labels, preds):
+            if label.size != pred.shape[0]:
+                raise MXNetAssertionError(f"shape mismatch: {label.shape} vs. {pred.shape}")
+            chosen = npx.pick(pred, label.reshape(-1).astype("int32"), axis=1)
+            self._add(-mnp.log(chosen + self.eps).sum(), label.size)
 
 
 @register

@@ -21,6 +21,7 @@ __all__ = [
 ]
 
 Names = Sequence[str] | None
+_Moments = tuple[int, Any, Any, Any, Any, Any]
 
 
 class _Mean(EvalMetric):
@@ -152,39 +153,65 @@ class PearsonCorrelation(EvalMetric):
 
     def reset(self) -> None:
         super().reset()
-        self._count = 0
-        self._moments: tuple[Any, ...] = (0.0,) * 5
+        self.reset_micro()
+        self._earlier_moments = self._moments
 
-    reset_local = reset
+    def reset_micro(self) -> None:
+        """Forget the moments: count, both means, both sums of squares and that of products."""
+        self._moments: _Moments = (0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+    def reset_local(self) -> None:
+        with pause():
+            earlier = _merged(self._earlier_moments, self._moments)
+        super().reset_local()
+        self._earlier_moments = earlier
+
+    def update_variance(self, new_values: Any, *aggregate: Any) -> tuple[Any, Any, Any]:
+        """Count, mean and sum of squared deviations with new values taken in (Welford 1962)."""
+        count, mean, squares = aggregate
+        count = count + len(new_values)
+        off = new_values - mean
+        mean = mean + (off / count).sum()
+        return count, mean, squares + (off * (new_values - mean)).sum()
+
+    def update_cov(self, label: Any, pred: Any) -> None:
+        """Take the products of deviations from the means so far into their sum."""
+        count, mean_l, mean_p, var_l, var_p, cov = self._moments
+        cov = cov + ((label - mean_l) * (pred - mean_p)).sum()
+        self._moments = count, mean_l, mean_p, var_l, var_p, cov
 
     def update(self, labels: Any, preds: Any) -> None:
         with pause():  # the moments would keep every step of the training behind them
-            self._update(labels, preds)
-
-    def _update(self, labels: Any, preds: Any) -> None:
-        for label, pred in pairs(labels, preds):
-            check_label_shapes(label, pred, False, True)
-            label = label.reshape(-1).astype("float64")
-            pred = pred.reshape(-1).astype("float64")
-            size = label.size
-            new_l, new_p = label.sum() / size, pred.sum() / size
-            off_l, off_p = label - new_l, pred - new_p
-            mean_l, mean_p, var_l, var_p, cov = self._moments
-            total = self._count + size
-            far_l, far_p = new_l - mean_l, new_p - mean_p
-            weight = self._count * size / total
-            self._moments = (
-                mean_l + far_l * (size / total),
-                mean_p + far_p * (size / total),
-                var_l + (off_l * off_l).sum() + far_l * far_l * weight,
-                var_p + (off_p * off_p).sum() + far_p * far_p * weight,
-                cov + (off_l * off_p).sum() + far_l * far_p * weight,
-            )
-            self._count = total
-            self.num_inst += 1
+            for label, pred in pairs(labels, preds):
+                check_label_shapes(label, pred, False, True)
+                label = label.reshape(-1).astype("float64")
+                pred = pred.reshape(-1).astype("float64")
+                mean_l, mean_p = label.sum() / label.size, pred.sum() / label.size
+                off_l, off_p = label - mean_l, pred - mean_p
+                squares = (off_l * off_l).sum(), (off_p * off_p).sum(), (off_l * off_p).sum()
+                self._moments = _merged(self._moments, (label.size, mean_l, mean_p, *squares))
+                self.num_inst += 1
 
     def get(self) -> tuple[Any, Any]:
-        if self.num_inst == 0:
-            return self.name, float("nan")
-        *_, var_l, var_p, cov = self._moments
-        return self.name, (cov / mnp.sqrt(var_l * var_p)).item()
+        return self.name, _correlation(self._moments)
+
+    def get_global(self) -> tuple[Any, Any]:
+        return self.name, _correlation(_merged(self._earlier_moments, self._moments))
+
+
+def _merged(old: _Moments, new: _Moments) -> _Moments:
+    """The moments of two sets of samples from those of each."""
+    total = old[0] + new[0]
+    if not old[0] or not new[0]:
+        return new if new[0] else old
+    far_l, far_p = new[1] - old[1], new[2] - old[2]
+    share, weight = new[0] / total, old[0] * new[0] / total
+    return (
+        total, old[1] + far_l * share, old[2] + far_p * share, old[3] + new[3] + far_l * far_l * weight,
+        old[4] + new[4] + far_p * far_p * weight, old[5] + new[5] + far_l * far_p * weight,
+    )  # fmt: skip
+
+
+def _correlation(moments: _Moments) -> float:
+    count, _, _, var_l, var_p, cov = moments
+    return (cov / mnp.sqrt(var_l * var_p)).item() if count else float("nan")

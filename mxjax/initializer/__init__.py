@@ -7,7 +7,7 @@ carries its own initializer.
 
 from ..errors import explain_names as _explain_names
 from .base import InitDesc, Initializer, Load, Mixed, alias, create, register
-from .recurrent import LSTMBias, RNNFused
+from .recurrent import FusedRNN, LSTMBias, RNNFused
 from .weights import (
     Bilinear,
     Constant,
@@ -23,6 +23,7 @@ from .weights import (
 __all__ = [
     "Bilinear",
     "Constant",
+    "FusedRNN",
     "InitDesc",
     "Initializer",
     "LSTMBias",

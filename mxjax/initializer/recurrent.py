@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from mxjax.errors import MXNetValueError
+
 from .base import InitDesc, Initializer, create, register
 
-__all__ = ["LSTMBias", "RNNFused"]
+__all__ = ["FusedRNN", "LSTMBias", "RNNFused"]
 
 
 @register
@@ -101,3 +104,64 @@ class RNNFused(Initializer):
         """Use `init` for the parts that have no initializer of their own."""
         for part, own in self._parts.items():
             self._parts[part] = own or init
+
+
+@register
+class FusedRNN(Initializer):
+    """Fills the vector of MXNet 1's fused cells, each gate's weight and bias by itself.
+
+    Args:
+      init: for them, or what `dumps` gave; None: the initializer that was to be used for the whole network.
+      num_hidden, num_layers, mode, bidirectional: of the cell.
+      forget_bias: of the LSTM's forget gates.
+
+    >>> FusedRNN("zeros", num_hidden=8, num_layers=1, mode="lstm").gates
+    ('i', 'f', 'c', 'o')
+    """
+
+    def __init__(
+        self, init: Any, num_hidden: int, num_layers: int, mode: str, bidirectional: bool = False,
+        forget_bias: float = 1.0,
+    ):  # fmt: skip
+        if isinstance(init, str) and init.startswith("["):
+            name, options = json.loads(init)
+            init = create(name, **options)
+        elif init is not None:
+            init = create(init)
+        super().__init__(
+            init=None if init is None else init.dumps(), num_hidden=num_hidden, num_layers=num_layers,
+            mode=mode, bidirectional=bidirectional, forget_bias=forget_bias,
+        )  # fmt: skip
+        self._init = init
+        self._layout = RNNFused(mode, num_layers, num_hidden, bidirectional)
+        self._forget_bias = forget_bias
+        gates = {"lstm": ("i", "f", "c", "o"), "gru": ("r", "z", "o")}
+        self.gates = gates.get(mode, ("",))
+
+    def _init_weight(self, name: Any, arr: Any) -> None:
+        layout, start = self._layout, 0
+        directions = layout.num_layers * layout.dir
+        # The pieces come layer by layer and direction by direction, all weights before all biases.
+        for number, (part, length) in enumerate(layout._pieces(arr.shape[0])):
+            layer, direction = divmod(number // 2 % directions, layout.dir)
+            group, kind = part.split("_")
+            each = length // len(self.gates)
+            for gate in self.gates:
+                own = f"{'lr'[direction]}{layer}_{group}{gate and '_' + gate}_{kind}"
+                piece = arr[start : start + each]
+                if kind == "weight":
+                    piece = piece.reshape(layout.num_hidden, -1)
+                self._fill(InitDesc(own, global_init=getattr(name, "global_init", None)), gate, kind, piece)
+                start += each
+
+    def _fill(self, desc: InitDesc, gate: str, kind: str, piece: Any) -> None:
+        if (gate, kind) == ("f", "bias"):
+            piece[:] = self._forget_bias
+            return
+        init = desc.global_init if self._init is None else self._init
+        if init is None or init is self:
+            raise MXNetValueError(
+                f"FusedRNN(init=None) leaves {desc} to the network's initializer, and there is none here: "
+                "give it an init, or initialize the whole network"
+            )
+        init(desc, piece)

@@ -345,9 +345,18 @@ def by_internal(name: str) -> Op | None:
     >>> by_internal("_npi_add"), by_internal("_Plus")
     (<operator add>, <operator elemwise_add>)
     """
+    return _indexed().get(name) or _indexed().get(modern(name))
+
+
+def internal_names() -> list[str]:
+    """Every name for which `by_internal` finds a row."""
+    return list(_indexed())
+
+
+def _indexed() -> dict[str, Op]:
     if not _BY_INTERNAL:
         _BY_INTERNAL.update(index(TABLE.values()))
-    return _BY_INTERNAL.get(name) or _BY_INTERNAL.get(modern(name))
+    return _BY_INTERNAL
 
 
 def _names(**fronts: Names) -> dict[str, tuple[str, ...]]:

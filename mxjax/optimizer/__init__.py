@@ -3,6 +3,7 @@
 from ..errors import explain_names as _explain_names
 from .adam import LAMB, LANS, AdaBelief, Adam, Adamax, AdamW, Nadam
 from .adaptive import FTML, AdaDelta, AdaGrad, Ftrl, GroupAdaGrad, RMSProp
+from .legacy import LBSGD, NDabs, ccSGD
 from .optax import Optax
 from .optimizer import Optimizer, Test, create, register
 from .sgd import DCASGD, LARS, NAG, SGD, SGLD, Signum
@@ -14,6 +15,7 @@ __all__ = [
     "LAMB",
     "LANS",
     "LARS",
+    "LBSGD",
     "NAG",
     "SGD",
     "SGLD",
@@ -25,6 +27,7 @@ __all__ = [
     "Adamax",
     "Ftrl",
     "GroupAdaGrad",
+    "NDabs",
     "Nadam",
     "Optax",
     "Optimizer",
@@ -32,6 +35,7 @@ __all__ = [
     "Signum",
     "Test",
     "Updater",
+    "ccSGD",
     "create",
     "get_updater",
     "register",

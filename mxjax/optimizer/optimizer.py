@@ -332,6 +332,14 @@ class Optimizer:
             )
         self.lr = lr
 
+    def set_lr_scale(self, args_lrscale: dict[Any, float]) -> None:
+        """The name of `set_lr_mult` in versions before MXNet 1.0; as in MXNet 1.x it is refused.
+
+        Raises:
+          DeprecationWarning: always.
+        """
+        raise DeprecationWarning("set_lr_scale is no more: call set_lr_mult instead")
+
     def set_lr_mult(self, args_lr_mult: dict[Any, float]) -> None:
         """Factors on the learning rate by index or, with `param_idx2name`, by name."""
         self.lr_mult = {**self._from_symbol("__lr_mult__"), **args_lr_mult}

@@ -1,0 +1,100 @@
+"""What MXNet 1.x had and 2.x has no more: large-batch SGD, and old names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mxjax.nd import abs as NDabs  # noqa: N812  # MXNet 1's name of it here
+
+from .optimizer import Optimizer, register
+from .sgd import SGD
+
+__all__ = ["LBSGD", "NDabs", "ccSGD"]
+
+
+@register
+class ccSGD(SGD):  # noqa: N801  # MXNet's name
+    """`SGD` under the name that MXNet's implementation in C++ had.
+
+    >>> ccSGD(momentum=0.9).momentum
+    0.9
+    """
+
+
+@register
+class LBSGD(Optimizer):
+    """SGD for large batches: gradients are gathered over `batch_scale` steps, and the rate grows during a warm-up.
+
+    Args:
+      momentum: of the update.
+      multi_precision: keep float32 copies of 16-bit weights.
+      warmup_strategy: how the rate grows to `batch_scale` times itself: ``'linear'``, ``'power2'`` or ``'sqrt'``;
+        or ``'lars'``, a factor for each weight (https://arxiv.org/abs/1708.03888), between 0.01 and 100.
+      warmup_epochs, updates_per_epoch: how long it grows.
+      batch_scale: how many steps make one update.
+      begin_epoch: the epoch to start from.
+      num_epochs: kept, as in MXNet.
+
+    >>> LBSGD(batch_scale=4, warmup_epochs=1, updates_per_epoch=8)._warmed(4)
+    2.5
+    """
+
+    def __init__(
+        self, momentum: float = 0.0, multi_precision: bool = False, warmup_strategy: str = "linear",
+        warmup_epochs: int = 5, batch_scale: int = 1, updates_per_epoch: int = 32, begin_epoch: int = 0,
+        num_epochs: int = 60, **kwargs: Any,
+    ):  # fmt: skip
+        super().__init__(multi_precision=multi_precision, **kwargs)
+        self.momentum = momentum
+        self.warmup_strategy = warmup_strategy
+        self.warmup_epochs = warmup_epochs
+        self.batch_scale = batch_scale
+        self.updates_per_epoch = updates_per_epoch
+        self.init_updates = begin_epoch * updates_per_epoch
+        self.num_epochs = num_epochs
+        #: By index: the gradients gathered so far, and how many steps gathered (from `init_updates` on).
+        self.cumgrads: dict[Any, tuple[Any, int]] = {}
+
+    def create_state(self, index: Any, weight: Any) -> Any:
+        return weight.zeros_like() if self.momentum else None
+
+    def _warmed(self, steps: int) -> float:
+        """The factor on the rate after so many steps."""
+        length = self.warmup_epochs * self.updates_per_epoch
+        if steps >= length:
+            return float(self.batch_scale)
+        powers = {"linear": 1.0, "power2": 2.0, "sqrt": 0.5}
+        if length <= 1 or self.warmup_strategy not in powers:
+            return 1.0
+        return 1.0 + (self.batch_scale - 1) * (steps / length) ** powers[self.warmup_strategy]
+
+    def _own_rate(self, weight: Any, grad: Any, wd: float) -> Any:
+        """The factor for a weight that LARS gives; an array, so that nothing waits for it."""
+        size, slope = (weight * weight).sum(), (grad * grad).sum()
+        return ((size / (slope + wd * size + 1e-18)) ** 0.5).clip(0.01, 100)
+
+    def step(self, indices: Any, weights: Any, grads: Any, states: Any) -> None:
+        cumgrads = vars(self).setdefault("cumgrads", {})  # an optimizer that a file brought back has none
+        for index, weight, grad, mom in zip(indices, weights, grads, states, strict=True):
+            lr, wd = self._get_lr(index), self._get_wd(index)
+            self._update_count(index)
+            gathered, steps = cumgrads.get(index, (None, self.init_updates))
+            steps += 1
+            total = grad.copy() if gathered is None else gathered + grad
+            if steps % self.batch_scale:
+                cumgrads[index] = total, steps
+                continue
+            cumgrads[index] = None, steps
+            grad = total / self.batch_scale
+            by_lars = self.warmup_strategy == "lars"
+            lr = lr * (self._own_rate(weight, grad, wd) if by_lars else self._warmed(steps))
+            grad = grad * self.rescale_grad
+            if self.clip_gradient:
+                grad = grad.clip(-self.clip_gradient, self.clip_gradient)
+            change = -lr * (grad + wd * weight)
+            if mom is not None:
+                mom[:] = change = self.momentum * mom + change
+            weight[:] = weight + change
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "cumgrads": {}}  # a part of a batch is not kept

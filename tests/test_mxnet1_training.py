@@ -1,0 +1,119 @@
+"""What MXNet 1 has for training and 2 has no more, against what 1.9.1 did."""
+
+import json
+from pathlib import Path
+
+import numpy as onp
+import pytest
+
+import mxjax as mx
+
+RECORDED = json.loads((Path(__file__).parent / "data" / "mxnet1_training.json").read_text())
+
+
+@pytest.mark.parametrize("case", RECORDED["lbsgd"], ids=lambda c: c["kwargs"].get("warmup_strategy", "linear"))
+def test_large_batch_sgd(case):
+    rng = onp.random.RandomState(7)
+    updater = mx.optimizer.get_updater(mx.optimizer.create("lbsgd", **case["kwargs"]))
+    weight = mx.nd.array(rng.uniform(-1, 1, (3, 4)))
+    for want in case["weights"]:
+        updater(0, mx.nd.array(rng.uniform(-2, 2, (3, 4))), weight)
+        onp.testing.assert_allclose(weight.asnumpy().ravel(), want, rtol=2e-6, atol=1e-6)
+
+
+def test_large_batch_sgd_goes_on_from_its_states():
+    one = mx.optimizer.get_updater(mx.optimizer.create("lbsgd", momentum=0.9, batch_scale=2))
+    weight = mx.nd.ones((3,))
+    for _ in range(3):
+        one(0, mx.nd.ones((3,)), weight)
+    other = mx.optimizer.get_updater(mx.optimizer.create("sgd"))
+    other.set_states(one.get_states(dump_optimizer=True))
+    assert type(other.optimizer).__name__ == "LBSGD" and other.optimizer.batch_scale == 2
+    again = mx.nd.ones((3,))
+    for _ in range(2):
+        other(0, mx.nd.ones((3,)), again)
+    assert again.asnumpy()[0] < 1
+
+
+@pytest.mark.parametrize("case", RECORDED["fused_rnn"], ids=lambda c: c["mode"])
+def test_fused_rnn(case):
+    seen = []
+
+    class Numbered(mx.init.Initializer):
+        def _init_weight(self, name, arr):
+            seen.append([str(name), list(arr.shape)])
+            arr[:] = onp.full(arr.shape, 1000 + len(seen))
+
+        _init_bias = _init_weight
+
+    want = onp.array(case["vector"])
+    vector = mx.nd.zeros(want.shape)
+    init = mx.init.FusedRNN(Numbered(), 3, case["layers"], case["mode"], case["both"], 7.0)
+    init(mx.init.InitDesc("parameters_weight"), vector)
+    assert seen == case["seen"]
+    got = vector.asnumpy()
+    onp.testing.assert_array_equal(onp.where(got > 1000, got - 1000, got), want)
+
+
+def test_fused_rnn_without_an_initializer_takes_the_networks():
+    vector = mx.nd.zeros((4 * 3 * 7,))
+    desc = mx.init.InitDesc("parameters_weight", global_init=mx.init.One())
+    mx.init.FusedRNN(None, 3, 1, "lstm")(desc, vector)
+    assert vector.asnumpy()[:60].tolist() == [1] * 60
+    with pytest.raises(ValueError, match="no.*here"):
+        mx.init.FusedRNN(None, 3, 1, "lstm")(mx.init.InitDesc("parameters_weight"), vector)
+
+
+@pytest.mark.parametrize("case", RECORDED["metrics"], ids=lambda c: c["name"])
+def test_metrics_with_a_second_pair_of_sums(case):
+    rng = onp.random.RandomState(3)
+    made = mx.metric.create(case["name"], **case["kwargs"])
+    for batch, want in enumerate(case["values"]):
+        if batch == 2:
+            made.reset_local()
+        pred = rng.uniform(0.1, 1, (6, 2)).astype("float32")
+        pred /= pred.sum(axis=1, keepdims=True)
+        label = rng.randint(0, 2, (6,)).astype("float32")
+        if case["name"] in ("mae", "mse", "rmse"):
+            label = rng.uniform(0, 1, (6, 2)).astype("float32")
+        made.update([mx.nd.array(label)], [mx.nd.array(pred)])
+        onp.testing.assert_allclose([made.get()[1], made.get_global()[1]], want, rtol=1e-6)
+    assert made.get()[0] == case["title"]
+    made.reset()
+    assert onp.isnan(made.get_global()[1])
+
+
+def test_metrics_that_keep_global_sums_themselves():
+    class Mine(mx.metric.EvalMetric):
+        def __init__(self):
+            super().__init__("mine", has_global_stats=True)
+
+        def update(self, labels, preds):
+            self.sum_metric += 2.0
+            self.num_inst += 1
+            self.global_sum_metric += 2.0
+            self.global_num_inst += 1
+
+    m = mx.metric.create([Mine(), "mae"])
+    for _ in range(2):
+        m.update(mx.nd.zeros((2,)), mx.nd.ones((2,)))
+        m.reset_local()
+    assert onp.isnan(m.get()[1]).all()
+    assert m.get_global() == (["mine", "mae"], [2.0, 1.0])
+    pearson = mx.metric.PearsonCorrelation()
+    x, y = onp.arange(8.0), onp.array([0, 2, 1, 4, 3, 7, 5, 6.0])
+    pearson.update(mx.np.array(x[:4]), mx.np.array(y[:4]))
+    pearson.reset_local()
+    pearson.update(mx.np.array(x[4:]), mx.np.array(y[4:]))
+    assert pearson.get_global()[1] == pytest.approx(onp.corrcoef(x, y)[0, 1])
+    assert pearson.get()[1] == pytest.approx(onp.corrcoef(x[4:], y[4:])[0, 1])
+
+
+def test_modules_under_mxnets_names():
+    import mxjax.optimizer.adamW as module  # noqa: N813
+
+    assert module.AdamW is mx.optimizer.AdamW is mx.optimizer.adamW.AdamW
+    assert mx.optimizer.contrib.GroupAdaGrad is mx.optimizer.GroupAdaGrad
+    assert mx.kvstore.horovod.Horovod is mx.kvstore.Horovod
+    with pytest.raises(DeprecationWarning):
+        mx.optimizer.SGD().set_lr_scale({})
