@@ -134,7 +134,7 @@ class EvalMetric:
         self._earlier = (0.0, 0)
         self._own = {"sum": 0.0, "count": 0} if self._has_global_stats else {}
 
-    #: What was summed before `reset_local`, and the sums that a class keeps itself; a class's own `reset` may know neither.
+    #: What was summed before `reset_local`, and sums that a class keeps itself; its own `reset` may know neither.
     _earlier: tuple[Any, Any] = (0.0, 0)
     _own: Mapping[str, Any] = MappingProxyType({})
     _has_global_stats = False
