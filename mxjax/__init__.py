@@ -37,6 +37,7 @@ _LAZY = {
     "dlpack": "dlpack",
     "dtr": "memonger.dtr",
     "error": "error",
+    "executor": "executor",
     "gluon": "gluon",
     "init": "initializer",
     "initializer": "initializer",
@@ -65,8 +66,12 @@ _LAZY = {
     "rnd": "random",
     "runtime": "runtime",
     "sharding": "sharding",
+    "sym": "symbol",
+    "symbol": "symbol",
     "test_utils": "test_utils",
     "util": "util",
+    "visualization": "visualization",
+    "viz": "visualization",
 }
 _OF_UTIL = (
     "is_np_array", "is_np_default_dtype", "is_np_shape", "np_array", "np_default_dtype", "np_shape",

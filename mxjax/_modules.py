@@ -43,6 +43,9 @@ NAMES = {
     "optimizer.sgld": "optimizer.sgd",
     "optimizer.signum": "optimizer.sgd",
     "optimizer.utils": "optimizer.optimizer",
+    "sym": "symbol",
+    "symbol.numpy._symbol": "symbol.numpy",
+    "symbol.op": "symbol",
 }
 _HERE = __package__ or "mxjax"
 _BEGINNINGS = tuple(f"{_HERE}.{name}" for name in NAMES)

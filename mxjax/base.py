@@ -18,6 +18,7 @@ __all__ = [
     "NotImplementedForSymbol",
     "NotSupportedForSparseNDArray",
     "data_dir",
+    "mx_real_t",
     "integer_types",
     "numeric_types",
     "py_str",
@@ -25,6 +26,7 @@ __all__ = [
     "string_types",
 ]
 
+mx_real_t = np.float32
 integer_types = (int, np.int32, np.int64)
 numeric_types = (float, int, np.generic)
 string_types = (str,)

@@ -89,6 +89,10 @@ class MXNetFileNotFoundError(FileNotFoundError, MXNetOSError):
     """A file that is not there."""
 
 
+class FormatError(MXNetValueError):
+    """A file that is not what it should be: damaged, or made to do harm."""
+
+
 class DeferredInitializationError(MXNetError):
     """A parameter was read before its shape was known."""
 

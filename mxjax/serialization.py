@@ -52,7 +52,7 @@ def _dtype(name: str) -> np.dtype:
 
 
 def _bad(what: str) -> errors.MXNetError:
-    return errors.MXNetValueError(f"the file is damaged or no file of arrays: {what}")
+    return errors.FormatError(f"the file is damaged or no file of arrays: {what}")
 
 
 # ---- the list container

@@ -23,11 +23,12 @@ LAYERS = (
     {"effects"},
     {"engine"},
     {"array"},
-    {"np", "npx", "nd", "sym", "autograd", "operator", "random", "serialization", "util", "base"},
+    {"np", "npx", "nd", "autograd", "operator", "random", "serialization", "util", "base"},
     {
         *("attribute", "context", "debug", "dlpack", "initializer", "io", "launch", "libinfo", "library", "log"),
         *("lr_scheduler", "misc", "monitor", "name", "optimizer", "registry", "runtime", "sharding"),
     },
+    {"symbol", "executor", "visualization", "model"},
 )
 #: Who may import a wing: the package itself, which shows all names, what trains with wings, what only tests use, wings.
 ABOVE_THE_WINGS = {"__init__", "__main__", "callback", "model", "test_utils"}

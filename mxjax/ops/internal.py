@@ -48,6 +48,17 @@ def same(x: Any) -> Any:
     return x
 
 
+@op(
+    "_identity_with_attr_like_rhs", internal="_identity_with_attr_like_rhs", samples=[case(f(3, 4), f(3, 4))],
+    shapes=lambda shape, **attrs: {"rhs": shape},
+)  # fmt: skip
+def like_rhs(lhs: Any, rhs: Any) -> Any:
+    """The first array; a symbol gives both one shape."""
+    if lhs.shape != rhs.shape:
+        raise ValueError(f"Incompatible attr in node at 1-th input: expected {list(lhs.shape)}, got {list(rhs.shape)}")
+    return lhs
+
+
 @op("_zeros_like", display="zeros_like", samples=[case(f(3, 4)), case(i(2))], **_FLAT)
 def zeros_like(x: Any) -> Any:
     """Zeros in the shape and dtype of an array."""

@@ -1,0 +1,420 @@
+"""Executors: symbols bound to arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from . import autograd, errors
+from .array.classes import NDArray
+from .array.creation import nd_array
+from .array.ndarray import head_gradient
+from .core import Leaf, Value, gradients
+from .device import Device, current_device
+from .symbol import infer, types
+from .symbol.cached import CachedOp
+from .symbol.node import Node, walk
+from .symbol.run import run
+
+__all__ = ["Executor", "simple_bind"]
+
+_REQUESTS = ("write", "add", "null", "inplace")
+
+
+class Executor:
+    """A symbol with the arrays of its variables: runs forward, and backward into gradient arrays.
+
+    Args:
+      sym: the symbol.
+      device: where it runs; arrays that lie elsewhere are copied there.
+      args: the arguments' arrays, a list in the order of ``list_arguments`` or a dictionary. They are used, not copied.
+      args_grad: arrays that gradients are stored in, in the same form; None for no gradient.
+      grad_req: ``'write'``, ``'add'``, ``'null'``, or a list or dictionary of these.
+      aux_states: the auxiliary states' arrays.
+
+    One compiled program serves each signature; forward, backward and what updates the arguments run as one where
+    nobody looks at numbers in between.
+
+    >>> import mxjax as mx
+    >>> x = mx.sym.var("x")
+    >>> run = (x * x).bind(mx.cpu(), {"x": mx.nd.array([3.0])}, {"x": mx.nd.zeros((1,))})
+    >>> run.forward(is_train=True)[0].asscalar()
+    np.float32(9.0)
+    >>> run.backward(mx.nd.ones((1,))); run.grad_dict["x"].asscalar()
+    np.float32(6.0)
+    """
+
+    def __init__(
+        self,
+        sym: Any,
+        device: Any,
+        args: Any,
+        args_grad: Any = None,
+        grad_req: Any = "write",
+        aux_states: Any = None,
+        static_alloc: bool = False,
+    ):
+        self._symbol = sym
+        self._device: Device = current_device() if device is None else device
+        self._grad_req = grad_req
+        self._variables: list[Node] = sym._variables()
+        self._input_names = [n.name for n in self._variables]
+        self._arg_names: list[str] = sym.list_arguments()
+        self._aux_names: list[str] = sym.list_auxiliary_states()
+        self._output_names: list[str] = sym.list_outputs()
+        self._arrays: dict[str, Any] = dict.fromkeys(self._input_names)
+        self._arrays.update(self._placed(args, self._arg_names, "args"))
+        self._arrays.update(self._placed(aux_states, self._aux_names, "aux_states"))
+        self._args_grad = args_grad
+        self._grads = {n: g for n, g in _by_name(args_grad, self._arg_names, "args_grad").items() if g is not None}
+        self._requests = {n: _request(grad_req, n, self._arg_names) for n in self._arg_names}
+        self.outputs: list[NDArray] = []
+        self._op = CachedOp(sym)
+        self._shapes: dict[Any, Any] = {}
+        self._monitor: Callable[[str, NDArray], None] | None = None
+        self._monitors_all = False
+        self._marks: list[tuple[Value, str]] = []  # what the last forward computed gradients from
+        self._again = True  # the next backward needs another forward
+        self._training = False
+
+    def _placed(self, given: Any, names: Sequence[str], what: str) -> dict[str, Any]:
+        found = {}
+        for name, array in _by_name(given, names, what).items():
+            if array is None:
+                continue
+            if not isinstance(array, NDArray):
+                raise errors.MXNetTypeError(f"{what}: {name!r} must be an NDArray, got {type(array).__name__}")
+            found[name] = array if array.device == self._device else array.as_in_context(self._device)
+        return found
+
+    # ---- running -------------------------------------------------------------------------------------
+
+    def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
+        """The results; ``kwargs`` are new numbers for arguments, by name.
+
+        Raises:
+          TypeError: an argument is no array, or there is none of the name.
+          ValueError: its shape is another.
+        """
+        for name, array in kwargs.items():
+            self._feed(name, array)
+        missing = [n for n, a in self._arrays.items() if a is None]
+        if missing:
+            raise errors.MXNetValueError(
+                f"no array is bound to {', '.join(missing)}: give args a NDArray for each argument"
+            )
+        arrays = list(self._arrays.values())
+        self._training = bool(is_train)
+        self._marks = [
+            (self._arrays[n]._value(), n) for n in self._arg_names
+            if self._requests[n] != "null" and (n in self._grads or self._args_grad is None)
+        ]  # fmt: skip
+        self.outputs = self._run(arrays, taped=bool(is_train) and bool(self._grads))
+        return self.outputs
+
+    def _feed(self, name: str, array: Any) -> None:
+        if name not in self._arrays:
+            return  # as in MXNet, whose iterators hand labels over that nobody takes
+        target = self._arrays[name]
+        if not isinstance(array, NDArray):
+            array = nd_array(array, dtype=getattr(array, "dtype", None))
+        if target is None:
+            self._arrays[name] = array.as_in_context(self._device).copy()
+        elif target.shape != array.shape:
+            raise errors.MXNetValueError(
+                f"Shape not match! Argument {name}, need: {target.shape}, received: {array.shape}"
+            )
+        else:
+            target[:] = array
+
+    def _run(self, arrays: Sequence[NDArray], taped: bool) -> list[NDArray]:
+        shapes = self._settled(arrays)
+        self._again = not taped
+        with _marked(self._marks if taped else ()), autograd._Scope(taped, self._training):
+            if self._monitor is not None:
+                feed = dict(zip(self._variables, arrays, strict=True))
+                return run(self._symbol._entries, feed, shapes, self._watch, device=self._device)
+            return self._op.run(arrays, shapes, device=self._device)
+
+    def _settled(self, arrays: Sequence[NDArray]) -> dict[Node, tuple[int, ...]] | None:
+        """The shapes of nodes whose attribute leaves lengths open."""
+        key = tuple([a.shape for a in arrays])
+        if key not in self._shapes:
+            nodes = walk(self._symbol._entries)
+            open_nodes = [n for n in nodes if infer.is_open(n)]
+            found = None
+            if open_nodes:
+                given = dict(zip(self._input_names, key, strict=True))
+                known = infer.Inference(nodes, given)
+                found = {n: known.found[n][0] for n in open_nodes}
+            self._shapes[key] = found
+        return self._shapes[key]  # type: ignore[no-any-return]
+
+    def _watch(self, node: Node, made: Sequence[NDArray]) -> None:
+        monitor = self._monitor
+        assert monitor is not None
+        if self._monitors_all:
+            for name, array in self._arrays.items():
+                if any(n.name == name for n, _ in node.inputs):
+                    monitor(f"{node.name}_{name}", array)
+        for name, array in zip(node.outputs(), made, strict=False):
+            monitor(name, array)
+
+    def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
+        """Gradients of the results, weighted by ``out_grads`` (ones, where it is None), into the gradient arrays."""
+        if not self._grads or not any(r != "null" for r in self._requests.values()):
+            return
+        if not self.outputs or self._again:
+            self.forward(self._training) if not self.outputs else None
+            self.outputs = self._run(list(self._arrays.values()), taped=True)
+        heads, grads = self._heads(out_grads)
+        self._again = True
+        with _marked(self._marks) as leaves:
+            found = gradients(heads, grads, retain=False)
+        for (_, name), leaf in zip(self._marks, leaves, strict=True):
+            target, made = self._grads.get(name), found.get(leaf)
+            if target is None:
+                continue
+            if made is None:
+                if self._requests[name] != "add":
+                    target[:] = 0
+            elif self._requests[name] == "add":
+                target += type(target)._wrap(made)
+            else:
+                target._assign(made)
+
+    def _heads(self, out_grads: Any) -> tuple[list[Value], list[Value | None]]:
+        if isinstance(out_grads, Mapping):
+            out_grads = [out_grads.get(n) for n in self._output_names]
+        given = [None] * len(self.outputs) if out_grads is None else out_grads
+        given = list(given) if isinstance(given, (list, tuple)) else [given]
+        if len(given) != len(self.outputs):
+            raise errors.MXNetValueError(f"{len(self.outputs)} results, got {len(given)} gradients of them (out_grads)")
+        heads: list[Value] = []
+        grads: list[Value | None] = []
+        for out, grad in zip(self.outputs, given, strict=True):
+            value = out._value()
+            if value.tape is None:
+                continue  # a result that depends on no argument with a gradient
+            heads.append(value)
+            grads.append(None if grad is None else head_gradient(value, grad))
+        if not heads:
+            raise errors.MXNetError("no result depends on an argument that has a gradient")
+        return heads, grads
+
+    # ---- arrays ---------------------------------------------------------------------------------------
+
+    @property
+    def arg_dict(self) -> dict[str, NDArray]:
+        """The arguments by name."""
+        return {n: self._arrays[n] for n in self._arg_names}
+
+    @property
+    def arg_arrays(self) -> list[NDArray]:
+        """The arguments in order."""
+        return [self._arrays[n] for n in self._arg_names]
+
+    @property
+    def aux_dict(self) -> dict[str, NDArray]:
+        """The auxiliary states by name."""
+        return {n: self._arrays[n] for n in self._aux_names}
+
+    @property
+    def aux_arrays(self) -> list[NDArray]:
+        """The auxiliary states in order."""
+        return [self._arrays[n] for n in self._aux_names]
+
+    @property
+    def grad_dict(self) -> dict[str, NDArray | None]:
+        """The gradients by name; None where there is none."""
+        return {n: self._grads.get(n) for n in self._arg_names}
+
+    @property
+    def grad_arrays(self) -> list[NDArray | None]:
+        """The gradients in the order of the arguments."""
+        return [self._grads.get(n) for n in self._arg_names]
+
+    @property
+    def output_dict(self) -> dict[str, NDArray]:
+        """The results by name."""
+        return dict(zip(self._output_names, self.outputs, strict=False))
+
+    def copy_params_from(
+        self,
+        arg_params: Mapping[str, Any],
+        aux_params: Mapping[str, Any] | None = None,
+        allow_extra_params: bool = False,
+    ) -> None:
+        """Take numbers over by name, converted to the arrays' dtypes.
+
+        Raises:
+          ValueError: a name that there is not, unless ``allow_extra_params``.
+        """
+        for given, mine, what in (
+            (arg_params, self.arg_dict, "arguments"), (aux_params or {}, self.aux_dict, "auxiliary states"),
+        ):  # fmt: skip
+            for name, array in given.items():
+                if name in mine:
+                    array.astype(mine[name].dtype).copyto(mine[name])
+                elif not allow_extra_params:
+                    raise errors.MXNetValueError(
+                        f'Find name "{name}" that is not in the {what}{errors.did_you_mean(name, mine)}'
+                    )
+
+    def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any) -> Executor:
+        """An executor for arguments of other shapes; arrays whose shapes stay are shared.
+
+        Raises:
+          AssertionError: an array's shape changes that is not among ``kwargs``, unless ``partial_shaping``.
+        """
+        shapes, _, states = self._symbol.infer_shape(**kwargs)
+        if shapes is None:
+            raise errors.MXNetValueError("Insufficient argument shapes provided.")
+        arrays: dict[str, Any] = {}
+        grads: dict[str, Any] = {}
+        for name, shape in zip([*self._arg_names, *self._aux_names], [*shapes, *states], strict=True):
+            old = self._arrays[name]
+            if old.shape == shape:
+                arrays[name] = old
+                if name in self._grads:
+                    grads[name] = self._grads[name]
+                continue
+            if not partial_shaping and name not in kwargs:
+                raise errors.MXNetAssertionError(
+                    f"Shape of unspecified array arg:{name} changed. This can cause the new executor to not share "
+                    "parameters with the old one. Please check for error in network. If this is intended, set "
+                    "partial_shaping=True to suppress this warning."
+                )
+            if not allow_up_sizing and _size(shape) > old.size and name not in kwargs:
+                raise errors.MXNetAssertionError(
+                    f"New shape of arg:{name} larger than original. set allow_up_sizing=True to enable allocation of "
+                    "new arrays."
+                )
+            arrays[name] = _zeros(shape, old.dtype, self._device)
+            if name in self._grads:
+                grads[name] = _zeros(shape, old.dtype, self._device)
+        own = {n: a for n, a in arrays.items() if n in self._arg_names}
+        return Executor(self._symbol, self._device, own, grads, self._requests, {n: arrays[n] for n in self._aux_names})
+
+    def set_monitor_callback(self, callback: Callable[[str, NDArray], None], monitor_all: bool = False) -> None:
+        """Call ``callback(name, array)`` with each node's results in each forward; the symbol then runs node by node.
+
+        ``monitor_all``: also with the arrays that nodes take.
+        """
+        self._monitor = callback
+        self._monitors_all = monitor_all
+
+    def get_optimized_symbol(self) -> Any:
+        """The symbol as it is run: equal parts once, unless MXNET_ELIMINATE_COMMON_EXPR=0."""
+        from . import util
+
+        return self._symbol if util.getenv("MXNET_ELIMINATE_COMMON_EXPR") == "0" else self._op.get_optimized_symbol()
+
+    def debug_str(self) -> str:
+        """The graph, and how many bytes the arrays take."""
+        arrays = [a for a in (*self._arrays.values(), *self._grads.values()) if a is not None]
+        size = sum(a.size * a.dtype.itemsize if hasattr(a.dtype, "itemsize") else 4 * a.size for a in arrays)
+        return f"{self._symbol.debug_str()}Total {size / 2**20:.4f} MB of arguments, states and gradients\n"
+
+
+@contextmanager
+def _marked(marks: Sequence[tuple[Value, str]]) -> Iterator[list[Leaf]]:
+    """These values as variables of the tape, for the while; the leaf of each."""
+    before = [v.tape for v, _ in marks]
+    leaves: dict[int, Leaf] = {}
+    for v, name in marks:
+        v.tape = leaves.setdefault(id(v), _leaf(v, name))
+    try:
+        yield [leaves[id(v)] for v, _ in marks]
+    finally:
+        for (v, _), tape_of in zip(marks, before, strict=True):
+            v.tape = tape_of
+
+
+def _leaf(v: Value, name: str) -> Leaf:
+    return Leaf("write", _nowhere)
+
+
+def _nowhere(gradient: Value) -> None:
+    """The executor stores gradients itself."""
+
+
+def _by_name(given: Any, names: Sequence[str], what: str) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return {n: a for n, a in given.items() if n in set(names)}
+    if isinstance(given, NDArray):
+        given = [given]
+    if len(given) != len(names):
+        raise errors.MXNetValueError(
+            f"Length of {what} does not match the number of arguments: {len(names)} ({', '.join(names)}), "
+            f"got {len(given)}"
+        )
+    return dict(zip(names, given, strict=True))
+
+
+def _request(grad_req: Any, name: str, names: Sequence[str]) -> str:
+    if isinstance(grad_req, str):
+        found = grad_req
+    elif isinstance(grad_req, Mapping):
+        found = grad_req.get(name, "null")
+    else:
+        found = grad_req[list(names).index(name)]
+    if found not in _REQUESTS:
+        raise errors.MXNetKeyError(f"grad_req={found!r} of {name!r}: one of 'write', 'add', 'null' is expected")
+    return str(found)
+
+
+def _size(shape: Sequence[int]) -> int:
+    size = 1
+    for n in shape:
+        size *= n
+    return size
+
+
+def _zeros(shape: Any, dtype: Any, device: Any) -> NDArray:
+    from . import nd
+
+    return nd.zeros(tuple(shape), ctx=device, dtype=dtype)  # type: ignore[attr-defined, no-any-return]
+
+
+def simple_bind(
+    sym: Any,
+    device: Any,
+    grad_req: Any,
+    type_dict: Any,
+    stype_dict: Any,
+    shared: Executor | None,
+    shapes: dict[str, Any],
+) -> Executor:
+    """An executor whose arrays are made for these shapes (`Symbol.simple_bind`)."""
+    from .array.storage import fallback
+
+    device = current_device() if device is None else device
+    given = infer.named(sym, (), {k: v for k, v in shapes.items() if v is not None})
+    nodes = walk(sym._entries)
+    dtypes = types.complete(nodes, {k: types.name_of(v) for k, v in (type_dict or {}).items() if v is not None})
+    found = infer.Inference(nodes, given, dtypes)
+    for stype in (stype_dict or {}).values():
+        fallback("simple_bind", stype)
+    missing = [n.name for n in nodes if n.is_variable and not infer.known(found.found[n][0])]
+    if missing:
+        raise errors.MXNetError(
+            f"Cannot infer the shapes of {', '.join(missing)} from {given}: give them as well, as in "
+            f"simple_bind(ctx, {missing[0]}=(...))"
+        )
+    arrays: dict[str, NDArray] = {}
+    for node in nodes:
+        if node.is_variable and node.name not in arrays:
+            shape = found.found[node][0]
+            old = shared._arrays.get(node.name) if shared is not None else None
+            if old is not None and old.shape == shape and str(old.dtype) == str(dtypes[node]):
+                arrays[node.name] = old
+            else:
+                arrays[node.name] = _zeros(shape, dtypes[node], device)
+    names, states = sym.list_arguments(), sym.list_auxiliary_states()
+    wanted = [n for n in names if _request(grad_req, n, names) != "null"]
+    grads = {n: _zeros(arrays[n].shape, arrays[n].dtype, device) for n in wanted}
+    return Executor(sym, device, {n: arrays[n] for n in names}, grads, grad_req, {n: arrays[n] for n in states})

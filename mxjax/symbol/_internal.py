@@ -1,0 +1,22 @@
+"""Every operator under its name in MXNet's registry: ``mx.sym._internal._plus_scalar``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import no_name
+from ..ops.table import by_internal
+from .compose import function
+from .symbol import Symbol, _Symbol
+
+#: What names of mx.np's and mx.npx's operators begin with.
+NP = ("_npi_", "_npx_", "_np_")
+
+
+def __getattr__(name: str) -> Any:
+    op = None if name.startswith("__") else by_internal(name)
+    if op is None:
+        raise no_name(__name__, name)
+    made = function(op, name, _Symbol if name.startswith(NP) else Symbol, __name__)
+    globals()[name] = made
+    return made

@@ -1,0 +1,167 @@
+"""What a bound symbol runs as: a graph per signature, one call of the engine once it has come back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..array.classes import NDArray
+from ..core import (
+    Dynamic,
+    Graph,
+    GraphCall,
+    Pair,
+    Tree,
+    aval,
+    is_recording,
+    local,
+    record,
+    recording,
+    rng,
+    wants_of,
+)
+from ..core import record_pair as _record_pair
+from ..core.value import Value
+from .node import Entry, Node
+from .run import run
+
+#: A symbol of few and small arrays is run node by node so often before it is compiled: on a CPU the engine computes
+#: such calls for less than a program costs.
+COLD_RUNS = 4
+COLD_ELEMENTS = 100_000
+
+
+class CachedOp:
+    """A symbol as a function of arrays, in the order of `Symbol.list_inputs`; auxiliary states are written to.
+
+    ``flags`` (static_alloc, static_shape, ...) are accepted: memory is planned when the program is compiled.
+
+    >>> import mxjax as mx
+    >>> double = CachedOp(2 * mx.sym.var("x"))
+    >>> double(mx.nd.ones((2,))).asnumpy()
+    array([2., 2.], dtype=float32)
+    """
+
+    def __init__(self, sym: Any, flags: Any = (), thread_safe: bool = False):
+        self._symbol = sym
+        self._entries: list[Entry] = sym._entries
+        self._variables: list[Node] = sym._variables()
+        self._programs: dict[Any, _Program | int] = {}
+
+    def get_optimized_symbol(self) -> Any:
+        """The symbol with equal parts once (`mxjax.symbol.optimized.optimized`)."""
+        from .optimized import optimized
+
+        return optimized(self._symbol)
+
+    def __call__(self, *args: Any, default_device: Any = None, default_ctx: Any = None, out: Any = None) -> Any:
+        arrays = [a for a in args if a is not None]
+        made = self.run(arrays, device=default_device or default_ctx)
+        if out is not None:
+            for target, array in zip(out if isinstance(out, (list, tuple)) else [out], made, strict=True):
+                target[:] = array
+        return made[0] if len(made) == 1 else made
+
+    def run(
+        self,
+        arrays: Sequence[NDArray],
+        shapes: Mapping[Node, tuple[int, ...]] | None = None,
+        cls: type[NDArray] | None = None,
+        device: Any = None,
+    ) -> list[NDArray]:
+        """The results for these arrays; ``shapes`` are of nodes that make arrays of shapes inferred."""
+        st = local.st
+        if is_recording() or not arrays:
+            return self._by_node(arrays, shapes, cls, device)
+        key = (tuple([(a._v or a._value()).aval for a in arrays]), st.training, cls, _key_of(shapes))
+        program = self._programs.get(key, 0)
+        if type(program) is int:
+            self._programs[key] = program + 1
+            if program < COLD_RUNS and _is_small(key[0]):
+                return self._by_node(arrays, shapes, cls, device)
+            program = self._programs[key] = _Program(self._entries, self._variables, arrays, shapes, cls)
+        assert isinstance(program, _Program)
+        return program(arrays)
+
+    def _by_node(self, arrays: Sequence[NDArray], shapes: Any, cls: Any, device: Any) -> list[NDArray]:
+        return run(self._entries, dict(zip(self._variables, arrays, strict=True)), shapes, cls=cls, device=device)
+
+
+def _is_small(avals: Sequence[Any]) -> bool:
+    return avals[0].device.platform == "cpu" and sum(a.size for a in avals) < COLD_ELEMENTS
+
+
+def _key_of(shapes: Mapping[Node, tuple[int, ...]] | None) -> Any:
+    return tuple(shapes.items()) if shapes else None
+
+
+class _Program:
+    """A symbol recorded once for arrays of these shapes: a call of the engine, and a pair of them under the tape."""
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        variables: Sequence[Node],
+        arrays: Sequence[NDArray],
+        shapes: Mapping[Node, tuple[int, ...]] | None,
+        cls: type[NDArray] | None,
+    ):
+        values = [a._value() for a in arrays]
+        device = values[0].aval.device
+        self.pairs: dict[Any, Pair] = {}
+        key = rng.stream(device).key
+        with recording(_title(entries), device) as rec:
+            symbols = [rec.placeholder(v.aval, n.name) for v, n in zip(values, variables, strict=True)]
+            base = rec.placeholder(aval((), "int64", device), "random_count")
+            handles = [type(a)._wrap(s) for a, s in zip(arrays, symbols, strict=True)]
+            with rng.GraphStream(key, base) as draws:
+                outs = run(entries, dict(zip(variables, handles, strict=True)), shapes, cls=cls)
+            self.states = [k for k, (h, s) in enumerate(zip(handles, symbols, strict=True)) if h._v is not s]
+            results = [o._value() for o in outs] + [handles[k]._value() for k in self.states]
+            names = [f"{n.outputs()[k]}" for n, k in entries]
+            graph: Graph = rec.finish(results, names, {key: "random_key"})
+        self.kinds = [type(o) for o in outs]
+        self.draws = draws.used
+        self.key = key
+        self.sources: list[Value | None] = [None if v is key else v for v in graph.captured]
+        self.scalars = graph.scalars
+        self.call = GraphCall(graph)
+        graph.captured = ()
+
+    def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
+        values: list[Any] = [a._v or a._value() for a in arrays]
+        if self.draws:
+            stream = rng.stream(values[0].aval.device)
+            values.append(Dynamic(stream.take(self.draws)))
+            values += [stream.key if s is None else s for s in self.sources]
+        else:
+            values.append(_NO_DRAWS)
+            values += [s for s in self.sources if s is not None]
+        values += [Dynamic(s) for s in self.scalars]
+        wants = wants_of(values) if local.st.taping else ()
+        made = _record_pair(self.call, self._pair(values, wants), values) if any(wants) else record(self.call, values)
+        n = len(self.kinds)
+        for k, v in zip(self.states, made[n:], strict=True):
+            v.tape = None
+            arrays[k]._set(v)
+        return [kind._wrap(v) for kind, v in zip(self.kinds, made[:n], strict=True)]
+
+    def _pair(self, values: Sequence[Any], wants: tuple[bool, ...]) -> Pair:
+        key = Tree.generation, wants  # a setting may have changed what the forward keeps
+        pair = self.pairs.get(key)
+        if pair is None:
+            for old in [k for k in self.pairs if k[0] != Tree.generation]:
+                del self.pairs[old]
+            avals = [v.kind if type(v) is Dynamic else v.aval for v in values]
+            pair = self.pairs[key] = Pair(self.call, avals, wants)
+        return pair
+
+
+_NO_DRAWS = Dynamic(0)
+
+
+def _title(entries: Sequence[Entry]) -> str:
+    return entries[0][0].name or "symbol"
+
+
+__all__ = ["CachedOp"]

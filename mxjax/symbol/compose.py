@@ -1,0 +1,224 @@
+"""From the arguments of a symbol function to a node."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import attribute, errors, name
+from ..array.invoke import signature_text
+from ..ops.table import Op, hashable
+from . import attributes
+from .node import Entry, Node
+
+if TYPE_CHECKING:
+    from .symbol import Symbol
+
+_NUMBERS = (bool, int, float)
+# What the function takes beside the row's own parameters.
+_OWN = ("name", "attr", "out")
+#: Initial values of states and slopes that no initializer of the user's should choose.
+_INIT = {
+    "moving_mean": '["zero", {}]', "running_mean": '["zero", {}]',
+    "moving_var": '["one", {}]', "running_var": '["one", {}]',
+}  # fmt: skip
+_SLOPE = '["Constant", {"value": 0.25}]'
+
+
+def active(op: Op, params: Mapping[str, Any], given: Sequence[str]) -> list[str]:
+    """The row's arrays that a call with these attributes takes: those it needs, and those given.
+
+    Of the others one that its column `shapes` has a shape for, or an attribute `use_...` asks for.
+    """
+    full = {**op.attr_defaults, **params}
+    found: set[str] | None = None
+    chosen = []
+    for array in op.array_params:
+        if array not in op.defaults or array in given:
+            chosen.append(array)
+        elif f"use_{array}" in full:
+            if full[f"use_{array}"]:
+                chosen.append(array)
+        elif op.shapes is not None:
+            if found is None:
+                found = set(_shaped(op, params))
+            if array in found:
+                chosen.append(array)
+    return chosen
+
+
+def _shaped(op: Op, params: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return op.infer_shapes((1, 1, 1, 1), params)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        missing = [p for p in op.attr_params if p not in op.attr_defaults and p not in params]
+        raise errors.MXNetError(
+            f"Required parameter {' '.join(missing)} is not presented, in operator {op.display}: it takes "
+            f"{signature_text(op)}"
+        ) from None
+
+
+def variable(name: str, attrs: Mapping[str, str] | None = None) -> Node:
+    """A variable's node."""
+    return Node(name, attrs=attrs)
+
+
+def one_entry(symbol: Symbol, what: str) -> Entry:
+    """The only result of a symbol."""
+    entries = symbol._entries
+    if len(entries) != 1:
+        raise errors.MXNetError(
+            f"{what} is a tuple with {len(entries)} elements, scalar is required: choose one of its outputs, "
+            f"as in {what.rpartition(' ')[2]}[0]"
+        )
+    return entries[0]
+
+
+def compose(op: Op, cls: type[Symbol], hint: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Symbol:
+    """The symbol of an operator's call. Arrays that are missing become variables, `fc1_weight`."""
+    from .symbol import Symbol
+
+    kwargs = dict(kwargs)
+    own = {k: kwargs.pop(k) for k in _OWN if k in kwargs}
+    users = attribute.current().get(own.get("attr"))
+    arrays, values = _sorted(op, args, kwargs, Symbol)
+    params: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in op.attr_params:
+            if value is not None or op.attr_defaults.get(key, 0) is not None:
+                params[key] = hashable(_plain(value))
+        elif attributes.is_users(key):
+            users[key] = str(value)
+        elif key in attributes.IDLE:
+            continue
+        else:
+            raise errors.MXNetError(
+                f"Cannot find argument '{key}', Possible Arguments: {signature_text(op)}"
+                f"{errors.did_you_mean(key, [*op.array_params, *op.attr_params])}, in operator {op.display}"
+            )
+    symbols = [a for a in arrays.values() if isinstance(a, Symbol)]
+    if op.scalars is not None and len(arrays) == 2 and len(symbols) == 1:
+        place, number = next((k, v) for k, v in enumerate(arrays.values()) if isinstance(v, (*_NUMBERS, np.generic)))
+        op, arrays, params = op.scalars[0] if place else op.scalars[1], {"data": symbols[0]}, {"scalar": number}
+        hint += "_scalar" if cls._is_np else "scalar"
+    constants = {k: v for k, v in arrays.items() if isinstance(v, _NUMBERS)}
+    arrays = {k: v for k, v in arrays.items() if k not in constants}
+    title = name.current().get(own.get("name"), hint.lower())
+    attrs = attributes.checked(users)
+    names = list(arrays) if op.variadic else [n for n in active(op, params, list(arrays)) if n not in constants]
+    inputs = [
+        one_entry(arrays[n], f"Argument {n}") if n in arrays else (_missing(op, title, n, attrs), 0) for n in names
+    ]
+    node = Node(title, op, params, attrs, inputs, names, constants, is_np=cls._is_np)
+    if op.variadic and "num_args" in op.attr_params:
+        node.params.setdefault("num_args", len(inputs))
+    return cls._of([(node, k) for k in range(node.count())])
+
+
+def _missing(op: Op, title: str, name: str, attrs: Mapping[str, str]) -> Node:
+    made = variable(f"{title}_{name}", {k: v for k, v in attrs.items() if k.startswith("__")})
+    init = _INIT.get(name) if op.aux else _SLOPE if op.display == "LeakyReLU" else None
+    if init is not None:
+        made.attrs.setdefault("__init__", init)
+    return made
+
+
+def _sorted(
+    op: Op, args: Sequence[Any], kwargs: dict[str, Any], symbol: type[Symbol]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What was given for arrays, in the row's order, and the rest by name."""
+    params = op.array_params
+    arrays: dict[str, Any] = {}
+    rest: list[Any]
+    if op.variadic:
+        if args and isinstance(args[0], (list, tuple)):
+            listed, rest = list(args[0]), list(args[1:])
+        else:
+            count = 0
+            while count < len(args) and (isinstance(args[count], symbol) or not op.attr_params):
+                count += 1
+            listed, rest = list(args[:count]), list(args[count:])
+        first = kwargs.pop(params[-1], None) if params[-1] in kwargs else None
+        listed += first if isinstance(first, (list, tuple)) else [] if first is None else [first]
+        listed += [kwargs.pop(k) for k in [*kwargs] if isinstance(kwargs[k], symbol)]
+        arrays = {f"arg{k}": _array(op, f"arg{k}", a, symbol) for k, a in enumerate(listed)}
+    else:
+        arrays = dict(zip(params, args, strict=False))
+        rest = list(args[len(params) :])
+        for key in [k for k in kwargs if k in params]:
+            if arrays.get(key) is not None:
+                raise errors.MXNetTypeError(f"{op.display} got the argument {key!r} twice")
+            arrays[key] = kwargs.pop(key)
+        strange = [k for k, v in kwargs.items() if isinstance(v, symbol) and k not in op.attr_params]
+        if strange:
+            raise errors.MXNetError(
+                f"{op.display} has no input {strange[0]!r}{errors.did_you_mean(strange[0], params)}: it takes "
+                f"{signature_text(op)}"
+            )
+        arrays = {k: _array(op, k, arrays[k], symbol) for k in params if arrays.get(k) is not None}
+    if len(rest) > len(op.attr_params):
+        raise errors.MXNetTypeError(f"{op.display} got too many arguments: it takes {signature_text(op)}")
+    values = dict(zip(op.attr_params, rest, strict=False))
+    twice = values.keys() & kwargs.keys()
+    if twice:
+        raise errors.MXNetTypeError(f"{op.display} got the argument {min(twice)!r} twice")
+    return arrays, {**values, **kwargs}
+
+
+def _array(op: Op, name: str, given: Any, symbol: type[Symbol]) -> Any:
+    if isinstance(given, np.generic):
+        given = given.item()
+    takes = op.scalars is not None or op.name.partition("@")[2] != "nd" or name in op.numbers
+    if isinstance(given, symbol) or (takes and isinstance(given, _NUMBERS)):
+        return given
+    raise errors.MXNetAssertionError(
+        f"Argument {name} must be Symbol instances, but got {given!r} ({type(given).__name__}): give a symbol, "
+        "mx.sym.var(name) for an array that is bound later"
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.item() if value.ndim == 0 else tuple(value.tolist())
+    return value
+
+
+def function(op: Op, name: str, cls: type[Symbol], module: str) -> Callable[..., Any]:
+    """The symbol function of a row."""
+
+    def symbolic(*args: Any, **kwargs: Any) -> Any:
+        return compose(op, cls, name, args, kwargs)
+
+    symbolic.__name__ = symbolic.__qualname__ = name
+    symbolic.__module__ = module
+    symbolic.__doc__ = op.doc
+    symbolic.__signature__ = signature(op)  # type: ignore[attr-defined]
+    return symbolic
+
+
+@functools.cache
+def signature(op: Op) -> inspect.Signature:
+    """What ``inspect.signature`` shows for a symbol function."""
+    P = inspect.Parameter
+    arrays = [
+        P(n, P.VAR_POSITIONAL)
+        if op.variadic and n == op.array_params[-1]
+        else P(n, P.POSITIONAL_OR_KEYWORD, default=None)
+        for n in op.array_params
+    ]
+    kind = P.KEYWORD_ONLY if op.variadic else P.POSITIONAL_OR_KEYWORD
+    rest = [P(n, kind, default=op.attr_defaults.get(n)) for n in op.attr_params]
+    own = [P(n, P.KEYWORD_ONLY, default=None) for n in _OWN if n not in op.attr_params]
+    return inspect.Signature([*arrays, *rest, *own, P("kwargs", P.VAR_KEYWORD)])
+
+
+def dumped(init: Any) -> str:
+    """An initializer as a variable's attribute ``__init__``."""
+    if isinstance(init, str):
+        return init
+    return str(init.dumps()) if hasattr(init, "dumps") else json.dumps(init)

@@ -1,0 +1,251 @@
+"""Symbols as text: MXNet's `-symbol.json`, of every version since 0.8. Nothing in a file is executed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import errors, util
+from ..ops.table import TABLE, Op, by_internal
+from . import attributes, dialect, upgrade
+from .compose import active
+from .node import Entry, Node, walk
+from .symbol import Symbol
+
+#: What is written: of MXNet 2.0.0, whose Python this package follows.
+VERSION = 20_000
+#: Operators that MXNet has not, by the names of their rows.
+OURS = "_mxjax_"
+_MOST_OUTPUTS = 1 << 16
+_MOST_NODES = 1 << 22
+
+
+def to_json(symbol: Any, remove_amp_cast: bool = True) -> str:
+    """The text of a symbol."""
+    entries = dialect.without_casts(symbol._entries) if remove_amp_cast else symbol._entries
+    entries = dialect.for_file(entries)
+    nodes = walk(entries)
+    number = {node: k for k, node in enumerate(nodes)}
+    rows, starts = [], [0]
+    for node in nodes:
+        states = node.aux()
+        written: dict[str, Any] = {"op": _operator(node), "name": node.name}
+        attrs = {**_params(node), **node.attrs}
+        if attrs:
+            written["attrs"] = dict(sorted(attrs.items()))
+        written["inputs"] = [[number[n], k, int(at in states)] for at, (n, k) in enumerate(node.inputs)]
+        rows.append(written)
+        starts.append(starts[-1] + node.count())
+    said: dict[str, Any] = {"mxnet_version": ["int", VERSION]}
+    if util.is_np_shape():
+        said = {"is_np_shape": ["int", 1], **said}
+    whole = {
+        "nodes": rows,
+        "arg_nodes": [k for k, node in enumerate(nodes) if node.is_variable],
+        "node_row_ptr": starts,
+        "heads": [[number[n], k, 0] for n, k in entries],
+        "attrs": said,
+    }
+    return json.dumps(whole, indent=2)
+
+
+def _operator(node: Node) -> str:
+    op = node.op
+    if op is None:
+        return node.operator
+    if op.internal is not None and _same(op, by_internal(op.internal)):
+        return op.internal
+    return OURS + op.name
+
+
+def _same(op: Op, other: Op | None) -> bool:
+    """Whether a file's reader, who takes the other row for the name, computes the same."""
+    if other is None or len(op.array_params) != len(other.array_params) or op.variadic != other.variadic:
+        return False
+    return op is other or set(op.attr_params) - attributes.IDLE <= set(other.attr_params)
+
+
+def _params(node: Node) -> dict[str, str]:
+    """A node's own attributes as texts; defaults that the reader's row has otherwise are written out."""
+    op = node.op
+    if op is None:
+        return dict(node.params)
+    params = dict(node.params)
+    other = by_internal(op.internal) if op.internal is not None else None
+    if other is not None and other is not op:
+        for key, default in op.attr_defaults.items():
+            if key in other.attr_params and other.attr_defaults.get(key, default) != default:
+                params.setdefault(key, default)
+    found = {k: attributes.text(v) for k, v in params.items() if k not in dialect.SILENT}
+    found.update({f"__constant_{k}__": attributes.text(v) for k, v in node.constants.items()})
+    return found
+
+
+def load(fname: Any) -> Any:
+    """Read a symbol from a file.
+
+    Raises:
+      OSError: the file cannot be read.
+      FormatError: it is damaged or no symbol's.
+    """
+    path = os.fspath(fname)
+    try:
+        with open(path, "rb") as f:
+            raw = f.read()
+    except FileNotFoundError as error:
+        raise errors.MXNetFileNotFoundError(error.errno, f'Open "{path}": No such file or directory', path) from None
+    except OSError as error:
+        raise errors.MXNetOSError(error.errno, error.strerror, path) from error
+    try:
+        return from_json(raw)
+    except errors.FormatError as error:
+        raise errors.FormatError(f"{path}: {error}") from error
+
+
+def from_json(json_str: Any) -> Any:
+    """The symbol of a text that `Symbol.tojson` or any MXNet since 0.8 wrote.
+
+    An operator that there is not here stays in the graph under its name; only running it is an error.
+
+    Raises:
+      FormatError: the text is damaged or no symbol's.
+    """
+    if not isinstance(json_str, (str, bytes, bytearray)):
+        raise errors.MXNetTypeError(f"fromjson required json_str to be string, got {type(json_str).__name__}")
+    try:
+        found = json.loads(json_str)
+    except (ValueError, RecursionError) as error:
+        raise errors.FormatError(f"no symbol's text: {error}") from None
+    return Symbol(entries_of(found))
+
+
+def entries_of(found: Any, depth: int = 0) -> list[Entry]:
+    """The results of a graph that was read."""
+    if not isinstance(found, dict) or not isinstance(found.get("nodes"), list):
+        raise errors.FormatError("no symbol: a dictionary with 'nodes' is expected")
+    if len(found["nodes"]) > _MOST_NODES:
+        raise errors.FormatError(f"{len(found['nodes'])} nodes")
+    version = _version(found)
+    nodes: list[Node] = []
+    for k, said in enumerate(found["nodes"]):
+        nodes.append(_node(k, said, nodes, version, depth))
+    heads = found.get("heads", [[len(nodes) - 1, 0]] if nodes else [])
+    entries = _entries(heads, nodes, "heads")
+    if not entries:
+        raise errors.FormatError("a symbol without results")
+    for node, k in entries:
+        if k >= node.count():
+            raise errors.FormatError(f"the node {node.name!r} has {node.count()} results, output {k} is asked for")
+    entries = dialect.from_file(entries)
+    upgrade.spread_attributes(entries, version)
+    return entries
+
+
+def _version(found: Mapping[str, Any]) -> int:
+    said = found.get("attrs")
+    if isinstance(said, dict):
+        version = said.get("mxnet_version")
+        if isinstance(version, list) and len(version) == 2 and type(version[1]) is int:
+            return version[1]
+    return 800
+
+
+def _entries(said: Any, nodes: Sequence[Node], what: str) -> list[Entry]:
+    if not isinstance(said, list):
+        raise errors.FormatError(f"{what}: a list is expected")
+    found = []
+    for entry in said:
+        ok = isinstance(entry, list) and 2 <= len(entry) <= 3 and all(type(n) is int for n in entry)
+        if not ok or not 0 <= entry[0] < len(nodes) or not 0 <= entry[1] < _MOST_OUTPUTS:
+            raise errors.FormatError(f"{what}: {str(entry)[:80]} is no result of a node before it")
+        found.append((nodes[entry[0]], entry[1]))
+    return found
+
+
+def _node(k: int, said: Any, nodes: list[Node], version: int, depth: int) -> Node:
+    if not isinstance(said, dict) or not isinstance(said.get("op"), str) or not isinstance(said.get("name"), str):
+        raise errors.FormatError(f"node {k} has no operator or no name")
+    name, registry = said["name"], said["op"]
+    attrs: dict[str, str] = {}
+    for key in ("param", "attr", "attrs"):
+        given = said.get(key)
+        if given is None:
+            continue
+        if not isinstance(given, dict) or any(isinstance(v, (dict, list)) for v in given.values()):
+            raise errors.FormatError(f"node {k} ({name!r}): its attributes are no dictionary of texts")
+        attrs.update({a: str(v) for a, v in given.items()})
+    inputs = _entries(said.get("inputs", []), nodes, f"the inputs of node {k} ({name!r})")
+    for node, at in inputs:
+        if node.registry:
+            node.constants["outputs"] = max(at + 1, node.constants.get("outputs", 1))
+        elif at >= node.count():
+            raise errors.FormatError(
+                f"node {k} ({name!r}) takes output {at} of {node.name!r}, which has {node.count()}"
+            )
+    if registry == "null":
+        return Node(name, attrs={attributes.stored(a): v for a, v in attrs.items()}, inputs=[])
+    op = TABLE.get(registry[len(OURS) :]) if registry.startswith(OURS) else by_internal(registry)
+    changed = dialect.read(registry, attrs)
+    if changed is not None:
+        op, attrs = TABLE.get(changed[0]), changed[1]
+    if op is None or not op.operator and not registry.startswith(OURS):
+        return Node(name, None, attrs, {}, inputs, [f"arg{at}" for at in range(len(inputs))], registry=registry)
+    try:
+        return _known(name, registry, op, upgrade.attributes_of(registry, attrs, version), inputs, version)
+    except errors.FormatError as error:
+        raise errors.FormatError(f"node {k} ({name!r}, {registry}): {error}") from None
+    except (errors.MXNetError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise errors.FormatError(
+            f"node {k} ({name!r}, {registry}) has attributes that it cannot have: {error}"
+        ) from None
+
+
+def _known(name: str, registry: str, op: Op, attrs: dict[str, str], inputs: list[Entry], version: int) -> Node:
+    constants = {
+        key[len("__constant_") : -2]: attributes.value_of(attrs.pop(key))
+        for key in [*attrs] if key.startswith("__constant_")
+    }  # fmt: skip
+    params, users = attributes.given(op, attrs)
+    if op.variadic:
+        names = [f"arg{at}" for at in range(len(inputs))]
+    else:
+        names = [n for n in active(op, params, ()) if n not in constants]
+        if len(inputs) < len(names):
+            inputs = upgrade.with_states(name, op, params, names, inputs, version)
+        if len(inputs) > len(names):
+            names = [n for n in op.array_params if n not in constants]
+        if len(inputs) > len(names):
+            raise errors.FormatError(f"{len(inputs)} inputs; it takes {', '.join(names)}")
+        names = names[: len(inputs)]
+        missing = [n for n in op.array_params if n not in (*names, *constants) and n not in op.defaults]
+        if missing:
+            raise errors.FormatError(f"no input for {', '.join(missing)}")
+    is_np = registry.startswith(("_npi_", "_npx_", "_np_")) or bool(registry.startswith(OURS) and "@nd" not in op.name)
+    node = Node(name, op, params, users, inputs, names, constants, is_np=is_np)
+    count = node.count()
+    if type(count) is not int or not 1 <= count <= _MOST_OUTPUTS:
+        raise errors.FormatError(f"{count} results")
+    node.aux()
+    hash(tuple(node.params.items()))
+    return node
+
+
+def debug_text(symbol: Any) -> str:
+    """The graph node by node, for people."""
+    lines = ["Symbol Outputs:"]
+    lines += [f"\toutput[{k}]={node.name}({at})" for k, (node, at) in enumerate(symbol._entries)]
+    for node in symbol._nodes():
+        if node.is_variable:
+            lines.append(f"Variable:{node.name}")
+            continue
+        states = node.aux()
+        lines += ["--------------------", f"Op:{node.operator}, Name={node.name}", "Inputs:"]
+        for at, (n, k) in enumerate(node.inputs):
+            version = f" version={int(at in states)}" if n.is_variable else ""
+            lines.append(f"\targ[{at}]={n.name}({k}){version}")
+        attrs = {**{k: attributes.text(v) for k, v in node.params.items()}, **node.attrs}
+        if attrs:
+            lines += ["Attrs:", *[f"\t{k}={v}" for k, v in sorted(attrs.items())]]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,11 @@
+"""Functions of `mx.sym.np.linalg`."""
+
+from __future__ import annotations
+
+from ...errors import explain_names as _explain_names
+from ..front import fill as _fill
+from ..symbol import _Symbol
+
+__all__ = [*_fill(globals(), "np.linalg", _Symbol)]
+
+_explain_names(__name__)

@@ -1,0 +1,116 @@
+"""Random numbers as `mx.sym.random` has them: with symbols for parameters a draw for each of their elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import MXNetValueError
+from ..errors import explain_names as _explain_names
+from ..ops.table import TABLE
+from .compose import compose
+from .front import fill as _fill
+from .symbol import Symbol
+
+
+def _draw(name: str, params: dict[str, Any], shape: Any, dtype: Any, kwargs: dict[str, Any]) -> Any:
+    symbols = [v for v in params.values() if isinstance(v, Symbol)]
+    shaped = {"dtype": None if dtype in (None, "None", "_Null") else dtype, **kwargs}
+    if symbols and len(symbols) == len(params):
+        drawn = f"_sample_{name}"
+        return compose(TABLE[drawn], Symbol, drawn, tuple(params.values()), {"shape": shape or (), **shaped})
+    if symbols:
+        raise MXNetValueError(
+            "Distribution parameters must all have the same type, but got "
+            f"{', '.join(type(v).__name__ for v in params.values())}"
+        )
+    attrs = {**params, "shape": (1,) if shape is None else shape, **shaped}
+    return compose(TABLE[f"_random_{name}"], Symbol, f"_random_{name}", (), attrs)
+
+
+def uniform(low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    """Uniform over [low, high)."""
+    return _draw("uniform", {"low": low, "high": high}, shape, dtype, kwargs)
+
+
+def normal(loc: Any = 0, scale: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    """The normal distribution."""
+    return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, kwargs)
+
+
+def randn(*shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, **kwargs: Any) -> Any:
+    """The normal distribution, with a shape given number by number."""
+    return _draw("normal", {"loc": loc, "scale": scale}, shape or None, dtype, kwargs)
+
+
+def gamma(alpha: Any = 1, beta: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    """The gamma distribution with scale ``beta``."""
+    return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, kwargs)
+
+
+def exponential(scale: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    """The exponential distribution with mean ``scale``."""
+    return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, kwargs)
+
+
+def poisson(lam: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    """The Poisson distribution."""
+    return _draw("poisson", {"lam": lam}, shape, dtype, kwargs)
+
+
+def binomial(n: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    """The binomial distribution."""
+    return _draw("binomial", {"n": n, "p": p}, shape, dtype, kwargs)
+
+
+def negative_binomial(k: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    """The negative binomial distribution."""
+    return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, kwargs)
+
+
+def generalized_negative_binomial(
+    mu: Any = 1, alpha: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any
+) -> Any:
+    """The negative binomial distribution by mean and dispersion."""
+    return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, kwargs)
+
+
+def randint(low: int, high: int, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    """Integers from ``low`` to below ``high``, int32."""
+    return _draw("randint", {"low": low, "high": high}, shape, dtype, kwargs)
+
+
+def shuffle(data: Any, **kwargs: Any) -> Any:
+    """The rows in random order."""
+    return compose(TABLE["shuffle"], Symbol, "_shuffle", (data,), kwargs)
+
+
+def categorical(data: Any, shape: Any = None, get_prob: bool = False, dtype: Any = "int32", **kwargs: Any) -> Any:
+    """Outcomes drawn from rows of probabilities."""
+    attrs = {"shape": shape or (), "get_prob": get_prob, "dtype": dtype, **kwargs}
+    return compose(TABLE["categorical"], Symbol, "_sample_categorical", (data,), attrs)
+
+
+def multinomial(n: Any, p: Any, shape: Any = None, dtype: Any = "float32", **kwargs: Any) -> Any:
+    """How often each outcome comes in ``n`` trials with probabilities ``p``."""
+    attrs = {"shape": shape or (), "dtype": dtype, **kwargs}
+    return compose(TABLE["_sample_multinomial"], Symbol, "_sample_multinomial", (n, p), attrs)
+
+
+__all__ = [
+    "binomial",
+    "categorical",
+    "exponential",
+    "gamma",
+    "generalized_negative_binomial",
+    "multinomial",
+    "negative_binomial",
+    "normal",
+    "poisson",
+    "randint",
+    "randn",
+    "shuffle",
+    "uniform",
+    *_fill(globals(), "nd.random", Symbol),
+]
+
+_explain_names(__name__)

@@ -1,0 +1,83 @@
+"""A symbol's nodes on arrays: each is a call of its row, recorded by the engine as any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from .. import errors
+from ..array.classes import NDArray, ndarray
+from ..array.invoke import call
+from ..attribute import AttrScope
+from ..core.state import local
+from .node import Entry, Node, walk
+
+#: Called with a node and its results, after each node.
+Watch = Callable[[Node, Sequence[NDArray]], None]
+
+
+def run(
+    entries: Sequence[Entry],
+    feed: Mapping[Node, NDArray],
+    shapes: Mapping[Node, tuple[int, ...]] | None = None,
+    watch: Watch | None = None,
+    cls: type[NDArray] | None = None,
+    device: Any = None,
+) -> list[NDArray]:
+    """The results of a symbol for these arrays of its variables.
+
+    ``shapes`` are those of nodes that make arrays of partly unknown shapes (`infer`). Results are arrays of ``cls``,
+    by default of what each was written with, mx.sym or mx.sym.np.
+    """
+    env: dict[Node, list[NDArray]] = {}
+    st = local.st
+    outer = st.scope
+    try:
+        for node in walk(entries):
+            if node.is_variable:
+                env[node] = [feed[node]]
+                continue
+            st.scope = f"{outer}/{node.name}" if outer else node.name
+            made = _computed(node, [env[n][k] for n, k in node.inputs], shapes, device)
+            env[node] = made
+            if watch is not None:
+                watch(node, made)
+    finally:
+        st.scope = outer
+    found = []
+    for node, k in entries:
+        array = env[node][k]
+        kind = cls or (type(array) if node.is_variable else ndarray if node.is_np else NDArray)
+        found.append(array if type(array) is kind else kind._wrap(array._value()))
+    return found
+
+
+def _computed(
+    node: Node, inputs: Sequence[NDArray], shapes: Mapping[Node, tuple[int, ...]] | None, device: Any
+) -> list[NDArray]:
+    op = node.op
+    if op is None:
+        raise errors.MXNetError(
+            f"the node {node.name!r} is the operator {node.registry!r}, which there is not here: what comes before it "
+            "can be run, from symbol.get_internals()"
+        )
+    params = dict(node.params)
+    if shapes is not None and node in shapes:
+        params["shape"] = shapes[node]
+    cls = ndarray if op.name.partition("@")[2] != "nd" and node.is_np else NDArray
+    args: list[Any]
+    if op.variadic:
+        args = [list(inputs)]
+    else:
+        given = {**dict(zip(node.names, inputs, strict=True)), **node.constants}
+        args = [given.get(name) for name in op.array_params]
+    if device is not None and not inputs:
+        params["device"] = device
+    with AttrScope(force_mirroring=node.attrs["__force_mirroring__"]) if _forced(node) else nullcontext():
+        made = call(op, cls, tuple(args), params)
+    return list(made) if isinstance(made, list) else [made]
+
+
+def _forced(node: Node) -> bool:
+    return node.attrs.get("__force_mirroring__", "").lower() in ("true", "false", "1", "0")

@@ -1,0 +1,126 @@
+"""Dtypes of a symbol's variables and results from some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import errors
+from . import attributes
+from .node import Node, states_of, walk
+
+# Operators whose first array says nothing about the others' dtypes, and those whose results have one of their own.
+_FREE = frozenset({
+    "Embedding", "take", "batch_take", "gather_nd", "scatter_nd", "pick", "where", "one_hot", "SequenceMask",
+    "SequenceLast", "SequenceReverse", "slice_like", "reshape_like", "broadcast_like", "shape_array", "size_array",
+    "ROIPooling", "CTCLoss", "_contrib_ROIAlign",
+})  # fmt: skip
+_WIDE = frozenset({"BatchNorm", "_contrib_BatchNormWithReLU", "_contrib_SyncBatchNorm"})  # statistics stay float32
+_FIXED = {"shape_array": "int64", "size_array": "int64"}
+_DTYPE = ("dtype", "out_dtype")
+
+
+def declared(node: Node) -> Any:
+    """The dtype that a variable's attributes give."""
+    if "__dtype__" not in node.attrs:
+        return None
+    number = attributes.value_of(node.attrs["__dtype__"])
+    if not isinstance(number, int):
+        return attributes.DTYPES[0] if number not in attributes.DTYPES else number
+    return attributes.DTYPES[number] if 0 <= number < len(attributes.DTYPES) else None
+
+
+def infer(nodes: Sequence[Node], given: dict[str, Any]) -> dict[Node, Any]:
+    """The dtype of each node (of its first result), None where it does not follow."""
+    found: dict[Node, Any] = {n: (given.get(n.name) or declared(n)) if n.is_variable else _own(n) for n in nodes}
+    for _ in range(len(nodes) + 1):
+        before = dict(found)
+        for node in nodes:
+            if node.op is not None and node.inputs:
+                _visit(node, found)
+        if found == before:
+            break
+    return found
+
+
+def _own(node: Node) -> Any:
+    if node.op is None:
+        return None
+    for key in _DTYPE:
+        if isinstance(node.params.get(key), str):
+            return node.params[key]
+    if node.operator in _FIXED:
+        return _FIXED[node.operator]
+    if not node.inputs or node.operator in ("argsort", "topk", "one_hot"):
+        default = (node.op.attr_defaults or {}).get("dtype")
+        return default if isinstance(default, str) else "float32"
+    return None
+
+
+def _visit(node: Node, found: dict[Node, Any]) -> None:
+    ins = [n for n, _ in node.inputs]
+    if node.operator in _FREE:
+        # The array that the result is made of: the weight, the second of three, else the first.
+        k = {"Embedding": 1, "where": 1}.get(node.operator, 0)
+        tied = [ins[k], *([ins[2]] if node.operator == "where" else ())] if k < len(ins) else []
+        if node.operator == "Embedding" and found[ins[1]] is None:
+            found[ins[1]] = node.params.get("dtype") or found[node]
+    elif node.operator in _WIDE:
+        for state in ins[1:]:
+            if found[state] is None and found[ins[0]] is not None:
+                found[state] = "float32" if found[ins[0]] in ("float16", "bfloat16") else found[ins[0]]
+        tied = ins[:1]
+    else:
+        tied = ins
+    fixed = any(key in node.params for key in _DTYPE) or node.operator in _FIXED or node.operator == "one_hot"
+    group = tied if fixed else [*tied, node]
+    if node.op is not None and node.op.display in ("cast", "Cast", "amp_cast", "one_hot"):
+        if found[node] is None:
+            found[node] = node.params.get("dtype")
+        return
+    known = next((found[n] for n in group if found[n] is not None), None)
+    if known is None:
+        return
+    for n in group:
+        if found[n] is None:
+            found[n] = known
+
+
+def name_of(dtype: Any) -> str:
+    """A dtype's name."""
+    return "bfloat16" if str(dtype) == "bfloat16" else np.dtype(dtype).name
+
+
+def complete(nodes: Sequence[Node], given: dict[str, Any]) -> dict[Node, Any]:
+    """Dtypes of all nodes: float32 where nothing says another."""
+    return {n: t or "float32" for n, t in infer(nodes, given).items()}
+
+
+def types_of(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any], partial: bool) -> Any:
+    """What `Symbol.infer_type` gives."""
+    if args and kwargs:
+        raise errors.MXNetValueError("Can only specify known argument types either by positional or kwargs way.")
+    names = symbol.list_arguments()
+    given = dict(zip(names, args, strict=False)) if args else dict(kwargs)
+    plain = {k: name_of(v) for k, v in given.items() if v is not None}
+    nodes = walk(symbol._entries)
+    states = states_of(nodes)
+    found = infer(nodes, plain)
+    if not partial and all(found[n] is None for n in nodes):
+        return None, None, None
+    if not partial:
+        found = {n: t or "float32" for n, t in found.items()}
+
+    def shown(name: Any) -> Any:
+        return None if name is None else np.dtype(name).type if name != "bfloat16" else np.dtype(name)
+
+    return (
+        [shown(found[n]) for n in nodes if n.is_variable and n not in states],
+        [shown(found[n]) for n, _ in symbol._entries],
+        [shown(found[n]) for n in nodes if n in states],
+    )
+
+
+__all__ = ["complete", "declared", "infer", "name_of", "types_of"]

@@ -1,0 +1,118 @@
+"""Symbols: what MXNet recorded (`tests/record/symbols.py`), and what follows from mathematics."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax.base import NotImplementedForSymbol
+
+from .scenarios import SCENARIOS
+
+RECORDED = json.loads((Path(__file__).parents[1] / "data" / "symbols.json").read_text())
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_recorded(name):
+    with mx.name.NameManager():
+        assert json.loads(json.dumps(SCENARIOS[name](mx))) == RECORDED[name]
+
+
+def test_a_symbol_has_no_truth_and_no_numbers():
+    x = mx.sym.var("x")
+    for use in (bool, mx.sym.Symbol.asnumpy, lambda s: s.__iadd__(1)):
+        with pytest.raises(NotImplementedForSymbol):
+            use(x)
+
+
+def test_arguments_that_do_not_fit():
+    x = mx.sym.var("x")
+    with pytest.raises(mx.MXNetError, match="Cannot find argument 'num_hiden'.*did you mean 'num_hidden'"):
+        mx.sym.FullyConnected(x, num_hiden=3)
+    with pytest.raises(AssertionError, match="Argument rhs must be Symbol"):
+        mx.sym.elemwise_add(x, np.ones(2))
+    with pytest.raises(mx.MXNetError, match="tuple with 2 elements"):
+        mx.sym.relu(mx.sym.split(x, num_outputs=2))
+    with pytest.raises(ValueError, match='Cannot find output that matches name "y"'):
+        x["y"]
+    with pytest.raises(IndexError):
+        x[1]
+    with pytest.raises(TypeError, match="positional or keyword"):
+        mx.sym.relu(x)(x, x=x)
+    with pytest.raises(mx.MXNetError, match="no argument 'z'"):
+        mx.sym.relu(x)(z=x)
+    with pytest.raises(mx.MXNetError, match="only accepts string"):
+        mx.sym.var("w", attr={"a": 1})
+    with pytest.raises(TypeError, match="Expect a string"):
+        mx.sym.var(3)
+
+
+def test_shapes_that_do_not_fit_name_the_node():
+    x = mx.sym.var("data")
+    net = mx.sym.FullyConnected(x, num_hidden=4, name="fc7")
+    with pytest.raises(mx.MXNetError, match="fc7"):
+        net.infer_shape(data=(2, 3), fc7_weight=(4, 9))
+    with pytest.raises(mx.MXNetError, match="operator other"):
+        mx.sym.dot(x, x, name="other").infer_shape(data=(2, 3))
+    with pytest.warns(UserWarning, match="Cannot decide shape"):
+        assert net.infer_shape() == (None, None, None)
+
+
+def test_types():
+    x = mx.sym.var("data")
+    net = mx.sym.BatchNorm(mx.sym.FullyConnected(x, num_hidden=4, name="fc"), name="bn")
+    args, outs, states = net.infer_type(data=np.float16)
+    assert dict(zip(net.list_arguments(), args, strict=True)) == {
+        "data": np.float16, "fc_weight": np.float16, "fc_bias": np.float16, "bn_gamma": np.float32, "bn_beta": np.float32,
+    }  # fmt: skip
+    assert outs == [np.float16] and states == [np.float32, np.float32]
+    cast = mx.sym.cast(x, dtype="int32")
+    assert cast.infer_type(data="float64") == ([np.float64], [np.int32], [])
+    assert mx.sym.sin(x).infer_type_partial() == ([None], [None], [])
+
+
+def test_copies_are_apart():
+    a = mx.sym.var("a")
+    for b in (copy.copy(a), copy.deepcopy(a)):
+        b._set_attr(name="b")
+        assert (a.name, b.name) == ("a", "b")
+
+
+def test_text_and_pickle_keep_everything():
+    data = mx.sym.var("data", lr_mult=2, shape=(0, 3))
+    with mx.AttrScope(ctx_group="one"):
+        net = mx.sym.BatchNorm(mx.sym.FullyConnected(data, num_hidden=4, name="fc"), name="bn")
+    both = mx.sym.Group([net, mx.sym.split(net, num_outputs=2, axis=1)])
+    for again in (mx.sym.load_json(both.tojson()), pickle.loads(pickle.dumps(both))):
+        assert again.tojson() == both.tojson()
+        assert again.attr_dict() == both.attr_dict()
+        assert again.list_auxiliary_states() == both.list_auxiliary_states()
+    np_net = mx.sym.np.concatenate([net.as_np_ndarray()[:, 1:], net.as_np_ndarray() * 2], axis=1)
+    again = pickle.loads(pickle.dumps(np_net))
+    assert type(again) is mx.sym.np._Symbol and again.tojson() == np_net.tojson()
+
+
+def test_optimized():
+    a, b = mx.sym.var("a"), mx.sym.var("b")
+    same = ((a + b) + (a + b)).bind(mx.cpu(), {"a": mx.nd.ones((2,)), "b": mx.nd.ones((2,))})
+    assert len(same.get_optimized_symbol().get_internals()) == 4
+    assert same.get_optimized_symbol().eval(a=mx.nd.ones((2,)), b=mx.nd.ones((2,)))[0].asnumpy().tolist() == [4, 4]
+    random = mx.sym.Dropout(a) + mx.sym.Dropout(a)
+    assert len(random.bind(mx.cpu(), {"a": mx.nd.ones((2,))}).get_optimized_symbol().get_internals()) == 4
+
+
+def test_np_symbols():
+    x = mx.sym.var("x").as_np_ndarray()
+    array = mx.np.arange(12).reshape(3, 4)
+    made = mx.sym.Group([x[1], x[:, 1:3], x[..., None, -1], x.T, x.reshape(-1, 2), x @ x.T, x // 5, mx.sym.np.where(x > 5, x, 0.5)])
+    n = array.asnumpy()
+    expected = [n[1], n[:, 1:3], n[..., None, -1], n.T, n.reshape(-1, 2), n @ n.T, n // 5, np.where(n > 5, n, 0.5)]
+    for got, want in zip(made.eval(x=array), expected, strict=True):
+        assert type(got) is mx.np.ndarray
+        np.testing.assert_allclose(got.asnumpy(), want)

@@ -1,0 +1,168 @@
+"""Executors: numbers against NumPy, in the first runs, node by node, and later, as one program."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+
+RS = np.random.RandomState(7)
+
+
+def _logistic():
+    data = mx.sym.var("data")
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(data, num_hidden=3, name="fc"), name="softmax")
+
+
+def test_forward_and_backward_stay_the_same_when_compiled():
+    run = _logistic().simple_bind(mx.cpu(), data=(4, 5), softmax_label=(4,))
+    x, w, b = RS.rand(4, 5), RS.rand(3, 5), RS.rand(3)
+    y = np.array([0, 2, 1, 2])
+    run.copy_params_from({"fc_weight": mx.nd.array(w), "fc_bias": mx.nd.array(b)})
+    z = np.exp(x @ w.T + b)
+    p = z / z.sum(1, keepdims=True)
+    grad = p - np.eye(3)[y]
+    for _ in range(6):  # the later ones by a program
+        outs = run.forward(is_train=True, data=mx.nd.array(x), softmax_label=mx.nd.array(y))
+        run.backward()
+        np.testing.assert_allclose(outs[0].asnumpy(), p, rtol=1e-5)
+        np.testing.assert_allclose(run.grad_dict["fc_weight"].asnumpy(), grad.T @ x, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(run.grad_dict["data"].asnumpy(), grad @ w, rtol=1e-4, atol=1e-6)
+    assert run.output_dict["softmax_output"] is outs[0]
+
+
+def test_one_program_serves_a_step():
+    run = _logistic().simple_bind(mx.cpu(), grad_req={"fc_weight": "write", "fc_bias": "write"}, data=(4, 5))
+    weight = run.arg_dict["fc_weight"]
+
+    def step():
+        run.forward(is_train=True)
+        run.backward()
+        weight[:] = weight - 0.1 * run.grad_dict["fc_weight"]
+        return weight.asnumpy()
+
+    with mx.config.scope(engine_cold="compile"):
+        for _ in range(8):
+            step()
+        before = mx.engine.stats()
+        for _ in range(5):
+            step()
+        after = mx.engine.stats()
+    assert after["compiled"] == before["compiled"]
+    assert after["programs_run"] - before["programs_run"] == 5 if "programs_run" in after else True
+
+
+@pytest.mark.parametrize("req", ["write", "add", "null"])
+def test_requests(req):
+    x = mx.sym.var("x")
+    grad = mx.nd.array([5.0, 5.0])
+    run = (x * x).bind(mx.cpu(), [mx.nd.array([1.0, 2.0])], [grad], grad_req=req)
+    run.forward(is_train=True)
+    run.backward(mx.nd.array([1.0, 10.0]))
+    expected = {"write": [2.0, 40.0], "add": [7.0, 45.0], "null": [5.0, 5.0]}[req]
+    assert grad.asnumpy().tolist() == expected
+
+
+def test_backward_after_prediction_and_twice():
+    x = mx.sym.var("x")
+    run = (x * x).bind(mx.cpu(), {"x": mx.nd.array([3.0])}, {"x": mx.nd.zeros((1,))})
+    run.forward()
+    run.backward([mx.nd.ones((1,))])
+    run.backward([mx.nd.ones((1,))])
+    assert run.grad_dict["x"].asscalar() == 6.0
+
+
+def test_states_move_in_training_only():
+    net = mx.sym.BatchNorm(mx.sym.var("x"), name="bn", momentum=0.5, fix_gamma=True)
+    run = net.simple_bind(mx.cpu(), x=(4, 2))
+    x = RS.rand(4, 2).astype("float32")
+    run.aux_dict["bn_moving_var"][:] = 1
+    run.forward(x=mx.nd.array(x))
+    assert run.aux_dict["bn_moving_mean"].asnumpy().tolist() == [0, 0]
+    mean = np.zeros(2)
+    for _ in range(6):
+        run.forward(is_train=True)
+        mean = 0.5 * mean + 0.5 * x.mean(0)
+        np.testing.assert_allclose(run.aux_dict["bn_moving_mean"].asnumpy(), mean, rtol=1e-5)
+    assert run.arg_dict["bn_gamma"].asnumpy().tolist() == [1, 1]
+
+
+def test_random_numbers_differ_from_run_to_run():
+    run = mx.sym.Dropout(mx.sym.var("x"), p=0.5).bind(mx.cpu(), {"x": mx.nd.ones((50,))})
+    mx.random.seed(3)
+    drawn = [run.forward(is_train=True)[0].asnumpy() for _ in range(7)]
+    assert all((a != b).any() for a, b in zip(drawn, drawn[1:], strict=False))
+    mx.random.seed(3)
+    assert all((run.forward(is_train=True)[0].asnumpy() == a).all() for a in drawn)
+
+
+def test_lists_groups_and_arguments_twice():
+    a, b = mx.sym.var("a"), mx.sym.var("b")
+    run = mx.sym.Group([a + b, a * b]).bind(
+        mx.cpu(), [mx.nd.array([2.0]), mx.nd.array([3.0])], [mx.nd.zeros((1,)), mx.nd.zeros((1,))]
+    )
+    assert [o.asscalar() for o in run.forward(is_train=True)] == [5, 6]
+    run.backward([mx.nd.array([1.0]), mx.nd.array([10.0])])
+    assert [g.asscalar() for g in run.grad_arrays] == [31, 21]
+    same = mx.nd.array([2.0])
+    grads = {"a": mx.nd.zeros((1,)), "b": mx.nd.zeros((1,))}
+    run = (a * b).bind(mx.cpu(), {"a": same, "b": same}, grads)
+    assert run.forward(is_train=True)[0].asscalar() == 4
+
+
+def test_reshape_shares_what_stays():
+    run = _logistic().simple_bind(mx.cpu(), data=(4, 5))
+    other = run.reshape(data=(2, 5), softmax_label=(2,))
+    assert other.arg_dict["fc_weight"] is run.arg_dict["fc_weight"]
+    assert other.forward()[0].shape == (2, 3)
+    with pytest.raises(AssertionError, match="fc_weight"):
+        run.reshape(data=(4, 6))
+    assert run.reshape(partial_shaping=True, allow_up_sizing=True, data=(4, 6)).arg_dict["fc_weight"].shape == (3, 6)
+
+
+def test_monitor_sees_every_node():
+    seen = []
+    run = _logistic().simple_bind(mx.cpu(), data=(4, 5))
+    run.set_monitor_callback(lambda name, array: seen.append((name, array.shape)))
+    run.forward()
+    assert seen == [("fc_output", (4, 3)), ("softmax_output", (4, 3))]
+    run.set_monitor_callback(lambda name, array: seen.append((name, array.shape)), monitor_all=True)
+    run.forward()
+    assert ("fc_fc_weight", (3, 5)) in seen
+
+
+def test_shapes_of_begin_states_are_inferred():
+    with mx.util.np_shape(False):
+        x = mx.sym.var("x")
+        net = x + mx.sym.zeros((0, 3)) + 1
+        found = net.infer_shape(x=(2, 3)) if not mx.util.is_np_shape() else None
+        if found is not None:
+            assert found[1] == [(2, 3)]
+            run = net.simple_bind(mx.cpu(), x=(2, 3))
+            assert run.forward()[0].asnumpy().tolist() == [[1, 1, 1]] * 2
+
+
+def test_what_does_not_fit():
+    net = _logistic()
+    with pytest.raises(mx.MXNetError, match="Cannot infer the shapes of"):
+        net.simple_bind(mx.cpu())
+    with pytest.raises(ValueError, match="Length of args"):
+        net.bind(mx.cpu(), [mx.nd.ones((1,))])
+    with pytest.raises(ValueError, match="no array is bound to"):
+        net.bind(mx.cpu(), {}).forward()
+    run = net.simple_bind(mx.cpu(), data=(4, 5))
+    with pytest.raises(ValueError, match="need: \\(4, 5\\), received: \\(4, 6\\)"):
+        run.forward(data=mx.nd.ones((4, 6)))
+    with pytest.raises(ValueError, match="not in the arguments; did you mean|not in the arguments"):
+        run.copy_params_from({"fc_weigth": mx.nd.ones((1,))})
+    with pytest.raises(KeyError, match="grad_req"):
+        net.bind(mx.cpu(), {}, {}, grad_req="wrte")
+    with pytest.raises(mx.MXNetError, match="no backend 'TensorRT'"):
+        net.optimize_for("TensorRT")
+
+
+def test_half_precision_and_types():
+    run = _logistic().simple_bind(mx.cpu(), data=(4, 5), type_dict={"data": "float16"})
+    assert run.arg_dict["fc_weight"].dtype == np.float16
+    assert run.forward()[0].dtype == np.float16
