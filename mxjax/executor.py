@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from . import autograd, errors
+from . import autograd, errors, settings
 from .array.classes import NDArray
 from .array.creation import nd_array
 from .array.ndarray import head_gradient
@@ -71,6 +71,8 @@ class Executor:
         self._requests = {n: _request(grad_req, n, self._arg_names) for n in self._arg_names}
         self.outputs: list[NDArray] = []
         self._op = CachedOp(sym)
+        off = settings.variable("MXNET_ELIMINATE_COMMON_EXPR") in ("0", "false")  # which may change as programs run
+        self._merges = not off and settings.get("compiler.passes").get("cse") is not False
         self._shapes: dict[Any, Any] = {}
         self._monitor: Callable[[str, NDArray], None] | None = None
         self._monitors_all = False
@@ -306,10 +308,8 @@ class Executor:
         self._monitors_all = monitor_all
 
     def get_optimized_symbol(self) -> Any:
-        """The symbol as it is run: equal parts once, unless MXNET_ELIMINATE_COMMON_EXPR=0."""
-        from . import util
-
-        return self._symbol if util.getenv("MXNET_ELIMINATE_COMMON_EXPR") == "0" else self._op.get_optimized_symbol()
+        """The symbol as it is run: equal parts once, unless compiler.passes left `cse` out when it was bound."""
+        return self._op.get_optimized_symbol() if self._merges else self._symbol
 
     def debug_str(self) -> str:
         """The graph, and how many bytes the arrays take."""

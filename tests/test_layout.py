@@ -28,7 +28,7 @@ LAYERS = (
         *("attribute", "context", "debug", "dlpack", "initializer", "io", "launch", "libinfo", "library", "log"),
         *("lr_scheduler", "misc", "monitor", "name", "optimizer", "registry", "runtime", "sharding"),
     },
-    {"symbol", "executor", "visualization", "model"},
+    {"symbol", "executor", "visualization"},
 )
 #: Who may import a wing: the package itself, which shows all names, what trains with wings, what only tests use, wings.
 ABOVE_THE_WINGS = {"__init__", "__main__", "callback", "model", "test_utils"}

@@ -59,7 +59,7 @@ def _binary(op: Op, cls: type[Symbol], hint: str, reflected: bool, magic: str) -
         if isinstance(other, _NUMBERS):
             row = (numbered.scalars or ())[1 if reflected else 0] if numbered.scalars else None
             if row is not None:
-                spelt = "_rpower_scalar" if row.internal == "_rpower_scalar" else beside  # the only one without a second name
+                spelt = "_rpower_scalar" if row.internal == "_rpower_scalar" else beside  # it has no second name
                 return compose(row, cls, spelt, (self,), {"scalar": other})
         if magic in ("eq", "ne") and not hasattr(other, "shape"):
             return NotImplemented

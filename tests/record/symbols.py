@@ -1,4 +1,7 @@
-"""What real MXNet says of symbols: names, shapes, attributes. Run with its Python: `python symbols.py > ../data/symbols.json`."""
+"""What real MXNet says of symbols: names, shapes, attributes.
+
+Run with its Python: `python symbols.py > ../data/symbols.json`.
+"""
 
 from __future__ import annotations
 

@@ -69,7 +69,8 @@ def test_types():
     net = mx.sym.BatchNorm(mx.sym.FullyConnected(x, num_hidden=4, name="fc"), name="bn")
     args, outs, states = net.infer_type(data=np.float16)
     assert dict(zip(net.list_arguments(), args, strict=True)) == {
-        "data": np.float16, "fc_weight": np.float16, "fc_bias": np.float16, "bn_gamma": np.float32, "bn_beta": np.float32,
+        "data": np.float16, "fc_weight": np.float16, "fc_bias": np.float16,
+        "bn_gamma": np.float32, "bn_beta": np.float32,
     }  # fmt: skip
     assert outs == [np.float16] and states == [np.float32, np.float32]
     cast = mx.sym.cast(x, dtype="int32")
@@ -110,7 +111,8 @@ def test_optimized():
 def test_np_symbols():
     x = mx.sym.var("x").as_np_ndarray()
     array = mx.np.arange(12).reshape(3, 4)
-    made = mx.sym.Group([x[1], x[:, 1:3], x[..., None, -1], x.T, x.reshape(-1, 2), x @ x.T, x // 5, mx.sym.np.where(x > 5, x, 0.5)])
+    chosen = mx.sym.np.where(x > 5, x, 0.5)
+    made = mx.sym.Group([x[1], x[:, 1:3], x[..., None, -1], x.T, x.reshape(-1, 2), x @ x.T, x // 5, chosen])
     n = array.asnumpy()
     expected = [n[1], n[:, 1:3], n[..., None, -1], n.T, n.reshape(-1, 2), n @ n.T, n // 5, np.where(n > 5, n, 0.5)]
     for got, want in zip(made.eval(x=array), expected, strict=True):
