@@ -10,14 +10,16 @@ from mxjax.errors import no_name
 from . import nn
 from .block import Block
 from .hybrid_block import HybridBlock
-from .parameter import Constant, Parameter
+from .legacy import ParameterDict
+from .parameter import Constant, DeferredInitializationError, Parameter
 
 # Loaded when first used: name -> module.
 _LAZY = {name: name for name in ("data", "loss", "metric", "utils")}
 _FROM = {"FlaxBlock": "flax", "Trainer": "trainer"}
 
 __all__ = [
-    "Block", "Constant", "FlaxBlock", "HybridBlock", "Parameter", "Trainer", "data", "loss", "metric", "nn", "utils",
+    "Block", "Constant", "DeferredInitializationError", "FlaxBlock", "HybridBlock", "Parameter", "ParameterDict",
+    "Trainer", "data", "loss", "metric", "nn", "utils",
 ]  # fmt: skip
 
 

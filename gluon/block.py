@@ -14,6 +14,7 @@ from typing import Any
 from mxjax import errors, initializer
 from mxjax.core import local
 
+from .legacy import Named, ParameterDict, accept_names, matched
 from .mirroring import MirroredBlock
 from .naming import _block_scope as _block_scope
 from .parameter import Layout, Parameter
@@ -32,7 +33,7 @@ def _keywords(init: Callable[..., None]) -> tuple[str, ...] | None:
     return tuple(p.name for p in params if p.kind in (P.POSITIONAL_OR_KEYWORD, P.KEYWORD_ONLY))
 
 
-class Block(MirroredBlock):
+class Block(Named, MirroredBlock):
     """The base of all layers and networks: define ``forward`` on arrays.
 
     Blocks and parameters assigned as attributes are found by ``collect_params``, ``initialize`` and
@@ -49,22 +50,29 @@ class Block(MirroredBlock):
     ...         return self.out(self.hidden(x))
     >>> net = Net(); net.initialize(); net(mx.np.ones((3, 5))).shape
     (3, 2)
+
+    ``prefix`` and ``params`` are MXNet 1's: the beginning of the names (`name_scope`), and another block's parameters
+    to share. Every block takes them, whatever else it takes.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        accept_names(cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Block:
         if kwargs:  # a misspelled option, by the layer's own name and with the option that was meant
             names = _keywords(cls.__init__)
             for name in kwargs:
-                if names is not None and name not in names:
+                if names is not None and name not in names and name not in ("prefix", "params"):
                     raise errors.MXNetTypeError(
                         f"{cls.__name__} got an unexpected keyword argument {name!r}"
                         f"{errors.did_you_mean(name, names)}. It takes {', '.join(names)}"
                     )
         return super().__new__(cls)
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str | None = None, params: Mapping[str, Parameter] | None = None) -> None:
         self._children: OrderedDict[str, Block] = OrderedDict()
-        self._reg_params: dict[str, Parameter] = {}
+        self._take_names(prefix, params)
         self._forward_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
         self._forward_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
         self._scope = type(self).__name__.lower()
@@ -88,7 +96,7 @@ class Block(MirroredBlock):
         if isinstance(value, Block):
             self.register_child(value, name)
         elif isinstance(value, Parameter):
-            self._reg_params[name] = value
+            value = self._reg_params[name] = self._names.adopt(value)
             Layout.version += 1
         super().__setattr__(name, value)
 
@@ -100,22 +108,32 @@ class Block(MirroredBlock):
 
     # ---- parameters ------------------------------------------------------------------------------------
 
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """This block's own parameters, without its children's."""
-        return self._reg_params
+    def collect_params(self, select: str | None = None) -> ParameterDict:
+        """All parameters, or those whose names a regular expression matches, as a dictionary (`ParameterDict`).
 
-    def collect_params(self, select: str | None = None) -> dict[str, Parameter]:
-        """All parameters by their structural names (``"0.weight"``), or those a regular expression matches."""
+        By their places (``"0.weight"``), or, where code of MXNet 1 named the block, by their long names
+        (``"net0_dense0_weight"``); they are found by the other names, too.
+        """
         self._warn_of_hidden_blocks()
-        found: dict[str, Parameter] = {}
-        for name, p in self._walk(""):
-            if name not in found:
-                found[name] = p
-                p._structure = p._structure or name
+        names = self._names
+        found = ParameterDict(names.params.prefix if names.legacy else "")
+        found._makes = False
+        places: dict[str, Parameter] = {}
+        for place, p in self._walk(""):
+            if place not in places:
+                places[place] = p
+                p._structure = p._structure or place
+        found.update(self._long_walk() if names.legacy else places)
+        found._spelled = lambda: dict(self._walk("") if names.legacy else self._long_walk())
         if select is not None:
             pattern = re.compile(select)
-            found = {name: p for name, p in found.items() if pattern.match(name)}
+            other = {id(p): name for name, p in found._spelled().items()}
+            for name, p in list(found.items()):
+                if not (pattern.match(name) or pattern.match(other.get(id(p), ""))):
+                    del found[name]
+            kept = set(map(id, found.values()))
+            spelled = {name: p for name, p in found._spelled().items() if id(p) in kept}
+            found._spelled = lambda: spelled
         return found
 
     def _warn_of_hidden_blocks(self) -> None:
@@ -132,6 +150,8 @@ class Block(MirroredBlock):
 
     def _walk(self, prefix: str) -> Iterator[tuple[str, Parameter]]:
         for name, p in self._reg_params.items():
+            yield prefix + name, p
+        for name, p in self._unregistered():
             yield prefix + name, p
         for name, child in self._children.items():
             yield from child._walk(f"{prefix}{name}.")
@@ -228,17 +248,24 @@ class Block(MirroredBlock):
     # ---- files ---------------------------------------------------------------------------------------
 
     def save_parameters(self, filename: str, deduplicate: bool = False) -> None:
-        """Write all parameters to a file (MXNet 2's format), readable by ``load_parameters``."""
+        """Write all parameters to a file, readable by ``load_parameters``.
+
+        In MXNet 2's format, or in MXNet 1's, which every MXNet reads, where `is_np_array` is False.
+        """
         from mxjax import serialization
+        from mxjax.modes import is_np_array
 
         arrays: dict[str, Any] = {}
         seen: set[int] = set()
-        for name, p in self.collect_params().items():
+        for name, p in self._walk(""):
             if deduplicate and id(p) in seen:
                 continue
             seen.add(id(p))
             arrays[name] = p.data(p.list_device()[0])
-        serialization.save_parameters(filename, arrays)
+        if is_np_array():
+            serialization.save_parameters(filename, arrays)
+        else:
+            serialization.nd_save(filename, arrays)
 
     def load_parameters(
         self,
@@ -281,27 +308,24 @@ class Block(MirroredBlock):
     ) -> None:
         """Take parameters from a dictionary of arrays."""
         loaded = {re.sub(r"^(arg|aux):", "", k): v for k, v in param_dict.items()}
-        params = self.collect_params()
+        params = dict(self._walk(""))
+        chosen = matched(self, loaded)
         if not allow_missing:
-            given = {id(params[n]) for n in loaded if n in params}
+            given = set(map(id, chosen.values()))
             for name, p in params.items():
-                if name not in loaded and id(p) not in given:
+                if id(p) not in given:
                     raise errors.MXNetAssertionError(
                         f"Parameter '{name}' is missing in {_where}, which contains parameters: "
                         f"{_brief(loaded)}. Set allow_missing=True to ignore missing parameters."
                     )
         for name in loaded:
-            if name not in params and not ignore_extra:
+            if name not in chosen and not ignore_extra:
                 raise errors.MXNetAssertionError(
                     f"Parameter '{name}' loaded from {_where} is not present in Dict, which contains "
                     f"parameters {_brief(params)}. Set ignore_extra=True to ignore."
                 )
         # All are looked at before the first one is changed.
-        checked = [
-            (params[name], params[name]._check_load(value, cast_dtype, dtype_source))
-            for name, value in loaded.items()
-            if name in params
-        ]
+        checked = [(p, p._check_load(loaded[name], cast_dtype, dtype_source)) for name, p in chosen.items()]
         for p, value in checked:
             p._load_init(value, device)
 

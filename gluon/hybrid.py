@@ -150,7 +150,7 @@ class CachedGraph:
     """
 
     __slots__ = (
-        "__weakref__", "call", "checks", "cls", "draws", "inside", "moving", "n_outs", "numbers", "pairs", "parts",
+        "__weakref__", "call", "checks", "draws", "inside", "kinds", "moving", "n_outs", "numbers", "pairs", "parts",
         "shapes", "sources", "states", "tree",
     )
 
@@ -229,7 +229,7 @@ class CachedGraph:
         self.numbers = graph.scalars  # some are computed from those that come with a call
         graph.scalars = tuple([s.value if type(s) is varying.Handed else s for s in self.numbers])
         self.n_outs = len(out_leaves)
-        self.cls = type(out_leaves[0]) if out_leaves else NDArray
+        self.kinds = [o._front for o in out_leaves]
         self.draws = draws.used
         if any(s.mirroring is not None for s in graph.steps):
             from mxjax import memonger
@@ -285,7 +285,7 @@ class CachedGraph:
             if v.seg is not TRACED or a._value().seg is TRACED:
                 v.tape = None
                 a._set(v)
-        wrapped = [self.cls._wrap(v) for v in outs[:n]]
+        wrapped = [kind._wrap(v) for kind, v in zip(self.kinds, outs[:n], strict=True)]
         return jax.tree_util.tree_unflatten(self.tree, wrapped)
 
     def _places(self, places: list[Any] | None = None) -> list[Any]:

@@ -22,11 +22,13 @@ from .hybrid import (
     parts_of,
     unflatten,
 )
+from .legacy import run_hybrid_forward, writes_hybrid_forward
 from .parameter import DeferredInitializationError, Layout
 from .shapes import Buckets, gated, serve_new_shape
 
 __all__ = ["HybridBlock"]
 
+_KIND = type  # mx.np's arrays and mx.nd's have graphs of their own
 _MOVES = "a number that changes"
 _jit = settings.snapshot("engine.jit")
 _parallel = settings.snapshot("engine.parallel_executions")
@@ -43,8 +45,8 @@ class HybridBlock(Block):
     the input define ``infer_shape``.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, prefix: str | None = None, params: Any = None) -> None:
+        super().__init__(prefix, params)
         self._active = False
         self._mirror: Any = None
         self._graphs: dict[Any, CachedGraph] = {}
@@ -123,6 +125,17 @@ class HybridBlock(Block):
         graphs = dict(self._graphs)
         return lambda: vars(self).update(before, _graphs=dict(graphs))
 
+    def forward(self, *args: Any) -> Any:
+        """The computation; to be defined, here or as `hybrid_forward`."""
+        if writes_hybrid_forward(self):
+            return run_hybrid_forward(self, args)
+        return super().forward(*args)
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803  (MXNet's name)
+        """The computation as MXNet 1 defines it: with the operators `F` (mx.nd, or mx.sym for symbols), and the block's
+        own parameters by keyword; to be defined, where `forward` is not."""
+        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define hybrid_forward()")
+
     def infer_shape(self, *args: Any) -> None:
         """Set the unknown parameter shapes from the inputs; layers with such parameters define it."""
 
@@ -176,6 +189,7 @@ class HybridBlock(Block):
                 else (_MOVES, type(a)) if self._moves(tree, j, a) else constant(a)
                 for j, a in enumerate(leaves)
             ]),
+            tuple(map(_KIND, leaves)),
             st.training,
             None if policy is None else policy.key(),
             None if around is None else around.again,
@@ -220,7 +234,7 @@ class HybridBlock(Block):
         """The graph, or None where the block runs imperatively from now on."""
         try:
             # A plan is asked anew in training: it says there that it does not fit.
-            kin = [g for key, g in self._graphs.items() if key[2] is local.st.training]
+            kin = [g for key, g in self._graphs.items() if key[3] is local.st.training]
             return CachedGraph(self, args, leaves, tree, self._run_forward, policy, kin, moving)
         except GraphBreak as broken:
             give_up(broken)

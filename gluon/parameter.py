@@ -9,11 +9,12 @@ import numpy as np
 
 from mxjax import errors, initializer
 from mxjax.array.classes import NDArray, ndarray
-from mxjax.array.creation import array
+from mxjax.array.creation import array, nd_array
 from mxjax.autograd import pause
 from mxjax.core import apart, hooks, lay, memory, outside, relaid
 from mxjax.device import KEEPERS, Device, current_device
 from mxjax.errors import DeferredInitializationError
+from mxjax.modes import array_class, is_np_shape
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter"]
 
@@ -23,6 +24,11 @@ class Layout:
     look only then whether they are still right."""
 
     version = 0
+
+
+def _array(data: Any, dtype: Any) -> Any:
+    """A new array of the mode's kind: what parameters hold."""
+    return (array if array_class() is ndarray else nd_array)(data, dtype=dtype)
 
 
 def _known(shape: Sequence[int] | None) -> bool:
@@ -66,6 +72,7 @@ class Parameter:
                 )
         self.sharding = sharding  # how a mesh cuts it, where `shard` is told nothing else
         self._name = name
+        self._long = False  # whether the name begins with that of the block, as in MXNet 1
         self._structure: str | None = None  # the name in the network it belongs to
         self._shape = (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
         self._dtype = np.dtype(dtype)
@@ -84,7 +91,8 @@ class Parameter:
         self.grad_req = grad_req
 
     def __repr__(self) -> str:
-        return f"Parameter (shape={self.shape}, dtype={self.dtype})"
+        name = f" {self._name}" if self._long else ""
+        return f"{type(self).__name__}{name} (shape={self.shape}, dtype={self.dtype})"
 
     @property
     def name(self) -> str:
@@ -119,10 +127,11 @@ class Parameter:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The lengths of the axes; unknown ones are -1."""
-        if self._shape is None:
-            return None
-        return tuple(n if n > 0 else -1 for n in self._shape)
+        """The lengths of the axes; unknown ones are -1 (0 where `is_np_shape` is False)."""
+        if self._shape is None or _known(self._shape):
+            return self._shape
+        unknown = -1 if is_np_shape() else 0
+        return tuple(n if n > 0 else unknown for n in self._shape)
 
     @shape.setter
     def shape(self, new: Sequence[int]) -> None:
@@ -191,7 +200,7 @@ class Parameter:
         with pause(), outside(), apart():
             if data is None:
                 with where[0]:
-                    data = array(np.zeros(self._shape, self._dtype), dtype=self._dtype)
+                    data = _array(np.zeros(self._shape, self._dtype), dtype=self._dtype)
                     rule = initializer.create(default)
                     own = rule if init is None else init  # given as its own, so that its name does not matter
                     rule(initializer.InitDesc(self._name, {"__init__": own}), data)
@@ -274,7 +283,7 @@ class Parameter:
             return
         self._deferred = None
         with pause(), where[0]:
-            self._spread(array(host, dtype=self._dtype), where)
+            self._spread(_array(host, dtype=self._dtype), where)
 
     # ---- access --------------------------------------------------------------------------------------
 
@@ -354,7 +363,7 @@ class Parameter:
             self.shape = tuple(np.shape(data))
             init, where, default, _ = self._deferred
             # A copy: the parameter's array is nobody else's.
-            value = array(data, dtype=self._dtype)
+            value = _array(data, dtype=self._dtype)
             self._deferred = (init, where, default, value)
             self._finish_deferred_init()
             return
@@ -399,7 +408,7 @@ class Parameter:
         """Let the value (and its gradient) lie on a mesh in this way from now on."""
         assert self._arrays is not None
         value = lay(next(iter(self._arrays.values()))._value(), mesh.jax_mesh, spec)
-        self._arrays = {mesh: ndarray._wrap(value)}
+        self._arrays = {mesh: array_class()._wrap(value)}
         self._settle()
         Layout.version += 1
         self._attach()
@@ -428,8 +437,10 @@ class Constant(Parameter):
     (2, 2)
     """
 
-    def __init__(self, value: Any, name: str = "const"):
-        self.value = value if isinstance(value, ndarray) else array(value)
+    def __init__(self, value: Any, name: Any = "const"):
+        if isinstance(value, str):  # MXNet 1: the name first
+            value, name = name, value
+        self.value = value if isinstance(value, NDArray) else _array(value, None)
         super().__init__(
             name=name,
             grad_req="null",
@@ -439,9 +450,6 @@ class Constant(Parameter):
             differentiable=False,
         )
         self._grad_req = "null"
-
-    def __repr__(self) -> str:
-        return f"Constant (shape={self.shape}, dtype={self.dtype})"
 
     @property
     def grad_req(self) -> str:

@@ -1,27 +1,28 @@
-"""The modes of MXNet 2 that code asks for by `npx.set_np()`.
+"""What MXNet keeps in `mx.util`: the modes that code asks for by `npx.set_np()`, default dtypes, and small helpers.
 
-mx.np's semantics (zero-dimensional and zero-size arrays) are always on, as they are in MXNet 2 by
-default; what can be changed is the dtype that arrays of no given dtype get. `np_array(False)` is what
-`is_np_array` tells of, for code that chooses by it; blocks and operators take both kinds of arrays anyway.
+`modes.py` has the modes of arrays and shapes.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from tempfile import TemporaryDirectory as TemporaryDirectory  # mx.util has it in MXNet
 from typing import Any, TypeVar
 
 import numpy as np
 
-from . import settings
+from . import modes, settings
 from .array.protocol import default_dtype
 from .device import gpu_memory_info
 from .errors import MXNetError, MXNetNotImplementedError, MXNetTypeError, MXNetValueError
 from .errors import explain_names as _explain_names
+from .modes import _NumpyArrayScope as _NumpyArrayScope
+from .modes import _NumpyShapeScope as _NumpyShapeScope
+from .modes import is_np_array, is_np_shape, np_array, np_shape, set_np_shape
 
 _F = TypeVar("_F", bound=Any)
 
@@ -63,66 +64,21 @@ __all__ = [
 
 
 def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
-    """Use NumPy's semantics (they are always on); ``dtype=True`` makes float64 and int64 the default dtypes.
+    """Use NumPy's shapes and arrays in this thread; ``dtype=True`` makes float64 and int64 the default dtypes.
 
-    ``array`` is what `is_np_array` tells of in this thread from then on.
+    Raises:
+      ValueError: arrays without shapes.
     """
     if array and not shape:
-        raise ValueError("NumPy Shape semantics are required in using NumPy array semantics.")
-    _np_array.set(array)
+        raise MXNetValueError("NumPy Shape semantics is required in using NumPy array semantics.")
+    modes.set_arrays(array)
+    set_np_shape(shape)
     set_np_default_dtype(dtype)
 
 
 def reset_np() -> None:
-    """Back to the default dtypes, float32 for everything; `is_np_array` is False in this thread."""
+    """Neither NumPy's arrays nor its shapes in this thread, and float32 for everything of no given dtype."""
     set_np(shape=False, array=False)
-
-
-def set_np_shape(active: bool = True) -> bool:
-    """NumPy's shapes are always on; whether they were before."""
-    return True
-
-
-def is_np_shape() -> bool:
-    """Whether zero-dimensional and zero-size shapes are what they are in NumPy: always."""
-    return True
-
-
-_np_array: ContextVar[bool] = ContextVar("np_array", default=True)
-
-
-def is_np_array() -> bool:
-    """Whether code here is meant to make mx.np arrays: True unless `np_array(False)` or `reset_np` said otherwise.
-
-    Blocks and operators work with both kinds of arrays whatever it is.
-    """
-    return _np_array.get()
-
-
-class _NumpyArrayScope:
-    """The scope that `np_array` gives."""
-
-    def __init__(self, is_np_array: bool):
-        self._is_np_array = is_np_array
-        self._before: list[bool] = []
-
-    def __enter__(self) -> _NumpyArrayScope:
-        self._before.append(_np_array.get())
-        _np_array.set(self._is_np_array)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _np_array.set(self._before.pop())
-
-
-def np_array(active: bool = True) -> _NumpyArrayScope:
-    """A scope of this thread in which `is_np_array` is ``active``.
-
-    >>> with np_array(False):
-    ...     is_np_array()
-    False
-    """
-    return _NumpyArrayScope(active)
 
 
 def is_np_default_dtype() -> bool:
@@ -147,34 +103,43 @@ def np_default_dtype(active: bool = True) -> Iterator[None]:
         set_np_default_dtype(before)
 
 
-@contextmanager
-def np_shape(active: bool = True) -> Iterator[None]:
-    """A scope with NumPy's shapes: they are always on."""
-    yield
-
-
 def use_np_shape(func: Any) -> Any:
-    """A decorator of functions and classes that use NumPy's shapes: they are always on."""
-    return func
+    """A decorator of functions, and of classes for all their methods, in which NumPy's shapes are on."""
+    return _within(func, lambda: np_shape(True))
+
+
+def use_np_array(func: Any) -> Any:
+    """A decorator of functions, and of classes for all their methods, in which NumPy's arrays are on."""
+    return _within(func, lambda: np_array(True))
 
 
 def use_np(func: Any) -> Any:
-    """A decorator of functions and classes that use NumPy's semantics; in a function `is_np_array` is True.
+    """A decorator of functions, and of classes for all their methods, in which NumPy's shapes and arrays are on.
 
-    A class is left as it is: its blocks work with mx.np arrays anyway.
+    >>> @use_np
+    ... def made_here():
+    ...     return is_np_array(), is_np_shape()
+    >>> made_here()
+    (True, True)
     """
+    return use_np_shape(use_np_array(func))
+
+
+def _within(func: Any, scope: Callable[[], Any]) -> Any:
     if isinstance(func, type):
+        for name, method in list(vars(func).items()):
+            if inspect.isfunction(method) and name != "__new__":
+                setattr(func, name, _within(method, scope))
         return func
+    if not callable(func):
+        raise MXNetTypeError(f"a function or a class is expected, got {type(func).__name__}")
 
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        with np_array(True):
+        with scope():
             return func(*args, **kwargs)
 
     return wrapped
-
-
-use_np_array = use_np
 
 
 def use_np_default_dtype(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -188,11 +153,13 @@ def use_np_default_dtype(func: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def default_array(source_array: Any, ctx: Any = None, dtype: Any = None) -> Any:
-    """``mx.np.array``."""
+def default_array(source_array: Any, device: Any = None, dtype: Any = None, ctx: Any = None) -> Any:
+    """``mx.np.array``, or ``mx.nd.array`` where `is_np_array` is False."""
+    from . import nd
     from . import np as mx_np
 
-    return mx_np.array(source_array, dtype=dtype, device=ctx)
+    make: Any = mx_np.array if is_np_array() else nd.array
+    return make(source_array, dtype=dtype, device=device if device is not None else ctx)
 
 
 def get_gpu_count() -> int:

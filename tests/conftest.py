@@ -68,6 +68,7 @@ def settings_as_before() -> Iterator[None]:
     util = sys.modules.get("mxjax.util")
     if util is not None:
         util.set_np()
+        util.modes.begin()
     settings = sys.modules.get("mxjax.settings")
     if settings is not None:
         settings.reset()

@@ -23,7 +23,7 @@ LAYERS = (
     {"effects"},
     {"engine"},
     {"array"},
-    {"np", "npx", "nd", "autograd", "operator", "random", "serialization", "util", "base"},
+    {"np", "npx", "nd", "autograd", "operator", "random", "serialization", "util", "base", "modes"},
     {
         *("attribute", "context", "debug", "dlpack", "initializer", "io", "launch", "libinfo", "library", "log"),
         *("lr_scheduler", "misc", "monitor", "name", "optimizer", "registry", "runtime", "sharding"),
@@ -47,7 +47,7 @@ CORE = set(
 CORE_MODULES = {"callback", "compiler", "holders", "hooks", "images", "jaxprs", "memory", "rng", "varying"}
 
 #: What wings use of an array that is no method of the user's: its value, which they swap. array/README.md
-OF_HANDLES = {"_assign", "_drop", "_fresh_grad", "_place", "_set", "_v", "_value", "_var", "_wrap"}
+OF_HANDLES = {"_assign", "_drop", "_fresh_grad", "_front", "_place", "_set", "_v", "_value", "_var", "_wrap"}
 OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 
 LONGEST = 600

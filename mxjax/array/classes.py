@@ -34,6 +34,8 @@ class ndarray(methods.NPMethods, NDArray, NumpyDispatch):  # noqa: N801  (MXNet'
         return self.detach() if made is self else made
 
 
+NDArray._front = NDArray
+ndarray._front = ndarray
 install(NDArray, "@nd")
 install(ndarray)
 methods.install_nd(NDArray)

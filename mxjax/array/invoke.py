@@ -73,6 +73,8 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
     holes: list[tuple[int, Any]] = []
     inputs: list[Any] = []
     like = next((a for a in arrays if isinstance(a, NDArray)), None)
+    if like is not None:
+        cls = like._front  # the results are of the inputs' kind, whichever front end was asked
     for at, a in enumerate(arrays):
         if isinstance(a, NDArray):
             values.append(a._v or a._value())

@@ -40,6 +40,7 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
 
     __slots__ = ()
     __array_priority__ = 1000.0
+    _front: Any  # NDArray or ndarray: what results of calls on it are
 
     # ---- what is known without running anything
     # -----------------------------------------------------

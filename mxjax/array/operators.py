@@ -89,7 +89,8 @@ def _binary(
         elif not hasattr(other, "__array__") and not isinstance(other, (list, tuple)):
             return NotImplemented
         pair = (other, self) if reflected else (self, other)
-        return call(op, cls, pair, {})
+        made = call(op, cls, pair, {})
+        return made if type(made) is cls else cls._wrap(made._value())  # beside an array of the other kind
 
     return method
 

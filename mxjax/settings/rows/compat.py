@@ -1,14 +1,21 @@
-"""Options that did nothing where they come from, and do nothing here."""
+"""Which MXNet code was written for; and options that did nothing where they come from, and do nothing here."""
 
 from __future__ import annotations
 
-from ..kinds import Text
+from ..kinds import Choice, Text
 from ..option import Legacy, Option
 
 _DEAD = "has no effect upstream either"
 
-OPTIONS: tuple[Option, ...] = tuple(
+OPTIONS: tuple[Option, ...] = (
     Option(
+        "compat.version",
+        Choice(("2.0", "1.9")),
+        "2.0",
+        doc="The MXNet whose defaults hold where 1.x and 2.x contradict each other (`python -m mxjax --as 1.9`).",
+        effect="1.9: arrays of mx.nd unless npx.set_np() asks for others, and Gluon's parameters by their long names.",
+    ),
+    *(Option(
         f"compat.{name}",
         Text(),
         None,
@@ -16,5 +23,5 @@ OPTIONS: tuple[Option, ...] = tuple(
         effect="None: it is taken, and said once that it does nothing.",
         legacy=(Legacy(name, fidelity="none", difference=_DEAD),),
     )
-    for name in ("enable_reduce_precision", "graph_memory_max_size", "variable_memory_max_size")
+    for name in ("enable_reduce_precision", "graph_memory_max_size", "variable_memory_max_size")),
 )

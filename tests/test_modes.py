@@ -1,0 +1,90 @@
+"""The modes: which arrays and shapes code asks for, by thread and by generation."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import mxjax as mx
+from mxjax import modes, settings
+from mxjax.gluon import nn
+
+
+def in_a_thread(fn):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(fn()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_arrays_and_shapes_are_modes_of_the_thread():
+    assert mx.is_np_array() and mx.is_np_shape()
+    mx.npx.reset_np()
+    assert not mx.is_np_array() and not mx.is_np_shape()
+    assert in_a_thread(lambda: (mx.is_np_array(), mx.is_np_shape())) == (True, True)
+    mx.npx.set_np()
+    assert mx.is_np_array() and mx.is_np_shape()
+
+
+def test_shapes_of_all_threads():
+    """As real MXNet: `set_np_shape(2)` holds in threads that did not say otherwise."""
+    mx.npx.reset_np()
+    with mx.config.scope(compat_version="1.9"):
+        mx.util.set_np_shape(2)
+        assert mx.is_np_shape()
+        mx.util.set_np_shape(False)
+        assert not mx.is_np_shape()
+
+
+def test_arrays_need_shapes():
+    with pytest.raises(ValueError, match="NumPy Shape semantics is required"):
+        mx.npx.set_np(shape=False)
+    with pytest.raises(ValueError, match="reset_np"):
+        mx.util.set_np_shape(False)
+    with mx.np_array(False):
+        assert mx.util.set_np_shape(False) is True and mx.util.set_np_shape(True) is False
+
+
+def test_decorators_of_functions_and_classes():
+    seen = lambda: (mx.is_np_array(), mx.is_np_shape())  # noqa: E731
+    mx.npx.reset_np()
+
+    @mx.use_np
+    class Both:
+        def __init__(self):
+            self.made = seen()
+
+        def now(self):
+            return seen()
+
+    assert Both().made == Both().now() == (True, True)
+    assert mx.use_np_shape(seen)() == (False, True) and mx.util.use_np_array(seen)() == (True, False)
+    assert seen() == (False, False)
+    with pytest.raises(TypeError, match="a function or a class"):
+        mx.use_np(3)
+
+
+@pytest.mark.observes("compat.version")
+def test_the_generation_decides_where_nobody_did():
+    x = mx.nd.ones((2, 3))
+    with mx.config.scope(compat_version="1.9"):
+        assert not mx.is_np_array() and modes.generation() == 1
+        net = nn.Dense(4)
+        assert net.weight.name.endswith("_weight") and net.weight.shape == (4, 0)
+        net.initialize()
+        assert type(net(x)) is type(net.weight.data()) is type(net.bias.grad()) is mx.nd.NDArray
+        mx.npx.set_np()
+        assert mx.is_np_array()
+    net = nn.Dense(4)
+    net.initialize()
+    assert net.weight.name == "weight" and net.weight.shape == (4, -1)
+    assert type(net(x)) is mx.nd.NDArray and type(net.weight.data()) is mx.np.ndarray
+    assert settings.get("compat.version") == "2.0"
+
+
+def test_default_array_follows_the_mode():
+    assert type(mx.util.default_array([1.0])) is mx.np.ndarray
+    with mx.np_array(False):
+        assert type(mx.util.default_array([1.0])) is mx.nd.NDArray
