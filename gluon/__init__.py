@@ -14,12 +14,12 @@ from .legacy import ParameterDict
 from .parameter import Constant, DeferredInitializationError, Parameter
 
 # Loaded when first used: name -> module.
-_LAZY = {name: name for name in ("data", "loss", "metric", "utils")}
+_LAZY = {name: name for name in ("data", "loss", "metric", "rnn", "utils")}
 _FROM = {"FlaxBlock": "flax", "Trainer": "trainer"}
 
 __all__ = [
     "Block", "Constant", "DeferredInitializationError", "FlaxBlock", "HybridBlock", "Parameter", "ParameterDict",
-    "Trainer", "data", "loss", "metric", "nn", "utils",
+    "Trainer", "data", "loss", "metric", "nn", "rnn", "utils",
 ]  # fmt: skip
 
 

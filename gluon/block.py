@@ -308,6 +308,8 @@ class Block(Named, MirroredBlock):
     ) -> None:
         """Take parameters from a dictionary of arrays."""
         loaded = {re.sub(r"^(arg|aux):", "", k): v for k, v in param_dict.items()}
+        for prefix, block in self._named_blocks(""):
+            block._adopt_names(prefix, loaded)
         params = dict(self._walk(""))
         chosen = matched(self, loaded)
         if not allow_missing:
@@ -328,6 +330,9 @@ class Block(Named, MirroredBlock):
         checked = [(p, p._check_load(loaded[name], cast_dtype, dtype_source)) for name, p in chosen.items()]
         for p, value in checked:
             p._load_init(value, device)
+
+    def _adopt_names(self, prefix: str, loaded: dict[str, Any]) -> None:
+        """Give what a file holds under older names, below this block's prefix, today's names, in place."""
 
     # ---- structure -----------------------------------------------------------------------------------
 

@@ -203,6 +203,8 @@ class Parameter:
                     data = _array(np.zeros(self._shape, self._dtype), dtype=self._dtype)
                     rule = initializer.create(default)
                     own = rule if init is None else init  # given as its own, so that its name does not matter
+                    if hasattr(own, "set_initializer"):  # of parts, some of which follow the block's
+                        own.set_initializer(rule)
                     rule(initializer.InitDesc(self._name, {"__init__": own}), data)
             self._spread(data, where)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
 import tempfile
@@ -28,6 +29,7 @@ __all__ = [
     "replace_file",
     "shape_is_known",
     "HookHandle",
+    "split_rnn_params",
 ]
 
 
@@ -317,3 +319,33 @@ def shape_is_known(shape: Sequence[int] | None) -> bool:
 
 
 _explain_names(__name__)
+
+
+def split_rnn_params(
+    param: Any,
+    mode: str,
+    num_layers: int,
+    input_size: int,
+    hidden_size: int,
+    bidirectional: bool = False,
+    projection_size: int | None = None,
+) -> dict[str, Any]:
+    """The weights and biases in a recurrent layer's vector, by their names in 1.x: ``l0_i2h_weight``, ...
+
+    >>> import mxjax as mx
+    >>> layer = mx.gluon.rnn.GRU(4, input_size=3)
+    >>> layer.initialize()
+    >>> split_rnn_params(layer.rnn_param.data(), "gru", 1, 3, 4)["l0_i2h_weight"].shape
+    (12, 3)
+    """
+    from mxjax.ops.rnn import parameter_names, parameter_shapes
+
+    ways = 2 if bidirectional else 1
+    shapes = parameter_shapes(mode, input_size, hidden_size, num_layers, ways, projection_size)
+    names = parameter_names(num_layers, ways, projection_size)
+    found, at = {}, 0
+    for name, shape in zip(names, shapes, strict=True):
+        size = math.prod(shape)
+        found[name] = param[at : at + size].reshape(shape)
+        at += size
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -190,6 +190,9 @@ def _key_of(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, A
     for name in _NOT_ATTRIBUTES:
         if name in kwargs:
             return None
+    for name in kwargs:
+        if name in op.array_params:  # an array by its name: hashable, and no part of the bound call
+            return None
     try:
         key = given, args[n:], *kwargs.items(), *map(type, kwargs.values())
         hash(key)
@@ -275,7 +278,7 @@ def _split(
     if op.variadic:
         if not op.attr_params and len(args) > 1:  # nothing else can be meant
             arrays, rest = list(args), []
-        elif args and isinstance(args[0], (list, tuple)):
+        elif args and isinstance(args[0], (list, tuple, Iterator)):
             arrays, rest = list(args[0]), list(args[1:])
         else:
             count = len(args)

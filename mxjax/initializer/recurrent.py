@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -73,8 +74,8 @@ class RNNFused(Initializer):
         self.dir = 2 if bidirectional else 1
         self.projection_size = projection_size
 
-    def _pieces(self, size: int) -> Iterator[tuple[str, int]]:
-        """What lies in a vector of this size: the name and the length of each piece, in order."""
+    def _pieces(self, size: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """What lies in a vector of this size: the name and the shape of each piece, in order."""
         state = self.projection_size or self.num_hidden
         rows = self.gates * self.num_hidden
         projected = (self.projection_size or 0) * self.num_hidden
@@ -85,20 +86,25 @@ class RNNFused(Initializer):
             for layer in range(self.num_layers):
                 for _ in range(self.dir):
                     if kind == "bias":
-                        yield "i2h_bias", rows
-                        yield "h2h_bias", rows
+                        yield "i2h_bias", (rows,)
+                        yield "h2h_bias", (rows,)
                         continue
-                    yield "i2h_weight", rows * (state * self.dir if layer else inputs)
-                    yield "h2h_weight", rows * state
+                    yield "i2h_weight", (rows, state * self.dir if layer else inputs)
+                    yield "h2h_weight", (rows, state)
                     if projected:
-                        yield "h2r_weight", projected
+                        yield "h2r_weight", (projected // self.num_hidden, self.num_hidden)
 
     def _init_weight(self, name: str, arr: Any) -> None:
+        from mxjax.np import zeros
+
         start = 0
-        for part, length in self._pieces(arr.shape[0]):
+        for part, shape in self._pieces(arr.shape[0]):
             init = self._parts[part] or ("uniform" if part.endswith("weight") else "zeros")
-            create(init)._init_weight(InitDesc(part), arr[start : start + length])
-            start += length
+            # As a matrix of its own: initializers that ask for fan-in and fan-out work, too.
+            piece = zeros(shape, dtype=arr.dtype, device=arr.device)
+            create(init)._init_weight(InitDesc(part), piece)
+            arr[start : start + math.prod(shape)] = piece.reshape((-1,))
+            start += math.prod(shape)
 
     def set_initializer(self, init: Any) -> None:
         """Use `init` for the parts that have no initializer of their own."""

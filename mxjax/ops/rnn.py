@@ -38,6 +38,14 @@ def parameter_shapes(
     return weights + [(rows,)] * (2 * layers * directions)
 
 
+def parameter_names(layers: int, directions: int, projection: int | None) -> list[str]:
+    """What 1.x calls the pieces that have `parameter_shapes`: ``l0_i2h_weight``, ``r0_h2h_bias``, ..."""
+    ways = [f"{d}{k}" for k in range(layers) for d in "lr"[:directions]]
+    weights = ("i2h", "h2h", "h2r") if projection else ("i2h", "h2h")
+    names = [f"{way}_{g}_weight" for way in ways for g in weights]
+    return names + [f"{way}_{g}_bias" for way in ways for g in ("i2h", "h2h")]
+
+
 def _step(mode: str, hidden: int, clip: Any) -> Any:
     """new state of (projected input, state, hidden weights, hidden bias, projection)."""
 

@@ -154,3 +154,10 @@ def test_copyto():
         x.copyto(mx.np.zeros(3))
     with pytest.raises(TypeError, match="does not support type"):
         x.copyto("x")
+
+
+def test_an_array_given_by_its_name_counts_at_every_call():
+    x, lengths = mx.np.ones((4, 2)), mx.np.array([1, 3])
+    for _ in range(3):
+        cut = mx.npx.sequence_mask(x, sequence_length=lengths, use_sequence_length=True)
+        assert cut.asnumpy().tolist() == [[1, 1], [0, 1], [0, 1], [0, 0]]

@@ -1,0 +1,469 @@
+"""Cells made of cells: stacks, both directions, dropout, zoneout, residual connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mxjax import errors, np, npx
+from mxjax.array.ndarray import NDArray
+
+from ._base import HybridRecurrentCell, RecurrentCell
+from ._sequences import checked, formatted, masked, merged, turned
+
+__all__ = [
+    "BidirectionalCell", "DropoutCell", "HybridSequentialRNNCell", "ModifierCell", "ResidualCell",
+    "SequentialRNNCell", "VariationalDropoutCell", "ZoneoutCell",
+]  # fmt: skip
+
+
+class _Group(RecurrentCell):
+    """Cells whose states are the children's, one after the other."""
+
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        """Those of all cells, in order."""
+        return [info for cell in self._cells() for info in cell.state_info(batch_size)]
+
+    def begin_state(self, **kwargs: Any) -> list[Any]:  # type: ignore[override]
+        """Those of all cells, in order."""
+        self._check_unmodified()
+        return [state for cell in self._cells() for state in cell.begin_state(**kwargs)]
+
+    def _cells(self) -> list[Any]:
+        return list(self._children.values())
+
+    def _shared(self, states: list[Any]) -> list[list[Any]]:
+        """The states of each cell."""
+        found, at = [], 0
+        for cell in self._cells():
+            n = len(cell.state_info())
+            found.append(list(states[at : at + n]))
+            at += n
+        return found
+
+
+class _Stack(_Group):
+    """What SequentialRNNCell and HybridSequentialRNNCell share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._layers: list[RecurrentCell] = []
+
+    def __repr__(self) -> str:
+        lines = [f"({key}): {cell!r}" for key, cell in self._children.items()]
+        return f"{type(self).__name__}(\n" + "\n".join(lines) + "\n)"
+
+    def add(self, cell: Any) -> None:
+        """Put a cell on top."""
+        self._layers.append(cell)
+        self.register_child(cell)
+
+    def forward(self, inputs: Any, states: list[Any]) -> tuple[Any, list[Any]]:
+        """One step of all cells, each on the output of the one before it.
+
+        Raises:
+          AssertionError: one of them runs in both directions.
+        """
+        self._counter += 1
+        if any(isinstance(cell, BidirectionalCell) for cell in self._cells()):
+            raise errors.MXNetAssertionError("A stack with a BidirectionalCell cannot be stepped. Please use unroll")
+        news: list[Any] = []
+        for cell, own in zip(self._cells(), self._shared(states), strict=True):
+            inputs, new = cell(inputs, own)
+            news += new
+        return inputs, news
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Any = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, list[Any]]:
+        """Unroll each cell on the outputs of the one before it."""
+        self.reset()
+        _, batch_size = checked(length, inputs, layout)
+        states = self._starting(begin_state, inputs, batch_size)
+        cells, news = self._cells(), []
+        for k, (cell, own) in enumerate(zip(cells, self._shared(states), strict=True)):
+            # Between the cells a sequence is one array: the next one runs over it as a whole.
+            merge = merge_outputs if k == len(cells) - 1 else True
+            inputs, new = cell.unroll(
+                length, inputs, begin_state=own, layout=layout, merge_outputs=merge, valid_length=valid_length
+            )
+            news += new
+        return inputs, news
+
+    def __getitem__(self, i: int) -> Any:
+        return self._children[str(i)]
+
+    def __len__(self) -> int:
+        return len(self._children)
+
+
+class SequentialRNNCell(_Stack):
+    """Cells one upon the other.
+
+    >>> import mxjax as mx
+    >>> stack = mx.gluon.rnn.SequentialRNNCell()
+    >>> stack.add(mx.gluon.rnn.LSTMCell(4)); stack.add(mx.gluon.rnn.LSTMCell(5))
+    >>> stack.initialize()
+    >>> outputs, states = stack.unroll(3, mx.np.ones((2, 3, 6)), merge_outputs=True)
+    >>> outputs.shape, len(states)
+    ((2, 3, 5), 4)
+    """
+
+    def infer_shape(self, _: Any, x: Any, is_bidirect: bool) -> None:
+        """The children's, for inputs ``x`` of the first one."""
+        for i, cell in enumerate(self._layers):
+            cell.infer_shape(i, x, is_bidirect)  # type: ignore[attr-defined]
+
+
+class HybridSequentialRNNCell(_Stack, HybridRecurrentCell):
+    """Hybrid cells one upon the other."""
+
+    def infer_shape(self, _: Any, x: Any, is_bidirect: bool) -> None:
+        """The children's, for inputs ``x`` of the first one."""
+        for i, cell in enumerate(self._layers):
+            cell.infer_shape(i, x, False)  # type: ignore[attr-defined]
+
+
+class DropoutCell(HybridRecurrentCell):
+    """Dropout on its inputs; no states.
+
+    Args:
+      rate: the share that is dropped in training.
+      axes: axes along which the mask is shared.
+
+    Raises:
+      AssertionError: ``rate`` is no number.
+    """
+
+    def __init__(self, rate: float, axes: Any = ()):
+        super().__init__()
+        if not isinstance(rate, (int, float)):
+            raise errors.MXNetAssertionError(f"rate must be a number, got {rate!r}")
+        self._rate = rate
+        self._axes = axes
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(rate={self._rate}, axes={self._axes})"
+
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        """None."""
+        return []
+
+    def _alias(self) -> str:
+        return "dropout"
+
+    def forward(self, inputs: Any, states: list[Any]) -> tuple[Any, list[Any]]:
+        """The inputs with dropout, and the states as they are."""
+        if self._rate > 0:
+            inputs = npx.dropout(inputs, p=self._rate, axes=self._axes)
+        return inputs, states
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Any = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, list[Any]]:
+        """Dropout on the whole sequence if it is one array, else on each step."""
+        self.reset()
+        axis, _ = checked(length, inputs, layout)
+        inputs = formatted(inputs, axis, merge_outputs)
+        if isinstance(inputs, NDArray):
+            return self.forward(inputs, begin_state or [])
+        return [self.forward(x, [])[0] for x in inputs], begin_state or []
+
+
+class ModifierCell(HybridRecurrentCell):
+    """The base of cells that change what another cell does; the other is not to be called any more.
+
+    Raises:
+      AssertionError: the other cell belongs to a modifier already.
+    """
+
+    def __init__(self, base_cell: Any):
+        if base_cell._modified:
+            raise errors.MXNetAssertionError(
+                f"Cell {base_cell!r} is already modified. One cell cannot be modified twice"
+            )
+        base_cell._modified = True
+        super().__init__()
+        self.base_cell = base_cell
+
+    @property
+    def params(self) -> Any:
+        """The base cell's own parameters."""
+        return self.base_cell.params
+
+    def state_info(self, batch_size: int = 0) -> Any:
+        """The base cell's."""
+        return self.base_cell.state_info(batch_size)
+
+    def begin_state(self, func: Callable[..., Any] = np.zeros, **kwargs: Any) -> Any:  # type: ignore[override]
+        """The base cell's."""
+        self._check_unmodified()
+        return self._with_base(lambda: self.base_cell.begin_state(func=func, **kwargs))
+
+    def _with_base(self, call: Callable[[], Any]) -> Any:
+        self.base_cell._modified = False
+        try:
+            return call()
+        finally:
+            self.base_cell._modified = True
+
+    def infer_shape(self, i: Any, x: Any, is_bidirect: bool) -> None:
+        """The base cell's."""
+        self.base_cell.infer_shape(i, x, is_bidirect)
+
+    def forward(self, inputs: Any, states: list[Any]) -> Any:
+        """To be defined."""
+        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_cell!r})"
+
+
+def _ones_dropped(like: Any, p: float) -> Any:
+    return npx.dropout(np.ones(like.shape, dtype=like.dtype, device=like.device), p=p)
+
+
+class ZoneoutCell(ModifierCell):
+    """Some units keep the values of the step before, chosen anew each step (https://arxiv.org/abs/1606.01305).
+
+    Args:
+      base_cell: the cell.
+      zoneout_outputs: the share of outputs that keep their values.
+      zoneout_states: that of states.
+
+    Raises:
+      AssertionError: ``base_cell`` runs in both directions: put a ZoneoutCell into it for each.
+    """
+
+    _carried = ("_prev_output",)
+
+    def __init__(self, base_cell: Any, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0):
+        if isinstance(base_cell, BidirectionalCell):
+            raise errors.MXNetAssertionError(
+                "BidirectionalCell doesn't support zoneout since it doesn't support step. Please add ZoneoutCell to "
+                "the cells underneath instead."
+            )
+        super().__init__(base_cell)
+        self.zoneout_outputs = zoneout_outputs
+        self.zoneout_states = zoneout_states
+        self._prev_output: Any = None
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(p_out={self.zoneout_outputs}, p_state={self.zoneout_states}, {self.base_cell!r})"
+        )
+
+    def _alias(self) -> str:
+        return "zoneout"
+
+    def reset(self) -> None:
+        """Forget the last output."""
+        super().reset()
+        self._prev_output = None
+
+    def forward(self, inputs: Any, states: list[Any]) -> tuple[Any, list[Any]]:
+        """One step."""
+        out, news = self.base_cell(inputs, states)
+        before = self._prev_output
+        if self.zoneout_outputs:
+            before = np.zeros_like(out) if before is None else before
+            out = self._prev_output = np.where(_ones_dropped(out, self.zoneout_outputs), out, before)
+        if self.zoneout_states:
+            news = [
+                np.where(_ones_dropped(new, self.zoneout_states), new, old.to_device(inputs.device))
+                for new, old in zip(news, states, strict=True)
+            ]
+        return out, news
+
+
+class ResidualCell(ModifierCell):
+    """Adds the inputs to the outputs (https://arxiv.org/abs/1609.08144)."""
+
+    def forward(self, inputs: Any, states: list[Any]) -> tuple[Any, list[Any]]:
+        """One step."""
+        out, states = self.base_cell(inputs, states)
+        return out + inputs, states
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Any = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, list[Any]]:
+        """The base cell unrolled, and the inputs added to its outputs (zeros behind valid lengths)."""
+        self.reset()
+        axis, batch_size = checked(length, inputs, layout)
+        states = self._starting(begin_state, inputs, batch_size)
+        outputs, states = self._with_base(
+            lambda: self.base_cell.unroll(
+                length, inputs, begin_state=states, layout=layout, merge_outputs=True, valid_length=valid_length
+            )
+        )
+        added = merged(inputs, axis)
+        if valid_length is not None:
+            added = masked(added, valid_length, axis)
+        merge = valid_length is not None if merge_outputs is None else merge_outputs
+        return formatted(outputs + added, axis, merge), states
+
+
+class BidirectionalCell(_Group, HybridRecurrentCell):
+    """Two cells, one of which reads the sequence backwards; their outputs are concatenated.
+
+    Args:
+      l_cell, r_cell: the cells for the way forwards and backwards.
+      output_prefix: accepted from 1.x; it changes nothing.
+
+    >>> import mxjax as mx
+    >>> cell = mx.gluon.rnn.BidirectionalCell(mx.gluon.rnn.GRUCell(4), mx.gluon.rnn.GRUCell(4))
+    >>> cell.initialize()
+    >>> cell.unroll(3, mx.np.ones((2, 3, 5)), merge_outputs=True)[0].shape
+    (2, 3, 8)
+    """
+
+    def __init__(self, l_cell: Any, r_cell: Any, output_prefix: str | None = None):
+        super().__init__()
+        self.l_cell = l_cell
+        self.r_cell = r_cell
+
+    def __call__(self, inputs: Any, states: list[Any]) -> Any:
+        raise errors.MXNetNotImplementedError("Bidirectional cannot be stepped. Please use unroll")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(forward={self.l_cell!r}, backward={self.r_cell!r})"
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Any = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, list[Any]]:
+        """Both cells unrolled, outputs side by side."""
+        self.reset()
+        axis, batch_size = checked(length, inputs, layout)
+        left, right = self._shared(self._starting(begin_state, inputs, batch_size))
+        whole = merged(inputs, axis)
+        outputs, l_states = self.l_cell.unroll(
+            length, whole, begin_state=left, layout=layout, merge_outputs=True, valid_length=valid_length
+        )
+        back, r_states = self.r_cell.unroll(
+            length, turned(whole, valid_length, axis), begin_state=right, layout=layout, merge_outputs=True,
+            valid_length=valid_length,
+        )  # fmt: skip
+        both = np.concatenate([outputs, turned(back, valid_length, axis)], axis=2)
+        if valid_length is not None:
+            both = masked(both, valid_length, axis)
+        merge = valid_length is not None if merge_outputs is None else merge_outputs
+        return formatted(both, axis, merge), [*l_states, *r_states]
+
+    def infer_shape(self, i: Any, x: Any, is_bidirect: bool) -> None:
+        """Both cells'."""
+        self.l_cell.infer_shape(i, x, True)
+        self.r_cell.infer_shape(i, x, True)
+
+
+class VariationalDropoutCell(ModifierCell):
+    """Dropout with one mask for all steps (https://arxiv.org/abs/1512.05287).
+
+    The masks are drawn at the first step, and anew after ``reset()``, which ``unroll`` calls.
+
+    Args:
+      base_cell: the cell.
+      drop_inputs, drop_outputs: the shares of inputs and outputs that are dropped.
+      drop_states: that of the first state.
+
+    Raises:
+      AssertionError: states of a cell that runs in both directions.
+    """
+
+    _carried = ("drop_inputs_mask", "drop_states_mask", "drop_outputs_mask")
+
+    def __init__(
+        self, base_cell: Any, drop_inputs: float = 0.0, drop_states: float = 0.0, drop_outputs: float = 0.0
+    ):
+        if drop_states and isinstance(base_cell, BidirectionalCell):
+            raise errors.MXNetAssertionError(
+                "BidirectionalCell doesn't support variational state dropout. Please add VariationalDropoutCell to "
+                "the cells underneath instead."
+            )
+        super().__init__(base_cell)
+        self.drop_inputs = drop_inputs
+        self.drop_states = drop_states
+        self.drop_outputs = drop_outputs
+        self.reset()
+
+    def _alias(self) -> str:
+        return "vardrop"
+
+    def reset(self) -> None:
+        """Forget the masks."""
+        super().reset()
+        self.drop_inputs_mask: Any = None
+        self.drop_states_mask: Any = None
+        self.drop_outputs_mask: Any = None
+
+    def forward(self, inputs: Any, states: list[Any]) -> tuple[Any, list[Any]]:
+        """One step."""
+        if self.drop_states:
+            if self.drop_states_mask is None:
+                self.drop_states_mask = _ones_dropped(states[0], self.drop_states)
+            states = [states[0].to_device(inputs.device) * self.drop_states_mask, *states[1:]]
+        if self.drop_inputs:
+            if self.drop_inputs_mask is None:
+                self.drop_inputs_mask = _ones_dropped(inputs, self.drop_inputs)
+            inputs = inputs * self.drop_inputs_mask
+        out, news = self.base_cell(inputs, states)
+        if self.drop_outputs:
+            if self.drop_outputs_mask is None:
+                self.drop_outputs_mask = _ones_dropped(out, self.drop_outputs)
+            out = out * self.drop_outputs_mask
+        return out, news
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(p_out = {self.drop_outputs}, p_state = {self.drop_states})"
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Any = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, list[Any]]:
+        """Without dropout of states, the masks are applied to the sequences as a whole."""
+        if self.drop_states:
+            return super().unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
+        self.reset()
+        axis, batch_size = checked(length, inputs, layout)
+        whole = merged(inputs, axis)
+        states = self._starting(begin_state, whole, batch_size)
+        if self.drop_inputs:
+            whole = npx.dropout(whole, p=self.drop_inputs, axes=(axis,))
+        outputs, states = self._with_base(
+            lambda: self.base_cell.unroll(
+                length, whole, states, layout, merge_outputs=True, valid_length=valid_length
+            )
+        )
+        if self.drop_outputs:
+            outputs = npx.dropout(outputs, p=self.drop_outputs, axes=(axis,))
+        if valid_length is not None:
+            outputs = masked(outputs, valid_length, axis)
+        return formatted(outputs, axis, True if merge_outputs is None else merge_outputs), states

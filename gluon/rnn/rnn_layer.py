@@ -1,0 +1,400 @@
+"""Recurrent layers over whole sequences, whose weights lie in one vector."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any
+
+from mxjax import errors, initializer, np, npx
+from mxjax.array.ndarray import NDArray
+from mxjax.ops.rnn import GATES, parameter_names, parameter_shapes
+
+from ..hybrid_block import HybridBlock
+from ..parameter import Parameter
+from ..utils import split_rnn_params
+from ._base import made_states
+from ._gated import GRUCell, LSTMCell, RNNCell
+from ._modifiers import BidirectionalCell, DropoutCell, HybridSequentialRNNCell
+
+__all__ = ["GRU", "LSTM", "RNN"]
+
+#: A piece of the vector as 1.x names it: `l0_i2h_weight`, and in files `_unfused.0.i2h_weight` or
+#: `_unfused.0.l_cell.i2h_weight` where there are two directions.
+_PIECE = re.compile(r"(?:_unfused\.(?P<at>\d+)\.(?:(?P<way>[lr])_cell\.)?|(?P<d>[lr])(?P<l>\d+)_)(?P<what>\w+_\w+)")
+
+
+class _RNNLayer(HybridBlock):
+    """What RNN, LSTM and GRU share."""
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int,
+        layout: str,
+        dropout: float,
+        bidirectional: bool,
+        input_size: int,
+        i2h_weight_initializer: Any,
+        h2h_weight_initializer: Any,
+        i2h_bias_initializer: Any,
+        h2h_bias_initializer: Any,
+        mode: str,
+        projection_size: int | None,
+        h2r_weight_initializer: Any,
+        lstm_state_clip_min: float | None,
+        lstm_state_clip_max: float | None,
+        lstm_state_clip_nan: bool,
+        dtype: Any,
+        use_sequence_length: bool = False,
+    ):
+        super().__init__()
+        if layout not in ("TNC", "NTC"):
+            raise errors.MXNetAssertionError(f"Invalid layout {layout}; must be one of ['TNC' or 'NTC']")
+        self._hidden_size = hidden_size
+        self._projection_size = projection_size or None
+        self._num_layers = num_layers
+        self._mode = mode
+        self._layout = layout
+        self._dropout = dropout
+        self._dir = 2 if bidirectional else 1
+        self._input_size = input_size
+        self._clip = lstm_state_clip_min, lstm_state_clip_max, lstm_state_clip_nan
+        self._dtype = dtype
+        self._use_sequence_length = use_sequence_length
+        self._gates = GATES[mode]
+        init = initializer.RNNFused(
+            mode, num_layers, hidden_size, bidirectional, projection_size,
+            i2h_weight_initializer=i2h_weight_initializer, h2h_weight_initializer=h2h_weight_initializer,
+            i2h_bias_initializer=i2h_bias_initializer, h2h_bias_initializer=h2h_bias_initializer,
+            h2r_weight_initializer=h2r_weight_initializer,
+        )  # fmt: skip
+        self.rnn_param = Parameter("rnn_param", shape=(-1,), init=init, allow_deferred_init=True, dtype=dtype)
+        if input_size:
+            self._settle_size(input_size)
+
+    def __repr__(self) -> str:
+        says = [f"{self._input_size or None} -> {self._hidden_size}", self._layout]
+        if self._num_layers != 1:
+            says.append(f"num_layers={self._num_layers}")
+        if self._dropout:
+            says.append(f"dropout={self._dropout}")
+        if self._dir == 2:
+            says.append("bidirectional")
+        return f"{type(self).__name__}({', '.join(says)})"
+
+    # ---- states --------------------------------------------------------------------------------------
+
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        """Shape (layers * directions, N, units), layout and dtype of each state."""
+        widths = [self._projection_size or self._hidden_size]
+        if self._mode == "lstm":
+            widths.append(self._hidden_size)
+        first = self._num_layers * self._dir
+        return [{"shape": (first, batch_size, n), "__layout__": "LNC", "dtype": self._dtype} for n in widths]
+
+    def begin_state(self, batch_size: int = 0, func: Callable[..., Any] = np.zeros, **kwargs: Any) -> list[Any]:
+        """The states before the first step: ``func(shape=...)`` for each; zeros by default."""
+        return made_states(self.state_info(batch_size), func, kwargs)
+
+    def cast(self, dtype: Any) -> None:
+        """Convert the parameters and the states that are made later."""
+        super().cast(dtype)
+        self._dtype = dtype
+
+    # ---- running -------------------------------------------------------------------------------------
+
+    def __call__(self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any) -> Any:
+        skip_states = states is None
+        if skip_states:
+            n = inputs.shape[self._layout.find("N")]
+            states = self.begin_state(n, device=inputs.device, dtype=inputs.dtype)
+        states = [states] if isinstance(states, NDArray) else list(states)
+        if self._use_sequence_length:
+            out = super().__call__(inputs, states, sequence_length, **kwargs)
+        else:
+            out = super().__call__(inputs, states, **kwargs)
+        return out[0] if skip_states else out
+
+    def forward(self, inputs: Any, states: list[Any], sequence_length: Any = None) -> Any:
+        """(outputs, states after the last step).
+
+        Raises:
+          ValueError: states of other shapes than `state_info` says.
+        """
+        n = inputs.shape[self._layout.find("N")]
+        for state, info in zip(states, self.state_info(n), strict=False):
+            if state.shape != info["shape"]:
+                raise errors.MXNetValueError(
+                    f"Invalid recurrent state shape. Expecting {info['shape']}, got {state.shape}."
+                )
+        d = inputs.device
+        if self._use_sequence_length:
+            if sequence_length is None:
+                raise errors.MXNetValueError(
+                    f"{type(self).__name__}(use_sequence_length=True) is called with the lengths of the rows: "
+                    "layer(inputs, states, sequence_length)"
+                )
+            sequence_length = sequence_length.to_device(d)
+        state, memory = (*(s.to_device(d) for s in states), None)[:2]
+        low, high, nan = self._clip
+        x = np.swapaxes(inputs, 0, 1) if self._layout == "NTC" else inputs
+        out, *last = npx.rnn(
+            x, self.rnn_param.data(d), state, memory, sequence_length, use_sequence_length=self._use_sequence_length,
+            state_size=self._hidden_size, projection_size=self._projection_size, num_layers=self._num_layers,
+            bidirectional=self._dir == 2, p=self._dropout, state_outputs=True, mode=self._mode,
+            lstm_state_clip_min=low, lstm_state_clip_max=high, lstm_state_clip_nan=nan,
+        )  # fmt: skip
+        return (np.swapaxes(out, 0, 1) if self._layout == "NTC" else out), last
+
+    def infer_shape(self, inputs: Any, *args: Any) -> None:
+        """The length of the vector of parameters.
+
+        Raises:
+          AssertionError: inputs that have not three axes.
+        """
+        if inputs.ndim != 3:
+            raise errors.MXNetAssertionError(
+                "Input data should be rank-3 tensor of dim [sequence length, batch size, input size], got "
+                f"{inputs.shape}"
+            )
+        self._settle_size(inputs.shape[2])
+
+    def _settle_size(self, input_size: int) -> None:
+        self._input_size = input_size
+        self.rnn_param.shape = (sum(prod(shape) for _, shape in self._pieces()),)
+
+    # ---- the pieces of the vector --------------------------------------------------------------------
+
+    def _pieces(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Name (as in 1.x) and shape of what lies in the vector, in order."""
+        names = parameter_names(self._num_layers, self._dir, self._projection_size)
+        shapes = parameter_shapes(
+            self._mode, self._input_size, self._hidden_size, self._num_layers, self._dir, self._projection_size
+        )
+        return list(zip(names, shapes, strict=True))
+
+    def unpack_weights(self) -> dict[str, Any]:
+        """Copies of the weights and biases by their names in 1.x: ``l0_i2h_weight``, ``r0_h2h_bias``, ...
+
+        >>> import mxjax as mx
+        >>> layer = mx.gluon.rnn.GRU(4, input_size=3)
+        >>> layer.initialize()
+        >>> layer.unpack_weights()["l0_i2h_weight"].shape
+        (12, 3)
+        """
+        return split_rnn_params(
+            self.rnn_param.data(), self._mode, self._num_layers, self._input_size, self._hidden_size, self._dir == 2,
+            self._projection_size,
+        )  # fmt: skip
+
+    def pack_weights(self, weights: Mapping[str, Any]) -> None:
+        """Set the parameters from weights and biases by the names of :meth:`unpack_weights`.
+
+        Raises:
+          ValueError: one is missing, or has another shape.
+        """
+        if not self._input_size:
+            first = weights.get("l0_i2h_weight")
+            if first is not None:
+                self._settle_size(first.shape[1])
+        self.rnn_param._load_init(self._packed(weights))
+
+    def _packed(self, weights: Mapping[str, Any]) -> Any:
+        parts = []
+        for name, shape in self._pieces():
+            given = weights.get(name)
+            if given is None or tuple(given.shape) != shape:
+                got = "nothing" if given is None else given.shape
+                raise errors.MXNetValueError(f"{type(self).__name__}: {name} has shape {shape}, got {got}")
+            parts.append(np.array(given).reshape((-1,)))
+        return np.concatenate(parts)
+
+    def _adopt_names(self, prefix: str, loaded: dict[str, Any]) -> None:
+        """Weights that a file of 1.x holds piece by piece become the vector, in place."""
+        pieces = {}
+        for name in list(loaded):
+            m = _PIECE.fullmatch(name.removeprefix(prefix)) if name.startswith(prefix) else None
+            if m:
+                way, at = (m["d"], m["l"]) if m["d"] else (m["way"] or "l", m["at"])
+                pieces[f"{way}{at}_{m['what']}"] = loaded.pop(name)
+        if pieces:
+            if not self._input_size and "l0_i2h_weight" in pieces:
+                self._settle_size(pieces["l0_i2h_weight"].shape[1])
+            loaded[prefix + "rnn_param"] = self._packed(pieces)
+
+    def _unfuse(self) -> HybridSequentialRNNCell:
+        """A stack of cells that computes the same, with copies of the weights if there are any yet.
+
+        Raises:
+          AssertionError: a projection or clipped states, which the cells have not.
+        """
+        if self._projection_size or any(c is not None for c in self._clip[:2]):
+            raise errors.MXNetAssertionError("_unfuse does not support projection or state clipping")
+        kinds = {"rnn_relu": RNNCell, "rnn_tanh": RNNCell, "lstm": LSTMCell, "gru": GRUCell}
+        options = {"activation": self._mode[4:]} if self._mode.startswith("rnn") else {}
+        stack = HybridSequentialRNNCell()
+        known = self.rnn_param._arrays is not None
+        weights = self.unpack_weights() if known else {}
+        width = self._input_size
+        for k in range(self._num_layers):
+            cells = []
+            for d in "lr"[: self._dir]:
+                cell = kinds[self._mode](self._hidden_size, input_size=width, **options)
+                for name, p in cell._reg_params.items():
+                    if known:
+                        p.initialize(device=self.rnn_param.list_device())
+                        p.set_data(weights[f"{d}{k}_{name}"])
+                cells.append(cell)
+            stack.add(BidirectionalCell(*cells) if self._dir == 2 else cells[0])
+            if self._dropout and k != self._num_layers - 1:
+                stack.add(DropoutCell(self._dropout))
+            width = self._hidden_size * self._dir
+        return stack
+
+
+class RNN(_RNNLayer):
+    """Elman's recurrent layer: ``h' = act(W_ih x + b_ih + W_hh h + b_hh)``, in several layers.
+
+    Inputs: data (T, N, input_size), or (N, T, input_size) with ``layout="NTC"``; optionally states (layers *
+    directions, N, hidden_size). Outputs: (T, N, directions * hidden_size), and the last states if states were given.
+
+    Args:
+      hidden_size: units.
+      num_layers: layers.
+      activation: "relu" or "tanh".
+      layout: "TNC" or "NTC".
+      dropout: between the layers, in training.
+      bidirectional: both directions.
+      i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer: of the parts of the
+        vector of parameters.
+      input_size: found at the first call when it is 0.
+      dtype: of the parameters.
+      use_sequence_length: the layer is called with the lengths (N,) of the rows as well.
+
+    >>> import mxjax as mx
+    >>> layer = mx.gluon.rnn.RNN(4, 2)
+    >>> layer.initialize()
+    >>> layer(mx.np.ones((5, 3, 6))).shape
+    (5, 3, 4)
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int = 1,
+        activation: str = "relu",
+        layout: str = "TNC",
+        dropout: float = 0,
+        bidirectional: bool = False,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        input_size: int = 0,
+        dtype: Any = "float32",
+        **kwargs: Any,
+    ):
+        super().__init__(
+            hidden_size, num_layers, layout, dropout, bidirectional, input_size, i2h_weight_initializer,
+            h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, f"rnn_{activation}", None, None, None,
+            None, False, dtype, **kwargs,
+        )  # fmt: skip
+
+
+class LSTM(_RNNLayer):
+    """Long short-term memory, gates i, f, g, o, in several layers.
+
+    Inputs: data (T, N, input_size), or (N, T, input_size) with ``layout="NTC"``; optionally states [h, c], each
+    (layers * directions, N, hidden_size). Outputs: (T, N, directions * hidden_size), and the last states if states
+    were given. With a projection (https://arxiv.org/abs/1402.1128) h and the outputs have projection_size units.
+
+    Args:
+      hidden_size: units.
+      num_layers: layers.
+      layout: "TNC" or "NTC".
+      dropout: between the layers, in training.
+      bidirectional: both directions.
+      input_size: found at the first call when it is 0.
+      i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer,
+        h2r_weight_initializer: of the parts of the vector of parameters.
+      projection_size: units of the projection; none.
+      state_clip_min, state_clip_max, state_clip_nan: bounds of the memory; none.
+      dtype: of the parameters.
+      use_sequence_length: the layer is called with the lengths (N,) of the rows as well.
+
+    >>> import mxjax as mx
+    >>> layer = mx.gluon.rnn.LSTM(4, bidirectional=True)
+    >>> layer.initialize()
+    >>> out, (h, c) = layer(mx.np.ones((5, 3, 6)), layer.begin_state(3))
+    >>> out.shape, h.shape
+    ((5, 3, 8), (2, 3, 4))
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int = 1,
+        layout: str = "TNC",
+        dropout: float = 0,
+        bidirectional: bool = False,
+        input_size: int = 0,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        projection_size: int | None = None,
+        h2r_weight_initializer: Any = None,
+        state_clip_min: float | None = None,
+        state_clip_max: float | None = None,
+        state_clip_nan: bool = False,
+        dtype: Any = "float32",
+        **kwargs: Any,
+    ):
+        super().__init__(
+            hidden_size, num_layers, layout, dropout, bidirectional, input_size, i2h_weight_initializer,
+            h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, "lstm", projection_size,
+            h2r_weight_initializer, state_clip_min, state_clip_max, state_clip_nan, dtype, **kwargs,
+        )  # fmt: skip
+
+
+class GRU(_RNNLayer):
+    """Gated recurrent units with the reset gate behind the product, gates r, z, n, in several layers.
+
+    Inputs: data (T, N, input_size), or (N, T, input_size) with ``layout="NTC"``; optionally states (layers *
+    directions, N, hidden_size). Outputs: (T, N, directions * hidden_size), and the last states if states were given.
+
+    Args:
+      hidden_size: units.
+      num_layers: layers.
+      layout: "TNC" or "NTC".
+      dropout: between the layers, in training.
+      bidirectional: both directions.
+      input_size: found at the first call when it is 0.
+      i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer: of the parts of the
+        vector of parameters.
+      dtype: of the parameters.
+      use_sequence_length: the layer is called with the lengths (N,) of the rows as well.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int = 1,
+        layout: str = "TNC",
+        dropout: float = 0,
+        bidirectional: bool = False,
+        input_size: int = 0,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        dtype: Any = "float32",
+        **kwargs: Any,
+    ):
+        super().__init__(
+            hidden_size, num_layers, layout, dropout, bidirectional, input_size, i2h_weight_initializer,
+            h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, "gru", None, None, None, None, False,
+            dtype, **kwargs,
+        )  # fmt: skip
