@@ -17,7 +17,9 @@ from ._sequences import checked, formatted, kept, masked, merged, steps_of
 
 __all__ = ["HybridRecurrentCell", "RecurrentCell"]
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {"tanh": np.tanh, "relu": npx.relu, "sigmoid": npx.sigmoid, "softsign": npx.softsign}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "tanh": np.tanh, "relu": npx.relu, "sigmoid": npx.sigmoid, "softsign": npx.softsign,
+}  # fmt: skip
 
 
 class _HoldsArrays(errors.MXNetValueError):

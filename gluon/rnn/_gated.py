@@ -97,7 +97,8 @@ class DenseCell(WeightedCell):
 
     def _from_state(self, state: Any, device: Any) -> Any:
         return npx.fully_connected(
-            state.to_device(device), self.h2h_weight.data(device), self.h2h_bias.data(device), num_hidden=self._rows, no_bias=False
+            state.to_device(device), self.h2h_weight.data(device), self.h2h_bias.data(device), num_hidden=self._rows,
+            no_bias=False,
         )
 
     def __repr__(self) -> str:

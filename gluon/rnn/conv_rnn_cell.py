@@ -157,7 +157,7 @@ class _ConvGRUCell(_ConvCell):
 class Conv1DRNNCell(_ConvRNNCell):
     """Elman's cell with 1D convolutions.
 
-    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, W). Outputs: the new state; the list.
+    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, W). Outputs: as RNNCell.
 
     Args:
       input_shape: of one row, (C, W) as ``conv_layout`` says.
@@ -189,7 +189,7 @@ class Conv1DRNNCell(_ConvRNNCell):
 class Conv2DRNNCell(_ConvRNNCell):
     """Elman's cell with 2D convolutions.
 
-    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, H, W). Outputs: the new state; the list.
+    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, H, W). Outputs: as RNNCell.
 
     Args:
       input_shape: of one row, (C, H, W) as ``conv_layout`` says.
@@ -221,7 +221,7 @@ class Conv2DRNNCell(_ConvRNNCell):
 class Conv3DRNNCell(_ConvRNNCell):
     """Elman's cell with 3D convolutions.
 
-    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, D, H, W). Outputs: the new state; the list.
+    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, D, H, W). Outputs: as RNNCell.
 
     Args:
       input_shape: of one row, (C, D, H, W) as ``conv_layout`` says.
@@ -253,7 +253,7 @@ class Conv3DRNNCell(_ConvRNNCell):
 class Conv1DLSTMCell(_ConvLSTMCell):
     """LSTM with 1D convolutions (https://arxiv.org/abs/1506.04214).
 
-    Inputs: data (N, *input_shape), a list of two states (N, hidden_channels, W). Outputs: the new state; the list.
+    Inputs: data (N, *input_shape), a list of two states (N, hidden_channels, W). Outputs: as RNNCell.
 
     Args:
       input_shape: of one row, (C, W) as ``conv_layout`` says.
@@ -285,7 +285,7 @@ class Conv1DLSTMCell(_ConvLSTMCell):
 class Conv2DLSTMCell(_ConvLSTMCell):
     """LSTM with 2D convolutions (https://arxiv.org/abs/1506.04214).
 
-    Inputs: data (N, *input_shape), a list of two states (N, hidden_channels, H, W). Outputs: the new state; the list.
+    Inputs: data (N, *input_shape), a list of two states (N, hidden_channels, H, W). Outputs: as RNNCell.
 
     Args:
       input_shape: of one row, (C, H, W) as ``conv_layout`` says.
@@ -317,7 +317,7 @@ class Conv2DLSTMCell(_ConvLSTMCell):
 class Conv3DLSTMCell(_ConvLSTMCell):
     """LSTM with 3D convolutions (https://arxiv.org/abs/1506.04214).
 
-    Inputs: data (N, *input_shape), a list of two states (N, hidden_channels, D, H, W). Outputs: the new state; the list.
+    Inputs: data (N, *input_shape), a list of two states (N, hidden_channels, D, H, W). Outputs: as RNNCell.
 
     Args:
       input_shape: of one row, (C, D, H, W) as ``conv_layout`` says.
@@ -349,7 +349,7 @@ class Conv3DLSTMCell(_ConvLSTMCell):
 class Conv1DGRUCell(_ConvGRUCell):
     """GRU with 1D convolutions.
 
-    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, W). Outputs: the new state; the list.
+    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, W). Outputs: as RNNCell.
 
     Args:
       input_shape: of one row, (C, W) as ``conv_layout`` says.
@@ -381,7 +381,7 @@ class Conv1DGRUCell(_ConvGRUCell):
 class Conv2DGRUCell(_ConvGRUCell):
     """GRU with 2D convolutions.
 
-    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, H, W). Outputs: the new state; the list.
+    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, H, W). Outputs: as RNNCell.
 
     Args:
       input_shape: of one row, (C, H, W) as ``conv_layout`` says.
@@ -413,7 +413,7 @@ class Conv2DGRUCell(_ConvGRUCell):
 class Conv3DGRUCell(_ConvGRUCell):
     """GRU with 3D convolutions.
 
-    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, D, H, W). Outputs: the new state; the list.
+    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, D, H, W). Outputs: as RNNCell.
 
     Args:
       input_shape: of one row, (C, D, H, W) as ``conv_layout`` says.

@@ -148,10 +148,10 @@ class FusedRNN(Initializer):
         layout, start = self._layout, 0
         directions = layout.num_layers * layout.dir
         # The pieces come layer by layer and direction by direction, all weights before all biases.
-        for number, (part, length) in enumerate(layout._pieces(arr.shape[0])):
+        for number, (part, shape) in enumerate(layout._pieces(arr.shape[0])):
             layer, direction = divmod(number // 2 % directions, layout.dir)
             group, kind = part.split("_")
-            each = length // len(self.gates)
+            each = math.prod(shape) // len(self.gates)
             for gate in self.gates:
                 own = f"{'lr'[direction]}{layer}_{group}{gate and '_' + gate}_{kind}"
                 piece = arr[start : start + each]
