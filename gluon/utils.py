@@ -83,12 +83,13 @@ def split_and_load(
     """
     from mxjax import autograd
     from mxjax import np as mxnp
+    from mxjax.util import default_array
 
     if hasattr(ctx_list, "split"):  # a mesh: one array, cut between its devices
         return [ctx_list.split(data, batch_axis)]
     if not hasattr(data, "asnumpy"):
-        data = mxnp.array(data, device=ctx_list[0])
-    if len(ctx_list) > 1 and type(data) is mxnp.ndarray and not autograd.is_recording():
+        data = default_array(data, device=ctx_list[0])
+    if len(ctx_list) > 1 and isinstance(data, mxnp.ndarray) and not autograd.is_recording():
         if data.device.device_type.startswith("cpu"):
             # From the host each part goes to its device at once, without a program that cuts.
             host = split_data(np.asarray(data.jax), len(ctx_list), batch_axis, even_split)

@@ -106,6 +106,10 @@ __all__ = [
 
 
 _modules.install()
+if _modules.stands_in():  # a worker process, which loads the package after that was said
+    from .as_mxnet import mxnet_version
+
+    __version__ = mxnet_version()
 
 
 def __getattr__(name: str) -> Any:
@@ -123,6 +127,13 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY, *_OF_UTIL, "AttrScope"})
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """What ``%load_ext mxjax`` does in a notebook: from then on ``import mxnet`` is mxjax."""
+    from . import as_mxnet
+
+    as_mxnet.install()
 
 
 def waitall() -> None:

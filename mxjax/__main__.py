@@ -1,23 +1,66 @@
-"""`python -m mxjax config [--json] [--changed] [NAME ...]` prints the settings in force."""
+"""`python -m mxjax script.py` runs a program of MXNet, `python -m mxjax config` prints the settings in force."""
 
 import argparse
 import json
+import os
+import runpy
 import sys
 
 from . import settings
 from .settings.explain import describe
 
+USAGE = """\
+python -m mxjax [--as 1.9|2.0] SCRIPT [ARGUMENT ...]      a program that imports mxnet, run on mxjax
+python -m mxjax [--as 1.9|2.0] -m MODULE [ARGUMENT ...]   the same for a module
+python -m mxjax config [--json] [--changed] [NAME ...]    the settings in force, or some of them at length
+"""
+
 
 def main(arguments: list[str]) -> int:
     """Runs one command; the result is the exit status."""
-    parser = argparse.ArgumentParser("python -m mxjax")
-    config = parser.add_subparsers(dest="command", required=True).add_parser(
-        "config", help="the settings in force, or some of them at length")
+    if arguments[:1] == ["config"]:
+        return _config(arguments[1:])
+    version = None
+    if arguments and arguments[0].startswith("--as"):
+        _, equals, version = arguments[0].partition("=")
+        if not equals:
+            version = "".join(arguments[1:2])
+        arguments = arguments[1 if equals else 2 :]
+    is_module = arguments[:1] == ["-m"]
+    program = arguments[is_module:]
+    if not program or program[0].startswith("-"):
+        asked = program in (["-h"], ["--help"])
+        print(USAGE, end="", file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
+    from . import as_mxnet
+
+    try:
+        as_mxnet.install(version)
+    except settings.SettingError as error:
+        print(error, file=sys.stderr)
+        return 2
+    _run(program, is_module)
+    return 0
+
+
+def _run(program: list[str], is_module: bool) -> None:
+    """Runs a program as Python itself would: its arguments, its folder, its name."""
+    sys.argv = program
+    if is_module:
+        sys.path[0] = os.getcwd()
+        runpy.run_module(program[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = os.path.dirname(os.path.abspath(program[0]))
+        runpy.run_path(program[0], run_name="__main__")
+
+
+def _config(arguments: list[str]) -> int:
+    config = argparse.ArgumentParser("python -m mxjax config")
     config.add_argument("name", nargs="*", help="any name of an option; without one, all options")
     config.add_argument("--json", action="store_true", help="everything, as JSON")
     config.add_argument("--changed", action="store_true", help="only options that somebody set")
     try:
-        given = parser.parse_args(arguments)
+        given = config.parse_args(arguments)
     except SystemExit as end:
         return int(end.code or 0)
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import sys
 from types import ModuleType
 from typing import Any
@@ -72,7 +73,13 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds the modules of `NAMES` and what is in them."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        origin = real(fullname)
+        if _stands_in and fullname.startswith("mxnet."):
+            inner = f"{_HERE}.{fullname.removeprefix('mxnet.')}"
+            origin = real(inner) or inner
+            if origin not in sys.modules and importlib.util.find_spec(origin) is None:
+                return None
+        else:
+            origin = real(fullname)
         return None if origin is None else importlib.machinery.ModuleSpec(fullname, self, origin=origin)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
@@ -86,6 +93,20 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         spec = module.__spec__
         if spec is not None and spec.loader_state is not None:
             module.__spec__ = spec.loader_state
+
+
+_stands_in: list[str] = []  # the packages whose modules are those of this one
+
+
+def stand_in_for_mxnet() -> None:
+    """Let imports of `mxnet`'s modules find this package's."""
+    if not _stands_in:
+        _stands_in.append("mxnet")
+
+
+def stands_in() -> bool:
+    """Whether `mxnet` is this package."""
+    return bool(_stands_in)
 
 
 def install() -> None:

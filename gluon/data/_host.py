@@ -35,12 +35,21 @@ def is_array(data: object) -> bool:
 
 
 def to_array(data: np.ndarray) -> Any:
-    """The mxjax array with the values and the dtype of `data`, on the current device."""
-    from mxjax import np as mxnp
+    """The mxjax array with the values and the dtype of `data`, on the current device; mx.np's or mx.nd's by the mode."""
     from mxjax.array import packing
+    from mxjax.modes import array_class, is_np_array
 
     packed = packing.offered(np.asarray(data))
-    return mxnp.ndarray._wrap(packed) if packed is not None else mxnp.array(np.asarray(data), dtype=data.dtype)
+    if packed is not None:
+        return array_class()._wrap(packed)
+    return to_np_array(data) if is_np_array() else to_legacy_array(data)
+
+
+def to_np_array(data: np.ndarray) -> Any:
+    """`to_array` for `mx.np`."""
+    from mxjax import np as mxnp
+
+    return mxnp.array(np.asarray(data), dtype=data.dtype)
 
 
 def packed(below: int | None) -> AbstractContextManager[None]:

@@ -25,7 +25,7 @@ import numpy as np
 from mxjax.errors import MXNetMemoryError
 from mxjax.settings import get as setting
 
-from ._host import HostArray, host_view, is_array, is_legacy, to_array, to_legacy_array
+from ._host import HostArray, host_view, is_array, is_legacy, to_array, to_legacy_array, to_np_array
 
 # Below this a pipe is cheaper than a file and its mapping.
 _SMALL = 1 << 16
@@ -97,7 +97,7 @@ def _reduce_for_worker(obj: Any) -> Any:
     if isinstance(obj, HostArray):
         return as_host, (np.asarray(obj),)
     if is_array(obj):
-        return to_legacy_array if is_legacy(obj) else to_array, (obj.asnumpy(),)
+        return to_legacy_array if is_legacy(obj) else to_np_array, (obj.asnumpy(),)
     if hasattr(type(obj), "_for_worker"):
         return obj._for_worker().__reduce_ex__(5)
     return NotImplemented
@@ -105,8 +105,8 @@ def _reduce_for_worker(obj: Any) -> Any:
 
 def _reduce_for_parent(obj: Any) -> Any:
     if isinstance(obj, HostArray) or is_array(obj):
-        legacy = is_array(obj) and is_legacy(obj)
-        return to_legacy_array if legacy else to_array, (np.asarray(host_view(obj)),)
+        make = (to_legacy_array if is_legacy(obj) else to_np_array) if is_array(obj) else to_array
+        return make, (np.asarray(host_view(obj)),)
     return NotImplemented
 
 

@@ -109,7 +109,9 @@ class ThreadPool:
 
     def submit(self, indices: list[Any], epoch: int, seed: int) -> Future[Any]:
         future: Future[Any] = Future()
-        self._tasks.put((future, indices))
+        from mxjax.modes import is_np_array
+
+        self._tasks.put((future, indices, is_np_array()))
         return future
 
     def result(self, future: Future[Any], timeout: float) -> Any:
@@ -147,11 +149,14 @@ class ThreadPool:
 
 
 def _serve(tasks: queue.SimpleQueue[Any], load: Callable[[list[Any]], Any]) -> None:
+    from mxjax.modes import np_array
+
     while (task := tasks.get()) is not None:
-        future, indices = task
+        future, indices, np_arrays = task
         if future.set_running_or_notify_cancel():
             try:
-                batch = load(indices)
+                with np_array(np_arrays):  # the mode of the thread that iterates
+                    batch = load(indices)
                 # Run here what the batch recorded, in parallel with the main thread.
                 map_tree(lambda leaf: leaf.wait_to_read() if is_array(leaf) else None, batch)
             except BaseException as error:

@@ -16,7 +16,9 @@ from types import ModuleType
 from typing import Any
 
 PACKAGES = ("mxjax", "mxjax.gluon")
-LIGHT = ("mxjax._version", "mxjax.errors", "mxjax.settings", "mxjax.gluon.data")
+LIGHT = (
+    "mxjax._modules", "mxjax._version", "mxjax.as_mxnet", "mxjax.errors", "mxjax.settings", "mxjax.gluon.data",
+)  # fmt: skip
 NOT_LIGHT = ("mxjax.gluon.data.vision.transforms",)
 
 _lock = threading.RLock()

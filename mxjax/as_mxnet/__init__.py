@@ -1,0 +1,51 @@
+"""``import mxjax.as_mxnet``: from then on ``import mxnet`` is mxjax, here and in the processes that are started from here.
+
+All its modules are the very modules of this package (``mxnet.gluon is mxjax.gluon``), and ``mxnet.__version__`` is that
+of the MXNet whose defaults hold (the setting `compat.version`). ``python -m mxjax script.py`` and ``%load_ext mxjax`` in a
+notebook do the same.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from mxjax import _modules, settings
+from mxjax.errors import MXNetImportError
+
+__all__ = ["install"]
+
+_PATH = str(Path(__file__).parent / "path")
+
+
+def install(version: str | None = None) -> None:
+    """Let `import mxnet` find mxjax; ``version`` ("2.0" or "1.9") chooses the defaults, for started processes too.
+
+    Raises:
+      ImportError: another package `mxnet` has been imported already.
+    """
+    if version is not None:
+        settings.set("compat.version", version)
+        settings.set_variable("MXJAX_COMPAT_VERSION", version)
+    package = sys.modules["mxjax"]
+    there = sys.modules.get("mxnet")
+    if there not in (None, package) and Path(getattr(there, "__file__", None) or "").parent != Path(_PATH) / "mxnet":
+        raise MXNetImportError(
+            f"mxnet has been imported already, from {getattr(there, '__file__', there)}: import mxjax.as_mxnet before "
+            "any `import mxnet`, or run the program as `python -m mxjax program.py`"
+        )
+    _modules.stand_in_for_mxnet()
+    sys.modules["mxnet"] = package
+    package.__version__ = mxnet_version()  # type: ignore[attr-defined]
+    paths = (settings.variable("PYTHONPATH") or "").split(os.pathsep)
+    if _PATH not in paths:
+        settings.set_variable("PYTHONPATH", os.pathsep.join([_PATH, *filter(None, paths)]))
+
+
+def mxnet_version() -> str:
+    """The version of the MXNet that mxjax stands for."""
+    return "1.9.1" if settings.get("compat.version") == "1.9" else "2.0.0"
+
+
+install()

@@ -1,0 +1,1 @@
+"""A folder for PYTHONPATH: `import mxnet` finds mxjax in it."""
