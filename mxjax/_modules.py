@@ -73,13 +73,12 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds the modules of `NAMES` and what is in them."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        origin = real(fullname)
         if _stands_in and fullname.startswith("mxnet."):
             inner = f"{_HERE}.{fullname.removeprefix('mxnet.')}"
             origin = real(inner) or inner
             if origin not in sys.modules and importlib.util.find_spec(origin) is None:
                 return None
-        else:
-            origin = real(fullname)
         return None if origin is None else importlib.machinery.ModuleSpec(fullname, self, origin=origin)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:

@@ -35,7 +35,7 @@ def is_array(data: object) -> bool:
 
 
 def to_array(data: np.ndarray) -> Any:
-    """The mxjax array with the values and the dtype of `data`, on the current device; mx.np's or mx.nd's by the mode."""
+    """An array with the values and the dtype of `data`, on the current device; of mx.np or mx.nd by the mode."""
     from mxjax.array import packing
     from mxjax.modes import array_class, is_np_array
 

@@ -1,8 +1,8 @@
-"""``import mxjax.as_mxnet``: from then on ``import mxnet`` is mxjax, here and in the processes that are started from here.
+"""``import mxjax.as_mxnet``: from then on ``import mxnet`` is mxjax, here and in the processes started from here.
 
 All its modules are the very modules of this package (``mxnet.gluon is mxjax.gluon``), and ``mxnet.__version__`` is that
-of the MXNet whose defaults hold (the setting `compat.version`). ``python -m mxjax script.py`` and ``%load_ext mxjax`` in a
-notebook do the same.
+of the MXNet whose defaults hold (the setting `compat.version`). ``python -m mxjax script.py`` and ``%load_ext mxjax``
+in a notebook do the same.
 """
 
 from __future__ import annotations
