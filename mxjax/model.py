@@ -9,10 +9,11 @@ from collections import namedtuple
 from typing import Any
 
 from . import nd
+from . import symbol as symbols
 from .device import cpu
-from .errors import explain_names as _explain_names
+from .errors import no_name
 
-__all__ = ["BatchEndParam", "load_checkpoint", "load_params", "save_checkpoint"]
+__all__ = ["BatchEndParam", "FeedForward", "load_checkpoint", "load_params", "save_checkpoint"]
 
 #: What callbacks get: the epoch, the number of the batch, the metric, and the loop's variables.
 BatchEndParam = namedtuple("BatchEndParams", ["epoch", "nbatch", "eval_metric", "locals"])  # type: ignore[name-match]  # noqa: PYI024
@@ -69,8 +70,10 @@ def load_params(prefix: str, epoch: int) -> tuple[dict[str, Any], dict[str, Any]
 
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """The symbol, the parameters and the auxiliary states of a checkpoint."""
-    symbol = importlib.import_module("mxjax.symbol").load(f"{prefix}-symbol.json")
-    return (symbol, *load_params(prefix, epoch))
+    return (symbols.load(f"{prefix}-symbol.json"), *load_params(prefix, epoch))
 
 
-_explain_names(__name__)
+def __getattr__(name: str) -> Any:
+    if name == "FeedForward":  # it trains with Module, which needs what is above
+        return importlib.import_module("mxjax.module.feedforward").FeedForward
+    raise no_name(__name__, name)
