@@ -20,6 +20,7 @@ NAMES = {
     "kvstore.horovod": "kvstore.adapters",
     "kvstore.kvstore": "kvstore.store",
     "metric": "gluon.metric",
+    "mod": "module",
     "ndarray": "nd",
     "ndarray.ndarray": "nd",
     "ndarray.op": "nd",

@@ -410,7 +410,7 @@ def simple_bind(
         if node.is_variable and node.name not in arrays:
             shape = found.found[node][0]
             old = shared._arrays.get(node.name) if shared is not None else None
-            if old is not None and old.shape == shape and str(old.dtype) == str(dtypes[node]):
+            if old is not None and old.shape == shape and types.name_of(old.dtype) == dtypes[node]:
                 arrays[node.name] = old
             else:
                 arrays[node.name] = _zeros(shape, dtypes[node], device)

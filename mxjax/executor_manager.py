@@ -54,7 +54,7 @@ class DataParallelExecutorGroup:
         self.param_idx = [place for place, name in enumerate(arg_names) if name in param_names]
         self.slices = slices
         requests = {name: "null" if name in {desc.name for desc in descs} else "write" for name in arg_names}
-        self.train_execs = [
+        self.train_execs: list[Any] = [
             sym.simple_bind(
                 ctx=device, grad_req=requests, type_dict={desc.name: desc.dtype for desc in descs},
                 shared_exec=None if shared_group is None else shared_group.train_execs[place],

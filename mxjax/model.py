@@ -13,7 +13,7 @@ from . import symbol as symbols
 from .device import cpu
 from .errors import no_name
 
-__all__ = ["BatchEndParam", "FeedForward", "load_checkpoint", "load_params", "save_checkpoint"]
+__all__ = ["BatchEndParam", "load_checkpoint", "load_params", "save_checkpoint"]
 
 #: What callbacks get: the epoch, the number of the batch, the metric, and the loop's variables.
 BatchEndParam = namedtuple("BatchEndParams", ["epoch", "nbatch", "eval_metric", "locals"])  # type: ignore[name-match]  # noqa: PYI024

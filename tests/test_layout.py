@@ -26,12 +26,12 @@ LAYERS = (
     {"np", "npx", "nd", "autograd", "operator", "random", "serialization", "util", "base", "modes"},
     {
         *("attribute", "context", "debug", "dlpack", "initializer", "io", "launch", "libinfo", "library", "log"),
-        *("lr_scheduler", "misc", "monitor", "name", "optimizer", "registry", "runtime", "sharding"),
+        *("lr_scheduler", "misc", "monitor", "name", "optimizer", "registry", "runtime", "sharding", "torch"),
     },
     {"symbol", "executor", "visualization"},
 )
 #: Who may import a wing: the package itself, which shows all names, what trains with wings, what only tests use, wings.
-ABOVE_THE_WINGS = {"__init__", "__main__", "callback", "model", "test_utils"}
+ABOVE_THE_WINGS = {"__init__", "__main__", "callback", "executor_manager", "model", "module", "rnn", "test_utils"}
 
 #: What wings may use of the core: these names of `mxjax.core`, and what these modules of it show.
 CORE = set(

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from ..errors import explain_names as _explain_names
-from . import base_module, bucketing_module, executor_group, module, python_module, sequential_module
+from . import (
+    base_module,
+    bucketing_module,
+    executor_group,
+    module,
+    python_module,
+    sequential_module,
+)
 from .base_module import BaseModule
 from .bucketing_module import BucketingModule
 from .module import Module

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-
 from .. import nd
 from ..array import NDArray
 from ..base import _as_list
@@ -24,6 +23,8 @@ from .steps import end_step, run_recorded
 __all__ = ["BaseModule"]
 
 Params = dict[str, Any]
+#: What initializes parameters where nothing else is given.
+UNIFORM = Uniform(0.01)
 
 
 def require(holds: Any, what: str) -> None:
@@ -41,9 +42,10 @@ def check_input_names(symbol: Any, names: Sequence[str], kind: str, throw: bool)
             continue
         likely = [arg for arg in arguments if not arg.endswith(endings)]
         best = nearest(name, likely)
+        meant = ", ".join([*best, *(arg for arg in likely if arg not in best)])
         message = (
-            f"You created Module with Module(..., {kind}_names={list(names)}) but input with name '{name}' is not found "
-            f"in symbol.list_arguments(). Did you mean one of: {', '.join([*best, *(a for a in likely if a not in best)])}"
+            f"You created Module with Module(..., {kind}_names={list(names)}) but input with name '{name}' is not "
+            f"found in symbol.list_arguments(). Did you mean one of: {meant}"
         )
         if throw:
             raise MXNetValueError(message)
@@ -217,7 +219,7 @@ class BaseModule:
         self, train_data: Any, eval_data: Any = None, eval_metric: Any = "acc", epoch_end_callback: Any = None,
         batch_end_callback: Any = None, kvstore: Any = "local", optimizer: Any = "sgd",
         optimizer_params: Any = (("learning_rate", 0.01),), eval_end_callback: Any = None,
-        eval_batch_end_callback: Any = None, initializer: Any = Uniform(0.01), arg_params: Params | None = None,
+        eval_batch_end_callback: Any = None, initializer: Any = UNIFORM, arg_params: Params | None = None,
         aux_params: Params | None = None, allow_missing: bool = False, force_rebind: bool = False,
         force_init: bool = False, begin_epoch: int = 0, num_epoch: int | None = None, validation_metric: Any = None,
         monitor: Any = None, sparse_row_id_fn: Callable[[Any], Any] | None = None,
@@ -371,7 +373,7 @@ class BaseModule:
         raise self._missing("get_params")
 
     def init_params(
-        self, initializer: Any = Uniform(0.01), arg_params: Params | None = None, aux_params: Params | None = None,
+        self, initializer: Any = UNIFORM, arg_params: Params | None = None, aux_params: Params | None = None,
         allow_missing: bool = False, force_init: bool = False, allow_extra: bool = False,
     ) -> None:  # fmt: skip
         """Set parameters and auxiliary states: from the given ones, by name, and the others by an initializer.

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from .. import nd
-from ..initializer import Uniform
 from ..model import load_params
 from ..name import NameManager
 from ..symbol import load as load_symbol
-from .base_module import BaseModule, Params, check_input_names, require
+from .base_module import UNIFORM, BaseModule, Params, check_input_names, require
 from .module import Module
 
 __all__ = ["BucketingModule"]
@@ -145,7 +144,7 @@ class BucketingModule(BaseModule):
         self.params_initialized = True
 
     def init_params(
-        self, initializer: Any = Uniform(0.01), arg_params: Params | None = None, aux_params: Params | None = None,
+        self, initializer: Any = UNIFORM, arg_params: Params | None = None, aux_params: Params | None = None,
         allow_missing: bool = False, force_init: bool = False, allow_extra: bool = False,
     ) -> None:  # fmt: skip
         if self.params_initialized and not force_init:

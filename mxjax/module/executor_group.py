@@ -58,7 +58,7 @@ def merge(outputs: Sequence[Sequence[Any]], axes: Sequence[int]) -> list[Any]:
             joined.append(tensors[0])
         else:
             here = tensors[0].context
-            joined.append(nd.concat(*[tensor.as_in_context(here) for tensor in tensors], dim=axis))
+            joined.append(nd.concatenate([tensor.as_in_context(here) for tensor in tensors], axis=axis))
     return joined
 
 

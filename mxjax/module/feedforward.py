@@ -17,16 +17,18 @@ from ..callback import LogValidationMetricsCallback
 from ..device import Device, cpu
 from ..errors import MXNetTypeError, MXNetValueError
 from ..gluon import metric as metrics
-from ..initializer import InitDesc, Uniform
-from ..io import DataDesc, DataIter, NDArrayIter
+from ..initializer import InitDesc
+from ..io import DataIter, NDArrayIter
 from ..model import BatchEndParam, load_checkpoint, save_checkpoint
 from ..symbol import Symbol
 from . import steps
-from .base_module import as_descs, call_all, require
+from .base_module import UNIFORM, as_descs, call_all, require
 from .bucketing_module import BucketingModule
 from .module import Module
 
 __all__ = ["FeedForward"]
+
+_LOG = LogValidationMetricsCallback()
 
 
 def check_arguments(symbol: Any) -> None:
@@ -58,7 +60,7 @@ class FeedForward:
 
     def __init__(
         self, symbol: Any, ctx: Any = None, num_epoch: int | None = None, epoch_size: int | None = None,
-        optimizer: Any = "sgd", initializer: Any = Uniform(0.01), numpy_batch_size: int = 128,
+        optimizer: Any = "sgd", initializer: Any = UNIFORM, numpy_batch_size: int = 128,
         arg_params: dict[str, Any] | None = None, aux_params: dict[str, Any] | None = None,
         allow_extra_params: bool = False, begin_epoch: int = 0, **kwargs: Any,
     ):  # fmt: skip
@@ -180,7 +182,7 @@ class FeedForward:
         self, X: Any, y: Any = None, eval_data: Any = None, eval_metric: Any = "acc",  # noqa: N803
         epoch_end_callback: Any = None, batch_end_callback: Any = None, kvstore: Any = "local", logger: Any = None,
         work_load_list: Any = None, monitor: Any = None,
-        eval_end_callback: Any = LogValidationMetricsCallback(), eval_batch_end_callback: Any = None,
+        eval_end_callback: Any = _LOG, eval_batch_end_callback: Any = None,
     ) -> None:  # fmt: skip
         """Train.
 
@@ -300,7 +302,7 @@ class FeedForward:
         parts: list[list[list[np.ndarray]]] = [[], [], []]
         for _, batch in self._run(X, num_batch, reset):
             size = X.batch_size - (batch.pad or 0)
-            kinds = [self._pred_exec.outputs, batch.data, batch.label or []] if return_data else [self._pred_exec.outputs]
+            kinds = [self._pred_exec.outputs, batch.data, batch.label or []][: 3 if return_data else 1]
             for found, arrays in zip(parts, kinds, strict=False):
                 found.append([array[0:size].asnumpy() for array in arrays])
         joined = [[np.concatenate(some) for some in zip(*found, strict=True)] for found in parts]
@@ -344,10 +346,10 @@ class FeedForward:
     @staticmethod
     def create(
         symbol: Any, X: Any, y: Any = None, ctx: Any = None, num_epoch: int | None = None,  # noqa: N803
-        epoch_size: int | None = None, optimizer: Any = "sgd", initializer: Any = Uniform(0.01),
+        epoch_size: int | None = None, optimizer: Any = "sgd", initializer: Any = UNIFORM,
         eval_data: Any = None, eval_metric: Any = "acc", epoch_end_callback: Any = None,
         batch_end_callback: Any = None, kvstore: Any = "local", logger: Any = None, work_load_list: Any = None,
-        eval_end_callback: Any = LogValidationMetricsCallback(), eval_batch_end_callback: Any = None, **kwargs: Any,
+        eval_end_callback: Any = _LOG, eval_batch_end_callback: Any = None, **kwargs: Any,
     ) -> FeedForward:  # fmt: skip
         """A model made and trained; the arguments are those of `FeedForward` and of `fit`."""
         model = FeedForward(

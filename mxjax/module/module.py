@@ -12,12 +12,12 @@ from .. import optimizer as opt
 from ..core import apart, flush_thread
 from ..device import Device, cpu
 from ..errors import MXNetError
-from ..initializer import InitDesc, Uniform
+from ..initializer import InitDesc
 from ..io import DataDesc
 from ..model import load_checkpoint
 from ..serialization import write_whole
 from . import steps
-from .base_module import BaseModule, Params, check_input_names, parse_data_desc, require
+from .base_module import UNIFORM, BaseModule, Params, check_input_names, parse_data_desc, require
 from .executor_group import DataParallelExecutorGroup
 
 __all__ = ["Module"]
@@ -202,7 +202,7 @@ class Module(BaseModule):
         return self.get_params()
 
     def init_params(
-        self, initializer: Any = Uniform(0.01), arg_params: Params | None = None, aux_params: Params | None = None,
+        self, initializer: Any = UNIFORM, arg_params: Params | None = None, aux_params: Params | None = None,
         allow_missing: bool = False, force_init: bool = False, allow_extra: bool = False,
     ) -> None:  # fmt: skip
         if self.params_initialized and not force_init:
@@ -456,7 +456,7 @@ class Module(BaseModule):
             return
         if self._kvstore is None or not self._update_on_kvstore:
             warnings.warn(
-                "Parameters are not updated in the KVStore. No need to call sparse_row_id_fn.", UserWarning, stacklevel=2
+                "Parameters are not updated in the KVStore. No need to call sparse_row_id_fn.", stacklevel=2
             )
             return
         rows = sparse_row_id_fn(data_batch)

@@ -9,8 +9,7 @@ from typing import Any
 from .. import nd
 from ..array import NDArray
 from ..errors import MXNetError, MXNetNotImplementedError
-from ..initializer import Uniform
-from .base_module import BaseModule, Params, require
+from .base_module import UNIFORM, BaseModule, Params, require
 
 __all__ = ["PythonLossModule", "PythonModule"]
 
@@ -65,7 +64,7 @@ class PythonModule(BaseModule):
         return self.get_params()
 
     def init_params(
-        self, initializer: Any = Uniform(0.01), arg_params: Params | None = None, aux_params: Params | None = None,
+        self, initializer: Any = UNIFORM, arg_params: Params | None = None, aux_params: Params | None = None,
         allow_missing: bool = False, force_init: bool = False, allow_extra: bool = False,
     ) -> None:  # fmt: skip
         """There is nothing to be done."""

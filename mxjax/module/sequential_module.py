@@ -7,8 +7,7 @@ import logging
 from typing import Any
 
 from ..errors import MXNetAssertionError
-from ..initializer import Uniform
-from .base_module import BaseModule, Params, require
+from .base_module import UNIFORM, BaseModule, Params, require
 
 __all__ = ["SequentialModule"]
 
@@ -86,7 +85,7 @@ class SequentialModule(BaseModule):
         return self.get_params()
 
     def init_params(
-        self, initializer: Any = Uniform(0.01), arg_params: Params | None = None, aux_params: Params | None = None,
+        self, initializer: Any = UNIFORM, arg_params: Params | None = None, aux_params: Params | None = None,
         allow_missing: bool = False, force_init: bool = False, allow_extra: bool = False,
     ) -> None:  # fmt: skip
         if self.params_initialized and not force_init:

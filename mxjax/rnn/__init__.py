@@ -8,21 +8,19 @@ from .. import symbol
 from ..errors import explain_names as _explain_names
 from . import io, rnn, rnn_cell
 from .conv_cell import BaseConvRNNCell, ConvGRUCell, ConvLSTMCell, ConvRNNCell
+from .fused_cell import FusedRNNCell
 from .io import BucketSentenceIter, encode_sentences
+from .modifiers import ModifierCell, ResidualCell, ZoneoutCell
 from .rnn import do_rnn_checkpoint, load_rnn_checkpoint, rnn_unroll, save_rnn_checkpoint
 from .rnn_cell import (
     BaseRNNCell,
     BidirectionalCell,
     DropoutCell,
-    FusedRNNCell,
     GRUCell,
     LSTMCell,
-    ModifierCell,
-    ResidualCell,
     RNNCell,
     RNNParams,
     SequentialRNNCell,
-    ZoneoutCell,
 )
 
 __all__ = [

@@ -6,9 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from .. import symbol
 from ..errors import MXNetAssertionError, MXNetNotImplementedError
-from .rnn_cell import BaseRNNCell, RNNParams, _gru, _lstm
+from .rnn_cell import BaseRNNCell, RNNParams, _gru, _lstm, symbol
 
 __all__ = ["BaseConvRNNCell", "ConvGRUCell", "ConvLSTMCell", "ConvRNNCell"]
 

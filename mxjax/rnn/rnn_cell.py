@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from .. import initializer as init
 from .. import nd
-from .. import symbol
-from ..errors import MXNetAssertionError, MXNetNotImplementedError, MXNetTypeError, MXNetValueError
+from .. import symbol as _symbol
+from ..errors import MXNetAssertionError, MXNetNotImplementedError, MXNetTypeError
+
+symbol: Any = _symbol  # its operators are made from the table
 
 __all__ = [
     "BaseRNNCell",
     "BidirectionalCell",
     "DropoutCell",
-    "FusedRNNCell",
     "GRUCell",
     "LSTMCell",
-    "ModifierCell",
     "RNNCell",
     "RNNParams",
-    "ResidualCell",
     "SequentialRNNCell",
-    "ZoneoutCell",
 ]
 
 
@@ -33,7 +30,9 @@ def _normalize_sequence(length: int | None, inputs: Any, layout: str, merge: boo
     A list has an entry for each step; one symbol has the axes of `layout`.
     """
     if inputs is None:
-        raise MXNetAssertionError("unroll(inputs=None) has been deprecated. Please create input variables outside unroll.")
+        raise MXNetAssertionError(
+            "unroll(inputs=None) has been deprecated. Please create input variables outside unroll."
+        )
     axis = layout.find("T")
     if isinstance(inputs, symbol.Symbol):
         if merge is False:
@@ -74,6 +73,9 @@ class BaseRNNCell:
       prefix: what the names of its parameters begin with.
       params: an `RNNParams` to be shared with another cell.
     """
+
+    #: What to do instead of calling it, where it has no steps.
+    _no_steps = ""
 
     def __init__(self, prefix: str = "", params: RNNParams | None = None):
         self._own_params = params is None
@@ -326,150 +328,6 @@ class GRUCell(_Dense):
         return _gru(i2h, h2h, states[0], _tanh, name)
 
 
-_MODES: dict[str, tuple[str, ...]] = {
-    "rnn_relu": ("",),
-    "rnn_tanh": ("",),
-    "lstm": ("_i", "_f", "_c", "_o"),
-    "gru": ("_r", "_z", "_o"),
-}
-
-
-class FusedRNNCell(BaseRNNCell):
-    """Layers of cells as one operator, `mx.sym.RNN`, with all weights in one array.
-
-    Args:
-      num_hidden: the size of the states.
-      num_layers: how many layers.
-      mode: "rnn_relu", "rnn_tanh", "lstm" or "gru".
-      bidirectional: each layer in both directions.
-      dropout: between layers.
-      get_next_state: give the states after the last step.
-      forget_bias: what the forget gates' biases begin with.
-      prefix: by default the mode and an underscore.
-      params: as in `BaseRNNCell`.
-    """
-
-    def __init__(
-        self, num_hidden: int, num_layers: int = 1, mode: str = "lstm", bidirectional: bool = False,
-        dropout: float = 0.0, get_next_state: bool = False, forget_bias: float = 1.0, prefix: str | None = None,
-        params: RNNParams | None = None,
-    ):  # fmt: skip
-        if mode not in _MODES:
-            raise MXNetValueError(f"mode must be one of {', '.join(_MODES)}, got {mode!r}")
-        super().__init__(prefix=f"{mode}_" if prefix is None else prefix, params=params)
-        self._num_hidden = num_hidden
-        self._num_layers = num_layers
-        self._mode = mode
-        self._bidirectional = bidirectional
-        self._dropout = dropout
-        self._get_next_state = get_next_state
-        self._directions = ("l", "r") if bidirectional else ("l",)
-        fused = init.FusedRNN(None, num_hidden, num_layers, mode, bidirectional, forget_bias)
-        self._parameter = self.params.get("parameters", init=fused)
-
-    @property
-    def state_info(self) -> list[Any]:
-        shape = (len(self._directions) * self._num_layers, 0, self._num_hidden)
-        return [{"shape": shape, "__layout__": "LNC"} for _ in range(1 + (self._mode == "lstm"))]
-
-    @property
-    def _gate_names(self) -> Sequence[str]:
-        return _MODES[self._mode]
-
-    def _parts(self, num_input: int) -> list[tuple[str, tuple[int, ...]]]:
-        """Names and shapes of the weights in the order that the operator has them: weights, then biases."""
-        size = self._num_hidden
-        groups = [
-            (f"{self._prefix}{direction}{layer}_{group}", length)
-            for layer in range(self._num_layers)
-            for direction in self._directions
-            for group, length in (("i2h", num_input if layer == 0 else len(self._directions) * size), ("h2h", size))
-        ]
-        weights = [(f"{group}{gate}_weight", (size, length)) for group, length in groups for gate in self._gate_names]
-        return weights + [(f"{group}{gate}_bias", (size,)) for group, _ in groups for gate in self._gate_names]
-
-    def _num_input(self, size: int) -> int:
-        """The size of the input from that of the array."""
-        directions, hidden, gates = len(self._directions), self._num_hidden, len(self._gate_names)
-        later = (self._num_layers - 1) * (hidden + directions * hidden + 2)
-        return size // directions // hidden // gates - later - hidden - 2
-
-    def unpack_weights(self, args: dict[str, Any]) -> dict[str, Any]:
-        args = dict(args)
-        whole = args.pop(self._parameter.name)
-        begin = 0
-        for name, shape in self._parts(self._num_input(whole.size)):
-            end = begin + shape[0] * (shape[1] if len(shape) > 1 else 1)
-            args[name] = whole[begin:end].reshape(shape).copy()
-            begin = end
-        if begin != whole.size:
-            raise MXNetAssertionError(f"Invalid parameters size for FusedRNNCell: {whole.size}, expected {begin}")
-        return args
-
-    def pack_weights(self, args: dict[str, Any]) -> dict[str, Any]:
-        args = dict(args)
-        first = args[f"{self._prefix}l0_i2h{self._gate_names[0]}_weight"]
-        parts = [args.pop(name).reshape((-1,)) for name, _ in self._parts(first.shape[1])]
-        args[self._parameter.name] = nd.concatenate(parts)
-        return args
-
-    def __call__(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """It has no steps.
-
-        Raises:
-          NotImplementedError: always.
-        """
-        raise MXNetNotImplementedError("FusedRNNCell cannot be stepped. Please use unroll")
-
-    def unroll(
-        self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC",
-        merge_outputs: bool | None = None,
-    ) -> tuple[Any, list[Any]]:  # fmt: skip
-        self.reset()
-        inputs, axis = _normalize_sequence(length, inputs, layout, True)
-        if axis not in (0, 1):
-            raise MXNetAssertionError(f"Unsupported layout {layout}: NTC or TNC")
-        if axis == 1:
-            warnings.warn("NTC layout detected. Consider using TNC for FusedRNNCell for faster speed", stacklevel=2)
-            inputs = symbol.swapaxes(inputs, dim1=0, dim2=1)
-        begin = self.begin_state() if begin_state is None else begin_state
-        made = symbol.RNN(
-            data=inputs, parameters=self._parameter, state_size=self._num_hidden, num_layers=self._num_layers,
-            bidirectional=self._bidirectional, p=self._dropout, state_outputs=self._get_next_state, mode=self._mode,
-            name=f"{self._prefix}rnn", **dict(zip(("state", "state_cell"), begin, strict=False)),
-        )  # fmt: skip
-        outputs, states = made, []
-        if self._get_next_state:
-            outputs, *states = (made[place] for place in range(1 + len(begin)))
-            for state in states:
-                state._set_attr(__layout__="LNC")
-        if axis == 1:
-            outputs = symbol.swapaxes(outputs, dim1=0, dim2=1)
-        outputs, _ = _normalize_sequence(length, outputs, layout, merge_outputs)
-        return outputs, states
-
-    def unfuse(self) -> SequentialRNNCell:
-        """The same as single cells, which take the weights of `unpack_weights`."""
-
-        def cell(prefix: str) -> BaseRNNCell:
-            if self._mode == "lstm":
-                return LSTMCell(self._num_hidden, prefix=prefix)
-            if self._mode == "gru":
-                return GRUCell(self._num_hidden, prefix=prefix)
-            return RNNCell(self._num_hidden, activation=self._mode.removeprefix("rnn_"), prefix=prefix)
-
-        stack = SequentialRNNCell()
-        for layer in range(self._num_layers):
-            if self._bidirectional:
-                both = (cell(f"{self._prefix}{direction}{layer}_") for direction in self._directions)
-                stack.add(BidirectionalCell(*both, output_prefix=f"{self._prefix}bi_l{layer}_"))
-            else:
-                stack.add(cell(f"{self._prefix}l{layer}_"))
-            if self._dropout > 0 and layer != self._num_layers - 1:
-                stack.add(DropoutCell(self._dropout, prefix=f"{self._prefix}_dropout{layer}_"))
-        return stack
-
-
 class _Container(BaseRNNCell):
     """Cells made of cells."""
 
@@ -583,120 +441,6 @@ class DropoutCell(BaseRNNCell):
         return super().unroll(length, inputs, begin_state, layout, merge_outputs)
 
 
-class ModifierCell(BaseRNNCell):
-    """The base of cells that change what another cell does, whose parameters they use.
-
-    Args:
-      base_cell: the other cell, which can't be called any more.
-    """
-
-    def __init__(self, base_cell: Any):
-        super().__init__()
-        base_cell._modified = True
-        self.base_cell = base_cell
-
-    def reset(self) -> None:
-        super().reset()
-        if hasattr(self, "base_cell"):
-            self.base_cell.reset()
-
-    @property
-    def params(self) -> RNNParams:
-        self._own_params = False
-        return self.base_cell.params  # type: ignore[no-any-return]
-
-    @property
-    def state_info(self) -> list[Any]:
-        return self.base_cell.state_info  # type: ignore[no-any-return]
-
-    def begin_state(self, init_sym: Any = symbol.zeros, **kwargs: Any) -> list[Any]:  # type: ignore[override]
-        self._check_unmodified()
-        self.base_cell._modified = False
-        try:
-            return self.base_cell.begin_state(func=init_sym, **kwargs)  # type: ignore[no-any-return]
-        finally:
-            self.base_cell._modified = True
-
-    def unpack_weights(self, args: dict[str, Any]) -> dict[str, Any]:
-        return self.base_cell.unpack_weights(args)  # type: ignore[no-any-return]
-
-    def pack_weights(self, args: dict[str, Any]) -> dict[str, Any]:
-        return self.base_cell.pack_weights(args)  # type: ignore[no-any-return]
-
-
-class ZoneoutCell(ModifierCell):
-    """Zoneout (Krueger et al. 2016): outputs and states stay what they were, each with a probability.
-
-    Args:
-      base_cell: a cell that can be stepped.
-      zoneout_outputs, zoneout_states: the probabilities.
-    """
-
-    def __init__(self, base_cell: Any, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0):
-        if isinstance(base_cell, FusedRNNCell):
-            raise MXNetAssertionError("FusedRNNCell doesn't support zoneout. Please unfuse first.")
-        if isinstance(base_cell, BidirectionalCell):
-            raise MXNetAssertionError(
-                "BidirectionalCell doesn't support zoneout since it doesn't support step. Please add ZoneoutCell to the "
-                "cells underneath instead."
-            )
-        super().__init__(base_cell)
-        self.zoneout_outputs = zoneout_outputs
-        self.zoneout_states = zoneout_states
-        self.prev_output: Any = None
-
-    def reset(self) -> None:
-        super().reset()
-        self.prev_output = None
-
-    def __call__(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
-        output, after = self.base_cell(inputs, states)
-
-        def kept(probability: float, new: Any, old: Any) -> Any:
-            mask = symbol.Dropout(symbol.ones_like(new), p=probability)
-            return symbol.where(mask, new, old)
-
-        if self.zoneout_outputs:
-            old = symbol.zeros_like(output) if self.prev_output is None else self.prev_output
-            output = kept(self.zoneout_outputs, output, old)
-        if self.zoneout_states:
-            after = [kept(self.zoneout_states, new, old) for new, old in zip(after, states, strict=True)]
-        self.prev_output = output
-        return output, after
-
-
-class ResidualCell(ModifierCell):
-    """Adds a cell's input to its output.
-
-    Args:
-      base_cell: a cell whose output is of the size of its input.
-    """
-
-    def __call__(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
-        output, states = self.base_cell(inputs, states)
-        return _plus(output, inputs), list(states)
-
-    def unroll(
-        self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC",
-        merge_outputs: bool | None = None,
-    ) -> tuple[Any, list[Any]]:  # fmt: skip
-        self.reset()
-        self.base_cell._modified = False
-        try:
-            outputs, states = self.base_cell.unroll(length, inputs, begin_state, layout, merge_outputs)
-        finally:
-            self.base_cell._modified = True
-        merged = isinstance(outputs, symbol.Symbol) if merge_outputs is None else merge_outputs
-        inputs, _ = _normalize_sequence(length, inputs, layout, merged)
-        if merged:
-            return _plus(outputs, inputs), states
-        return [_plus(output, each) for output, each in zip(outputs, inputs, strict=True)], states
-
-
-def _plus(output: Any, inputs: Any) -> Any:
-    return symbol.elemwise_add(output, inputs, name=f"{output.name}_plus_residual")
-
-
 class BidirectionalCell(_Container):
     """Two cells, of which the second goes from the end to the beginning; their outputs are joined.
 
@@ -705,6 +449,8 @@ class BidirectionalCell(_Container):
       params: an `RNNParams` for both.
       output_prefix: what the outputs' names begin with.
     """
+
+    _no_steps = "It has no steps: please add ZoneoutCell to the cells underneath instead."
 
     def __init__(self, l_cell: Any, r_cell: Any, params: RNNParams | None = None, output_prefix: str = "bi_"):
         super().__init__("", params=params)

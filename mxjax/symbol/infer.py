@@ -94,6 +94,18 @@ class Inference:
         return [self.found[n][k] if k < len(self.found[n]) else None for n, k in entries]
 
     def _run(self) -> None:
+        self._spread()
+        if not util.is_np_shape():
+            return
+        # Under NumPy's shapes a length 0 of mx.sym's own operators is an empty axis, where nothing says otherwise:
+        # recurrent cells write the batch so, as in MXNet 1.
+        empty = [n for n in self.nodes if is_open(n) and not known(self.found[n][0])]
+        for node in empty:
+            self._set(node, 0, tuple([n or 0 for n in self.found[node][0] or ()]))
+        if empty:
+            self._spread()
+
+    def _spread(self) -> None:
         calls = [n for n in self.nodes if n.op is not None]
         for _ in range(len(calls) + 2):
             self._changed = False
@@ -302,7 +314,7 @@ def is_open(node: Node) -> bool:
 def _unsettled(node: Node) -> tuple[int, ...]:
     """The lengths in the attribute `shape` of an operator without arrays that are not known."""
     shape = node.params.get("shape")
-    if node.inputs or not isinstance(shape, tuple) or util.is_np_shape():
+    if node.inputs or not isinstance(shape, tuple) or (util.is_np_shape() and node.is_np):
         return ()
     return (0,) if 0 in shape else ()
 
