@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mxjax import errors, initializer
+from mxjax.array.invoke import symbolic
 from mxjax.core import local
 
-from .legacy import Named, ParameterDict, accept_names, matched
+from .legacy import Named, ParameterDict, accept_names, has_symbols, matched, run_on_symbols
 from .mirroring import MirroredBlock
 from .naming import _block_scope as _block_scope
 from .parameter import Layout, Parameter
@@ -373,7 +374,7 @@ class Block(Named, MirroredBlock):
         outer = st.scope
         st.scope = f"{outer}/{self._scope}" if outer else self._scope
         try:
-            out = self._run(*args, **kwargs)
+            out = run_on_symbols(self, args) if symbolic and has_symbols(args) else self._run(*args, **kwargs)
         finally:
             st.scope = outer
         if self._forward_hooks:

@@ -22,7 +22,12 @@ from .hybrid import (
     parts_of,
     unflatten,
 )
-from .legacy import run_hybrid_forward, writes_hybrid_forward
+from .legacy import (
+    first_array,
+    infer_shapes,
+    run_hybrid_forward,
+    writes_hybrid_forward,
+)
 from .parameter import DeferredInitializationError, Layout
 from .shapes import Buckets, gated, serve_new_shape
 
@@ -137,7 +142,21 @@ class HybridBlock(Block):
         raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define hybrid_forward()")
 
     def infer_shape(self, *args: Any) -> None:
-        """Set the unknown parameter shapes from the inputs; layers with such parameters define it."""
+        """Set the unknown parameter shapes from the inputs.
+
+        Layers with such parameters define it; for `hybrid_forward` the operators say them.
+
+        Raises:
+          ValueError: they do not.
+        """
+        if writes_hybrid_forward(self):
+            infer_shapes(self, args)
+
+    def infer_type(self, *args: Any) -> None:
+        """Convert the parameters to the dtype of the first input (`cast`)."""
+        given = first_array(args)
+        if given is not None:
+            self.cast(given.dtype)
 
     def _infer_own(self, args: tuple[Any, ...]) -> bool:
         """Finish the deferred initialization of this block's own parameters; whether there was any."""

@@ -73,6 +73,7 @@ class Parameter:
         self.sharding = sharding  # how a mesh cuts it, where `shard` is told nothing else
         self._name = name
         self._long = False  # whether the name begins with that of the block, as in MXNet 1
+        self._variable: Any = None
         self._structure: str | None = None  # the name in the network it belongs to
         self._shape = (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
         self._dtype = np.dtype(dtype)
@@ -377,6 +378,25 @@ class Parameter:
                 else:  # NumPy's arrays have a to_device of their own
                     value = array(data, dtype=a.dtype, device=d)
                 a._assign(relaid(value._value(), a._value().aval))
+
+    def var(self) -> Any:
+        """The variable that stands for this parameter in symbols (`mx.sym`), by its name."""
+        return self.variable(self._name if self._long else self._structure or self._name)
+
+    def variable(self, name: str) -> Any:
+        """`var` by the name that a network has for the parameter, the first time."""
+        if self._variable is None:
+            from mxjax import symbol
+
+            self._variable = symbol.var(
+                name, shape=self.shape, dtype=self.dtype, lr_mult=self.lr_mult, wd_mult=self.wd_mult, init=self.init
+            )
+        return self._variable
+
+    @property
+    def variable_name(self) -> str | None:
+        """The name of `var`; None where nobody asked for it."""
+        return None if self._variable is None else self._variable.name
 
     def zero_grad(self) -> None:
         """Set the gradients on all devices to zero."""

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from .blocks import Named, accept_names
-from .forward import run_hybrid_forward, writes_hybrid_forward
+from .forward import (
+    first_array,
+    operators_for,
+    run_hybrid_forward,
+    takes_operators,
+    writes_hybrid_forward,
+)
 from .loading import matched
 from .names import Names
 from .parameters import ParameterDict
+from .symbols import has_symbols, infer_shapes, run_on_symbols
 
 __all__ = [
-    "Named", "Names", "ParameterDict", "accept_names", "matched", "run_hybrid_forward", "writes_hybrid_forward",
+    "Named", "Names", "ParameterDict", "accept_names", "first_array", "has_symbols", "infer_shapes",
+    "matched", "operators_for", "run_hybrid_forward", "run_on_symbols", "takes_operators",
+    "writes_hybrid_forward",
 ]  # fmt: skip

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from contextlib import nullcontext
 from typing import Any
 
 from mxjax import errors, nd
 from mxjax.array.ndarray import NDArray
 from mxjax.device import Device
+from mxjax.modes import generation
 
 
 def writes_hybrid_forward(block: Any) -> bool:
@@ -48,6 +50,28 @@ def run_hybrid_forward(block: Any, args: tuple[Any, ...]) -> Any:
     params = {name: _of_kind(p.data(where), first) for name, p in block._reg_params.items()}
     with where if isinstance(where, Device) else nullcontext():
         return block.hybrid_forward(nd, *args, **params)
+
+
+def takes_operators(function: Any) -> bool:
+    """Whether a function is one of MXNet 1, `f(F, x)`: by the name of its first parameter, or by the generation."""
+    try:
+        params = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # a function of C has none
+        return False
+    P = inspect.Parameter
+    if params and params[0].name == "F":
+        return True
+    needed = [p for p in params if p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD) and p.default is P.empty]
+    return generation() == 1 and len(needed) > 1
+
+
+def operators_for(x: Any) -> Any:
+    """The module that is F for an argument: mx.nd, or mx.sym for a symbol."""
+    if isinstance(x, NDArray):
+        return nd
+    from mxjax import symbol
+
+    return symbol
 
 
 def _of_kind(x: Any, like: NDArray) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
@@ -55,11 +56,16 @@ class Names:
     def legacy(self) -> bool:
         return self._legacy or self.params._makes or generation() == 1
 
+    @property
+    def empty(self) -> bool:
+        """Whether the block was given an empty prefix: it leaves the names to what is around it."""
+        return self._empty
+
     # ---- with block.name_scope(): ----------------------------------------------------------------------
 
     def __enter__(self) -> Names:
         self._legacy = self.params._makes = True
-        if not self._empty:  # a block with an empty prefix leaves the names to what is around it
+        if not self._empty:
             manager = names.Prefix(self.prefix)
             manager.__enter__()
             self._outer.append((_around.get(), manager))
@@ -73,6 +79,15 @@ class Names:
             outer, manager = self._outer.pop()
             manager.__exit__(kind, error, trace)
             _around.set(outer)
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """A scope for a layer's own parts: they are called after it, and no code of MXNet 1 said so."""
+        token = _around.set(self)
+        try:
+            yield
+        finally:
+            _around.reset(token)
 
     # ---- parameters ------------------------------------------------------------------------------------
 

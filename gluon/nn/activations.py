@@ -19,19 +19,31 @@ class Activation(HybridBlock):
     """
 
     def __init__(self, activation: str):
+        self._act_type = activation
         super().__init__()
         if activation not in ACTIVATIONS:
             raise errors.MXNetValueError(
                 f"unknown activation {activation!r}{errors.did_you_mean(str(activation), ACTIVATIONS)}; "
                 f"{', '.join(ACTIVATIONS)} exist"
             )
-        self._act_type = self._name = activation
+        self._name = activation
+
+    def _alias(self) -> str:
+        return str(self._act_type)
 
     def forward(self, x: Any) -> Any:
         return npx.activation(x, act_type=self._act_type)
 
     def __repr__(self) -> str:
         return f"Activation({self._act_type})"
+
+
+def activation_in(layer: HybridBlock, activation: str | None) -> Activation | None:
+    """The activation at the end of a layer, called after it (``dense0_relu_``); None where there is none."""
+    if activation is None:
+        return None
+    with layer._names.inside():
+        return Activation(activation, prefix=f"{activation}_")  # type: ignore[call-arg]
 
 
 class LeakyReLU(HybridBlock):

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as onp
 
-from mxjax import errors, np, npx
+from mxjax import errors, nd, np, npx
 
 from ..block import Block
 from ..hybrid_block import HybridBlock
+from ..legacy import operators_for, takes_operators
 from ..parameter import Parameter
 from ..shapes import infer
-from .activations import Activation
+from .activations import activation_in
 
 
 class _Container:
@@ -95,7 +96,7 @@ class Dense(HybridBlock):
             if use_bias
             else None
         )
-        self.act = Activation(activation) if activation is not None else None
+        self.act = activation_in(self, activation)
 
     def infer_shape(self, x: Any, *args: Any) -> None:
         known = {"num_hidden": self._units, "no_bias": self.bias is None, "flatten": self._flatten}
@@ -195,7 +196,7 @@ class Identity(HybridBlock):
 
 def _function(function: str | Callable[..., Any]) -> tuple[Callable[..., Any], str]:
     if isinstance(function, str):
-        for module in (np, npx):
+        for module in (np, npx, nd):
             found = getattr(module, function, None)
             if found is not None:
                 return found, function
@@ -223,14 +224,18 @@ class Lambda(Block):
 
 
 class HybridLambda(HybridBlock):
-    """A function (or the name of an operator) as a hybrid block."""
+    """A function (or the name of an operator) as a hybrid block.
+
+    One whose first parameter is called ``F``, as in MXNet 1, is given the operators: mx.nd, or mx.sym for symbols.
+    """
 
     def __init__(self, function: str | Callable[..., Any]):
         super().__init__()
         self._func, self._func_name = _function(function)
+        self._takes_operators = not isinstance(function, str) and takes_operators(function)
 
     def forward(self, x: Any, *args: Any) -> Any:
-        return self._func(x, *args)
+        return self._func(*([operators_for(x)] if self._takes_operators else []), x, *args)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._func_name})"

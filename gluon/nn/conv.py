@@ -10,7 +10,7 @@ from mxjax import errors, np, npx
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 from ..shapes import infer, parameter_shapes
-from .activations import Activation
+from .activations import activation_in
 
 Size = int | Sequence[int]
 
@@ -78,7 +78,10 @@ class _Conv(HybridBlock):
             if use_bias
             else None
         )
-        self.act = Activation(activation) if activation is not None else None
+        self.act = activation_in(self, activation)
+
+    def _alias(self) -> str:
+        return "conv"
 
     @property
     def _operator(self) -> str:
@@ -231,6 +234,9 @@ class _Pool(HybridBlock):
         }
         if count_include_pad is not None:
             self._kwargs["count_include_pad"] = count_include_pad
+
+    def _alias(self) -> str:
+        return "pool"
 
     def forward(self, x: Any) -> Any:
         return npx.pooling(x, **self._kwargs)

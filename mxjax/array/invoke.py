@@ -31,6 +31,10 @@ _STORAGE = ("stype", "forward_stype")
 _NOT_ATTRIBUTES = ("out", "name", *_PLACES)
 
 
+#: What composes a call one of whose arguments is a symbol, and gives None for others; mx.sym puts it here.
+symbolic: list[Callable[[Op, Sequence[Any], dict[str, Any]], Any]] = []
+
+
 def wrap(cls: type[NDArray], v: Value) -> Any:
     """A new array on a value."""
     h = _new(cls)
@@ -49,6 +53,10 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
             values = [a._v or a._value() for a in args[: op.n_arrays] if a is not None]
             outs: Any = record(bound, values)
             return wrap(cls, outs[0]) if len(outs) == 1 else [wrap(cls, v) for v in outs]
+    if symbolic:
+        composed = symbolic[0](op, args, kwargs)
+        if composed is not None:
+            return composed
     out = kwargs.pop("out", None) if kwargs else None
     device = None
     if kwargs:

@@ -46,6 +46,11 @@ class Symbol:
         nodes = {node for node, _ in self._entries}
         return next(iter(nodes)).name if len(nodes) == 1 else None
 
+    @property
+    def device(self) -> None:
+        """None: a symbol is nowhere before it is bound."""
+        return None
+
     def __repr__(self) -> str:
         name = self.name
         if name is None:

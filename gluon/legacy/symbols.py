@@ -1,0 +1,144 @@
+"""Blocks on symbols: a graph of the network, as MXNet 1.x gets one by `net(mx.sym.var("data"))`."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from mxjax import errors, name
+from mxjax.array.ndarray import NDArray
+
+from ..parameter import Parameter
+
+
+def has_symbols(args: Any) -> bool:
+    """Whether there are symbols among arguments, in nested lists too."""
+    from mxjax.symbol import Symbol
+
+    return any(isinstance(a, Symbol) or (isinstance(a, (list, tuple)) and has_symbols(a)) for a in args)
+
+
+def _leaves(args: Any) -> Iterator[Any]:
+    for a in args:
+        if isinstance(a, (list, tuple)):
+            yield from _leaves(a)
+        else:
+            yield a
+
+
+def _called_fwd() -> tuple[type, ...]:
+    """The layers whose operator MXNet 1 calls `fwd`; others' are called after their kind."""
+    from .. import nn
+    from ..nn.conv import _Conv, _Pool
+
+    return (
+        _Conv, _Pool, nn.Activation, nn.BatchNorm, nn.Dense, nn.Dropout, nn.Embedding, nn.GELU, nn.InstanceNorm,
+        nn.LeakyReLU, nn.PReLU, nn.SELU, nn.Swish,
+    )  # fmt: skip
+
+
+class _LayerNames(name.NameManager):
+    """What the operators of these layers are called: ``dense0_fwd``, further ones after their kind."""
+
+    def __init__(self, others: name.NameManager):
+        super().__init__()
+        self._others = others
+        self._first = True
+
+    def get(self, name: str | None, hint: str) -> str:
+        if name is None and self._first:
+            self._first, name = False, "fwd"
+        return self._others.get(name, hint)
+
+
+class _Symbolic:
+    """A parameter whose arrays are its variable; else it is the parameter."""
+
+    def __init__(self, parameter: Parameter, variable: Any):
+        self._parameter = parameter
+        self._variable = variable
+
+    def data(self, device: Any = None, ctx: Any = None) -> Any:
+        return self._variable
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self._parameter, attribute)
+
+
+def run_on_symbols(block: Any, args: tuple[Any, ...]) -> Any:
+    """A block's results for symbols; its parameters are variables of their long names.
+
+    Raises:
+      ValueError: arrays among the arguments.
+    """
+    from .. import nn
+    from .forward import writes_hybrid_forward
+
+    if any(isinstance(a, NDArray) for a in _leaves(args)):
+        raise errors.MXNetValueError(
+            "In HybridBlock, we do not support mixed NDArrays and Symbols types for the input. Please check the type "
+            "of the args."
+        )
+    first = next(a for a in _leaves(args) if hasattr(a, "list_arguments"))
+    variables = {
+        attribute: _of_kind(p.variable(block._names.full(p)), first) for attribute, p in block._reg_params.items()
+    }
+    manager = name.current()
+    if not (block._names.empty or isinstance(block, (nn.Sequential, nn.HybridSequential))):
+        manager = name.Prefix(block.prefix)
+    if isinstance(block, _called_fwd()):
+        manager = _LayerNames(manager)
+    with manager:
+        if writes_hybrid_forward(block):
+            from mxjax import symbol
+
+            return block.hybrid_forward(symbol, *args, **variables)
+        if variables:
+            block = copy.copy(block)  # with variables in the parameters' places
+            for attribute, variable in variables.items():
+                vars(block)[attribute] = _Symbolic(block._reg_params[attribute], variable)
+        return block.forward(*args)
+
+
+def _of_kind(variable: Any, like: Any) -> Any:
+    made = variable.as_np_ndarray()
+    return made if type(made) is type(like) else variable.as_nd_ndarray()
+
+
+def infer_shapes(block: Any, args: tuple[Any, ...]) -> None:
+    """Give the parameters of a block with `hybrid_forward` the shapes that its inputs' shapes demand.
+
+    Raises:
+      ValueError: the inputs do not determine them, or what it computes cannot be composed of symbols.
+    """
+    from mxjax import symbol
+
+    given: dict[str, Any] = {}
+
+    def variable(a: Any) -> Any:
+        if isinstance(a, (list, tuple)):
+            return type(a)(variable(x) for x in a)
+        if not isinstance(a, NDArray):
+            return a
+        made = symbol.var(f"_input{len(given)}")
+        given[made.name] = a.shape
+        return made.as_np_ndarray() if a._front is not NDArray else made
+
+    try:
+        out = run_on_symbols(block, tuple(variable(a) for a in args))
+        whole = symbol.Group(list(_leaves([out])))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # what is not determined is said in a warning
+            arguments, _, states = whole.infer_shape(**given)
+    except (errors.MXNetError, TypeError, AttributeError, UserWarning) as error:
+        raise errors.MXNetValueError(
+            f"Deferred initialization failed because shape cannot be inferred. {error}. Give {type(block).__name__}'s "
+            "parameters their whole shapes, or let it define infer_shape(self, *inputs)"
+        ) from error
+    found = dict(zip(whole.list_arguments(), arguments, strict=True))
+    found.update(zip(whole.list_auxiliary_states(), states, strict=True))
+    for _, p in block._long_walk():
+        if p.variable_name in found:
+            p.shape = found[p.variable_name]
