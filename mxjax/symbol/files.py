@@ -78,7 +78,9 @@ def _params(node: Node) -> dict[str, str]:
         for key, default in op.attr_defaults.items():
             if key in other.attr_params and other.attr_defaults.get(key, default) != default:
                 params.setdefault(key, default)
-    found = {k: attributes.text(v) for k, v in params.items() if k not in dialect.SILENT}
+    found = {k: attributes.text(v) for k, v in params.items()}
+    if op.variadic:
+        found.setdefault("num_args", str(len(node.inputs)))
     found.update({f"__constant_{k}__": attributes.text(v) for k, v in node.constants.items()})
     return found
 
