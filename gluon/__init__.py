@@ -15,11 +15,11 @@ from .parameter import Constant, DeferredInitializationError, Parameter
 
 # Loaded when first used: name -> module.
 _LAZY = {name: name for name in ("data", "loss", "metric", "rnn", "utils")}
-_FROM = {"FlaxBlock": "flax", "Trainer": "trainer"}
+_FROM = {"FlaxBlock": "flax", "SymbolBlock": "symbol_block", "Trainer": "trainer"}
 
 __all__ = [
     "Block", "Constant", "DeferredInitializationError", "FlaxBlock", "HybridBlock", "Parameter", "ParameterDict",
-    "Trainer", "data", "loss", "metric", "nn", "rnn", "utils",
+    "SymbolBlock", "Trainer", "data", "loss", "metric", "nn", "rnn", "utils",
 ]  # fmt: skip
 
 

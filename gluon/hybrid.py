@@ -149,9 +149,10 @@ class CachedGraph:
         call to call: it must be a constant.
     """
 
+    KEY: Any  # what stands among the sources for the random key
     __slots__ = (
         "__weakref__", "call", "checks", "draws", "inside", "kinds", "moving", "n_outs", "numbers", "pairs", "parts",
-        "shapes", "sources", "states", "tree",
+        "shapes", "sources", "states", "training", "tree",
     )
 
     call: GraphCall
@@ -224,6 +225,7 @@ class CachedGraph:
                 kept = [v for v, a in held.items() if a._v is v]
                 for v, order in listen(graph, kept, values[0].aval.device).items():
                     held[v]._set(memory.laid_out(v, order))
+        self.training = local.st.training
         self.moving = tuple(moving)
         self.checks = [check for number in handed.values() for check in number.use.checks]
         self.numbers = graph.scalars  # some are computed from those that come with a call
@@ -335,6 +337,7 @@ _RECORDS: Any = CachedGraph.__init__
 _external = settings.snapshot("memory.external_weights")
 _NO_DRAWS = Dynamic(0)
 _KEY: Any = object()
+CachedGraph.KEY = _KEY
 
 
 def _count_aval(device: Any) -> Any:

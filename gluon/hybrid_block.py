@@ -291,6 +291,25 @@ class HybridBlock(Block):
                     for b, was in saved:
                         b._active = was
 
+    def export(self, path: Any, epoch: int = 0, remove_amp_cast: bool = True, format: str = "symbol") -> Any:  # noqa: A002
+        """Write the hybridized network to files: `path-symbol.json` and `path-0000.params`, which MXNet reads as well.
+
+        Args:
+          path: the beginning of the files' paths; None gives (symbol, parameters) and writes nothing.
+          epoch: the number in the second file's name.
+          remove_amp_cast: without the casts that mixed precision put in.
+          format: `'stablehlo'` writes `path.stablehlo` for cpu, cuda and tpu instead, with the parameters
+            in it (`jax.export.deserialize` reads it).
+
+        The inputs are called `data`, or `data0`, `data1`, ... `SymbolBlock.imports` reads what is written.
+
+        Raises:
+          RuntimeError: the block was not hybridized and called, or runs something that is no operator.
+        """
+        from .exporting import export
+
+        return export(self, path, epoch, remove_amp_cast, format)
+
     def graph(self, *args: Any) -> Any:
         """The recorded graph for these inputs (``core.Graph``), as ``hybridize`` runs it."""
         self._settle(args)

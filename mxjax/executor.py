@@ -149,7 +149,7 @@ class Executor:
             if open_nodes:
                 given = dict(zip(self._input_names, key, strict=True))
                 known = infer.Inference(nodes, given)
-                found = {n: known.found[n][0] for n in open_nodes}
+                found = infer.settled(known, open_nodes)
             self._shapes[key] = found
         return self._shapes[key]  # type: ignore[no-any-return]
 

@@ -189,3 +189,15 @@ def rnn(
     if not state_outputs:
         return x
     return (x, jnp.stack(states), jnp.stack(cells)) if mode == "lstm" else (x, jnp.stack(states))
+
+
+@op(
+    "rnn_param_concat",
+    nd="_rnn_param_concat",
+    internal="_rnn_param_concat",
+    aliases=("_npi_rnn_param_concat",),
+    samples=[case(f(3), f(5), dim=0)],
+)
+def rnn_param_concat(*data: Any, dim: int = 1, num_args: int | None = None) -> Any:
+    """Weights and biases, as vectors, as the one vector that `rnn` takes."""
+    return jnp.concatenate(data, axis=dim)

@@ -118,7 +118,7 @@ def fitted(op: Op, key: str, value: Any) -> Any:
         return bool(value)
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if key in _SHAPES and isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool) and (key in _SHAPES or isinstance(default, tuple)):
         return (value,)
     if key in ("dtype", "out_dtype") and isinstance(value, int):
         if not 0 <= value < len(DTYPES):
@@ -128,7 +128,7 @@ def fitted(op: Op, key: str, value: Any) -> Any:
 
 
 _FLAGS = frozenset({"keepdims", "is_ascend", "no_bias", "squeeze_axis", "bidirectional", "state_outputs"})
-_SHAPES = frozenset({"shape", "axes", "kernel", "stride", "pad", "dilate", "begin", "end", "reps", "size"})
+_SHAPES = frozenset({"shape", "kernel", "stride", "pad", "dilate"})
 
 
 def given(op: Op, attrs: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -27,6 +27,8 @@ _BACK = {
     "_npi_swapaxes": ("swapaxes", {"dim1": "axis1", "dim2": "axis2"}),
     "_np_repeat": ("repeat", {}),
 }
+#: Rows that compute what the other row of their registry name computes, with the same attributes.
+EQUAL: frozenset[str] = frozenset()
 _NAMES_OF_SPLIT = ("_split_v2", "_npi_split", "_npi_array_split")
 
 
@@ -91,7 +93,9 @@ def _one(node: Node, registry: str, attrs: Mapping[str, Any]) -> list[Entry]:
 
 def _full(node: Node) -> list[Entry] | None:
     value = node.params["fill_value"]
-    dtype = node.params.get("dtype") or ("bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32")
+    dtype = node.params.get("dtype") or (
+        "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
+    )
     shape = node.params["shape"]
     shape = (shape,) if isinstance(shape, int) else shape
     return _one(node, "_full", {"shape": shape, "dtype": dtype, "value": float(value)})
@@ -114,6 +118,14 @@ def _split(node: Node) -> list[Entry] | None:
     if isinstance(places, int):
         return _one(node, "_split_v2", {"indices": (), "sections": places, **attrs})
     return _one(node, "_split_v2", {"indices": (0, *places), "sections": 0, **attrs})
+
+
+def _array_split(node: Node) -> list[Entry] | None:
+    places = node.params["indices_or_sections"]
+    attrs = {"axis": node.params.get("axis", 0)}
+    if isinstance(places, int):
+        return _one(node, "_npi_array_split", {"indices": (), "sections": places, **attrs})
+    return _one(node, "_npi_array_split", {"indices": (0, *places), "sections": 0, **attrs})
 
 
 def _tensordot(node: Node) -> list[Entry] | None:
@@ -145,7 +157,9 @@ def _drawn(node: Node) -> list[Entry] | None:
     attrs = {**numbers, **node.params, **node.constants}
     for name in node.names:
         attrs[name] = None
-    return _one(node, op.internal or op.name, {k: v for k, v in attrs.items() if v is not None or k in ("size", *node.names)})
+    return _one(
+        node, op.internal or op.name, {k: v for k, v in attrs.items() if v is not None or k in ("size", *node.names)}
+    )
 
 
 def _index(node: Node) -> list[Entry] | None:
@@ -212,7 +226,7 @@ _WRITTEN: dict[str, Callable[[Node], list[Entry] | None]] = {
     "argsort": _argsort,
     "sort": _sort,
     "split": _split,
-    "array_split": _split,
+    "array_split": _array_split,
     "split_v2": _split,
     "tensordot": _tensordot,
     "where": _where,
@@ -233,9 +247,16 @@ _WRITTEN: dict[str, Callable[[Node], list[Entry] | None]] = {
 # ------------------------------------------------------------------------------------------- from a file
 
 
-def from_file(entries: Sequence[Entry]) -> list[Entry]:
-    """The results of a file by the operators there are here."""
-    return list(entries)
+def open_begin_states(entries: Sequence[Entry]) -> None:
+    """Let a recurrent network's begin states have as many samples as the data, whatever they were exported with."""
+    for node in walk(entries):
+        if node.op is None or node.op.display != "RNN":
+            continue
+        for name, (made, _) in zip(node.names, node.inputs, strict=True):
+            shape = made.params.get("shape")
+            if name in ("state", "state_cell") and made.op is not None and not made.inputs and isinstance(shape, tuple):
+                if len(shape) == 3:
+                    made.open = (1,)
 
 
 def read(registry: str, attrs: Mapping[str, str]) -> tuple[str, dict[str, str]] | None:
@@ -245,12 +266,13 @@ def read(registry: str, attrs: Mapping[str, str]) -> tuple[str, dict[str, str]] 
         return row, {renames.get(k, k): v for k, v in attrs.items()}
     if registry in _NAMES_OF_SPLIT:
         rest = {k: v for k, v in attrs.items() if k not in ("indices", "sections")}
+        row = "array_split" if registry == "_npi_array_split" else "split_v2"
         sections = attributes.value_of(attrs.get("sections", "0"))
         places = attributes.value_of(attrs.get("indices", "()"))
         if isinstance(sections, int) and sections > 0:
-            return "split_v2", {**rest, "indices_or_sections": str(sections)}
+            return row, {**rest, "indices_or_sections": str(sections)}
         places = places if isinstance(places, tuple) else (places,)
-        return "split_v2", {**rest, "indices_or_sections": attributes.text(tuple(places[1:]))}
+        return row, {**rest, "indices_or_sections": attributes.text(tuple(places[1:]))}
     if registry in ("_npi_where_lscalar", "_npi_where_rscalar", "_npi_where_scalar2"):
         rest = {k: v for k, v in attrs.items() if k not in ("scalar", "x", "y")}
         given = {"_npi_where_lscalar": {"x": "scalar"}, "_npi_where_rscalar": {"y": "scalar"}}.get(

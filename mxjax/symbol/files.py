@@ -64,7 +64,11 @@ def _same(op: Op, other: Op | None) -> bool:
     """Whether a file's reader, who takes the other row for the name, computes the same."""
     if other is None or len(op.array_params) != len(other.array_params) or op.variadic != other.variadic:
         return False
-    return op is other or set(op.attr_params) - attributes.IDLE <= set(other.attr_params)
+    return op is other or _stem(op) == _stem(other) or op.name in dialect.EQUAL
+
+
+def _stem(op: Op) -> str:
+    return op.name.partition("@")[0]
 
 
 def _params(node: Node) -> dict[str, str]:
@@ -140,7 +144,7 @@ def entries_of(found: Any, depth: int = 0) -> list[Entry]:
     for node, k in entries:
         if k >= node.count():
             raise errors.FormatError(f"the node {node.name!r} has {node.count()} results, output {k} is asked for")
-    entries = dialect.from_file(entries)
+    dialect.open_begin_states(entries)
     upgrade.spread_attributes(entries, version)
     return entries
 
@@ -170,6 +174,8 @@ def _node(k: int, said: Any, nodes: list[Node], version: int, depth: int) -> Nod
     if not isinstance(said, dict) or not isinstance(said.get("op"), str) or not isinstance(said.get("name"), str):
         raise errors.FormatError(f"node {k} has no operator or no name")
     name, registry = said["name"], said["op"]
+    if not registry:
+        raise errors.FormatError(f"node {k} ({name!r}) has no operator")
     attrs: dict[str, str] = {}
     for key in ("param", "attr", "attrs"):
         given = said.get(key)
@@ -209,6 +215,8 @@ def _known(name: str, registry: str, op: Op, attrs: dict[str, str], inputs: list
         key[len("__constant_") : -2]: attributes.value_of(attrs.pop(key))
         for key in [*attrs] if key.startswith("__constant_")
     }  # fmt: skip
+    if any(not isinstance(v, (int, float)) for v in constants.values()):
+        raise errors.FormatError(f"{constants} for numbers")
     params, users = attributes.given(op, attrs)
     if op.variadic:
         names = [f"arg{at}" for at in range(len(inputs))]

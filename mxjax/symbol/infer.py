@@ -87,7 +87,11 @@ class Inference:
         self._tried: dict[Any, list[tuple[int, ...]] | None] = {}
         self._seen: dict[Node, Any] = {}
         for node in nodes:
-            self.found[node] = [_declared(node, given)] if node.is_variable else [None] * node.count()
+            if node.is_variable:
+                shape = given.get(node.name)
+                self.found[node] = [declared_shape(node) if shape is None else shape]
+            else:
+                self.found[node] = [None] * node.count()
         self._run()
 
     def of(self, entries: Iterable[tuple[Node, int]]) -> list[Partial]:
@@ -197,7 +201,9 @@ class Inference:
         if shapes is None:
             return None
         hidden = _unsettled(node)
-        return [tuple([None if n in hidden else n for n in s]) for s in shapes] if hidden else list(shapes)
+        return (
+            [tuple([None if k in hidden else n for k, n in enumerate(s)]) for s in shapes] if hidden else list(shapes)
+        )
 
     # ---- what follows from what comes out ----------------------------------------------------------------
 
@@ -306,28 +312,38 @@ def _keeps_shape(op: Op) -> bool:
     return len(needed) == 1 and not op.variadic and _SHAPELESS.issuperset(op.attr_params) and op.name not in _ELSE
 
 
+def settled(found: Inference, nodes: Iterable[Node]) -> dict[Node, tuple[int, ...]]:
+    """The shapes of what these nodes make; a length that nothing says is 0."""
+    return {n: tuple([k or 0 for k in found.found[n][0] or ()]) for n in nodes}
+
+
 def is_open(node: Node) -> bool:
     """Whether a node makes an array of a shape that is known only when the symbol is bound."""
     return bool(_unsettled(node))
 
 
 def _unsettled(node: Node) -> tuple[int, ...]:
-    """The lengths in the attribute `shape` of an operator without arrays that are not known."""
-    shape = node.params.get("shape")
-    if node.inputs or not isinstance(shape, tuple) or (util.is_np_shape() and node.is_np):
+    """The axes of what an operator without arrays makes whose lengths are not known.
+
+    They are 0 in the attribute `shape` of mx.sym's operators, which know no empty arrays; `dialect.from_file` opens
+    those of a recurrent network's begin states.
+    """
+    if node.inputs or node.op is None:
         return ()
-    return (0,) if 0 in shape else ()
+    if node.open is not None:
+        return node.open
+    shape = node.params.get("shape")
+    if not isinstance(shape, tuple) or node.is_np:
+        return ()
+    return tuple([k for k, n in enumerate(shape) if n == 0])
 
 
-def _declared(node: Node, given: dict[str, Partial]) -> Partial:
-    shape = given.get(node.name)
-    if shape is None and "__shape__" in node.attrs:
-        written = attributes.value_of(node.attrs["__shape__"])
-        if isinstance(written, tuple):
-            if util.is_np_shape() and "__dtype__" not in node.attrs and 0 in written:
-                return tuple([None if n in (0, -1) else n for n in written])  # of a file of before NumPy's shapes
-            return partial(written)
-    return shape
+def declared_shape(node: Node) -> Partial:
+    """The shape that a variable's attribute gives; 0 and -1 are lengths that are not known."""
+    written = attributes.value_of(node.attrs.get("__shape__", ""))
+    if not isinstance(written, tuple) or any(type(n) is not int for n in written):
+        return None
+    return tuple([None if n <= 0 else n for n in written])
 
 
 def _wrong(node: Node, ins: Sequence[Any], error: Exception) -> Exception:

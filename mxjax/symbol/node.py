@@ -20,7 +20,7 @@ class Node:
     ``is_np``: written with mx.sym.np or npx, so that results are mx.np arrays.
     """
 
-    __slots__ = ("attrs", "constants", "inputs", "is_np", "name", "names", "op", "params", "registry")
+    __slots__ = ("attrs", "constants", "inputs", "is_np", "name", "names", "op", "open", "params", "registry")
 
     def __init__(
         self,
@@ -43,12 +43,15 @@ class Node:
         self.constants = dict(constants or {})
         self.registry = registry
         self.is_np = is_np
+        self.open: tuple[int, ...] | None = None  # axes of what it makes whose lengths follow from elsewhere
 
     def on(self, inputs: Sequence[Entry]) -> Node:
         """The same call of other results."""
-        return Node(
+        made = Node(
             self.name, self.op, self.params, self.attrs, inputs, self.names, self.constants, self.registry, self.is_np
         )
+        made.open = self.open
+        return made
 
     @property
     def is_variable(self) -> bool:

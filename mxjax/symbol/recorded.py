@@ -73,6 +73,7 @@ def entries_of(graph: Graph, inputs: Sequence[Entry], results: int | None = None
     shapes: dict[int, tuple[int, ...]] = {-1 - k: a.shape for k, a in enumerate(graph.avals)}
     counts: dict[str, int] = {}
     for step in graph.steps:
+        assert step.call is not None
         operands = [graph.scalars[i - SCALAR] if i >= SCALAR else env[i] for i in step.args]
         stem = "_".join(p for p in (step.scope.replace("/", "_"), step.call.name.lower()) if p)
         counts[stem] = counts.get(stem, -1) + 1

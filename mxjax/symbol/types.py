@@ -17,7 +17,8 @@ _FREE = frozenset({
     "SequenceLast", "SequenceReverse", "slice_like", "reshape_like", "broadcast_like", "shape_array", "size_array",
     "ROIPooling", "CTCLoss", "_contrib_ROIAlign",
 })  # fmt: skip
-_WIDE = frozenset({"BatchNorm", "_contrib_BatchNormWithReLU", "_contrib_SyncBatchNorm"})  # statistics stay float32
+#: Operators whose statistics stay float32 beside half precision.
+WIDE = frozenset({"BatchNorm", "_contrib_BatchNormWithReLU", "_contrib_SyncBatchNorm"})  # statistics stay float32
 _FIXED = {"shape_array": "int64", "size_array": "int64"}
 _DTYPE = ("dtype", "out_dtype")
 
@@ -67,7 +68,7 @@ def _visit(node: Node, found: dict[Node, Any]) -> None:
         tied = [ins[k], *([ins[2]] if node.operator == "where" else ())] if k < len(ins) else []
         if node.operator == "Embedding" and found[ins[1]] is None:
             found[ins[1]] = node.params.get("dtype") or found[node]
-    elif node.operator in _WIDE:
+    elif node.operator in WIDE:
         for state in ins[1:]:
             if found[state] is None and found[ins[0]] is not None:
                 found[state] = "float32" if found[ins[0]] in ("float16", "bfloat16") else found[ins[0]]

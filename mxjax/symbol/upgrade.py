@@ -22,9 +22,15 @@ def with_states(
     name: str, op: Op, params: Mapping[str, Any], names: Sequence[str], inputs: list[Entry], version: int
 ) -> list[Entry]:
     """The inputs with those that files of before 0.9 do not hold: auxiliary states, as variables."""
-    if version >= 900:
+    if version >= 900 or not op.aux or len(inputs) < len(op.array_params) - len(states_of(op, params)):
         return inputs
     return [*inputs, *[(Node(f"{name}_{n}"), 0) for n in names[len(inputs) :]]]
+
+
+def states_of(op: Op, params: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the arrays that an operator updates."""
+    probe = Node("", op, params, names=op.array_params)
+    return tuple([op.array_params[k] for k in probe.aux()])
 
 
 def spread_attributes(entries: Sequence[Entry], version: int) -> None:

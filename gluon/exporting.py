@@ -1,0 +1,126 @@
+"""Networks as files: the symbol and the parameters that MXNet reads, or StableHLO."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mxjax import errors, nd, serialization, util
+from mxjax.array.classes import NDArray
+from mxjax.array.creation import array
+from mxjax.core import Value, compiler
+
+if TYPE_CHECKING:
+    from .hybrid import CachedGraph
+    from .hybrid_block import HybridBlock
+
+
+def export(block: HybridBlock, path: Any, epoch: int, remove_amp_cast: bool, format: str) -> Any:  # noqa: A002
+    """What `HybridBlock.export` does."""
+    recorded = _last(block)
+    if format == "stablehlo":
+        return _stablehlo(block, recorded, path)
+    if format != "symbol":
+        raise errors.MXNetValueError(f"format={format!r}: 'symbol' (MXNet's files) or 'stablehlo' is expected")
+    symbol, arrays = symbol_of(block, recorded)
+    states = set(symbol.list_auxiliary_states())
+    marked = {f"{'aux' if name in states else 'arg'}:{name}": a for name, a in arrays.items()}
+    if path is None:
+        return symbol, marked
+    symbol_file, params_file = f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
+    symbol.save(symbol_file, remove_amp_cast=remove_amp_cast)
+    if not marked:
+        return symbol_file, None
+    if util.is_np_array():
+        serialization.save_parameters(params_file, marked)
+    else:
+        nd.save(params_file, {name: a.as_nd_ndarray() for name, a in marked.items()})
+    return symbol_file, params_file
+
+
+def _last(block: HybridBlock) -> CachedGraph:
+    """The graph that the block was recorded as, in prediction where it ran so."""
+    if not block._graphs:
+        raise errors.MXNetError(
+            "Please first call block.hybridize() and then run forward with this block at least once before calling "
+            "export. A forward that asks for numbers has no graph: gluon.breaks.breaks_of(block) says what stands in "
+            "the way"
+        )
+    graphs = list(block._graphs.values())
+    return next((g for g in reversed(graphs) if not g.training), graphs[-1])
+
+
+def symbol_of(block: HybridBlock, recorded: CachedGraph) -> tuple[Any, dict[str, Any]]:
+    """A recorded network as a symbol, and its parameters by the symbol's names."""
+    from mxjax.symbol import Symbol
+    from mxjax.symbol.node import Node, walk
+    from mxjax.symbol.recorded import entries_of
+
+    graph = recorded.call.graph
+    count = len(recorded.shapes)
+    sources = recorded.sources
+    params = {id(a): name for name, p in block.collect_params().items() for a in (p._arrays or {}).values()}
+    nodes = [Node("data" if count == 1 else f"data{k}") for k in range(count)]
+    nodes.append(Node("random_count"))
+    arrays: dict[str, Any] = {}
+    for k, source in enumerate(sources):
+        name = params.get(id(source)) or graph.inputs[count + 1 + k]
+        while name in arrays:
+            name += "_"
+        nodes.append(Node(name))
+        if isinstance(source, NDArray):
+            arrays[name] = source
+        elif source is not recorded.KEY:
+            arrays[name] = NDArray._wrap(source)
+    entries = entries_of(graph, [(n, 0) for n in nodes], recorded.n_outs)
+    used = set(walk(entries))
+    for name, p in block.collect_params().items():
+        if name not in arrays and p._arrays is not None and not p._structure:
+            warnings.warn(f'Parameter "{name}" is not found in the graph.', stacklevel=4)
+    kept = {n.name: arrays[n.name] for n in nodes if n in used and n.name in arrays}
+    return Symbol(entries), {name: array(a.asnumpy(), dtype=a.dtype) for name, a in kept.items()}
+
+
+def _stablehlo(block: HybridBlock, recorded: CachedGraph, path: Any) -> Any:
+    """The network for cpu, cuda and tpu at once, with its parameters, by `jax.export`, for any number of samples."""
+    import jax
+    from jax import export as jax_export
+
+    errors.optional_import("flatbuffers", "export")
+
+    graph = recorded.call.graph
+    if recorded.training:
+        raise errors.MXNetValueError(
+            "the block has run in training only: StableHLO is the network in prediction. Call it once outside "
+            "autograd.record() before export"
+        )
+    weights = [np.asarray(_numbers(s)) for s in recorded.sources]
+    scalars = list(graph.scalars)
+
+    def predict(*inputs: Any) -> Any:
+        outs = graph.run(*inputs, np.int64(0), *map(jax.numpy.asarray, weights), *scalars)
+        return outs[: recorded.n_outs]
+
+    avals = graph.avals[: len(recorded.shapes)]
+    with jax.enable_x64(True), compiler.for_platform("tpu"):  # whose lowerings are plain, good on every platform
+        (batch,) = jax_export.symbolic_shape("batch")
+        open_shapes = [jax.ShapeDtypeStruct((batch, *a.shape[1:]) if a.shape else (), a.dtype) for a in avals]
+        platforms = ("cpu", "cuda", "tpu")
+        try:
+            made = jax_export.export(jax.jit(predict), platforms=platforms)(*open_shapes)
+        except Exception:  # a network in which the number of samples is part of a shape
+            made = jax_export.export(jax.jit(predict), platforms=platforms)(*[a.struct for a in avals])
+    raw = bytes(made.serialize())
+    if path is None:
+        return raw
+    file = f"{path}.stablehlo"
+    serialization.write_whole(file, lambda out: out.write(raw))
+    return file
+
+
+def _numbers(source: Any) -> Any:
+    if not isinstance(source, (NDArray, Value)):  # the random key, of a network that draws in training
+        return np.zeros(2, np.uint32)
+    return source.asnumpy() if isinstance(source, NDArray) else NDArray._wrap(source).asnumpy()

@@ -1,0 +1,203 @@
+"""Blocks made of symbols: networks from files of every MXNet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mxjax import errors, symbol
+from mxjax.array.ndarray import NDArray
+from mxjax.symbol import infer, types
+from mxjax.symbol.node import Node
+from mxjax.symbol.run import run
+
+from .hybrid_block import HybridBlock
+from .parameter import Parameter
+
+__all__ = ["SymbolBlock"]
+
+
+class SymbolBlock(HybridBlock):
+    """A block that computes a symbol.
+
+    Args:
+      outputs: the symbol, or a list of symbols, that it gives.
+      inputs: the variables that it is called with, in order.
+      params: parameters for the other variables, by name; those that are missing are made, with shapes from the
+        first call.
+
+    Raises:
+      ValueError: there are parameters that the symbol does not have.
+      AssertionError: an input is no variable.
+
+    >>> import mxjax as mx
+    >>> x = mx.sym.var("data")
+    >>> net = SymbolBlock(mx.sym.FullyConnected(x, num_hidden=4, name="fc"), x)
+    >>> net.initialize()
+    >>> net(mx.np.ones((2, 3))).shape, list(net.collect_params())
+    ((2, 4), ['fc_weight', 'fc_bias'])
+    """
+
+    def __init__(self, outputs: Any, inputs: Any, params: Mapping[str, Parameter] | None = None):
+        super().__init__()
+        ins = [inputs] if isinstance(inputs, symbol.Symbol) else list(inputs)
+        ins = [one for s in ins for one in (s if len(s) > 1 else [s])]
+        for s in ins:
+            if len(s) != 1 or not s._entries[0][0].is_variable:
+                raise errors.MXNetAssertionError(f"Input symbols must be variable, but {s} is an output of operators")
+        self._single = isinstance(outputs, symbol.Symbol) and len(outputs) == 1
+        outs = [outputs] if isinstance(outputs, symbol.Symbol) else list(outputs)
+        self._symbol = symbol.Group(outs) if len(outs) > 1 else outs[0]
+        self._single = self._single or len(self._symbol) == 1
+        self._input_names: list[str] = [str(s.name) for s in ins]
+        known = {str(s.name): types.declared(s._entries[0][0]) for s in ins}
+        self._nodes = self._symbol._nodes()
+        self._entries = self._symbol._entries
+        names = [*self._symbol.list_arguments(), *self._symbol.list_auxiliary_states()]
+        given = dict(params or {})
+        strange = [name for name in given if name not in names]
+        if strange:
+            raise errors.MXNetValueError(f"{set(strange)} params are unused by the model.")
+        states = set(self._symbol.list_auxiliary_states())
+        dtypes = types.complete(self._nodes, {k: t for k, t in known.items() if t})
+        for node in self._nodes:
+            if not node.is_variable or node.name in self._input_names:
+                continue
+            p = given.get(node.name)
+            if p is None:
+                p = _parameter(node, dtypes[node])
+            elif p.shape is None or any(n <= 0 for n in p.shape):
+                p.allow_deferred_init = True
+            if node.name in states:
+                p.grad_req = "null"
+            self._reg_params[node.name] = p
+        self._shapes: dict[Any, Any] = {}
+
+    @staticmethod
+    def imports(
+        symbol_file: Any,
+        input_names: Any,
+        param_file: Any = None,
+        device: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        ctx: Any = None,
+    ) -> SymbolBlock:
+        """A network from the files that `HybridBlock.export` or any MXNet since 0.8 wrote.
+
+        Args:
+          symbol_file: the path of `...-symbol.json`.
+          input_names: the name of the input, or a list of them.
+          param_file: the path of `....params`; without one, `initialize` makes the parameters.
+          device: where the parameters go.
+          allow_missing, ignore_extra: whether parameters may be missing in the file, or be left over.
+
+        Raises:
+          FormatError: a file is damaged.
+          OSError: a file cannot be read.
+          AssertionError: parameters are missing or left over.
+        """
+        made = symbol.load(symbol_file)
+        names = [input_names] if isinstance(input_names, str) else list(input_names)
+        variables = {n.name: n for n in made._variables()}
+        strange = [n for n in names if n not in variables]
+        if strange:
+            raise errors.MXNetValueError(
+                f"the symbol has no input {strange[0]!r}{errors.did_you_mean(strange[0], variables)}: it has "
+                f"{', '.join(variables)}"
+            )
+        block = SymbolBlock(made, [symbol.Symbol([(variables[n], 0)]) for n in names])
+        if param_file is not None:
+            where = device if device is not None else ctx
+            block.load_parameters(param_file, where, allow_missing, ignore_extra, True, "saved")
+        return block
+
+    def __repr__(self) -> str:
+        numbers = f"{len(self._input_names)} -> {len(self._symbol)}"
+        return f"{type(self).__name__}(\n{self._symbol!r} : {numbers}\n)"
+
+    def infer_shape(self, *args: Any) -> None:
+        """Set the parameters' shapes from the inputs'."""
+        found = self._inferred(args)
+        for node in self._nodes:
+            if node.is_variable and node.name in self._reg_params:
+                shape = found.found[node][0]
+                if shape is not None and infer.known(shape):
+                    self._reg_params[node.name].shape = tuple(n or 0 for n in shape)
+
+    def _inferred(self, args: Any) -> infer.Inference:
+        given: dict[str, Any] = {n: tuple(a.shape) for n, a in zip(self._input_names, args, strict=False)}
+        for name, p in self._reg_params.items():
+            if p.shape is not None:
+                given[name] = tuple([None if n <= 0 else n for n in p.shape])
+        dtypes = types.complete(self._nodes, {n: str(a.dtype) for n, a in zip(self._input_names, args, strict=False)})
+        return infer.Inference(self._nodes, given, dtypes)
+
+    def forward(self, *args: Any) -> Any:
+        """The symbol's results: an array, or a list of several. Symbols are put in the places of the inputs."""
+        leaves = [a for x in args for a in (x if isinstance(x, (list, tuple)) else [x])]
+        if len(leaves) != len(self._input_names):
+            raise errors.MXNetValueError(
+                f"the inputs are {', '.join(self._input_names)}: {len(self._input_names)} arrays, got {len(leaves)}"
+            )
+        if isinstance(leaves[0], symbol.Symbol):
+            made = self._symbol(**dict(zip(self._input_names, leaves, strict=True)))
+            return made if self._single else list(made)
+        first = leaves[0]
+        by_name = dict(zip(self._input_names, leaves, strict=True))
+        feed = {
+            n: by_name[n.name] if n.name in by_name else self._reg_params[n.name].data(first.device)
+            for n in self._nodes if n.is_variable
+        }  # fmt: skip
+        outs = run(self._entries, feed, self._settled(leaves), cls=type(first), device=first.device)
+        return outs[0] if self._single else outs
+
+    def _settled(self, leaves: list[NDArray]) -> Any:
+        """The shapes of nodes that make arrays whose lengths the inputs decide."""
+        nodes = [n for n in self._nodes if infer.is_open(n)]
+        if not nodes:
+            return None
+        key = tuple([a.shape for a in leaves])
+        if key not in self._shapes:
+            self._shapes[key] = infer.settled(self._inferred(leaves), nodes)
+        return self._shapes[key]
+
+    def cast(self, dtype: Any) -> None:
+        """Convert all parameters; statistics of normalization stay float32 beside half precision."""
+        super().cast(dtype)
+        if np.dtype(dtype).name == "float16":
+            for node in self._nodes:
+                if node.operator in types.WIDE:
+                    for n, _ in node.inputs[1:]:
+                        if n.name in self._reg_params:
+                            self._reg_params[n.name].cast("float32")
+
+
+def _parameter(node: Node, dtype: str) -> Parameter:
+    shape = infer.declared_shape(node)
+    init = node.attrs.get("__init__")
+    extra: dict[str, Any] = {}
+    for key in ("lr_mult", "wd_mult"):
+        if f"__{key}__" in node.attrs:
+            extra[key] = float(node.attrs[f"__{key}__"])
+    return Parameter(
+        node.name, shape=None if shape is None else tuple([-1 if n is None else n for n in shape]), dtype=dtype,
+        init=_initializer(init), allow_deferred_init=True, **extra,
+    )  # fmt: skip
+
+
+def _initializer(said: str | None) -> Any:
+    """The initializer that an attribute `__init__` names, as text or as `["xavier", {...}]`."""
+    if not said:
+        return None
+    import json
+
+    from mxjax import initializer
+
+    try:
+        kind, options = json.loads(said)
+    except (ValueError, TypeError):
+        return said
+    return initializer.create(kind, **options) if isinstance(options, dict) else None
