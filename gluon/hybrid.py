@@ -40,6 +40,7 @@ from mxjax.core.hooks import graph_listeners
 from mxjax.device import KEEPERS, Device
 
 from .breaks import Listening
+from .parameter import Layout
 
 if TYPE_CHECKING:
     from .hybrid_block import HybridBlock
@@ -100,7 +101,7 @@ def parts_of(block: Any) -> list[Any]:
     block.apply(found.append)
     says = [b.force_mirroring for b in found]
     found.pop()  # the block itself: it holds its graphs, and they must not hold it
-    found += says
+    found += [*says, Layout.operators]
     for p in block.collect_params().values():
         found.extend((p._arrays or {}).values())
     return found

@@ -24,6 +24,17 @@ class Layout:
     look only then whether they are still right."""
 
     version = 0
+    #: Another object once operators compute something else than before (mixed precision).
+    operators = object()
+
+    @classmethod
+    def renew(cls) -> None:
+        """No graph is right any more."""
+        cls.version += 1
+        cls.operators = object()
+
+
+hooks.row_listeners.append(Layout.renew)
 
 
 def _array(data: Any, dtype: Any) -> Any:

@@ -74,6 +74,8 @@ class Trainer:
             for updater in self._updaters:
                 updater.mesh = mesh
         self._scale = self._optimizer.rescale_grad
+        self._amp_loss_scaler: Any = None
+        self._amp_scaled = False  # whether the gradients are those of a scaled loss
         if update_on_kvstore and self._optimizer.aggregate_num > 1:
             raise MXNetValueError(
                 "Cannot set update_on_kvstore=True when optimizer.aggregate_num > 1."
@@ -334,9 +336,11 @@ class Trainer:
     def _update(self, ignore_stale_grad: bool) -> None:
         if self._kvstore is not None and self._update_on_kvstore:
             return
-        scaler = getattr(self, "_amp_loss_scaler", None)
-        if scaler is not None and scaler.has_overflow(self._params):
-            return
+        guards = None
+        if self._amp_loss_scaler is not None:
+            guards = self._guards()
+            if guards is None:
+                return
         tail = self._tail()
         kinds = (False, True) if tail else (False,)
         updates: dict[bool, list[tuple[list[Any], list[Any], list[Any]]]] = {
@@ -355,13 +359,62 @@ class Trainer:
                 grads.append(array.grad)
                 weights.append(array)
         for last in kinds:
-            for updater, (indices, grads, weights) in zip(self._updaters, updates[last], strict=True):
+            for k, (updater, (indices, grads, weights)) in enumerate(zip(self._updaters, updates[last], strict=True)):
                 if indices:
-                    updater(indices, grads, weights)
+                    self._optimizer.guard = guards[k] if guards else None
+                    try:
+                        updater(indices, grads, weights)
+                    finally:
+                        self._optimizer.guard = None
                     for array in weights:
                         array._fresh_grad = False
             if tail and not last:
                 flush_thread()  # what needs the second sum comes behind it
+
+    # -- losses that are scaled --------------------------------------------------------------------
+
+    def scale_losses_by(self, scaler: Any) -> None:
+        """Let `amp.scale_loss` scale this trainer's losses, and leave steps out whose gradients overflow.
+
+        Args:
+          scaler: an `amp.LossScaler`.
+
+        Raises:
+          AssertionError: the kvstore updates the weights, which cannot leave a step out.
+        """
+        on_kvstore = self._update_on_kvstore if self._kv_initialized else self._kvstore_params["update_on_kvstore"]
+        if on_kvstore:
+            raise MXNetAssertionError(
+                "with update_on_kvstore=True no step can be left out when a gradient overflows: make the trainer with "
+                "update_on_kvstore=False"
+            )
+        self._kvstore_params["update_on_kvstore"] = False
+        self._amp_loss_scaler = scaler
+
+    @property
+    def amp_loss_scale(self) -> float:
+        """The current scale of the loss (`amp.scale_loss`); reading it waits for the last step.
+
+        Raises:
+          AssertionError: `amp.init_trainer` was not called.
+        """
+        if self._amp_loss_scaler is None:
+            raise MXNetAssertionError("Loss scaler is not initialized, did you forget to call amp.init_trainer()?")
+        return self._amp_loss_scaler.loss_scale
+
+    def _guards(self) -> list[Any] | None:
+        """What the program decides about the step on each device; None: it is left out, as the host found."""
+        scaler, scaled = self._amp_loss_scaler, self._amp_scaled
+        self._amp_scaled = False
+        if not self._optimizer.guardable:  # its updates are steps of Python
+            scale = scaler.loss_scale
+            if scaler.has_overflow(self._params):
+                return None
+            if scaled:
+                self._optimizer.rescale_grad /= scale
+            return []
+        trained = [p.list_grad() for _, p in self._trained()]
+        return [scaler.check(grads, scaled) for grads in zip(*trained, strict=True)]
 
     def place(self, where: str) -> None:
         """Let the optimizer's states, present and future, live in ``device`` or ``pinned_host`` memory.

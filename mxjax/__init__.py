@@ -30,6 +30,7 @@ from .settings import RunConfig
 
 # Loaded when first used, so that `import mxjax` stays quick: name -> module.
 _LAZY = {
+    "amp": "amp",
     "attribute": "attribute",
     "base": "base",
     "callback": "callback",

@@ -31,7 +31,9 @@ LAYERS = (
     {"symbol", "executor", "visualization"},
 )
 #: Who may import a wing: the package itself, which shows all names, what trains with wings, what only tests use, wings.
-ABOVE_THE_WINGS = {"__init__", "__main__", "callback", "executor_manager", "model", "module", "rnn", "test_utils"}
+ABOVE_THE_WINGS = set(
+    "__init__ __main__ amp callback executor_manager model module rnn test_utils".split()
+)
 
 #: What wings may use of the core: these names of `mxjax.core`, and what these modules of it show.
 CORE = set(

@@ -111,6 +111,18 @@ class Row:
         rest = tuple([pair for pair in constants if pair[0] not in moving])
         return self.bind(kept, rest, (*varying, *moving))
 
+    def become(self, fn: Callable[..., Any]) -> None:
+        """Compute something else from now on, dtypes of results included: calls that there are do so, too.
+
+        What was recorded and compiled with them must go (`core.drop_programs`), and graphs (`hooks.row_listeners`).
+        """
+        self.fn = fn
+        for call in self.calls.values():
+            call.fn = _assembled(self, call.attrs, call.constants, call.varying)
+            call.loosened = None
+            for cache in (call.infer_cache, call.vjps, call.traces):
+                cache.clear()
+
     def _forget(self) -> None:
         """Attributes that never repeat must not pile up: but for the newest, those go that are recorded nowhere."""
         from .segment import Tree  # it holds calls

@@ -60,7 +60,14 @@ class GraphListener(Protocol):
     ) -> Mapping[Value, tuple[int, ...]]: ...
 
 
+class RowListener(Protocol):
+    """Hears that operators compute something else than before (`Row.become`): graphs of them are of no use."""
+
+    def __call__(self) -> None: ...
+
+
 call_listeners: list[CallListener] = []
+row_listeners: list[RowListener] = []
 tape_writers: list[TapeWriter] = []
 modes_of_thread: list[ThreadModes] = []
 step_listeners: list[StepListener] = []

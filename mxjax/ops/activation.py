@@ -97,6 +97,7 @@ ACTIVATIONS: dict[str, Callable[..., Any]] = {
 
 
 @op(
+    amp_full_if=("act_type", ("softrelu",)),
     npx="activation",
     nd="Activation",
     display="Activation",
@@ -114,6 +115,7 @@ _LEAKY = ("leaky", "prelu", "rrelu", "elu", "selu", "gelu", "gelu_erf", "gelu_ta
 
 
 @op(
+    amp_full_if=("act_type", ("elu", "selu")),
     npx="leaky_relu",
     nd="LeakyReLU",
     display="LeakyReLU",
@@ -252,7 +254,7 @@ _SOFTMAX = [
     nd="softmax",
     display="softmax",
     samples=_SOFTMAX,
-    amp="full",
+    amp="full", amp_narrow=True,
     shapes=lambda shape, **attrs: {"length": without(shape, attrs["axis"])} if attrs["use_length"] else {},
     methods="nd np",
     numbers=("temperature",),
@@ -295,7 +297,7 @@ def log_softmax_nd(
     return log_softmax(data, axis=axis, temperature=temperature, dtype=dtype)
 
 
-@op(nd="softmin", samples=[case(f(3, 4))], amp="full", methods="nd np", numbers=("temperature",))
+@op(nd="softmin", samples=[case(f(3, 4))], amp="full", amp_narrow=True, methods="nd np", numbers=("temperature",))
 def softmin(
     data: Any, *, axis: int = -1, temperature: float | None = None, dtype: Any = None, use_length: bool = False
 ) -> Any:
@@ -306,7 +308,7 @@ def softmin(
 _MASKED = [case(f(3, 4), b(3, 4)), case(f(3, 4), b(3, 4), temperature=2.0)]
 
 
-@op(npx="masked_softmax", nd="masked_softmax", samples=_MASKED, amp="full", numbers=("temperature",))
+@op(npx="masked_softmax", nd="masked_softmax", samples=_MASKED, amp="full", amp_narrow=True, numbers=("temperature",))
 def masked_softmax(
     data: Any, mask: Any, *, axis: int = -1, temperature: float | None = 1.0, normalize: bool | None = True
 ) -> Any:
@@ -328,7 +330,7 @@ def masked_log_softmax(
     return jnp.where(kept, x - top - jnp.log(e.sum(axis, keepdims=True)), -jnp.inf)
 
 
-@op(nd="SoftmaxActivation", display="SoftmaxActivation", samples=[case(f(3, 4)), case(f(2, 3, 4), mode="channel")], amp="full")
+@op(nd="SoftmaxActivation", display="SoftmaxActivation", samples=[case(f(3, 4)), case(f(2, 3, 4), mode="channel")], amp="full", amp_narrow=True)
 def softmax_activation(data: Any, *, mode: str = "instance") -> Any:
     """softmax over everything but axis 0 (``instance``), or over axis 1 (``channel``)."""
     if mode == "channel":

@@ -510,6 +510,7 @@ def _standardised(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, 
     display="LayerNorm",
     samples=[case(f(4, 2, 3), f(3), f(3)), case(f(4, 3), f(4), f(4), axis=0, eps=1e-3)],
     amp="full",
+    amp_narrow=True,
     outputs=_with_statistics,
     shapes=_of_channels("gamma", "beta"),
     numbers=("eps",),
@@ -540,6 +541,7 @@ def layer_norm(
     display="GroupNorm",
     samples=[case(f(2, 4, 3, 2), f(4), f(4), num_groups=2)],
     amp="full",
+    amp_narrow=True,
     outputs=_with_statistics,
     shapes=_of_channels("gamma", "beta", axis=1),
     numbers=("eps",),
@@ -572,6 +574,7 @@ def group_norm(
     display="InstanceNorm",
     samples=[case(f(2, 3, 4, 2), f(3), f(3))],
     amp="full",
+    amp_narrow=True,
     shapes=_of_channels("gamma", "beta", axis=1),
     numbers=("eps",),
 )
@@ -587,6 +590,7 @@ def instance_norm(data: Any, gamma: Any, beta: Any, *, eps: float = 1e-3) -> Any
     display="L2Normalization",
     samples=[case(f(2, 3, 4)), case(f(2, 3, 4), mode="channel"), case(f(2, 3, 4), mode="spatial")],
     amp="full",
+    amp_narrow=True,
     numbers=("eps",),
 )
 def l2_normalization(data: Any, *, eps: float = 1e-10, mode: str = "instance") -> Any:

@@ -50,13 +50,17 @@ class Op(Row):
     depends on the arrays' numbers; values written back are not counted.
     ``shapes`` gives the shapes of array parameters from the first array's: ``(shape, **attributes)`` to a
     dict. ``amp`` is what mixed precision does: computes ``"low"``, always in ``"full"`` float32, takes all its
-    arrays in the ``"widest"`` of their dtypes, or None: in what it is given.
+    arrays in the ``"widest"`` of their dtypes, or None: in what it is given. ``amp_full_if=(attribute, values)``: it is
+    ``"full"`` where the attribute has one of these. ``amp_narrow``: of ``"full"`` rows whose results are of size 1,
+    that under bfloat16 they give the dtype of their data (sums and powers stay in float32).
     ``methods`` maps the arrays' class (nd, np) to the names it carries the row under.
     """
 
     __slots__ = (
         "aliases",
         "amp",
+        "amp_full_if",
+        "amp_narrow",
         "array_params",
         "attr_defaults",
         "attr_params",
@@ -119,6 +123,8 @@ class Op(Row):
         outputs: Outputs = 1,
         shapes: Shapes = None,
         amp: str | None = None,
+        amp_full_if: tuple[str, tuple[str, ...]] | None = None,
+        amp_narrow: bool = False,
         methods: Any = None,
         doc: str | None = None,
         signature: inspect.Signature | None = None,
@@ -173,6 +179,8 @@ class Op(Row):
         if amp not in AMP:
             raise errors.MXNetValueError(f"the operator {name!r} has amp={amp!r}; it is one of {AMP}")
         self.amp = amp
+        self.amp_full_if = amp_full_if
+        self.amp_narrow = amp_narrow
         self.methods = methods_of(self, methods)
 
     def count_outputs(self, attrs: Mapping[str, Any], arrays: int | None = None) -> int | None:

@@ -5,8 +5,9 @@ from .adam import LAMB, LANS, AdaBelief, Adam, Adamax, AdamW, Nadam
 from .adaptive import FTML, AdaDelta, AdaGrad, Ftrl, GroupAdaGrad, RMSProp
 from .legacy import LBSGD, NDabs, ccSGD
 from .optax import Optax
-from .optimizer import Optimizer, Test, create, register
-from .sgd import DCASGD, LARS, NAG, SGD, SGLD, Signum
+from .optimizer import Optimizer, create, register
+from .rules import Guard
+from .sgd import DCASGD, LARS, NAG, SGD, SGLD, Signum, Test
 from .updater import Updater, get_updater
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Adamax",
     "Ftrl",
     "GroupAdaGrad",
+    "Guard",
     "NDabs",
     "Nadam",
     "Optax",

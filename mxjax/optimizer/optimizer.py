@@ -11,7 +11,6 @@ from operator import is_
 from typing import Any, ClassVar, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mxjax.core import (
@@ -31,7 +30,7 @@ from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueErr
 
 from . import rules
 
-__all__ = ["Optimizer", "Test", "create", "register"]
+__all__ = ["Optimizer", "create", "register"]
 
 _LOW_PRECISION = ("float16", "bfloat16")
 
@@ -149,6 +148,8 @@ class Optimizer:
     _statics: ClassVar[tuple[str, ...]] = ()
     _numbers_have_memory: ClassVar[bool] = False
     _init_reads_weight: ClassVar[bool] = False
+    #: Set while a trainer updates weights whose gradients may have overflowed.
+    guard: rules.Guard | None = None
 
     def __init__(
         self, rescale_grad: float = 1.0, param_idx2name: dict[Any, str] | None = None,
@@ -421,7 +422,8 @@ class Optimizer:
         if device_id is not None:
             self._set_current_device(device_id)
         self._update_count(indices)
-        counts, numbers = self._index_update_count, self.numbers
+        counts = self._index_update_count
+        numbers = self.numbers if self.guard is None else rules.unworked
         out: list[Any] = [self.rescale_grad]
         last: tuple[Any, ...] | None = None
         row: tuple[Any, ...] = ()
@@ -433,6 +435,13 @@ class Optimizer:
                 row, last = numbers(*now), now
             out.extend(row)
         return np.array(out, dtype)
+
+    @property
+    def guardable(self) -> bool:
+        """Whether a program can leave an update out (`Guard`): a pure rule, whose numbers follow from the count."""
+        own = "fused_step" if self.use_fused_step else "step"
+        pure = self.rule_fn is not None and getattr(type(self), own) is getattr(Optimizer, own)
+        return pure and not self._numbers_have_memory
 
     # -- states and updates of arrays -----------------------------------------------------------
 
@@ -526,11 +535,12 @@ class Optimizer:
     ) -> None:  # fmt: skip
         """Record the update of all weights as one call of `rules.many`."""
         device = weights[0]._value().aval.device
-        fixed = (self.multi_precision, self.use_fused_step, *self._raw_statics())
+        guard = self.guard
+        fixed = (guard is None, self.multi_precision, self.use_fused_step, *self._raw_statics())
         plan = self._plans.get(device)
         if plan is None or not plan.fits(fixed, indices, weights, states):
             plan = self._plans[device] = self._plan(fixed, indices, weights, states)
-        inputs = [on_host(self.count_updates(indices, plan.dtype), device)]
+        inputs = [on_host(self.count_updates(indices, plan.dtype), device), *(guard or ())]
         inputs += [x._value() for x in weights]
         inputs += [x._value() for x in grads]
         inputs += [x._value() for x in plan.leaves]
@@ -553,9 +563,12 @@ class Optimizer:
     ) -> _Plan:  # fmt: skip
         own = [flatten(state) for state in states]
         pure = self.pure_update(indices, weights, [len(leaves) for leaves in own])
-        call = rules.row(f"{type(self).__name__.lower()}_update").bind(
-            (("layout", pure.layout), ("rule", pure.rule), ("statics", pure.statics))
-        )
+        attrs = (("layout", pure.layout), ("rule", pure.rule), ("statics", pure.statics))
+        name = f"{type(self).__name__.lower()}_update"
+        if self.guard is None:
+            call = rules.row(name).bind(attrs)
+        else:
+            call = rules.guarded_row(name).bind((*attrs, ("numbers", self.numbers)))
         double = any(w.dtype == np.float64 for w in weights)
         flat = [x for o in own for x in o]
         return _Plan(
@@ -574,27 +587,6 @@ class Optimizer:
 
 
 register = Optimizer.register
-
-
-def _plain_rule(
-    weight: jax.Array, grad: jax.Array, states: rules.States, rescale: Any, lr: Any, wd: Any
-) -> tuple[jax.Array, rules.States]:
-    return weight - lr * (grad * rescale + wd * weight), states
-
-
-@register
-class Test(Optimizer):
-    """Plain descent with a state it does not use, for tests of what drives an optimizer.
-
-    >>> Test().lr
-    0.01
-    """
-
-    __test__ = False  # pytest would take it for a class of tests
-    rule_fn = staticmethod(_plain_rule)
-
-    def init(self, weight: jax.Array) -> rules.States:
-        return (jnp.zeros(weight.shape, weight.dtype),)
 
 
 create: Callable[..., Optimizer] = Optimizer.create_optimizer

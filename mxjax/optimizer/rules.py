@@ -12,17 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from mxjax.core import Row
+from mxjax.core import Row, Value
 
 States = tuple[jax.Array, ...]
 Rule = Callable[..., tuple[jax.Array, States]]
 #: Per weight: how many states it has, whether the first is its float32 copy, and the rule's keyword arguments for it.
 Layout = tuple[tuple[int, bool, tuple[tuple[str, Any], ...]], ...]
+
+
+def unworked(lr: Any, wd: Any, t: Any) -> tuple[Any, ...]:
+    """What a program works the numbers of an update out of (`guarded`)."""
+    return lr, wd, t
 
 
 def prepare(
@@ -109,10 +114,58 @@ def many(
     return (*new_weights, *new_states)
 
 
+class Guard(NamedTuple):
+    """What a program decides about a step: values of the engine.
+
+    ``finite``: whether it is done; ``inverse``: a factor on the gradients; ``skipped``: how many steps were left out.
+    """
+
+    finite: Value
+    inverse: Value
+    skipped: Value
+
+
+def guarded(
+    given: jax.Array,
+    finite: jax.Array,
+    inverse: jax.Array,
+    skipped: jax.Array,
+    *arrays: jax.Array,
+    numbers: Callable[..., tuple[Any, ...]],
+    rule: Rule,
+    statics: tuple[tuple[str, Any], ...],
+    layout: Layout,
+) -> tuple[jax.Array, ...]:
+    """`many`, or nothing where a gradient overflowed; what the count of updates decides is worked out here.
+
+    Args:
+      given: rescale_grad first, then each weight's learning rate, weight decay and count of steps.
+      finite: whether the step is done.
+      inverse: what the gradients are multiplied by besides.
+      skipped: how many of the steps that were counted were left out.
+      arrays, rule, statics, layout: as `many` takes them.
+      numbers: an optimizer's `numbers`.
+    """
+    n = len(layout)
+    out = [given[0] * inverse.astype(given.dtype)]
+    for i in range(n):
+        lr, wd, t = (given[1 + 3 * i + k].astype("float64") for k in range(3))
+        out.extend(numbers(lr, wd, t - skipped))
+    packed = jnp.stack([jnp.asarray(x).astype(given.dtype) for x in out])
+    made = many(packed, *arrays, rule=rule, statics=statics, layout=layout)
+    return tuple(jnp.where(finite, new, old) for new, old in zip(made, (*arrays[:n], *arrays[2 * n :]), strict=True))
+
+
 @cache
 def row(name: str) -> Row:
     """What the update of an optimizer is a call of."""
     return Row(name, many)
+
+
+@cache
+def guarded_row(name: str) -> Row:
+    """What an update that may be left out is a call of."""
+    return Row(name, guarded)
 
 
 @dataclass(frozen=True)

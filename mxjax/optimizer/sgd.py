@@ -13,7 +13,7 @@ from mxjax.errors import MXNetValueError
 from .optimizer import Optimizer, register
 from .rules import States, norm, prepare
 
-__all__ = ["DCASGD", "LARS", "NAG", "SGD", "SGLD", "Signum"]
+__all__ = ["DCASGD", "LARS", "NAG", "SGD", "SGLD", "Signum", "Test"]
 
 
 def _momentum(update: jax.Array, states: States, decay: float, nesterov: bool = False) -> Any:
@@ -256,3 +256,24 @@ class SGLD(Optimizer):
                 0.0, math.sqrt(lr), weight.shape, dtype=weight.dtype, device=weight.device
             )
             weight[:] = weight - lr / 2 * (grad + wd * weight) + noise
+
+
+def _plain_rule(
+    weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any
+) -> tuple[jax.Array, States]:
+    return weight - lr * (grad * rescale + wd * weight), states
+
+
+@register
+class Test(Optimizer):
+    """Plain descent with a state it does not use, for tests of what drives an optimizer.
+
+    >>> Test().lr
+    0.01
+    """
+
+    __test__ = False  # pytest would take it for a class of tests
+    rule_fn = staticmethod(_plain_rule)
+
+    def init(self, weight: jax.Array) -> States:
+        return (jnp.zeros(weight.shape, weight.dtype),)
