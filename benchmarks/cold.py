@@ -41,6 +41,14 @@ LINES = [
         for work in STEPS
         for way in ("imperative", "hybridized")
     ),
+    *(
+        Line(f"fresh Python numbers, {work}", f"numbers_{key}", "s", 1, 2, f"mxnet_numbers_{key}")
+        for key, work in (
+            ("policy", "40 episodes of 40"),
+            ("adam", "textbook Adam, 200 steps"),
+            ("replay", "a replay buffer, 300 steps"),
+        )
+    ),
     Line("400 small networks, one after the other", "programs_400", "MB", 1, 700),
     Line("the last 200 of them", "programs_growth", "MB", 1, 50),
 ]
@@ -66,7 +74,7 @@ def measure() -> dict[str, Any]:
                 found[f"{prefix}framework"] = value
 
     for _ in range(2):
-        for work in ("expressions", "ragged", "elements"):
+        for work in ("expressions", "ragged", "elements", "numbers"):
             for prefix, (python, framework) in frameworks.items():
                 take(prefix, python, "cold_work.py", framework, work)
         for work in STEPS:

@@ -1,6 +1,6 @@
 """Work that runs before it is compiled, in a process of its own; prints one JSON object. `cold.py` starts it.
 
-    python benchmarks/cold_work.py mxjax|mxnet expressions|ragged|elements
+    python benchmarks/cold_work.py mxjax|mxnet expressions|ragged|elements|numbers
     python benchmarks/cold_work.py mxjax|mxnet programs [count]
 
 The same lines run with mxjax and with real MXNet 2. Seconds of process CPU time, from the first line of the work on:
@@ -86,6 +86,58 @@ def elements(mx: Any) -> dict[str, float]:
     return {"elements": time.process_time() - start}
 
 
+def numbers(mx: Any) -> dict[str, float]:
+    """Three loops whose Python numbers are new each time: seconds of each."""
+    np, rng = mx.np, numpy.random.RandomState(0)
+
+    def policy() -> None:
+        """40 episodes of 40 steps, each weighted by a number of its own."""
+        w = np.zeros((8,))
+        x = np.array(rng.randn(40, 8).astype("float32"))
+        w.attach_grad()
+        for _ in range(40):
+            with mx.autograd.record():
+                total = np.zeros(())
+                for k in range(40):
+                    total = total + np.log(mx.npx.sigmoid((w * x[k]).sum())) * float(rng.rand())
+            total.backward()
+            w[:] = w + 0.01 * w.grad
+
+    def adam() -> None:
+        """200 steps of textbook Adam for ten parameters."""
+        params = [np.ones((16, 16)) * (k + 1) for k in range(10)]
+        states = [(np.zeros((16, 16)), np.zeros((16, 16))) for _ in params]
+        for p in params:
+            p.attach_grad()
+        for t in range(1, 201):
+            with mx.autograd.record():
+                loss = sum((p * p).sum() for p in params)
+            loss.backward()
+            for k, (p, (m, v)) in enumerate(zip(params, states, strict=True)):
+                m = 0.9 * m + (1 - 0.9) * p.grad
+                v = 0.999 * v + (1 - 0.999) * p.grad**2
+                states[k] = m, v
+                p[:] = p - 0.01 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+
+    def replay() -> None:
+        """300 steps with a buffer that grows, noise that decays and a temperature that is annealed."""
+        memory = np.array(rng.randn(1000, 4).astype("float32"))
+        w = np.array(rng.randn(4, 3).astype("float32"))
+        for k in range(300):
+            picked = np.random.randint(0, 10 + k, size=(8,))
+            scores = np.dot(memory[picked], w) + np.random.normal(0, 0.5 * 0.99**k, size=(8, 3))
+            chance = mx.npx.softmax(scores, temperature=1.0 + 1.0 / (1 + k))
+            w = w + 0.01 * (1 - 0.99**k) * chance.mean(axis=0)
+
+    found = {}
+    for loop in (policy, adam, replay):
+        start = time.process_time()
+        loop()
+        mx.npx.waitall()
+        found[f"numbers_{loop.__name__}"] = time.process_time() - start
+    return found
+
+
 def resident() -> float:
     """Megabytes of memory that this process holds."""
     with open("/proc/self/status") as status:
@@ -129,7 +181,7 @@ def main() -> None:
     mx = importlib.import_module(framework)
     mx.npx.set_np()
     parts: dict[str, Callable[[Any], dict[str, float]]] = {
-        "expressions": expressions, "ragged": ragged, "elements": elements,
+        "expressions": expressions, "ragged": ragged, "elements": elements, "numbers": numbers,
     }  # fmt: skip
     found: dict[str, Any] = {"framework": f"{framework} {mx.__version__}"}
     if work == "programs":

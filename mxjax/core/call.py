@@ -232,29 +232,35 @@ class Call:
     def __call__(self, *arrays: Any) -> Any:
         return self.fn(*arrays)
 
-    def infer(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[Aval, ...], bool]:
-        """Output avals for input avals (scalars stand as their kind), and whether ``fn`` gives a tuple."""
+    def infer(self, avals: tuple[Any, ...], device: Any, traced: bool = False) -> tuple[tuple[Aval, ...], bool]:
+        """Output avals for input avals (scalars stand as their kind), and whether ``fn`` gives a tuple.
+
+        ``traced``: by a trace for all shapes (`symbolic.py`) already the first time, since one is needed anyway.
+        """
         key = (avals, device)
         found = self.infer_cache.get(key)
         if found is None:
             if type(device) is NamedDevice:
                 there = tuple(a if type(a) is str else a.at(device.physical) for a in avals)
-                outs, many = self.infer(there, device.physical)
+                outs, many = self.infer(there, device.physical, traced)
                 found = self.infer_cache[key] = tuple(a.at(device) for a in outs), many
                 return found
             stats.inferred += 1
-            shapes, many = self._shapes(avals, device)
+            shapes, many = self._shapes(avals, device, traced)
             outs = tuple([aval(shape, dtype, device) for shape, dtype in shapes])
             bounded(self.infer_cache, INFERRED)
             found = self.infer_cache[key] = (outs, many)
         return found
 
-    def _shapes(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[tuple[tuple[int, ...], Any], ...], bool]:
+    def _shapes(
+        self, avals: tuple[Any, ...], device: Any, traced: bool
+    ) -> tuple[tuple[tuple[tuple[int, ...], Any], ...], bool]:
         """Shapes and dtypes of the results, and whether there is a tuple of them.
 
-        From the second shape on a trace for all shapes says them (`symbolic.py`), of what can be traced so.
+        From the second shape on a trace for all shapes says them, of what can be traced so.
         """
-        if (self.infer_cache or self.traces) and not self.effect and self.graph is None and not operator_wrappers:
+        traced = traced or bool(self.infer_cache or self.traces)
+        if traced and not self.effect and self.graph is None and not operator_wrappers:
             found = trace(self, avals, device)
             return found.shapes(), found.many
         structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]

@@ -26,7 +26,7 @@ from .state import local
 from .value import quick_put
 
 # A loop is compiled earlier: where so many of the last segments were this one, at that part of the compiler's price.
-AGAIN, PART = 4, 1 / 16
+AGAIN, PART = 4, 1 / 4
 # Other results or donations of a compiled segment get a program of their own when they come for the fourth time; where
 # what is not overwritten takes less than so many bytes, much later.
 SELDOM, LATER, SMALL = 3, 1000, 1 << 20

@@ -56,7 +56,8 @@ def _install() -> None:
             noted = getattr(_now, "noted", None)
             if noted is not None and not found:
                 key = hash(self), hash(other)
-                # Caches compare dimensions of other traces, too; those are of another scope.
+                # Caches compare dimensions of other traces, too; those are of another scope. Numbers in caches that
+                # happen to be compared cannot be told from others: such a size gets a trace of its own.
                 alike = (
                     other.scope is self.scope
                     if type(other) is _Expr
@@ -163,15 +164,7 @@ class Layout:
             (count, at), (rest,) = terms
             return self._enter(tuple(terms), lambda made: count * made[at] + rest)
 
-        def step(made: list[int]) -> int:
-            total = 0
-            for count, *factors in terms:
-                for at in factors:
-                    count *= made[at]
-                total += count
-            return total
-
-        return self._enter(tuple(terms), step)
+        return self._enter(tuple(terms), _summed(terms))
 
     def _factor(self, factor: Any) -> int:
         if factor.var is not None:
@@ -206,17 +199,7 @@ class Layout:
             key = tuple(sorted(self.place(n) for n in factors if is_symbolic(n)))
             known = math.prod(int(n) for n in factors if not is_symbolic(n))
             placed[key] = placed.get(key, 0) + factor * known
-        found = [(factor, *key) for key, factor in placed.items()]
-
-        def total(made: Sequence[int]) -> int:
-            result = 0
-            for factor, *key in found:
-                for at in key:
-                    factor *= made[at]
-                result += factor
-            return result
-
-        return total
+        return _summed([(factor, *key) for key, factor in placed.items()])
 
     def true(
         self, unequal: dict[Any, tuple[Any, Any]], equal: Iterable[tuple[Any, Any]]
@@ -227,6 +210,20 @@ class Layout:
         if not apart and not alike:
             return None
         return lambda made: all(made[a] != made[b] for a, b in apart) and all(made[a] == made[b] for a, b in alike)
+
+
+def _summed(terms: Sequence[tuple[int, ...]]) -> Callable[[Sequence[int]], int]:
+    """The function that gives a sum of products: of a factor and the values at some places each."""
+
+    def total(made: Sequence[int]) -> int:
+        result = 0
+        for factor, *places in terms:
+            for at in places:
+                factor *= made[at]
+            result += factor
+        return result
+
+    return total
 
 
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {

@@ -40,7 +40,7 @@ def unchecked_avals(call: Call, avals: Sequence[Any], device: Any) -> tuple[tupl
     token = _unchecked.set(True)
     try:
         with jax.enable_x64(True):
-            out = jax.eval_shape(call.fn, *structs)
+            out = jax.eval_shape(lambda *given: call.fn(*given), *structs)  # JAX remembers results by the function
     finally:
         _unchecked.reset(token)
     many = isinstance(out, (tuple, list))

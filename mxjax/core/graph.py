@@ -386,8 +386,8 @@ class _Forward(Call):
     __slots__ = ("offloaded",)
     offloaded: set[int]
 
-    def infer(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[Aval, ...], bool]:
-        outs, many = super().infer(avals, device)
+    def infer(self, avals: tuple[Any, ...], device: Any, traced: bool = False) -> tuple[tuple[Aval, ...], bool]:
+        outs, many = super().infer(avals, device, traced)
         if not self.offloaded:
             return outs, many
         return tuple(a.on(PINNED) if k in self.offloaded else a for k, a in enumerate(outs)), many
@@ -400,10 +400,10 @@ class _Backward(Call):
     given: tuple[Any, ...]  # shapes of the cotangents
     wanted: tuple[Any, ...]  # shapes and dtypes of the inputs that get gradients
 
-    def infer(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[Aval, ...], bool]:
+    def infer(self, avals: tuple[Any, ...], device: Any, traced: bool = False) -> tuple[tuple[Aval, ...], bool]:
         cotangents = avals[len(avals) - len(self.given) :]
         if tuple(a.shape for a in cotangents) != self.given:
-            return super().infer(avals, device)  # which says what is wrong
+            return super().infer(avals, device, traced)  # which says what is wrong
         return tuple(aval(shape, dtype, device) for shape, dtype in self.wanted), True
 
 

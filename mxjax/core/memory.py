@@ -40,7 +40,7 @@ class Move(Call):
         super().__init__(Row("to_memory", _as_they_are))
         self.memories = memories
 
-    def infer(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[Aval, ...], bool]:
+    def infer(self, avals: tuple[Any, ...], device: Any, traced: bool = False) -> tuple[tuple[Aval, ...], bool]:
         return tuple(a.on(m) for a, m in zip(avals, self.memories, strict=True)), True
 
 
@@ -87,7 +87,7 @@ class _Turn(Call):
         super().__init__(Row("to_layout", jax.numpy.asarray))
         self.order = order
 
-    def infer(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[Aval, ...], bool]:
+    def infer(self, avals: tuple[Any, ...], device: Any, traced: bool = False) -> tuple[tuple[Aval, ...], bool]:
         return (avals[0].in_layout(self.order),), False
 
 

@@ -72,7 +72,7 @@ class Spread(Call):
             for x, a in zip(arrays, self.avals, strict=True)
         )
 
-    def infer(self, avals: tuple[Any, ...], device: Any) -> tuple[tuple[Aval, ...], bool]:
+    def infer(self, avals: tuple[Any, ...], device: Any, traced: bool = False) -> tuple[tuple[Aval, ...], bool]:
         return self.avals, True
 
 

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from .. import errors
-from . import compiler, scheduler, varying
+from . import cold, compiler, scheduler, varying
 from .aval import Aval, NamedDevice
 from .call import Call, Row
 from .devices import default_device, shown
@@ -142,11 +142,13 @@ def record_scalar(row: Row, a: Value, s: float | int) -> Value:
         seg.rollback()
         return record(row.bind((("scalar", s),)), (a,))[0]
     step = seg.step.next.get(key)
+    moving = False
     if step is None:
+        moving = True  # the number may be known to change: then it is an operand
         step = seg.step.next.get((row, key[1], key[3])) if varying.takes_operand(s) else None
         if step is None:
             return _record_new_scalar(seg, row, a, s, key)
-        return _record_moving(st, seg, step, a, s)
+        seg.scalars.append(s)
     v = _new(Value)
     v.seg = seg
     v.idx = step.first
@@ -156,27 +158,10 @@ def record_scalar(row: Row, a: Value, s: float | int) -> Value:
     seg.step = step
     seg.outs.append(v)
     if st.slow or seg.closed or step.reach >= st.soft:
-        return _finish(st, seg, step, step.call, (a,), (v,))[0]  # type: ignore[arg-type]
+        inputs = (a, Dynamic(s)) if moving else (a,)
+        return _finish(st, seg, step, step.call, inputs, (v,))[0]  # type: ignore[arg-type]
     if times is not None:
         times.append(time_ns())
-    return v
-
-
-def _record_moving(st: ThreadState, seg: Segment, step: Step, a: Value, s: float | int) -> Value:
-    """:func:`record_scalar` where the number is known to change: it is an operand."""
-    seg.scalars.append(s)
-    v = _new(Value)
-    v.seg = seg
-    v.idx = step.first
-    v.aval = step.one  # type: ignore[assignment]
-    v.tape = None
-    v.shared = False
-    seg.step = step
-    seg.outs.append(v)
-    if st.slow or seg.closed or step.reach >= st.soft:
-        return _finish(st, seg, step, step.call, (a, Dynamic(s)), (v,))[0]  # type: ignore[arg-type]
-    if seg.times is not None:
-        seg.times.append(time_ns())
     return v
 
 
@@ -286,7 +271,8 @@ def _grow(st: ThreadState, seg: Segment, key: tuple[Any, ...], inputs: Sequence[
         seg.times.append(-time_ns())  # this takes longer than others
     avals = tuple(v.kind if type(v) is Dynamic else v.aval for v in inputs)
     try:
-        step = seg.step.grow(key, avals, seg.device, st.scope)
+        traced = not seg.graph and cold.is_cold_here(seg.step, seg.device)  # the interpreter would ask for the trace
+        step = seg.step.grow(key, avals, seg.device, st.scope, traced)
         if seg.graph:  # elsewhere threads share the steps
             step.mirroring = mirroring.get()
         return step

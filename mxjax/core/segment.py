@@ -139,9 +139,11 @@ class Step:
         self.mirroring: Mirroring | None = None  # of a graph's step: what its scope says
         self.site: tuple[str, int] = ("", 0)
 
-    def grow(self, key: tuple[Any, ...], avals: tuple[Any, ...], device: Any, scope: str) -> Step:
-        """The child for a call that was never recorded here; infers the results' shapes."""
-        outs, many = key[0].infer(avals, device)
+    def grow(
+        self, key: tuple[Any, ...], avals: tuple[Any, ...], device: Any, scope: str, traced: bool = False
+    ) -> Step:
+        """The child for a call that was never recorded here; infers the results' shapes (``traced``: `Call.infer`)."""
+        outs, many = key[0].infer(avals, device, traced)
         return self._child(key, outs, many, scope, user_site())
 
     def _child(

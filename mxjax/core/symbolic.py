@@ -1,10 +1,10 @@
 """One operator call traced once for all sizes: shapes of its results without JAX, and its numbers by NumPy.
 
 A call is traced by its operands' ranks and dtypes. Dimensions of 0 and 1 are constants, each other one is a symbol of
-its own. Where JAX cannot decide something then, equal sizes share a symbol; then small ones and those that the
-attributes name are constants, and the others have bounds (powers of two); then all that has not changed yet is a
-constant; at last the shapes are traced as they are. What a trace took for granted is asked of each size
-(`dims.Layout.true`).
+its own. Where JAX cannot decide something then, equal sizes share a symbol (this is tried first where several operands
+have sizes); then small ones and those that the attributes name are constants, and the others have bounds (powers of
+two); then all that has not changed yet is a constant; at last the shapes are traced as they are. What a trace took for
+granted is asked of each size (`dims.Layout.true`).
 """
 
 from __future__ import annotations
@@ -256,10 +256,13 @@ def _forms(call: Call, key: Any, sizes: tuple[int, ...]) -> Iterator[Form]:
     Symbols stand in the order of their first size; a form without labels has one for each size.
     """
     if dims.available() and sizes and max(sizes) <= dims.LONGEST:
-        yield (), (_ANY,) * len(sizes)
+        forms: list[Form] = [((), (_ANY,) * len(sizes))]
         labels = _labels(sizes, ())
         if max(labels) + 1 < len(labels):
-            yield labels, (_ANY,) * (max(labels) + 1)
+            forms.append((labels, (_ANY,) * (max(labels) + 1)))
+            if sum(type(k) is tuple and -1 in k for k in key) > 1:  # shapes of several operands mostly have to agree
+                forms.reverse()
+        yield from forms
         fixed = {*range(_SMALL + 1), *_whole_numbers(call.attrs)}
         labels = _labels(sizes, [n in fixed for n in sizes])
         large = tuple(dict.fromkeys([n for n in sizes if n not in fixed]))

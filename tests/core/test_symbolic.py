@@ -208,7 +208,8 @@ def test_work_grows_with_sizes():
 def test_a_derivative_is_a_call_as_well():
     call = made(lambda x, w: jnp.tanh(x @ w).sum())
     back = call.vjp((True, True), (True,), False)
-    for m in (3, 8):
+    # Sizes that no other test has: JAX's caches compare them now and then, and what differs is taken for a condition.
+    for m in (1009, 1013):
         x, w = np.random.randn(m, 5).astype("float32"), np.random.randn(5, 2).astype("float32")
         g, h = bound(back, x, w, np.float32(1)).run([x, w, np.float32(1)])
         d = 1 - np.tanh(x @ w) ** 2
