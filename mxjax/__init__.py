@@ -35,6 +35,7 @@ _LAZY = {
     "base": "base",
     "callback": "callback",
     "context": "context",
+    "contrib": "contrib",
     "dlpack": "dlpack",
     "dtr": "memonger.dtr",
     "error": "error",

@@ -16,10 +16,14 @@ from .amp import (
     scale_loss,
     unscale,
 )
+from .convert import convert_hybrid_block, convert_model, convert_symbol
 from .loss_scaler import LossScaler
 
 __all__ = [
     "LossScaler",
+    "convert_hybrid_block",
+    "convert_model",
+    "convert_symbol",
     "init",
     "init_trainer",
     "list_conditional_fp32_ops",

@@ -1,0 +1,84 @@
+"""Symbols and networks with casts in them: where MXNet puts them, and what the results are."""
+
+import json
+from pathlib import Path
+
+import numpy as onp
+import pytest
+
+import mxjax as mx
+from mxjax import amp, gluon
+
+CASES = json.loads((Path(__file__).parents[1] / "data" / "amp_symbols.json").read_text())
+
+
+def network():
+    sym = mx.sym
+    x = sym.Convolution(sym.var("data"), kernel=(3, 3), num_filter=4, name="conv")
+    x = sym.BatchNorm(x, name="bn")
+    x = sym.Activation(x, act_type="relu", name="act")
+    x = sym.FullyConnected(x, num_hidden=3, name="fc")
+    x = sym.elemwise_add(x, sym.exp(x, name="e"), name="add")
+    return sym.softmax(x, name="sm")
+
+
+def nodes(converted):
+    read = json.loads(converted.tojson(remove_amp_cast=False))["nodes"]
+    return [[n["op"], n["name"], n.get("attrs", {}).get("__dtype__"), [i[0] for i in n["inputs"]]] for n in read]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: "-".join(c["kwargs"]) or "lists")
+def test_casts_are_where_mxnet_puts_them(case):
+    made = amp.convert_symbol(network(), "float16", data_names=["data"], **case["kwargs"])
+    assert nodes(made) == case["nodes"]
+    assert json.loads(made.tojson())["nodes"][0]["name"] == "data"
+    assert "amp_cast" not in made.tojson()  # files have none unless asked
+
+
+def test_a_model_computes_nearly_the_same():
+    rng = onp.random.RandomState(0)
+    sym, shapes = network(), {"data": (2, 3, 6, 6)}
+    names, (args, _, states) = sym.list_arguments(), sym.infer_shape(**shapes)
+    params = {n: mx.nd.array(rng.uniform(-0.5, 0.5, s)) for n, s in zip(names, args, strict=True) if n != "data"}
+    aux = {n: mx.nd.ones(s) for n, s in zip(sym.list_auxiliary_states(), states, strict=True)}
+    x = mx.nd.array(rng.uniform(size=shapes["data"]))
+    want = sym.bind(mx.cpu(), {"data": x, **params}, aux_states=aux).forward()[0].asnumpy()
+    made, cast, kept = amp.convert_model(sym, params, aux, "float16", cast_optional_params=True)
+    assert cast["conv_weight"].dtype == onp.float16
+    assert cast["bn_gamma"].dtype == onp.float32
+    got = made.bind(mx.cpu(), {"data": x, **cast}, aux_states=kept).forward()[0]
+    onp.testing.assert_allclose(got.asnumpy(), want, atol=5e-3)
+    assert params["conv_weight"].dtype == onp.float32
+
+
+def test_a_block_in_mixed_precision(tmp_path):
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(4, in_units=6, activation="tanh"), gluon.nn.BatchNorm(in_channels=4),
+            gluon.nn.Dense(3, in_units=4))
+    net.initialize(mx.init.Xavier())
+    x = mx.np.array(onp.random.RandomState(0).uniform(size=(2, 6)), dtype="float32")
+    with pytest.raises(RuntimeError, match="hybridize"):
+        amp.convert_hybrid_block(net, "bfloat16")
+    net.hybridize()
+    want = net(x).asnumpy()
+    made = amp.convert_hybrid_block(net, "bfloat16", cast_optional_params=True)
+    dtypes = {name: str(p.dtype) for name, p in made.collect_params().items()}
+    assert dtypes["0.weight"] == "bfloat16" and dtypes["1.gamma"] == "float32"
+    out = made(x)
+    assert out.dtype == "bfloat16"
+    onp.testing.assert_allclose(out.astype("float32").asnumpy(), want, atol=2e-2)
+    with pytest.raises(AssertionError, match="HybridBlock"):
+        amp.convert_hybrid_block(gluon.Block())
+
+
+def test_what_is_refused():
+    with pytest.raises(AssertionError, match="Symbol"):
+        amp.convert_symbol(3)
+    with pytest.raises(AssertionError, match="float64"):
+        amp.convert_symbol(network(), "float64")
+    with pytest.raises(AssertionError, match="fp32_ops"):
+        amp.convert_symbol(network(), fp32_ops="exp")
+    with pytest.raises(ValueError, match="exp"):
+        amp.convert_symbol(network(), target_dtype_ops=["exp"])
+    with pytest.raises(AssertionError, match="dict"):
+        amp.convert_model(network(), [], {})
