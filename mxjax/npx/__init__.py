@@ -37,7 +37,7 @@ def constraint_check(x: Any, msg: str = "Constraint violated.") -> Any:
     made = _call(_TABLE["constraint_check"], ndarray, (x,), {})
     if not made.item():
         raise errors.MXNetValueError(msg)
-    return made.astype("bool")
+    return made.astype("bool").reshape(())
 
 
 def leaky_relu(

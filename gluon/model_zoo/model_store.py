@@ -1,0 +1,154 @@
+"""Where trained weights come from: a folder, a repository of MXNet's layout, or one on Hugging Face."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import zipfile
+from typing import Any
+
+from mxjax import base, errors, settings
+
+from ..utils import check_sha1, download, replace_file
+
+__all__ = ["get_model_file", "load_pretrained", "purge", "short_hash"]
+
+#: SHA-1 of the files that MXNet published.
+_SHA1 = {
+    "alexnet": "44335d1f0046b328243b32a26a4fbd62d9057b45",
+    "densenet121": "f27dbf2dbd5ce9a80b102d89c7483342cd33cb31",
+    "densenet161": "b6c8a95717e3e761bd88d145f4d0a214aaa515dc",
+    "densenet169": "2603f878403c6aa5a71a124c4a3307143d6820e9",
+    "densenet201": "1cdbc116bc3a1b65832b18cf53e1cb8e7da017eb",
+    "inceptionv3": "ed47ec45a937b656fcc94dabde85495bbef5ba1f",
+    "mobilenet0.25": "9f83e440996887baf91a6aff1cccc1c903a64274",
+    "mobilenet0.5": "8e9d539cc66aa5efa71c4b6af983b936ab8701c3",
+    "mobilenet0.75": "529b2c7f4934e6cb851155b22c96c9ab0a7c4dc2",
+    "mobilenet1.0": "6b8c5106c730e8750bcd82ceb75220a3351157cd",
+    "mobilenetv2_1.0": "36da4ff1867abccd32b29592d79fc753bca5a215",
+    "mobilenetv2_0.75": "e2be7b72a79fe4a750d1dd415afedf01c3ea818d",
+    "mobilenetv2_0.5": "aabd26cd335379fcb72ae6c8fac45a70eab11785",
+    "mobilenetv2_0.25": "ae8f9392789b04822cbb1d98c27283fc5f8aa0a7",
+    "resnet18_v1": "a0666292f0a30ff61f857b0b66efc0228eb6a54b",
+    "resnet34_v1": "48216ba99a8b1005d75c0f3a0c422301a0473233",
+    "resnet50_v1": "0aee57f96768c0a2d5b23a6ec91eb08dfb0a45ce",
+    "resnet101_v1": "d988c13d6159779e907140a638c56f229634cb02",
+    "resnet152_v1": "671c637a14387ab9e2654eafd0d493d86b1c8579",
+    "resnet18_v2": "a81db45fd7b7a2d12ab97cd88ef0a5ac48b8f657",
+    "resnet34_v2": "9d6b80bbc35169de6b6edecffdd6047c56fdd322",
+    "resnet50_v2": "ecdde35339c1aadbec4f547857078e734a76fb49",
+    "resnet101_v2": "18e93e4f48947e002547f50eabbcc9c83e516aa6",
+    "resnet152_v2": "f2695542de38cf7e71ed58f02893d82bb409415e",
+    "squeezenet1.0": "264ba4970a0cc87a4f15c96e25246a1307caf523",
+    "squeezenet1.1": "33ba0f93753c83d86e1eb397f38a667eaf2e9376",
+    "vgg11": "dd221b160977f36a53f464cb54648d227c707a05",
+    "vgg11_bn": "ee79a8098a91fbe05b7a973fed2017a6117723a8",
+    "vgg13": "6bc5de58a05a5e2e7f493e2d75a580d83efde38c",
+    "vgg13_bn": "7d97a06c3c7a1aecc88b6e7385c2b373a249e95e",
+    "vgg16": "e660d4569ccb679ec68f1fd3cce07a387252a90a",
+    "vgg16_bn": "7f01cf050d357127a73826045c245041b0df7363",
+    "vgg19": "ad2f660d101905472b83590b59708b71ea22b2e5",
+    "vgg19_bn": "f360b758e856f1074a85abd5fd873ed1d98297c3",
+}
+
+
+def short_hash(name: str) -> str:
+    """The first digits of the hash of a published file, which its name has.
+
+    Raises:
+      ValueError: MXNet published no weights of this name.
+
+    >>> short_hash("resnet50_v1")
+    '0aee57f9'
+    """
+    if name not in _SHA1:
+        raise errors.MXNetValueError(
+            f"Pretrained model for {name} is not available{errors.did_you_mean(name, _SHA1)}"
+        )
+    return _SHA1[name][:8]
+
+
+def get_model_file(name: str, root: str | None = None) -> str:
+    """The path of a published file of weights, which is fetched unless it is there.
+
+    Args:
+      name: such as "resnet50_v1".
+      root: the folder; `models` in the one that the setting `data.home` (MXNET_HOME) names.
+
+    The repository is the setting `data.repo` (MXNET_GLUON_REPO): a URL below which `gluon/models` holds zip files,
+    or `hf://owner/name`, a repository on Hugging Face with the `.params` files themselves.
+
+    Raises:
+      ValueError: no weights of this name, or a file with another hash.
+      OSError: it cannot be fetched; the message says where to put it.
+    """
+    file_name = f"{name}-{short_hash(name)}"
+    root = _folder(root)
+    path = os.path.join(root, f"{file_name}.params")
+    if os.path.exists(path):
+        if check_sha1(path, _SHA1[name]):
+            return path
+        logging.warning("%s has another hash than the published file and is fetched again", path)
+    os.makedirs(root, exist_ok=True)
+    repo = str(settings.get("data.repo")).rstrip("/")
+    try:
+        if repo.startswith("hf://"):
+            download(_hugging_face(repo, f"{file_name}.params"), path=path, overwrite=True)
+        else:
+            _unzipped(f"{repo}/gluon/models/{file_name}.zip", path)
+    except errors.MXNetOSError as error:
+        raise errors.MXNetOSError(
+            f"the weights of {name} are neither at {path} nor could they be fetched: {error}. Put the file "
+            f"{file_name}.params into {root} (or give root=), or let MXNET_GLUON_REPO name a repository that can be "
+            "reached, such as hf://owner/name"
+        ) from error
+    if not check_sha1(path, _SHA1[name]):
+        os.remove(path)
+        raise errors.MXNetValueError(f"what came for {name} has another hash than the published file: removed")
+    return path
+
+
+def load_pretrained(net: Any, pretrained: bool | str, name: str, root: str | None, device: Any) -> Any:
+    """The network, with trained weights if ``pretrained``: True, or the path or `hf://owner/name/file` of a file."""
+    if not pretrained:
+        return net
+    if pretrained is True:
+        path = get_model_file(name, root)
+    elif pretrained.startswith("hf://"):
+        owner_name, _, file = pretrained.removeprefix("hf://").partition("/")
+        repo, _, file = file.partition("/")
+        file = file or f"{name}.params"
+        folder = os.path.join(_folder(root), owner_name, repo)
+        path = download(_hugging_face(f"hf://{owner_name}/{repo}", file), path=os.path.join(folder, file))
+    else:
+        path = pretrained
+    net.load_parameters(path, device=device)
+    return net
+
+
+def purge(root: str | None = None) -> None:
+    """Remove all weights in the folder."""
+    folder = _folder(root)
+    for file in os.listdir(folder):
+        if file.endswith(".params"):
+            os.remove(os.path.join(folder, file))
+
+
+def _folder(root: str | None) -> str:
+    return os.path.expanduser(root if root is not None else os.path.join(base.data_dir(), "models"))
+
+
+def _hugging_face(repo: str, file: str) -> str:
+    return f"https://huggingface.co/{repo.removeprefix('hf://')}/resolve/main/{file}"
+
+
+def _unzipped(url: str, path: str) -> None:
+    """The one file of a zip file from a URL."""
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as folder:
+        packed = download(url, path=os.path.join(folder, "packed.zip"), overwrite=True)
+        with zipfile.ZipFile(packed) as found:
+            member = os.path.basename(path)
+            if member not in found.namelist():
+                raise errors.MXNetOSError(f"{url} holds no {member}")
+            replace_file(found.extract(member, folder), path)

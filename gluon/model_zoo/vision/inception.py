@@ -1,0 +1,122 @@
+"""Inception v3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import nn
+from ..model_store import load_pretrained
+from ._network import FeatureNetwork, takes_ctx
+
+__all__ = ["Inception3", "inception_v3"]
+
+#: (channels, kernel, strides, padding) of a convolution.
+Conv = tuple[Any, ...]
+
+
+def _conv(channels: int, kernel: Any, strides: Any = 1, padding: Any = 0) -> nn.HybridSequential:
+    out = nn.HybridSequential()
+    out.add(
+        nn.Conv2D(channels, kernel, strides, padding, use_bias=False),
+        nn.BatchNorm(epsilon=0.001),
+        nn.Activation("relu"),
+    )
+    return out
+
+
+def _branch(*convs: Conv, pool: nn.HybridBlock | None = None) -> nn.HybridSequential:
+    out = nn.HybridSequential()
+    if pool is not None:
+        out.add(pool)
+    for conv in convs:
+        out.add(_conv(*conv))
+    return out
+
+
+def _beside(*branches: nn.HybridBlock) -> nn.HybridConcatenate:
+    out = nn.HybridConcatenate(axis=1)
+    out.add(*branches)
+    return out
+
+
+def _average() -> nn.AvgPool2D:
+    return nn.AvgPool2D(3, 1, 1)
+
+
+def _a(pooled: int) -> nn.HybridConcatenate:
+    return _beside(
+        _branch((64, 1)),
+        _branch((48, 1), (64, 5, 1, 2)),
+        _branch((64, 1), (96, 3, 1, 1), (96, 3, 1, 1)),
+        _branch((pooled, 1), pool=_average()),
+    )
+
+
+def _b() -> nn.HybridConcatenate:
+    return _beside(
+        _branch((384, 3, 2)),
+        _branch((64, 1), (96, 3, 1, 1), (96, 3, 2)),
+        _branch(pool=nn.MaxPool2D(3, 2)),
+    )
+
+
+def _c(n: int) -> nn.HybridConcatenate:
+    wide, high = ((1, 7), 1, (0, 3)), ((7, 1), 1, (3, 0))
+    return _beside(
+        _branch((192, 1)),
+        _branch((n, 1), (n, *wide), (192, *high)),
+        _branch((n, 1), (n, *high), (n, *wide), (n, *high), (192, *wide)),
+        _branch((192, 1), pool=_average()),
+    )
+
+
+def _d() -> nn.HybridConcatenate:
+    return _beside(
+        _branch((192, 1), (320, 3, 2)),
+        _branch((192, 1), (192, (1, 7), 1, (0, 3)), (192, (7, 1), 1, (3, 0)), (192, 3, 2)),
+        _branch(pool=nn.MaxPool2D(3, 2)),
+    )
+
+
+def _e() -> nn.HybridConcatenate:
+    def forked(*convs: Conv) -> nn.HybridSequential:
+        out = nn.HybridSequential()
+        out.add(_branch(*convs), _beside(_branch((384, (1, 3), 1, (0, 1))), _branch((384, (3, 1), 1, (1, 0)))))
+        return out
+
+    return _beside(
+        _branch((320, 1)),
+        forked((384, 1)),
+        forked((448, 1), (384, 3, 1, 1)),
+        _branch((192, 1), pool=_average()),
+    )
+
+
+class Inception3(FeatureNetwork):
+    """Inception v3 (https://arxiv.org/abs/1512.00567), for images of 299."""
+
+    def __init__(self, classes: int = 1000):
+        super().__init__()
+        self.features = nn.HybridSequential()
+        self.features.add(
+            _conv(32, 3, 2), _conv(32, 3), _conv(64, 3, 1, 1), nn.MaxPool2D(3, 2),
+            _conv(80, 1), _conv(192, 3), nn.MaxPool2D(3, 2),
+            _a(32), _a(64), _a(64), _b(), _c(128), _c(160), _c(160), _c(192), _d(), _e(), _e(),
+            nn.AvgPool2D(8), nn.Dropout(0.5),
+        )  # fmt: skip
+        self.output = nn.Dense(classes)
+
+
+@takes_ctx
+def inception_v3(
+    pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+) -> Inception3:
+    """Inception v3, with trained weights if ``pretrained``."""
+    return load_pretrained(Inception3(**kwargs), pretrained, "inceptionv3", root, device)  # type: ignore[no-any-return]
+
+
+def make_aux(classes: int) -> nn.HybridSequential:
+    """The second classifier of the paper, for features of 17 x 17."""
+    out = nn.HybridSequential()
+    out.add(nn.AvgPool2D(5, 3), _conv(128, 1), _conv(768, 5), nn.Flatten(), nn.Dense(classes))
+    return out

@@ -1,0 +1,132 @@
+"""MobileNet and MobileNet v2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mxjax import np
+
+from ... import nn
+from ...hybrid_block import HybridBlock
+from ..model_store import load_pretrained
+from ._network import FeatureNetwork, takes_ctx, variant
+
+__all__ = [
+    "MobileNet", "MobileNetV2", "get_mobilenet", "get_mobilenet_v2", "mobilenet0_5", "mobilenet0_25", "mobilenet0_75",
+    "mobilenet1_0", "mobilenet_v2_0_5", "mobilenet_v2_0_25", "mobilenet_v2_0_75", "mobilenet_v2_1_0",
+]  # fmt: skip
+
+
+class RELU6(HybridBlock):
+    """``min(max(x, 0), 6)``."""
+
+    def forward(self, x: Any) -> Any:
+        return np.clip(x, 0, 6)
+
+
+def _add_conv(
+    out: nn.HybridSequential,
+    channels: int,
+    kernel: int = 1,
+    stride: int = 1,
+    groups: int = 1,
+    active: bool = True,
+    relu6: bool = False,
+) -> None:
+    out.add(
+        nn.Conv2D(channels, kernel, stride, kernel // 2, groups=groups, use_bias=False), nn.BatchNorm()
+    )
+    if active:
+        out.add(RELU6() if relu6 else nn.Activation("relu"))
+
+
+class LinearBottleneck(HybridBlock):
+    """The inverted residual of MobileNet v2 (https://arxiv.org/abs/1801.04381).
+
+    Args:
+      in_channels, channels: of input and output.
+      t: how many times more channels there are between them.
+      stride: of the convolution between them.
+    """
+
+    def __init__(self, in_channels: int, channels: int, t: int, stride: int):
+        super().__init__()
+        self.use_shortcut = stride == 1 and in_channels == channels
+        self.out = nn.HybridSequential()
+        inner = in_channels * t
+        _add_conv(self.out, inner, relu6=True)
+        _add_conv(self.out, inner, 3, stride, groups=inner, relu6=True)
+        _add_conv(self.out, channels, active=False)
+
+    def forward(self, x: Any) -> Any:
+        out = self.out(x)
+        return out + x if self.use_shortcut else out
+
+
+class MobileNet(FeatureNetwork):
+    """MobileNet (https://arxiv.org/abs/1704.04861), with ``multiplier`` times the channels."""
+
+    def __init__(self, multiplier: float = 1.0, classes: int = 1000):
+        super().__init__()
+        self.features = nn.HybridSequential()
+        _add_conv(self.features, int(32 * multiplier), 3, 2)
+        widths = [32, 64, 128, 128, 256, 256, *[512] * 6, 1024, 1024]
+        strides = [1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1]
+        for before, after, stride in zip(widths, widths[1:], strides, strict=False):
+            inner = int(before * multiplier)
+            _add_conv(self.features, inner, 3, stride, groups=inner)
+            _add_conv(self.features, int(after * multiplier))
+        self.features.add(nn.GlobalAvgPool2D(), nn.Flatten())
+        self.output = nn.Dense(classes)
+
+
+class MobileNetV2(FeatureNetwork):
+    """MobileNet v2 (https://arxiv.org/abs/1801.04381), with ``multiplier`` times the channels."""
+
+    def __init__(self, multiplier: float = 1.0, classes: int = 1000):
+        super().__init__()
+        self.features = nn.HybridSequential()
+        _add_conv(self.features, int(32 * multiplier), 3, 2, relu6=True)
+        widths = [32, 16, *[24] * 2, *[32] * 3, *[64] * 4, *[96] * 3, *[160] * 3, 320]
+        widths = [int(n * multiplier) for n in widths]
+        strides = [1, 2, 1, 2, 1, 1, 2, *[1] * 6, 2, 1, 1, 1]
+        for k, stride in enumerate(strides):
+            self.features.add(LinearBottleneck(widths[k], widths[k + 1], 6 if k else 1, stride))
+        _add_conv(self.features, int(1280 * multiplier) if multiplier > 1.0 else 1280, relu6=True)
+        self.features.add(nn.GlobalAvgPool2D())
+        self.output = nn.HybridSequential()
+        self.output.add(nn.Conv2D(classes, 1, use_bias=False), nn.Flatten())
+
+
+def _label(multiplier: float) -> str:
+    """As in the names of published files: 1.0, 0.75, 0.5, 0.25."""
+    text = f"{multiplier:.2f}"
+    return text[:-1] if text in ("1.00", "0.50") else text
+
+
+@takes_ctx
+def get_mobilenet(
+    multiplier: float, pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+) -> MobileNet:
+    """MobileNet of a width, with trained weights if ``pretrained``."""
+    net = MobileNet(multiplier, **kwargs)
+    return load_pretrained(net, pretrained, f"mobilenet{_label(multiplier)}", root, device)  # type: ignore[no-any-return]
+
+
+@takes_ctx
+def get_mobilenet_v2(
+    multiplier: float, pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+) -> MobileNetV2:
+    """MobileNet v2 of a width, with trained weights if ``pretrained``."""
+    net = MobileNetV2(multiplier, **kwargs)
+    return load_pretrained(net, pretrained, f"mobilenetv2_{_label(multiplier)}", root, device)  # type: ignore[no-any-return]
+
+
+mobilenet1_0 = variant("mobilenet1_0", get_mobilenet, "MobileNet", 1.0)
+mobilenet0_75 = variant("mobilenet0_75", get_mobilenet, "MobileNet with 0.75 of the channels", 0.75)
+mobilenet0_5 = variant("mobilenet0_5", get_mobilenet, "MobileNet with half the channels", 0.5)
+mobilenet0_25 = variant("mobilenet0_25", get_mobilenet, "MobileNet with a quarter of the channels", 0.25)
+mobilenet_v2_1_0 = variant("mobilenet_v2_1_0", get_mobilenet_v2, "MobileNet v2", 1.0)
+mobilenet_v2_0_75 = variant("mobilenet_v2_0_75", get_mobilenet_v2, "MobileNet v2 with 0.75 of the channels", 0.75)
+mobilenet_v2_0_5 = variant("mobilenet_v2_0_5", get_mobilenet_v2, "MobileNet v2 with half the channels", 0.5)
+mobilenet_v2_0_25 = variant("mobilenet_v2_0_25", get_mobilenet_v2, "MobileNet v2 with a quarter of the channels", 0.25)

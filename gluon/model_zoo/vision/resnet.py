@@ -1,0 +1,297 @@
+"""ResNet, versions 1 and 2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mxjax import errors, npx
+
+from ... import nn
+from ...hybrid_block import HybridBlock
+from ..model_store import load_pretrained
+from ._network import FeatureNetwork, takes_ctx, variant
+
+__all__ = [
+    "BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "ResNetV1", "ResNetV2", "get_resnet",
+    "resnet18_v1", "resnet18_v2", "resnet34_v1", "resnet34_v2", "resnet50_v1", "resnet50_v2", "resnet101_v1",
+    "resnet101_v2", "resnet152_v1", "resnet152_v2",
+]  # fmt: skip
+
+
+def _conv3x3(channels: int, stride: int, in_channels: int) -> nn.Conv2D:
+    return nn.Conv2D(channels, 3, stride, 1, use_bias=False, in_channels=in_channels)
+
+
+class _BlockV1(HybridBlock):
+    """A residual block of version 1: ``relu(body(x) + x)``, the latter by a convolution where it must shrink."""
+
+    body: Any
+
+    def _shrink(self, channels: int, stride: int, downsample: bool, in_channels: int) -> None:
+        self.downsample = None
+        if downsample:
+            self.downsample = nn.HybridSequential()
+            self.downsample.add(
+                nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels), nn.BatchNorm()
+            )
+
+    def forward(self, x: Any) -> Any:
+        residual = x if self.downsample is None else self.downsample(x)
+        return npx.activation(self.body(x) + residual, act_type="relu")
+
+
+class BasicBlockV1(_BlockV1):
+    """Two convolutions of 3 x 3 (https://arxiv.org/abs/1512.03385).
+
+    Args:
+      channels: of the output.
+      stride: of the first convolution.
+      downsample: the input is brought to the output's shape by a convolution.
+      in_channels: found at the first call when it is 0.
+    """
+
+    def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0):
+        super().__init__()
+        self.body = nn.HybridSequential()
+        self.body.add(
+            _conv3x3(channels, stride, in_channels), nn.BatchNorm(), nn.Activation("relu"),
+            _conv3x3(channels, 1, channels), nn.BatchNorm(),
+        )  # fmt: skip
+        self._shrink(channels, stride, downsample, in_channels)
+
+
+class BottleneckV1(_BlockV1):
+    """Convolutions of 1 x 1, 3 x 3 with a quarter of the channels, and 1 x 1 (https://arxiv.org/abs/1512.03385).
+
+    Args:
+      channels: of the output.
+      stride: of the first convolution.
+      downsample: the input is brought to the output's shape by a convolution.
+      in_channels: found at the first call when it is 0.
+    """
+
+    def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0):
+        super().__init__()
+        inner = channels // 4
+        self.body = nn.HybridSequential()
+        self.body.add(
+            nn.Conv2D(inner, 1, stride), nn.BatchNorm(), nn.Activation("relu"),
+            _conv3x3(inner, 1, inner), nn.BatchNorm(), nn.Activation("relu"),
+            nn.Conv2D(channels, 1, 1), nn.BatchNorm(),
+        )  # fmt: skip
+        self._shrink(channels, stride, downsample, in_channels)
+
+
+class _BlockV2(HybridBlock):
+    """A residual block of version 2: normalization and activation come before each convolution."""
+
+    downsample: Any
+
+    def _shrink(self, channels: int, stride: int, downsample: bool, in_channels: int) -> None:
+        self.downsample = None
+        if downsample:
+            self.downsample = nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels)
+
+    def _parts(self) -> list[tuple[Any, Any]]:
+        """Normalizations and convolutions."""
+        raise NotImplementedError
+
+    def forward(self, x: Any) -> Any:
+        residual = x
+        for k, (norm, conv) in enumerate(self._parts()):
+            x = npx.activation(norm(x), act_type="relu")
+            if k == 0 and self.downsample is not None:
+                residual = self.downsample(x)
+            x = conv(x)
+        return x + residual
+
+
+class BasicBlockV2(_BlockV2):
+    """Two convolutions of 3 x 3 (https://arxiv.org/abs/1603.05027).
+
+    Args:
+      channels: of the output.
+      stride: of the first convolution.
+      downsample: the input is brought to the output's shape by a convolution.
+      in_channels: found at the first call when it is 0.
+    """
+
+    def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0):
+        super().__init__()
+        self.bn1 = nn.BatchNorm()
+        self.conv1 = _conv3x3(channels, stride, in_channels)
+        self.bn2 = nn.BatchNorm()
+        self.conv2 = _conv3x3(channels, 1, channels)
+        self._shrink(channels, stride, downsample, in_channels)
+
+    def _parts(self) -> list[tuple[Any, Any]]:
+        return [(self.bn1, self.conv1), (self.bn2, self.conv2)]
+
+
+class BottleneckV2(_BlockV2):
+    """Convolutions of 1 x 1, 3 x 3 with a quarter of the channels, and 1 x 1 (https://arxiv.org/abs/1603.05027).
+
+    Args:
+      channels: of the output.
+      stride: of the second convolution.
+      downsample: the input is brought to the output's shape by a convolution.
+      in_channels: found at the first call when it is 0.
+    """
+
+    def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0):
+        super().__init__()
+        inner = channels // 4
+        self.bn1 = nn.BatchNorm()
+        self.conv1 = nn.Conv2D(inner, 1, 1, use_bias=False)
+        self.bn2 = nn.BatchNorm()
+        self.conv2 = _conv3x3(inner, stride, inner)
+        self.bn3 = nn.BatchNorm()
+        self.conv3 = nn.Conv2D(channels, 1, 1, use_bias=False)
+        self._shrink(channels, stride, downsample, in_channels)
+
+    def _parts(self) -> list[tuple[Any, Any]]:
+        return [(self.bn1, self.conv1), (self.bn2, self.conv2), (self.bn3, self.conv3)]
+
+
+class _ResNet(FeatureNetwork):
+    """What both versions share."""
+
+    def _start(self, layers: Sequence[int], channels: Sequence[int], thumbnail: bool) -> None:
+        if len(layers) != len(channels) - 1:
+            raise errors.MXNetAssertionError(
+                f"channels has one number more than layers, got {len(channels)} and {len(layers)}"
+            )
+        if thumbnail:
+            self.features.add(_conv3x3(channels[0], 1, 0))
+        else:
+            self.features.add(
+                nn.Conv2D(channels[0], 7, 2, 3, use_bias=False), nn.BatchNorm(), nn.Activation("relu"),
+                nn.MaxPool2D(3, 2, 1),
+            )  # fmt: skip
+
+    def _stages(self, block: Callable[..., HybridBlock], layers: Sequence[int], channels: Sequence[int]) -> None:
+        for i, count in enumerate(layers):
+            before, after = channels[i], channels[i + 1]
+            stage = nn.HybridSequential()
+            stage.add(block(after, 2 if i else 1, before != after, in_channels=before))
+            stage.add(*[block(after, 1, False, in_channels=after) for _ in range(count - 1)])
+            self.features.add(stage)
+
+
+class ResNetV1(_ResNet):
+    """ResNet (https://arxiv.org/abs/1512.03385).
+
+    Args:
+      block: BasicBlockV1 or BottleneckV1.
+      layers: blocks of each stage.
+      channels: of the first convolution and of each stage.
+      classes: of the output.
+      thumbnail: for small images: the first convolution keeps their size, and there is no pooling.
+
+    Raises:
+      AssertionError: ``channels`` has not one number more than ``layers``.
+
+    >>> from mxjax.gluon.model_zoo import vision
+    >>> net = vision.ResNetV1(vision.BasicBlockV1, [1, 1], [8, 8, 16], classes=10, thumbnail=True)
+    >>> len(net.features)
+    4
+    """
+
+    def __init__(
+        self,
+        block: Callable[..., HybridBlock],
+        layers: Sequence[int],
+        channels: Sequence[int],
+        classes: int = 1000,
+        thumbnail: bool = False,
+    ):
+        super().__init__()
+        self.features = nn.HybridSequential()
+        self._start(layers, channels, thumbnail)
+        self._stages(block, layers, channels)
+        self.features.add(nn.GlobalAvgPool2D())
+        self.output = nn.Dense(classes, in_units=channels[-1])
+
+
+class ResNetV2(_ResNet):
+    """ResNet version 2 (https://arxiv.org/abs/1603.05027).
+
+    Args:
+      block: BasicBlockV2 or BottleneckV2.
+      layers: blocks of each stage.
+      channels: of the first convolution and of each stage.
+      classes: of the output.
+      thumbnail: for small images: the first convolution keeps their size, and there is no pooling.
+
+    Raises:
+      AssertionError: ``channels`` has not one number more than ``layers``.
+    """
+
+    def __init__(
+        self,
+        block: Callable[..., HybridBlock],
+        layers: Sequence[int],
+        channels: Sequence[int],
+        classes: int = 1000,
+        thumbnail: bool = False,
+    ):
+        super().__init__()
+        self.features = nn.HybridSequential()
+        self.features.add(nn.BatchNorm(scale=False, center=False))
+        self._start(layers, channels, thumbnail)
+        self._stages(block, layers, channels)
+        self.features.add(nn.BatchNorm(), nn.Activation("relu"), nn.GlobalAvgPool2D(), nn.Flatten())
+        self.output = nn.Dense(classes, in_units=channels[-1])
+
+
+_BASIC, _WIDE = [64, 64, 128, 256, 512], [64, 256, 512, 1024, 2048]
+resnet_spec = {
+    18: ("basic_block", [2, 2, 2, 2], _BASIC),
+    34: ("basic_block", [3, 4, 6, 3], _BASIC),
+    50: ("bottle_neck", [3, 4, 6, 3], _WIDE),
+    101: ("bottle_neck", [3, 4, 23, 3], _WIDE),
+    152: ("bottle_neck", [3, 8, 36, 3], _WIDE),
+}
+resnet_net_versions: list[Any] = [ResNetV1, ResNetV2]
+resnet_block_versions: list[Any] = [
+    {"basic_block": BasicBlockV1, "bottle_neck": BottleneckV1},
+    {"basic_block": BasicBlockV2, "bottle_neck": BottleneckV2},
+]
+
+
+@takes_ctx
+def get_resnet(
+    version: int,
+    num_layers: int,
+    pretrained: bool | str = False,
+    device: Any = None,
+    root: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """ResNet of version 1 or 2 with 18, 34, 50, 101 or 152 layers, with trained weights if ``pretrained``.
+
+    Raises:
+      AssertionError: another version or number of layers.
+    """
+    if num_layers not in resnet_spec:
+        raise errors.MXNetAssertionError(
+            f"Invalid number of layers: {num_layers}. Options are {', '.join(map(str, resnet_spec))}"
+        )
+    if version not in (1, 2):
+        raise errors.MXNetAssertionError(f"Invalid resnet version: {version}. Options are 1 and 2.")
+    kind, layers, channels = resnet_spec[num_layers]
+    net = resnet_net_versions[version - 1](resnet_block_versions[version - 1][kind], layers, channels, **kwargs)
+    return load_pretrained(net, pretrained, f"resnet{num_layers}_v{version}", root, device)
+
+
+resnet18_v1 = variant("resnet18_v1", get_resnet, "ResNet with 18 layers", 1, 18)
+resnet34_v1 = variant("resnet34_v1", get_resnet, "ResNet with 34 layers", 1, 34)
+resnet50_v1 = variant("resnet50_v1", get_resnet, "ResNet with 50 layers", 1, 50)
+resnet101_v1 = variant("resnet101_v1", get_resnet, "ResNet with 101 layers", 1, 101)
+resnet152_v1 = variant("resnet152_v1", get_resnet, "ResNet with 152 layers", 1, 152)
+resnet18_v2 = variant("resnet18_v2", get_resnet, "ResNet v2 with 18 layers", 2, 18)
+resnet34_v2 = variant("resnet34_v2", get_resnet, "ResNet v2 with 34 layers", 2, 34)
+resnet50_v2 = variant("resnet50_v2", get_resnet, "ResNet v2 with 50 layers", 2, 50)
+resnet101_v2 = variant("resnet101_v2", get_resnet, "ResNet v2 with 101 layers", 2, 101)
+resnet152_v2 = variant("resnet152_v2", get_resnet, "ResNet v2 with 152 layers", 2, 152)
