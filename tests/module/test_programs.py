@@ -34,6 +34,7 @@ def test_as_mxnet(name, caplog):
     program, wanted = DATA["programs"][name]
     caplog.set_level("INFO")
     scope = {"mx": mx}
-    exec(DATA["code"], scope)
-    exec(program, scope)
+    with mx.name.NameManager():  # names are counted from 0, whatever ran before
+        exec(DATA["code"], scope)
+        exec(program, scope)
     alike(scope["found"], wanted)
