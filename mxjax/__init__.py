@@ -78,6 +78,8 @@ _LAZY = {
     "th": "torch",
     "torch": "torch",
     "util": "util",
+    "visualization": "visualization",
+    "viz": "visualization",
 }
 _OF_UTIL = (
     "is_np_array", "is_np_default_dtype", "is_np_shape", "np_array", "np_default_dtype", "np_shape",

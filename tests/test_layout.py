@@ -28,7 +28,7 @@ LAYERS = (
         *("attribute", "context", "debug", "dlpack", "initializer", "io", "launch", "libinfo", "library", "log"),
         *("lr_scheduler", "misc", "monitor", "name", "optimizer", "registry", "runtime", "sharding", "torch"),
     },
-    {"symbol", "executor", "visualization"},
+    {"symbol", "executor", "visualization", "_deferred_compute"},
 )
 #: Who may import a wing: the package itself, which shows all names, what trains with wings, what only tests use, wings.
 ABOVE_THE_WINGS = set(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from .. import nd as _nd
 from ..errors import explain_names as _explain_names
 from . import operators as operators
 from .cached import CachedOp as _CachedOp
+from .custom import custom as _custom
 from .files import from_json as load_json
 from .files import load
 from .front import fill as _fill
@@ -24,16 +26,19 @@ from .functions import (
     power,
     zeros,
 )
+from .lists import cast_storage
 from .symbol import Group, Symbol, Variable, var
 
 fromjson = load_json
 
 __all__ = [
+    "Custom",
     "Group",
     "Symbol",
     "Variable",
     "_internal",
     "arange",
+    "cast_storage",
     "contrib",
     "eye",
     "fromjson",
@@ -53,6 +58,7 @@ __all__ = [
     "pow",
     "power",
     "random",
+    "sample_multinomial",
     "sparse",
     "var",
     "zeros",
@@ -63,6 +69,17 @@ from . import _internal, contrib, image, linalg, numpy, numpy_extension, random,
 
 np, npx = numpy, numpy_extension
 op = sys.modules[__name__]  # what MXNet calls the module of its generated operators
+
+
+def Custom(*data: Any, op_type: str, **kwargs: Any) -> Any:  # noqa: N802  (MXNet's name)
+    """A custom operator, written in Python and registered with ``mx.operator.register``."""
+    return _custom(*data, op_type=op_type, **kwargs)
+
+
+def sample_multinomial(data: Any, shape: Any = (), get_prob: bool = False, dtype: Any = "int32", **kwargs: Any) -> Any:
+    """Outcomes drawn from rows of probabilities (what MXNet 1.x calls so)."""
+    return random.categorical(data, shape, get_prob, dtype, **kwargs)
+
 
 _nd.CachedOp = _CachedOp  # type: ignore[attr-defined]  # where MXNet has it
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from .. import errors, util
 from ..ops.table import TABLE, Op, by_internal
-from . import attributes, dialect, upgrade
+from . import attributes, dialect, special, upgrade
 from .compose import active
-from .node import Entry, Node, walk
+from .node import Entry, Node, Subgraph, walk
 from .symbol import Symbol
 
 #: What is written: of MXNet 2.0.0, whose Python this package follows.
@@ -20,13 +20,24 @@ VERSION = 20_000
 OURS = "_mxjax_"
 _MOST_OUTPUTS = 1 << 16
 _MOST_NODES = 1 << 22
+_DEEPEST = 8
+#: Operators with graphs inside, and how many.
+LOOPS = {"_foreach": 1, "_while_loop": 2, "_cond": 3}
 
 
 def to_json(symbol: Any, remove_amp_cast: bool = True) -> str:
     """The text of a symbol."""
     entries = dialect.without_casts(symbol._entries) if remove_amp_cast else symbol._entries
+    said: dict[str, Any] = {"mxnet_version": ["int", VERSION]}
+    if util.is_np_shape():
+        said = {"is_np_shape": ["int", 1], **said}
+    return json.dumps({**_graph(entries), "attrs": said}, indent=2)
+
+
+def _graph(entries: Sequence[Entry], variables: Sequence[Node] = ()) -> dict[str, Any]:
+    """A graph as a file has it; ``variables`` are written although nobody takes them."""
     entries = dialect.for_file(entries)
-    nodes = walk(entries)
+    nodes = walk([*entries, *[(v, 0) for v in variables]])
     number = {node: k for k, node in enumerate(nodes)}
     rows, starts = [], [0]
     for node in nodes:
@@ -36,19 +47,16 @@ def to_json(symbol: Any, remove_amp_cast: bool = True) -> str:
         if attrs:
             written["attrs"] = dict(sorted(attrs.items()))
         written["inputs"] = [[number[n], k, int(at in states)] for at, (n, k) in enumerate(node.inputs)]
+        if node.subgraphs:
+            written["subgraphs"] = [_graph(sub.entries, sub.variables) for sub in node.subgraphs]
         rows.append(written)
         starts.append(starts[-1] + node.count())
-    said: dict[str, Any] = {"mxnet_version": ["int", VERSION]}
-    if util.is_np_shape():
-        said = {"is_np_shape": ["int", 1], **said}
-    whole = {
+    return {
         "nodes": rows,
         "arg_nodes": [k for k, node in enumerate(nodes) if node.is_variable],
         "node_row_ptr": starts,
         "heads": [[number[n], k, 0] for n, k in entries],
-        "attrs": said,
     }
-    return json.dumps(whole, indent=2)
 
 
 def _operator(node: Node) -> str:
@@ -75,7 +83,7 @@ def _params(node: Node) -> dict[str, str]:
     """A node's own attributes as texts; defaults that the reader's row has otherwise are written out."""
     op = node.op
     if op is None:
-        return dict(node.params)
+        return {k: attributes.text(v) for k, v in node.params.items()}
     params = dict(node.params)
     other = by_internal(op.internal) if op.internal is not None else None
     if other is not None and other is not op:
@@ -124,11 +132,13 @@ def from_json(json_str: Any) -> Any:
         found = json.loads(json_str)
     except (ValueError, RecursionError) as error:
         raise errors.FormatError(f"no symbol's text: {error}") from None
-    return Symbol(entries_of(found))
+    return Symbol(_read(found, 0).entries)
 
 
-def entries_of(found: Any, depth: int = 0) -> list[Entry]:
-    """The results of a graph that was read."""
+def _read(found: Any, depth: int) -> Subgraph:
+    """The results of a graph that was read, and its variables."""
+    if depth > _DEEPEST:
+        raise errors.FormatError(f"more than {_DEEPEST} graphs inside one another")
     if not isinstance(found, dict) or not isinstance(found.get("nodes"), list):
         raise errors.FormatError("no symbol: a dictionary with 'nodes' is expected")
     if len(found["nodes"]) > _MOST_NODES:
@@ -146,7 +156,7 @@ def entries_of(found: Any, depth: int = 0) -> list[Entry]:
             raise errors.FormatError(f"the node {node.name!r} has {node.count()} results, output {k} is asked for")
     dialect.open_begin_states(entries)
     upgrade.spread_attributes(entries, version)
-    return entries
+    return Subgraph(entries, [n for n in nodes if n.is_variable])
 
 
 def _version(found: Mapping[str, Any]) -> int:
@@ -186,7 +196,7 @@ def _node(k: int, said: Any, nodes: list[Node], version: int, depth: int) -> Nod
         attrs.update({a: str(v) for a, v in given.items()})
     inputs = _entries(said.get("inputs", []), nodes, f"the inputs of node {k} ({name!r})")
     for node, at in inputs:
-        if node.registry:
+        if node.registry and not node.subgraphs:
             node.constants["outputs"] = max(at + 1, node.constants.get("outputs", 1))
         elif at >= node.count():
             raise errors.FormatError(
@@ -195,11 +205,13 @@ def _node(k: int, said: Any, nodes: list[Node], version: int, depth: int) -> Nod
     if registry == "null":
         return Node(name, attrs={attributes.stored(a): v for a, v in attrs.items()}, inputs=[])
     op = TABLE.get(registry[len(OURS) :]) if registry.startswith(OURS) else by_internal(registry)
+    if special.ALIASES.get(registry, registry) in special.SPECIAL:
+        op = None
     changed = dialect.read(registry, attrs)
     if changed is not None:
         op, attrs = TABLE.get(changed[0]), changed[1]
     if op is None or not op.operator and not registry.startswith(OURS):
-        return Node(name, None, attrs, {}, inputs, [f"arg{at}" for at in range(len(inputs))], registry=registry)
+        return _without_row(name, registry, attrs, inputs, said.get("subgraphs"), depth)
     try:
         return _known(name, registry, op, upgrade.attributes_of(registry, attrs, version), inputs, version)
     except errors.FormatError as error:
@@ -208,6 +220,53 @@ def _node(k: int, said: Any, nodes: list[Node], version: int, depth: int) -> Nod
         raise errors.FormatError(
             f"node {k} ({name!r}, {registry}) has attributes that it cannot have: {error}"
         ) from None
+
+
+def _without_row(
+    name: str, registry: str, attrs: dict[str, str], inputs: list[Entry], subgraphs: Any, depth: int
+) -> Node:
+    """A loop or branch, a custom operator, or an operator that there is not here."""
+    plain = special.ALIASES.get(registry, registry)
+    users = {k: attrs.pop(k) for k in [*attrs] if k.startswith("__")}
+    names = [f"arg{at}" for at in range(len(inputs))]
+    made = Node(name, None, attrs, users, inputs, names, registry=plain, is_np=registry.startswith(("_npi_", "_npx_")))
+    if plain in LOOPS:
+        if not isinstance(subgraphs, list) or len(subgraphs) != LOOPS[plain]:
+            raise errors.FormatError(f"{registry} {name!r} has {LOOPS[plain]} graphs inside")
+        made.subgraphs = [_read(g, depth + 1) for g in subgraphs]
+        _check_loop(made)
+    if plain == "Custom" and "op_type" not in attrs:
+        raise errors.FormatError(f"the custom operator {name!r} has no op_type")
+    return made
+
+
+def _check_loop(node: Node) -> None:
+    """Refuse positions and numbers that do not fit."""
+    wanted = {
+        "_foreach": (), "_while_loop": ("cond_input", "func_input"), "_cond": ("cond_input", "then_input", "else_input")
+    }[node.registry]  # fmt: skip
+    for sub, key in zip(node.subgraphs, wanted, strict=False):
+        at = special.places(node, f"{key}_locs")
+        if len(at) != len(sub.variables) or any(k >= len(node.inputs) for k in at):
+            raise errors.FormatError(f"{node.name!r}: {key}_locs do not fit {len(sub.variables)} variables")
+    first = node.subgraphs[0]
+    if node.registry == "_foreach":
+        at = tuple(k for key in ("in_data", "in_state", "remain") for k in special.places(node, f"{key}_locs"))
+        if sorted(at) != list(range(len(first.variables))) or len(at) != len(node.inputs):
+            raise errors.FormatError(f"{node.name!r}: its positions do not fit {len(first.variables)} variables")
+    last = node.subgraphs[-1]
+    outs = special.value(node, "num_out_data", len(last.entries))
+    ok = type(outs) is int and 0 <= outs <= len(last.entries)
+    if node.registry == "_while_loop":
+        at = special.places(node, "func_var_locs")
+        limit = special.value(node, "max_iterations")
+        ok = ok and type(limit) is int and all(k < len(last.variables) for k in at)
+        ok = ok and isinstance(outs, int) and len(last.entries) - outs == len(at)
+    if node.registry == "_cond":
+        ok = ok and len(node.subgraphs[1].entries) == len(last.entries)
+    if not ok:
+        raise errors.FormatError(f"{node.name!r}: its attributes do not fit its graphs")
+    node.constants["outputs"] = len(last.entries)
 
 
 def _known(name: str, registry: str, op: Op, attrs: dict[str, str], inputs: list[Entry], version: int) -> Node:

@@ -110,7 +110,7 @@ class Inference:
             self._spread()
 
     def _spread(self) -> None:
-        calls = [n for n in self.nodes if n.op is not None]
+        calls = [n for n in self.nodes if n.op is not None or (n.registry and _special(n) is not None)]
         for _ in range(len(calls) + 2):
             self._changed = False
             for node in calls:
@@ -135,6 +135,9 @@ class Inference:
         if self._seen.get(node) == state:
             return  # nothing is new
         try:
+            if node.op is None:
+                self._ask(node, ins)
+                return
             if node.inputs:
                 self._parameters(node, ins)
                 ins = [self.found[n][k] for n, k in node.inputs]
@@ -148,6 +151,16 @@ class Inference:
             ) from None
         ins = [self.found[n][k] for n, k in node.inputs]
         self._seen[node] = (tuple(ins), tuple(self.found[node]))
+
+    def _ask(self, node: Node, ins: Sequence[Partial]) -> None:
+        """The shapes that a node without a row says itself."""
+        asked = _special(node)
+        assert asked is not None
+        back, outs = asked(node, ins)
+        for k, shape in enumerate(back):
+            self._set(*node.inputs[k], shape)
+        for k, shape in enumerate(outs):
+            self._set(node, k, shape)
 
     # ---- what follows from what comes in ----------------------------------------------------------------
 
@@ -310,6 +323,14 @@ def _keeps_shape(op: Op) -> bool:
     """Whether a row may be taken to give the shape that it gets, if it does for one."""
     needed = [p for p in op.array_params if p not in op.defaults]
     return len(needed) == 1 and not op.variadic and _SHAPELESS.issuperset(op.attr_params) and op.name not in _ELSE
+
+
+def _special(node: Node) -> Any:
+    """How a node without a row says its shapes."""
+    from .special import known as known_special
+
+    found = known_special(node.registry)
+    return None if found is None else found.shapes
 
 
 def settled(found: Inference, nodes: Iterable[Node]) -> dict[Node, tuple[int, ...]]:

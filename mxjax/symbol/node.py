@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 
 from ..ops.table import Op
 
 #: One result of a node.
 Entry = tuple["Node", int]
+
+
+class Subgraph(NamedTuple):
+    """A graph inside a node: its results, and its variables in the order of what comes in."""
+
+    entries: list[Entry]
+    variables: list[Node]
+
+
+_serials = count()
+
+
+def last_serial() -> int:
+    """A number beyond those of all nodes so far, and below those of all to come."""
+    return next(_serials)
 
 
 class Node:
@@ -20,7 +36,10 @@ class Node:
     ``is_np``: written with mx.sym.np or npx, so that results are mx.np arrays.
     """
 
-    __slots__ = ("attrs", "constants", "inputs", "is_np", "name", "names", "op", "open", "params", "registry")
+    __slots__ = (
+        "attrs", "constants", "inputs", "is_np", "name", "names", "op", "open", "params", "registry", "results",
+        "serial", "states", "subgraphs",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -44,13 +63,17 @@ class Node:
         self.registry = registry
         self.is_np = is_np
         self.open: tuple[int, ...] | None = None  # axes of what it makes whose lengths follow from elsewhere
+        self.subgraphs: list[Subgraph] = []  # of a loop or branch
+        self.states: tuple[int, ...] = ()  # of a node without a row: the inputs that it updates,
+        self.results: tuple[str, ...] = ()  # and the names of its results
+        self.serial = next(_serials)
 
     def on(self, inputs: Sequence[Entry]) -> Node:
         """The same call of other results."""
         made = Node(
             self.name, self.op, self.params, self.attrs, inputs, self.names, self.constants, self.registry, self.is_np
         )
-        made.open = self.open
+        made.open, made.subgraphs, made.states, made.results = self.open, self.subgraphs, self.states, self.results
         return made
 
     @property
@@ -68,8 +91,8 @@ class Node:
         if self.is_variable:
             return [self.name]
         n = self.count()
-        own = _RESULTS.get(self.operator, ())
-        if n == 1:
+        own = _RESULTS.get(self.operator, self.results)
+        if n == 1 and not self.results:
             return [f"{self.name}_output"]
         return [f"{self.name}_{own[k] if k < len(own) else f'output{k}'}" for k in range(n)]
 
@@ -83,7 +106,9 @@ class Node:
     def aux(self) -> tuple[int, ...]:
         """Which of its inputs it updates: auxiliary states."""
         op = self.op
-        if op is None or not op.aux or not op.modal:  # an optimizer's step writes to arguments
+        if op is None:
+            return self.states
+        if not op.aux or not op.modal:  # an optimizer's step writes to arguments
             return ()
         places: Any = op.aux(self.params) if callable(op.aux) else op.aux
         updated = {op.array_params[k] for k in places} - {"gamma"}  # a fixed gamma stays an argument

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .. import errors
 from ..core import SCALAR, Call, Graph
-from ..ops.keys import Slice
+from ..ops.keys import AT, Run, Slice
 from ..ops.table import TABLE, Op
 from .node import Entry, Node
 
@@ -44,9 +44,11 @@ def node_of(call: Call, operands: Sequence[Entry | float | int], title: str, axe
         else:
             params[key] = number
     if axes is not None and "key" in params:
-        params["key"] = _spelt(params["key"], axes)
+        places = [a for a in arrays if not isinstance(a, tuple)]
+        arrays = [a for a in arrays if isinstance(a, tuple)]
+        params["key"] = _spelt(_placed(params["key"], iter(places)), axes)
     count = len(arrays) + len(holes)
-    places = [k for k in range(count) if k not in holes]
+    free = [k for k in range(count) if k not in holes]
     label = [f"arg{k}" for k in range(count)] if op.variadic else list(op.array_params)
     constants = {label[k]: v for k, v in holes.items() if v is not None}
     entries: list[Entry] = []
@@ -55,7 +57,25 @@ def node_of(call: Call, operands: Sequence[Entry | float | int], title: str, axe
             raise errors.MXNetError(f"{call.name} takes the number {a!r} in a place that a symbol has no attribute for")
         entries.append(a)
     is_np = not op.name.endswith("@nd")
-    return Node(title, op, params, {}, entries, [label[k] for k in places], constants, is_np=is_np)
+    return Node(title, op, params, {}, entries, [label[k] for k in free], constants, is_np=is_np)
+
+
+def _placed(key: tuple[Any, ...], places: Iterator[Any]) -> tuple[Any, ...]:
+    """An index with the numbers in it that came as operands."""
+    made: list[Any] = []
+    for k in key:
+        if k == AT:
+            made.append(int(next(places)))
+        elif type(k) is Run:
+            low = int(next(places))
+            high = low + (k.count - 1) * abs(k.step)
+            if k.step > 0:
+                made.append(Slice(low, high + 1, k.step))
+            else:
+                made.append(Slice(high, low - 1 if low else None, k.step))
+        else:
+            made.append(k)
+    return tuple(made)
 
 
 def _spelt(key: tuple[Any, ...], axes: int) -> tuple[Any, ...]:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from .. import errors
 from ..array.classes import NDArray, ndarray
 from ..array.invoke import call
 from ..attribute import AttrScope
 from ..core.state import local
+from . import special
 from .node import Entry, Node, walk
 
 #: Called with a node and its results, after each node.
@@ -58,10 +58,7 @@ def _computed(
 ) -> list[NDArray]:
     op = node.op
     if op is None:
-        raise errors.MXNetError(
-            f"the node {node.name!r} is the operator {node.registry!r}, which there is not here: what comes before it "
-            "can be run, from symbol.get_internals()"
-        )
+        return special.run(node, list(inputs))
     params = dict(node.params)
     if shapes is not None and node in shapes:
         params["shape"] = shapes[node]

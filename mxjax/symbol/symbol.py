@@ -57,6 +57,16 @@ class Symbol:
             return f"<{type(self).__name__} group [{', '.join(str(i.name) for i in self)}]>"
         return f"<{type(self).__name__} {name}>"
 
+    def _repr_svg_(self) -> str | None:
+        """The graph in a notebook, where graphviz and its programs are there."""
+        from importlib import import_module
+
+        try:
+            made = import_module("mxjax.visualization").plot_network(self)
+            return str(made.pipe(format="svg").decode())
+        except (ImportError, OSError, RuntimeError):
+            return None
+
     def _nodes(self) -> list[Node]:
         return walk(self._entries)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ...errors import explain_names as _explain_names
+from ..control_flow import cond, foreach, while_loop
 from ..front import fill as _fill
+from ..lists import nonzero
 from ..symbol import _Symbol
 from . import image, random
 
-__all__ = ["image", "random", *_fill(globals(), "npx", _Symbol)]
+__all__ = ["cond", "foreach", "image", "nonzero", "random", "while_loop", *_fill(globals(), "npx", _Symbol)]
 
 _explain_names(__name__)

@@ -1,0 +1,48 @@
+"""Custom operators, written in Python, on symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .. import attribute, errors, name, operator
+from . import attributes
+from .compose import one_entry
+from .node import Node
+from .symbol import Symbol, _Symbol
+
+
+def prop_of(params: Mapping[str, Any]) -> Any:
+    """The description of a registered operator with these options."""
+    options = {k: str(v) for k, v in params.items() if k not in ("op_type", "num_args")}
+    kind = str(params["op_type"])
+    cls: Any = operator._registry.get(kind)
+    if cls is None:
+        raise errors.MXNetError(
+            f"Cannot find custom operator {kind}{errors.did_you_mean(kind, operator._registry)}. "
+            "Register it with @mx.operator.register(name)"
+        )
+    return cls(**options)
+
+
+def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
+    """A custom operator registered with ``mx.operator.register``; inputs that are missing become variables."""
+    given = {k: kwargs.pop(k) for k in [*kwargs] if isinstance(kwargs[k], Symbol)}
+    users = attributes.checked(attribute.current().get(kwargs.pop("attr", None)))
+    title = name.current().get(kwargs.pop("name", None), "custom")
+    params = {"op_type": op_type, **{k: str(v) for k, v in kwargs.items()}}
+    prop = prop_of(params)
+    states = list(prop.list_auxiliary_states())
+    wanted = [*prop.list_arguments(), *states]
+    if len(data) > len(wanted) or any(k not in wanted for k in given):
+        raise errors.MXNetError(f"custom operator {op_type} takes {', '.join(wanted)}")
+    given.update(zip(wanted, data, strict=False))
+    inputs = [
+        one_entry(given[n], f"Argument {n}") if n in given else (Node(f"{title}_{n}", attrs=users), 0) for n in wanted
+    ]
+    is_np = any(s._is_np for s in given.values())
+    outs = list(prop.list_outputs())
+    node = Node(title, None, params, users, inputs, wanted, {"outputs": len(outs)}, registry="Custom", is_np=is_np)
+    node.states = tuple(range(len(wanted) - len(states), len(wanted)))
+    node.results = tuple(outs)
+    return (_Symbol if is_np else Symbol)([(node, k) for k in range(len(outs))])
