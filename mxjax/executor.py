@@ -108,10 +108,6 @@ class Executor:
             )
         arrays = list(self._arrays.values())
         self._training = bool(is_train)
-        self._marks = [
-            (self._arrays[n]._value(), n) for n in self._arg_names
-            if self._requests[n] != "null" and (n in self._grads or self._args_grad is None)
-        ]  # fmt: skip
         self.outputs = self._run(arrays, taped=bool(is_train) and bool(self._grads))
         return self.outputs
 
@@ -133,6 +129,11 @@ class Executor:
     def _run(self, arrays: Sequence[NDArray], taped: bool) -> list[NDArray]:
         shapes = self._settled(arrays)
         self._again = not taped
+        # Held until backward: afterwards nobody but the arrays has their values, so that an update may overwrite them.
+        self._marks = [
+            (self._arrays[n]._value(), n) for n in self._arg_names
+            if self._requests[n] != "null" and (n in self._grads or self._args_grad is None)
+        ] if taped else []  # fmt: skip
         with _marked(self._marks if taped else ()), autograd._Scope(taped, self._training):
             if self._monitor is not None:
                 feed = dict(zip(self._variables, arrays, strict=True))
@@ -172,9 +173,10 @@ class Executor:
             self.outputs = self._run(list(self._arrays.values()), taped=True)
         heads, grads = self._heads(out_grads)
         self._again = True
-        with _marked(self._marks) as leaves:
+        marks, self._marks = self._marks, []
+        with _marked(marks) as leaves:
             found = gradients(heads, grads, retain=False)
-        for (_, name), leaf in zip(self._marks, leaves, strict=True):
+        for (_, name), leaf in zip(marks, leaves, strict=True):
             target, made = self._grads.get(name), found.get(leaf)
             if target is None:
                 continue
