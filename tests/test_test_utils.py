@@ -323,3 +323,36 @@ def test_sparse_matrices_of_scipy_are_shuffled_within_rows():
     assert (csr.indices != before.indices).any()
     for begin, end in zip(csr.indptr[:-1], csr.indptr[1:], strict=True):
         assert sorted(csr.indices[begin:end]) == sorted(before.indices[begin:end])
+
+
+def test_symbols_are_checked_against_values_gradients_and_differences():
+    x, y = mx.sym.var("x"), mx.sym.var("y")
+    net = x * y + mx.sym.exp(x)
+    a, b = np.random.rand(2, 2), np.random.rand(2, 2)
+    ones = [np.ones((2, 2))]
+    tu.check_symbolic_forward(net, [a, b], [a * b + np.exp(a)])
+    with pytest.raises(MXNetAssertionError, match="EXPECTED"):
+        tu.check_symbolic_forward(net, {"x": a, "y": b}, [a * b])
+    with pytest.raises(MXNetValueError, match="location must name"):
+        tu.check_symbolic_forward(net, {"x": a}, [a])
+    tu.check_symbolic_backward(net, [a, b], ones, {"x": b + np.exp(a), "y": a})
+    tu.check_symbolic_backward(net, [a, b], ones, [b + np.exp(a), a], grad_req={"x": "add", "y": "null"})
+    with pytest.raises(MXNetAssertionError, match="BACKWARD_x"):
+        tu.check_symbolic_backward(net, [a, b], ones, {"x": b})
+    tu.check_numeric_gradient(net, [a, b], numeric_eps=1e-3, rtol=1e-2)
+    tu.check_numeric_gradient(net, [a, b], numeric_eps=1e-3, rtol=1e-2, grad_nodes={"x": "add", "y": "null"})
+    with pytest.raises(MXNetAssertionError, match="NUMERICAL_x"):  # the gradient of BlockGrad is no derivative
+        tu.check_numeric_gradient(mx.sym.BlockGrad(x) * 1.0 + x * 0.5, {"x": a}, numeric_eps=1e-3, rtol=1e-2)
+    np.testing.assert_allclose(tu.simple_forward(net, x=a, y=b), a * b + np.exp(a), rtol=1e-5)
+    assert tu.same_symbol_structure(net, mx.sym.load_json(net.tojson())) and not tu.same_symbol_structure(net, x * y)
+    assert tu.check_speed(net, {"x": a, "y": b}, N=2) > 0 and tu.check_speed(net, N=2, typ="forward", x=(2,), y=(2,)) > 0
+
+
+def test_a_symbol_in_several_dtypes():
+    net = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=3, name="f")
+    where = [{"ctx": mx.cpu(), "x": (2, 3), "type_dict": {"x": dtype}} for dtype in (np.float64, np.float32)]
+    truth = tu.check_consistency(net, where)
+    assert sorted(truth) == ["f_bias", "f_output", "f_weight", "x"]
+    other = mx.sym.FullyConnected(mx.sym.var("x") * 2, num_hidden=3, name="f")
+    with pytest.raises(MXNetAssertionError, match="Predict Err: ctx 1 vs ctx 0 at f_output"):
+        tu.check_consistency([net, other], where)

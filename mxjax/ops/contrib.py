@@ -252,6 +252,8 @@ def bipartite_matching(data: Any, *, is_ascend: bool = False, threshold: float, 
         return lax.fori_loop(0, n * m, step, start)[:2]
 
     lead = data.shape[:-2]
+    if not data.size:
+        return jnp.full((*lead, n), -1, data.dtype), jnp.full((*lead, m), -1, data.dtype)
     rows, columns = jax.vmap(one)(data.reshape(-1, n, m))
     return rows.reshape(*lead, n), columns.reshape(*lead, m)
 

@@ -5,13 +5,25 @@ The names and defaults are those of `mxnet.test_utils`.
 
 from __future__ import annotations
 
-# `from mxnet.test_utils import *`, with which tests begin, brings these two as well.
+# `from mxnet.test_utils import *`, with which tests begin, brings these as well.
+import json
+import logging
+import os
+import sys
+import time
+from collections import OrderedDict
+
 import numpy as np
+import numpy.random as rnd
+import numpy.testing as npt
 
 import mxjax as mx
 
+from ..device import current_device
 from ..errors import explain_names as _explain_names
-from ..util import use_np, use_np_default_dtype
+from ..runtime import Features
+from ..symbol import Symbol
+from ..util import getenv, setenv, use_np, use_np_default_dtype
 from .compare import (
     almost_equal,
     assert_allclose,
@@ -119,6 +131,9 @@ from .symbols import (
 
 __all__ = [
     "DummyIter",
+    "Features",
+    "OrderedDict",
+    "Symbol",
     "almost_equal",
     "assert_allclose",
     "assert_almost_equal",
@@ -144,6 +159,7 @@ __all__ = [
     "create_sparse_array",
     "create_sparse_array_zd",
     "create_vector",
+    "current_device",
     "default_atols",
     "default_context",
     "default_device",
@@ -171,12 +187,15 @@ __all__ = [
     "get_tolerance",
     "get_tols",
     "get_zip_data",
+    "getenv",
     "has_tvm_ops",
     "is_aarch64_run",
     "is_cd_run",
     "is_op_runnable",
+    "json",
     "list_gpus",
     "locationError",
+    "logging",
     "mean_check",
     "mx",
     "new_matrix_with_real_eigvals_2d",
@@ -186,7 +205,9 @@ __all__ = [
     "new_sym_matrix_with_real_eigvals_nd",
     "np",
     "np_reduce",
+    "npt",
     "numeric_grad",
+    "os",
     "rand_coord_2d",
     "rand_ndarray",
     "rand_shape_2d",
@@ -197,13 +218,17 @@ __all__ = [
     "random_sample",
     "random_uniform_arrays",
     "retry",
+    "rnd",
     "same",
     "same_array",
     "same_symbol_structure",
     "set_default_context",
     "set_default_device",
+    "setenv",
     "shuffle_csr_column_indices",
     "simple_forward",
+    "sys",
+    "time",
     "use_np",
     "use_np_default_dtype",
     "var_check",
