@@ -196,7 +196,7 @@ class Indexing(Handle):
             if key:
                 self._write_all(v, value)
             return
-        mask = self._mask(key, dims)
+        mask = self._mask_key(key, dims)
         if mask is not None:
             self._write_masked(v, mask, value)
             return
@@ -223,7 +223,7 @@ class Indexing(Handle):
         else:
             self._set(record2(_WRITE, v, given))
 
-    def _mask(self, key: Any, dims: tuple[int, ...]) -> Any:
+    def _mask_key(self, key: Any, dims: tuple[int, ...]) -> Any:
         """The key as one mask over the first axes, or ``None`` if it is something else."""
         if isinstance(key, Handle):
             mask: Any = key

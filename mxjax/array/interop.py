@@ -77,7 +77,8 @@ class NumpyDispatch(Handle):
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]
     ) -> Any:
         ours = _counterpart(func.__module__ or "numpy", func.__name__)
-        if ours is not None:
+        of_objects = func is np.broadcast_arrays and any(a is None for a in args)  # of None NumPy makes arrays
+        if ours is not None and not of_objects:
             return ours(*args, **kwargs)
         _refuse_taped(func.__name__, (args, kwargs))
         return func(*_plain(args), **_plain(kwargs))
