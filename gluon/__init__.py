@@ -14,12 +14,12 @@ from .legacy import ParameterDict
 from .parameter import Constant, DeferredInitializationError, Parameter
 
 # Loaded when first used: name -> module.
-_LAZY = {name: name for name in ("data", "loss", "metric", "model_zoo", "probability", "rnn", "utils")}
+_LAZY = {name: name for name in ("contrib", "data", "loss", "metric", "model_zoo", "probability", "rnn", "utils")}
 _FROM = {"FlaxBlock": "flax", "SymbolBlock": "symbol_block", "Trainer": "trainer"}
 
 __all__ = [
     "Block", "Constant", "DeferredInitializationError", "FlaxBlock", "HybridBlock", "Parameter", "ParameterDict",
-    "SymbolBlock", "Trainer", "data", "loss", "metric", "model_zoo", "nn", "probability",
+    "SymbolBlock", "Trainer", "contrib", "data", "loss", "metric", "model_zoo", "nn", "probability",
     "rnn", "utils",
 ]  # fmt: skip
 

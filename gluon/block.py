@@ -226,8 +226,10 @@ class Block(Named, MirroredBlock):
         """The 1.x name of :meth:`reset_device`."""
         self.reset_device(ctx)
 
-    def share_parameters(self, shared: Mapping[str, Parameter]) -> Block:
-        """Use another block's parameters where the structural names agree; gives the block itself."""
+    def share_parameters(self, shared: Mapping[str, Parameter] | None) -> Block:
+        """Use another block's parameters where the structural names agree (None: no others); gives the block."""
+        if shared is None:
+            return self
         if not isinstance(shared, Mapping):
             raise errors.MXNetValueError(
                 f"'shared' should be in type of Dict. Get type {type(shared)}! Pass other.collect_params()"

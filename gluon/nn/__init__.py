@@ -42,6 +42,7 @@ from .conv import (
     ReflectionPad2D,
 )
 from .norm import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, LayerNorm, SyncBatchNorm
+from .shuffle import PixelShuffle1D, PixelShuffle2D, PixelShuffle3D
 
 __all__ = [
     "ELU",
@@ -85,6 +86,9 @@ __all__ = [
     "MaxPool2D",
     "MaxPool3D",
     "PReLU",
+    "PixelShuffle1D",
+    "PixelShuffle2D",
+    "PixelShuffle3D",
     "ReflectionPad2D",
     "SELU",
     "Sequential",

@@ -48,7 +48,10 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
     in_graph = local.st.seg.graph
     key = _key_of(op, cls, args, kwargs) if op.plain and not in_graph else None
     if key is not None:
-        bound = op.fast.get(key)
+        try:
+            bound = op.fast.get(key)
+        except TypeError:  # a list among the arguments
+            bound = key = None
         if bound is not None:
             values = [a._v or a._value() for a in args[: op.n_arrays] if a is not None]
             outs: Any = record(bound, values)

@@ -161,3 +161,8 @@ def test_an_array_given_by_its_name_counts_at_every_call():
     for _ in range(3):
         cut = mx.npx.sequence_mask(x, sequence_length=lengths, use_sequence_length=True)
         assert cut.asnumpy().tolist() == [[1, 1], [0, 1], [0, 1], [0, 0]]
+
+
+def test_lists_stand_for_tuples_among_arguments():
+    for _ in range(2):
+        assert mx.np.transpose(mx.np.ones((2, 3)), [1, 0]).shape == (3, 2)

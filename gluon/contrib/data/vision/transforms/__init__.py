@@ -1,0 +1,11 @@
+"""Transforms of images with boxes."""
+
+from __future__ import annotations
+
+from mxjax.errors import explain_names as _explain_names
+
+from . import bbox
+
+__all__ = ["bbox"]
+
+_explain_names(__name__)
