@@ -29,7 +29,7 @@ from .legacy import (
     writes_hybrid_forward,
 )
 from .parameter import DeferredInitializationError, Layout
-from .shapes import Buckets, gated, serve_new_shape
+from .shapes import Buckets, gated, serve_new_shape, tell_of_shapes
 
 __all__ = ["HybridBlock"]
 
@@ -84,6 +84,7 @@ class HybridBlock(Block):
         forward_bulk_size: int | None = None,
         backward_bulk_size: int | None = None,
         mirror: bool | str | Any = None,
+        dynamic_batch: bool | Sequence[int] | None = None,
         **kwargs: Any,
     ) -> None:
         """Run as cached graphs from now on (or no longer).
@@ -91,11 +92,14 @@ class HybridBlock(Block):
         ``mirror=True`` recomputes cheap activations in the backward pass instead of keeping them; a name of
         ``memonger.policies()`` ("sublinear", "nested", ...) or a plan of memonger's recomputes more; a block's
         ``force_mirroring`` says otherwise for that block. ``static_shape=True`` makes it an error that the forward
-        asks for a number, where else it runs imperatively. XLA plans memory and fuses by itself: ``static_alloc``,
+        asks for a number, where else it runs imperatively. ``dynamic_batch=True`` fills axis 0 of all inputs up to a
+        power of two in prediction, or to one of the given lengths, where that changes no result, so that many lengths
+        share few programs; False does not; by default the setting ``compiler.dynamic_batch`` decides. XLA plans memory
+        and fuses by itself: ``static_alloc``,
         ``inline_limit`` and the bulk sizes are accepted and change nothing.
         """
         if kwargs:
-            known = ["active", "static_alloc", "static_shape", "inline_limit", "mirror"]
+            known = ["active", "static_alloc", "static_shape", "inline_limit", "mirror", "dynamic_batch"]
             name = next(iter(kwargs))
             raise errors.MXNetValueError(
                 f"hybridize has no option {name!r}{errors.did_you_mean(name, known)}"
@@ -109,8 +113,13 @@ class HybridBlock(Block):
                 "mirror is True, False, a name of memonger.policies() or a plan of memonger's, got "
                 f"{mirror!r} ({type(mirror).__name__})"
             )
+        if dynamic_batch is not None and not isinstance(dynamic_batch, bool):
+            dynamic_batch = tuple(sorted(dynamic_batch))
+            if not all(type(n) is int and n > 0 for n in dynamic_batch):
+                raise errors.MXNetValueError(f"dynamic_batch is True, False or lengths above 0, got {dynamic_batch}")
         self._active = active
         self._mirror = mirror
+        self._buckets = None if dynamic_batch is None else Buckets(dynamic_batch)
         self._static_shape = static_shape
         self._opened = None
         self._graphs.clear()
@@ -230,6 +239,7 @@ class HybridBlock(Block):
                 self._settle(args)
                 moving = [j for j, a in enumerate(key[1]) if type(a) is tuple and a[0] is _MOVES]
                 try:
+                    tell_of_shapes(self, arrays)
                     graph = self._recorded(args, leaves, tree, policy, moving)
                 except AsksForNumber as asks:
                     for j in asks.leaves:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from .hybrid import unflatten
 
 if TYPE_CHECKING:
     from .hybrid_block import HybridBlock
+
+_log = logging.getLogger("mxjax.gluon")
 
 
 def infer(block: HybridBlock, operator: str, shape: tuple[int, ...], **attrs: Any) -> None:
@@ -74,7 +77,10 @@ def _range(pair: tuple[int, int | None]) -> str:
 def serve_new_shape(block: HybridBlock, leaves: list[Any], tree: Any, arrays: list[NDArray]) -> Any:
     """A block's results by its graph of a larger shape, where the settings allow it; else None."""
     refuse(block, arrays, [graph.shapes for graph in block._graphs.values()])
-    if settings.get("compiler.dynamic_batch") == "exact" or local.st.training or local.st.taping:
+    if local.st.training or local.st.taping:
+        return None
+    said = None if block._buckets is None else block._buckets.lengths
+    if said is False or (said is None and settings.get("compiler.dynamic_batch") == "exact"):
         return None
     if block._buckets is None:
         block._buckets = Buckets()
@@ -82,15 +88,39 @@ def serve_new_shape(block: HybridBlock, leaves: list[Any], tree: Any, arrays: li
     return out if block._opened is None else None  # without a graph there is nothing to share
 
 
+#: A block that was recorded for so many shapes is told of.
+MANY_SHAPES = 16
+
+
+def tell_of_shapes(block: HybridBlock, arrays: Sequence[NDArray]) -> None:
+    """Say once that a block is recorded, and compiled, for one shape after the other, and which lengths change."""
+    known = [g.shapes for g in block._graphs.values() if g.training is local.st.training]
+    shapes = tuple(a.shape for a in arrays)
+    alike = [s for s in {*known, shapes} if len(s) == len(shapes) and list(map(len, s)) == list(map(len, shapes))]
+    if len(alike) != MANY_SHAPES or len(known) != MANY_SHAPES - 1:
+        return
+    moving = [
+        f"axis {axis} of input {k} ({', '.join(map(str, sorted({s[k][axis] for s in alike})[:5]))}, ...)"
+        for k, shape in enumerate(shapes) for axis in range(len(shape)) if len({s[k][axis] for s in alike}) > 1
+    ]  # fmt: skip
+    _log.warning(
+        "%s was recorded for %d shapes, and each is compiled: %s changes. Fill inputs up to few lengths; in prediction "
+        "hybridize(dynamic_batch=True) does so where rows do not depend on each other",
+        block.name if getattr(block, "name", None) else type(block).__name__, MANY_SHAPES, " and ".join(moving),
+    )  # fmt: skip
+
+
 class Buckets:
     """How a block's calls of changing lengths are served by few graphs.
 
-    Axis 0 of every input is filled up to a power of two with its last row, and the results are cut. That is
+    Axis 0 of every input is filled up to a power of two (or to one of ``lengths``) with its last row, and the results
+    are cut. That is
     right where each row of the results depends on its own row of the inputs alone, which the first call of
     each bucket tests: what fills the inputs up is changed, and the results must not change.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lengths: bool | tuple[int, ...] | None = None) -> None:
+        self.lengths = lengths  # what `hybridize` was told
         self.mixes = False  # rows depend on each other
         self._tested: set[Any] = set()
 
@@ -100,7 +130,9 @@ class Buckets:
             return None
         length = arrays[0].shape[0]
         full = 1 << max(length - 1, 0).bit_length()
-        if length in (0, full) or any(a.shape[0] != length for a in arrays):
+        if isinstance(self.lengths, tuple):
+            full = next((n for n in self.lengths if n >= length), 0)
+        if full < length or length in (0, full) or any(a.shape[0] != length for a in arrays):
             return None
         out = call([_filled(a, full) for a in arrays])
         leaves, tree = jax.tree_util.tree_flatten(out, is_leaf=lambda x: isinstance(x, NDArray))

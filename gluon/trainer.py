@@ -43,8 +43,8 @@ class Trainer:
         step is then one program that all devices of the mesh run.
       compression_params: handed to the kvstore.
       update_on_kvstore: let the kvstore update the weights, the optimizer's states shared out between the
-        devices, or the processes of ``'dist_sync'``; by default each device updates its own. On a mesh: cut the
-        states of whole weights.
+        devices, or the processes of ``'dist_sync'``; by default it does with several devices of one process, as in
+        MXNet, and processes update their own. On a mesh: cut the states of whole weights.
 
     Raises:
       ValueError: `params` holds something else than parameters.
@@ -153,6 +153,8 @@ class Trainer:
         asked = on_kvstore is not None
         if not asked and self._optimizer.aggregate_num <= 1:
             on_kvstore = settings.get("comm.update_on_kvstore")
+            if on_kvstore is None:
+                on_kvstore = self._kvstore_updates(wanted)
         if isinstance(wanted, str):
             wanted = self._make_kvstore(wanted)
         if wanted is not None:
@@ -177,6 +179,18 @@ class Trainer:
             if on_kvstore:
                 self._kvstore.set_optimizer(self._optimizer)
         self._kv_initialized = True
+
+    def _kvstore_updates(self, wanted: Any) -> bool:
+        """Whether the store updates the weights where nobody says: as MXNet decides, within one process.
+
+        Not where ``'local'`` would have to hold an array of more than 16 million numbers. Between processes each
+        updates its own weights, which sends less.
+        """
+        name = wanted if isinstance(wanted, str) else str(getattr(wanted, "type", ""))
+        if wanted is None or _between_processes(name):
+            return False
+        big = max((int(np.prod(p.shape)) for p in self._params if p.shape), default=0) > 2**24
+        return not (wanted == "local" and big)
 
     def _make_kvstore(self, name: str) -> Any:
         """The store of this name; one device on its own needs none."""

@@ -421,7 +421,7 @@ def test_trees_are_found_as_the_settings_say(
 
 @pytest.mark.observes
 @pytest.mark.parametrize(("variable", "argument", "expected"), [
-    (None, None, False), ("1", None, True), ("0", None, False), ("1", False, False), ("0", True, True),
+    (None, None, True), ("1", None, True), ("0", None, False), ("1", False, False), ("0", True, True),
 ])  # fmt: skip
 def test_who_updates(
     variable: str | None, argument: bool | None, expected: bool, monkeypatch: pytest.MonkeyPatch

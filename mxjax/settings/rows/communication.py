@@ -148,7 +148,7 @@ OPTIONS: tuple[Option, ...] = (
         "comm.update_on_kvstore",
         Boolean(),
         None,
-        doc="Let the store run the optimizer where a Trainer does not say; unset: devices update their own.",
+        doc="Let the store run the optimizer where a Trainer does not say; unset: within one process, as MXNet does.",
         effect="1: as update_on_kvstore=True: each device or process updates a part of each big array and keeps the "
         "optimizer's states of that part only. 0: every device updates everything.",
         legacy=(Legacy("MXNET_UPDATE_ON_KVSTORE"),),
