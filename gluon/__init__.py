@@ -15,12 +15,14 @@ from .parameter import Constant, DeferredInitializationError, Parameter
 
 # Loaded when first used: name -> module.
 _LAZY = {name: name for name in ("contrib", "data", "loss", "metric", "model_zoo", "probability", "rnn", "utils")}
-_FROM = {"FlaxBlock": "flax", "SymbolBlock": "symbol_block", "Trainer": "trainer"}
+_FROM = {
+    "FlaxBlock": "flax", "SymbolBlock": "symbol_block", "Trainer": "trainer", "tensor_types": "parameter",
+}  # fmt: skip
 
 __all__ = [
     "Block", "Constant", "DeferredInitializationError", "FlaxBlock", "HybridBlock", "Parameter", "ParameterDict",
     "SymbolBlock", "Trainer", "contrib", "data", "loss", "metric", "model_zoo", "nn", "probability",
-    "rnn", "utils",
+    "rnn", "tensor_types", "utils",
 ]  # fmt: skip
 
 

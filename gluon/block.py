@@ -140,8 +140,7 @@ class Block(Named, MirroredBlock):
     def _warn_of_hidden_blocks(self) -> None:
         known = set(map(id, self._children.values()))
         for name, value in self.__dict__.items():
-            items = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
-            if any(isinstance(b, Block) and id(b) not in known for b in items):
+            if name != "_children" and type(value) in (dict, list, tuple) and _holds_block(value, known):
                 warnings.warn(
                     f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. Note that Blocks '
                     "inside the list, tuple or dict will not be registered automatically. Make sure to register "
@@ -337,6 +336,26 @@ class Block(Named, MirroredBlock):
     def _adopt_names(self, prefix: str, loaded: dict[str, Any]) -> None:
         """Give what a file holds under older names, below this block's prefix, today's names, in place."""
 
+    def save(self, prefix: str) -> None:
+        """Write how the network is made and its parameters: ``prefix-model.json`` and ``prefix-model.params``.
+
+        For a network that is made again in the same way; `HybridBlock.export` writes one that needs no code.
+        """
+        from .saving import save_model
+
+        save_model(self, prefix)
+
+    def load(self, prefix: str) -> None:
+        """Read what `save` wrote, into a network made in the same way; its blocks are hybridized as they were.
+
+        Raises:
+          ValueError: it is that of another network.
+          FormatError: the file is no structure of blocks.
+        """
+        from .saving import load_model
+
+        load_model(self, prefix)
+
     # ---- structure -----------------------------------------------------------------------------------
 
     def register_child(self, block: Block, name: str | None = None) -> None:
@@ -366,9 +385,19 @@ class Block(Named, MirroredBlock):
         """Call ``hook(block, inputs, outputs)`` after each forward."""
         return _attached(self._forward_hooks, hook)
 
+    def register_op_hook(self, callback: Callable[[str, str, Any], Any], monitor_all: bool = False) -> None:
+        """Call ``callback(name, operator, array)`` with all that hybrid blocks in this one compute.
+
+        ``monitor_all``: with what their operators take, too. Such blocks run operator by operator.
+        """
+        for child in self._children.values():
+            child.register_op_hook(callback, monitor_all)
+
     # ---- running -------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not args and not kwargs and not self._runs_on_nothing():
+            return self  # in MXNet 2 `_children` holds references: `for child in self._children.values(): child()(x)`
         if self._forward_pre_hooks:
             for hook in tuple(self._forward_pre_hooks.values()):
                 hook(self, args)
@@ -384,6 +413,15 @@ class Block(Named, MirroredBlock):
                 hook(self, args, out)
         return out
 
+    def _runs_on_nothing(self) -> bool:
+        """Whether the forward takes no argument."""
+        forward = type(self).forward
+        if forward in _TAKE_ANY:
+            return False
+        P = inspect.Parameter
+        given = list(inspect.signature(forward).parameters.values())[1:]
+        return not any(p.default is P.empty and p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD) for p in given)
+
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         return (self.forward if self._force_mirroring is None else self._scoped_forward)(*args, **kwargs)
 
@@ -398,6 +436,19 @@ class Block(Named, MirroredBlock):
         print_summary(self, inputs)
 
 
+#: The forwards of `Block` and `HybridBlock`, which say nothing of arguments.
+_TAKE_ANY: list[Any] = [Block.forward]
+
+
+def _holds_block(value: Any, known: set[int]) -> bool:
+    """Whether a container, or one in it, has a block beside the known ones."""
+    items = value.values() if type(value) is dict else value
+    return any(
+        id(b) not in known if isinstance(b, Block) else type(b) in (dict, list, tuple) and _holds_block(b, known)
+        for b in items
+    )
+
+
 def _attached(hooks: OrderedDict[int, Any], hook: Callable[..., Any]) -> HookHandle:
     handle = HookHandle()
     handle.attach(hooks, hook)
@@ -410,3 +461,16 @@ def _brief(names: Any) -> str:
         names = [*names[:5], "...", *names[-5:]]
     return ", ".join(f"'{n}'" for n in names)
 
+
+
+def __getattr__(name: str) -> Any:
+    """The other kinds of blocks, which MXNet has in this module."""
+    if name == "HybridBlock":
+        from .hybrid_block import HybridBlock
+
+        return HybridBlock
+    if name == "SymbolBlock":
+        from .symbol_block import SymbolBlock
+
+        return SymbolBlock
+    raise errors.no_name(__name__, name)

@@ -10,7 +10,7 @@ from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
 from mxjax.core import apart, is_recording, local, mirroring, varying
 
-from .block import Block
+from .block import _TAKE_ANY, Block
 from .breaks import GraphBreak, Opened, give_up, in_opened, run_opened, stays_open
 from .hybrid import (
     AsksForNumber,
@@ -53,6 +53,7 @@ class HybridBlock(Block):
     def __init__(self, prefix: str | None = None, params: Any = None) -> None:
         super().__init__(prefix, params)
         self._active = False
+        self._op_hook: tuple[Any, bool] | None = None
         self._mirror: Any = None
         self._graphs: dict[Any, CachedGraph] = {}
         self._numbers = varying.Numbers()  # among the arguments, those that change from call to call
@@ -177,7 +178,42 @@ class HybridBlock(Block):
             p._finish_deferred_init()
         return True
 
+    def register_op_hook(self, callback: Callable[[str, str, Any], Any], monitor_all: bool = False) -> None:
+        super().register_op_hook(callback, monitor_all)
+        self._op_hook = callback, monitor_all
+
+    def optimize_for(
+        self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, partition_if_dynamic: bool = True,
+        static_alloc: bool = False, static_shape: bool = False, inline_limit: int = 2,
+        forward_bulk_size: int | None = None, backward_bulk_size: int | None = None, **kwargs: Any,
+    ) -> None:  # fmt: skip
+        """Hybridize the block and record it for these inputs.
+
+        XLA is the compiler of every graph; MXNet's backends, which replaced parts of a graph, are not there.
+
+        Raises:
+          ValueError: a backend is named.
+        """
+        if backend:
+            raise errors.MXNetValueError(
+                f"optimize_for(backend={backend!r}): there is no such backend; XLA compiles the whole graph, so leave "
+                "backend out, or hybridize()"
+            )
+        self.hybridize(True, partition_if_dynamic, static_alloc, static_shape, inline_limit, forward_bulk_size,
+                       backward_bulk_size)  # fmt: skip
+        if clear:
+            self._graphs.clear()
+        self(x, *args)
+
     def _run(self, *args: Any, **kwargs: Any) -> Any:
+        if self._op_hook is not None and not kwargs:
+            from .op_hooks import run_heard
+
+            return run_heard(self, args, *self._op_hook)
+        if args and args[0] is None and not any(a is not None for a in args):
+            raise NothingGiven(
+                "In HybridBlock, there must be one NDArray in the input. Please check the type of the args."
+            )
         if self._active and not kwargs and not is_recording() and _jit() != "false":
             if self._opened is None or not stays_open(self):
                 return self._run_cached(args)
@@ -325,6 +361,13 @@ class HybridBlock(Block):
         self._settle(args)
         leaves, tree = flatten(args)
         return CachedGraph(self, args, leaves, tree, self._run_forward, self._policy()).call.graph
+
+
+_TAKE_ANY.append(HybridBlock.forward)
+
+
+class NothingGiven(errors.MXNetValueError):
+    """A hybrid block was called with nothing but None."""
 
 
 def _hybrids(block: Block) -> list[HybridBlock]:

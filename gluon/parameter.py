@@ -77,6 +77,10 @@ class Parameter:
         sharding: Any = None,
     ):
         for which, value in (("stype", stype), ("grad_stype", grad_stype)):
+            if value not in ("default", "row_sparse", "csr"):
+                raise errors.MXNetAssertionError(
+                    f"invalid {which} for Parameter {name!r}: default, row_sparse or csr is expected, got {value!r}"
+                )
             if value != "default":
                 raise errors.MXNetNotImplementedError(
                     f"{which}={value!r} of Parameter {name!r}: dense ('default') parameters are supported"
@@ -409,6 +413,42 @@ class Parameter:
         """The name of `var`; None where nobody asked for it."""
         return None if self._variable is None else self._variable.name
 
+    def row_sparse_data(self, row_id: Any) -> Any:
+        """Some rows of a row_sparse parameter: parameters are dense here, and `data` gives them whole.
+
+        Raises:
+          RuntimeError: always.
+        """
+        raise errors.MXNetError(
+            f"Cannot return a copy of Parameter {self._label} via row_sparse_data() because its storage type is "
+            "default. Please use data() instead."
+        )
+
+    def list_row_sparse_data(self, row_id: Any) -> Any:
+        """`row_sparse_data` on all devices.
+
+        Raises:
+          RuntimeError: always.
+        """
+        raise errors.MXNetError(
+            f"Cannot return a copy of Parameter {self._label} on all devices via list_row_sparse_data() because its "
+            "storage type is default. Please use list_data() instead."
+        )
+
+    @property
+    def _data(self) -> list[Any] | None:
+        """The arrays; None before there are any, as in MXNet."""
+        return None if self._arrays is None else list(self._arrays.values())
+
+    @property
+    def _grad(self) -> list[Any] | None:
+        """The gradients; None where there are none, as in MXNet."""
+        return None if self._arrays is None or self._grad_req == "null" else [a.grad for a in self._arrays.values()]
+
+    def _reduce(self) -> Any:
+        """The value on the first device, as in MXNet."""
+        return self.list_data()[0]
+
     def zero_grad(self) -> None:
         """Set the gradients on all devices to zero."""
         if self._grad_req != "null":
@@ -512,3 +552,16 @@ def _names(objects: Iterable[Any]) -> dict[int, str]:
 
 
 hooks.array_namers.append(_names)
+
+
+def __getattr__(name: str) -> Any:
+    """What MXNet has in this module, and another has here."""
+    if name == "ParameterDict":
+        from .legacy import ParameterDict
+
+        return ParameterDict
+    if name == "tensor_types":
+        from mxjax.symbol import Symbol
+
+        return Symbol, NDArray
+    raise errors.no_name(__name__, name)

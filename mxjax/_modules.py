@@ -16,6 +16,8 @@ from typing import Any
 #: Name after `mxjax.` -> the module that it is; what is inside follows.
 NAMES = {
     "contrib.amp": "amp",
+    "gluon.nn.basic_layers": "gluon.nn",
+    "gluon.nn.conv_layers": "gluon.nn",
     "kvstore.byteps": "kvstore.adapters",
     "kvstore.horovod": "kvstore.adapters",
     "kvstore.kvstore": "kvstore.store",

@@ -28,7 +28,7 @@ def _leaves(args: Any) -> Iterator[Any]:
             yield a
 
 
-def _called_fwd() -> tuple[type, ...]:
+def called_fwd() -> tuple[type, ...]:
     """The layers whose operator MXNet 1 calls `fwd`; others' are called after their kind."""
     from .. import nn
     from ..nn.conv import _Conv, _Pool
@@ -88,7 +88,7 @@ def run_on_symbols(block: Any, args: tuple[Any, ...]) -> Any:
     manager = name.current()
     if not (block._names.empty or isinstance(block, (nn.Sequential, nn.HybridSequential))):
         manager = name.Prefix(block.prefix)
-    if isinstance(block, _called_fwd()):
+    if isinstance(block, called_fwd()):
         manager = _LayerNames(manager)
     with manager:
         if writes_hybrid_forward(block):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from mxjax.errors import explain_names as _explain_names
+import sys
+from typing import Any
+
+from mxjax.errors import no_name as _no_name
 
 from ..block import Block
 from ..hybrid_block import HybridBlock
@@ -94,7 +97,16 @@ __all__ = [
     "Sequential",
     "SiLU",
     "Swish",
+    "SymbolBlock",
     "SyncBatchNorm",
 ]
 
-_explain_names(__name__)
+
+def __getattr__(name: str) -> Any:
+    if name == "SymbolBlock":
+        from ..symbol_block import SymbolBlock
+
+        return SymbolBlock
+    if name in ("activations", "basic_layers", "conv_layers"):  # MXNet's modules: their layers are all here
+        return sys.modules[__name__]
+    raise _no_name(__name__, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -60,6 +61,16 @@ class Sequential(_Container, Block):
     >>> len(net)
     2
     """
+
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+        """Hybridize the blocks in the chain, each by itself; a `HybridSequential` is one graph."""
+        if self._children and all(isinstance(b, HybridBlock) for b in self._children.values()):
+            warnings.warn(
+                f"All children of this Sequential layer '{self!r}' are HybridBlocks. Consider using HybridSequential "
+                "for the best performance.",
+                stacklevel=2,
+            )
+        super().hybridize(active, **kwargs)
 
 
 class HybridSequential(_Container, HybridBlock):

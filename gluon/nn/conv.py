@@ -64,11 +64,9 @@ class _Conv(HybridBlock):
         }
         if self._transposed:
             self._attrs["adj"] = _tuple(output_padding, n, "output_padding")
-        known = in_channels if in_channels > 0 or self._transposed else -1
-        images = tuple(known if axis == "C" else 1 for axis in layout)
         self.weight = Parameter(
             "weight",
-            shape=parameter_shapes(self._operator, images, **self._attrs)["weight"],
+            shape=self.pre_infer(),
             dtype=dtype,
             init=weight_initializer,
             allow_deferred_init=True,
@@ -82,6 +80,12 @@ class _Conv(HybridBlock):
 
     def _alias(self) -> str:
         return "conv"
+
+    def pre_infer(self) -> tuple[int, ...]:
+        """The weight's shape as far as it is known before there is an input."""
+        known = self._in_channels if self._in_channels > 0 or self._transposed else -1
+        images = tuple(known if axis == "C" else 1 for axis in self._layout)
+        return parameter_shapes(self._operator, images, **self._attrs)["weight"]
 
     @property
     def _operator(self) -> str:

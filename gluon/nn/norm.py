@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mxjax import npx
+from mxjax import errors, npx
 
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
@@ -171,9 +171,12 @@ class LayerNorm(_Affine):
 
     def forward(self, x: Any) -> Any:
         d = x.device
-        return npx.layer_norm(
-            x, self.gamma.data(d), self.beta.data(d), axis=self._axis, eps=self._epsilon
-        )
+        gamma, beta = self.gamma.data(d), self.beta.data(d)
+        try:
+            return npx.layer_norm(x, gamma, beta, axis=self._axis, eps=self._epsilon)
+        except errors.MXNetTypeError:
+            self.infer_shape(x)  # says which length was expected
+            raise
 
     def __repr__(self) -> str:
         return self._describe(eps=self._epsilon, axis=self._axis)

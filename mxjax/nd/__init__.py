@@ -95,6 +95,9 @@ __all__ = [
     *fill(globals(), "nd", NDArray),
 ]
 
+#: MXNet's numbers of storage types.
+_STORAGE_TYPE_STR_TO_ID = {"undefined": -1, "default": 0, "row_sparse": 1, "csr": 2}
+
 from . import contrib, image, linalg, random  # noqa: E402  (they use the functions above)
 
 op = sys.modules[__name__]  # what MXNet calls the module of its generated operators
