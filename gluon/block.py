@@ -429,11 +429,15 @@ class Block(Named, MirroredBlock):
         """The computation; to be defined."""
         raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
 
-    def summary(self, *inputs: Any) -> None:
-        """Print layers, output shapes and numbers of parameters for one batch; runs the network once."""
+    def summary(self, *inputs: Any, flops: bool = False) -> None:
+        """Print layers, output shapes and numbers of parameters for one batch; runs the network once.
+
+        ``flops=True``: also the operations of each layer's forward, and the bytes that it reads and writes where
+        nothing is fused, as XLA counts them.
+        """
         from .summary import print_summary
 
-        print_summary(self, inputs)
+        print_summary(self, inputs, flops)
 
 
 #: The forwards of `Block` and `HybridBlock`, which say nothing of arguments.

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+import jax
 
 from mxjax import errors
 from mxjax.array.ndarray import NDArray
+from mxjax.core import SCALARS, Dynamic, compiler, end_note, note_calls
 
 if TYPE_CHECKING:
     from .block import Block
@@ -19,12 +23,35 @@ def _shape(x: Any) -> str:
     return str(x)
 
 
-def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
-    """Run ``block`` once and print each layer's output shape and number of parameters."""
+def _cost(call: Any, inputs: Sequence[Any]) -> tuple[float, float]:
+    """Operations and bytes of one call, as XLA counts them before it optimises."""
+    structs = [SCALARS[v.kind] if type(v) is Dynamic else v.aval.struct for v in inputs]
+    with jax.enable_x64(True), compiler.for_platform("tpu"):  # operators in their plain forms
+        found: Any = jax.jit(call.fn).lower(*structs).cost_analysis() or {}
+    return float(found.get("flops", 0.0)), float(found.get("bytes accessed", 0.0))
+
+
+def _human(number: float) -> str:
+    for unit in ("", "k", "M", "G", "T"):
+        if abs(number) < 1000 or unit == "T":
+            break
+        number /= 1000
+    return f"{number:.4g} {unit}".rstrip()
+
+
+def print_summary(block: Block, inputs: tuple[Any, ...], flops: bool = False) -> None:
+    """Run ``block`` once and print each layer's output shape and number of parameters, and what it costs."""
     from .hybrid_block import HybridBlock
     from .nn import HybridSequential, Sequential
 
     rows: list[tuple[str, str, int]] = [("Input", _shape(inputs), 0)]
+    costs: list[tuple[float, float]] = [(0.0, 0.0)]
+    within: list[list[float]] = [[0.0, 0.0]]  # of the layers that run, the innermost last
+
+    def note(call: Any, given: Sequence[Any], results: Any) -> None:
+        for k, n in enumerate(_cost(call, given)):
+            within[-1][k] += n
+
     counted: set[int] = set()
     total = trainable = shared = 0
     hooks = []
@@ -45,23 +72,35 @@ def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
                 shared += size if id(p) in counted else 0
                 counted.add(id(p))
             total += n
+            own = within.pop() if flops else [0.0, 0.0]
+            costs.append((own[0], own[1]))
             rows.append((f"{type(b).__name__}-{len(rows)}", _shape(out), n))
 
         if not isinstance(b, (Sequential, HybridSequential)):
+            if flops:
+                hooks.append(b.register_forward_pre_hook(lambda *_: within.append([0.0, 0.0])))
             hooks.append(b.register_forward_hook(seen))
 
     block.apply(watch)
     try:
+        if flops:
+            block(*inputs)  # shapes that were deferred are known then
+            for state in (rows, costs):
+                del state[1:]
+            total = trainable = shared = 0
+            counted.clear()
+            note_calls(note)
         block(*inputs)
     finally:
+        end_note(note)
         for h in hooks:
             h.detach()
     line = "{:>20}  {:>42} {:>15}"
     print("-" * 80)
-    print(line.format("Layer (type)", "Output Shape", "Param #"))
+    print(line.format("Layer (type)", "Output Shape", "Param #") + (f" {'FLOPs':>10} {'Bytes':>10}" if flops else ""))
     print("=" * 80)
-    for row in rows:
-        print(line.format(*row))
+    for row, (operations, moved) in zip(rows, costs, strict=True):
+        print(line.format(*row) + (f" {_human(operations):>10} {_human(moved):>10}" if flops else ""))
     print("=" * 80)
     print("Parameters in forward computation graph, duplicate included")
     print(f"   Total params: {total}")
@@ -69,4 +108,6 @@ def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
     print(f"   Non-trainable params: {total - trainable}")
     print(f"Shared params in forward computation graph: {shared}")
     print(f"Unique parameters in model: {total - shared}")
+    if flops:
+        print(f"Forward: {_human(sum(c[0] for c in costs))} FLOPs, {_human(sum(c[1] for c in costs))} bytes")
     print("-" * 80)

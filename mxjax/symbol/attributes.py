@@ -18,7 +18,7 @@ HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage", 
 IDLE = frozenset({
     "workspace", "cudnn_off", "cudnn_tune", "num_args", "num_weights", "is_int", "ctx", "device", "out",
     "cudnn_algo_verbose", "cudnn_algo_fwd", "cudnn_algo_bwd_data", "cudnn_algo_bwd_filter", "cudnn_algo_fwd_prec",
-    "cudnn_algo_bwd_prec", "cudnn_tensor_core_only", "lstm_state_clip_nan", "__profiler_scope__",
+    "cudnn_algo_bwd_prec", "cudnn_tensor_core_only", "lstm_state_clip_nan", "weighted", "key", "__profiler_scope__",
 })  # fmt: skip
 #: MXNet's numbers of dtypes, which the attribute `__dtype__` of a variable holds.
 DTYPES = (

@@ -19,6 +19,10 @@ RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     "_copy": ("_copy", {}),
     "_zeros_like": ("zeros_like", {}),
     "_zeros": ("_npi_zeros", {}),
+    "linalg_inv": ("_npi_inv", {}),
+    "linalg_det": ("_npi_det", {}),
+    "linalg_slogdet": ("_npi_slogdet", {}),
+    "positive": ("_npi_copy", {}),
 }  # fmt: skip
 #: MXNet's operator -> (row, what the row calls its attributes), of those that files have.
 _BACK = {
@@ -29,7 +33,7 @@ _BACK = {
 }
 #: Rows that compute what the other row of their registry name computes, with the same attributes.
 EQUAL: frozenset[str] = frozenset()
-_NAMES_OF_SPLIT = ("_split_v2", "_npi_split", "_npi_array_split")
+_NAMES_OF_SPLIT = ("_npi_hsplit", "_split_v2", "_npi_split", "_npi_array_split")
 
 
 def without_casts(entries: Sequence[Entry]) -> list[Entry]:
@@ -72,6 +76,8 @@ def _said(node: Node) -> list[Entry] | None:
         if op.name == "concatenate" and params.get("axis") is None:
             return None
         attrs = {renames.get(k, k): v for k, v in params.items() if v is not None and k != "order"}
+        if op.name == "full@nd":
+            attrs.setdefault("dtype", "float32")
         return _one(node, registry, attrs)
     write = _WRITTEN.get(op.name)
     return None if write is None else write(node)
@@ -101,6 +107,43 @@ def _full(node: Node) -> list[Entry] | None:
     return _one(node, "_full", {"shape": shape, "dtype": dtype, "value": float(value)})
 
 
+def _clip(node: Node) -> list[Entry] | None:
+    low, high = (node.params.get(k) for k in ("a_min", "a_max"))
+    return _one(
+        node, "clip", {"a_min": float("-inf") if low is None else low, "a_max": float("inf") if high is None else high}
+    )
+
+
+def _like(node: Node) -> list[Entry] | None:
+    assert node.op is not None
+    number = 0.0 if node.op.name == "zeros_like" else 1.0
+    dtype = node.params.get("dtype")
+    return _one(node, "_npi_full_like", {"fill_value": number, **({} if dtype is None else {"dtype": dtype})})
+
+
+def _identity(node: Node) -> list[Entry] | None:
+    dtype = node.params.get("dtype") or "float32"
+    return _one(node, "_npi_eye", {"N": node.params["n"], "M": node.params["n"], "k": 0, "dtype": dtype})
+
+
+def _flipped(node: Node) -> list[Entry] | None:
+    assert node.op is not None
+    return _one(node, "_npi_flip", {"axis": (0 if node.op.name == "flipud" else 1,)})
+
+
+def _append(node: Node) -> list[Entry] | None:
+    axis = node.params.get("axis")
+    return None if axis is None else _one(node, "Concat", {"dim": axis, "num_args": len(node.inputs)})
+
+
+def _average(node: Node) -> list[Entry] | None:
+    return _one(node, "_npi_average", {**node.params, "weighted": len(node.inputs) > 1})
+
+
+def _ravel(node: Node) -> list[Entry] | None:
+    return _one(node, "_npx_reshape", {"newshape": (-1,)})
+
+
 def _argsort(node: Node) -> list[Entry] | None:
     params = node.params
     attrs = {"axis": params.get("axis", -1), "is_ascend": not params.get("descending", False), "dtype": "int64"}
@@ -112,12 +155,23 @@ def _sort(node: Node) -> list[Entry] | None:
     return _one(node, "sort", {"axis": params.get("axis", -1), "is_ascend": not params.get("descending", False)})
 
 
+_SPLIT_AXES = {"vsplit": 0, "dsplit": 2}
+
+
 def _split(node: Node) -> list[Entry] | None:
+    assert node.op is not None
     places = node.params["indices_or_sections"]
     attrs = {k: v for k, v in node.params.items() if k in ("axis", "squeeze_axis")}
+    attrs.setdefault("axis", _SPLIT_AXES.get(node.op.name, 0))  # MXNet's default is another
     if isinstance(places, int):
         return _one(node, "_split_v2", {"indices": (), "sections": places, **attrs})
     return _one(node, "_split_v2", {"indices": (0, *places), "sections": 0, **attrs})
+
+
+def _hsplit(node: Node) -> list[Entry] | None:
+    places = node.params["indices_or_sections"]
+    said = {"indices": (), "sections": places} if isinstance(places, int) else {"indices": (0, *places), "sections": 0}
+    return _one(node, "_npi_hsplit", {**said, "axis": 1})
 
 
 def _array_split(node: Node) -> list[Entry] | None:
@@ -151,8 +205,6 @@ def _drawn(node: Node) -> list[Entry] | None:
     """A random operator's numbers as attributes of the same names."""
     op = node.op
     assert op is not None
-    if node.inputs and node.constants:
-        return None
     numbers = {n: op.defaults[n] for n in op.array_params if n in op.defaults and op.defaults[n] is not None}
     attrs = {**numbers, **node.params, **node.constants}
     for name in node.names:
@@ -223,6 +275,19 @@ def _written(node: Node) -> list[Entry] | None:
 
 _WRITTEN: dict[str, Callable[[Node], list[Entry] | None]] = {
     "full": _full,
+    "append": _append,
+    "average": _average,
+    "clip": _clip,
+    "clip@nd": _clip,
+    "dsplit": _split,
+    "fliplr": _flipped,
+    "flipud": _flipped,
+    "hsplit": _hsplit,
+    "identity": _identity,
+    "ones_like": _like,
+    "ravel": _ravel,
+    "vsplit": _split,
+    "zeros_like": _like,
     "argsort": _argsort,
     "sort": _sort,
     "split": _split,
@@ -266,13 +331,24 @@ def read(registry: str, attrs: Mapping[str, str]) -> tuple[str, dict[str, str]] 
         return row, {renames.get(k, k): v for k, v in attrs.items()}
     if registry in _NAMES_OF_SPLIT:
         rest = {k: v for k, v in attrs.items() if k not in ("indices", "sections")}
-        row = "array_split" if registry == "_npi_array_split" else "split_v2"
+        row = {"_npi_array_split": "array_split", "_npi_hsplit": "hsplit"}.get(registry, "split_v2")
+        if row == "hsplit":
+            rest = {k: v for k, v in rest.items() if k not in ("axis", "squeeze_axis")}
         sections = attributes.value_of(attrs.get("sections", "0"))
         places = attributes.value_of(attrs.get("indices", "()"))
         if isinstance(sections, int) and sections > 0:
             return row, {**rest, "indices_or_sections": str(sections)}
         places = places if isinstance(places, tuple) else (places,)
         return row, {**rest, "indices_or_sections": attributes.text(tuple(places[1:]))}
+    if registry == "_npi_tensordot":
+        summed = [attributes.value_of(attrs.get(f"{k}_axes_summed", "()")) for k in "ab"]
+        rest = {k: v for k, v in attrs.items() if not k.endswith("_axes_summed")}
+        return "tensordot", {
+            **rest,
+            "axes": attributes.text(tuple(x if isinstance(x, tuple) else (x,) for x in summed)),
+        }
+    if registry == "_npi_tensordot_int_axes":
+        return "tensordot", dict(attrs)
     if registry in ("_npi_where_lscalar", "_npi_where_rscalar", "_npi_where_scalar2"):
         rest = {k: v for k, v in attrs.items() if k not in ("scalar", "x", "y")}
         given = {"_npi_where_lscalar": {"x": "scalar"}, "_npi_where_rscalar": {"y": "scalar"}}.get(

@@ -21,6 +21,10 @@ OURS = "_mxjax_"
 _MOST_OUTPUTS = 1 << 16
 _MOST_NODES = 1 << 22
 _DEEPEST = 8
+#: Attributes that have a default here and none in MXNet.
+REQUIRED = {
+    "SpatialTransformer": ("transform_type", "sampler_type"), "ftml_update": ("t",), "lamb_update_phase1": ("wd",),
+}  # fmt: skip
 #: Operators with graphs inside, and how many.
 LOOPS = {"_foreach": 1, "_while_loop": 2, "_cond": 3}
 
@@ -91,8 +95,13 @@ def _params(node: Node) -> dict[str, str]:
             if key in other.attr_params and other.attr_defaults.get(key, default) != default:
                 params.setdefault(key, default)
     found = {k: attributes.text(v) for k, v in params.items()}
-    if op.variadic:
+    if op.variadic and not any(k.startswith("num_") for k in op.attr_params if k != "num_args"):
         found.setdefault("num_args", str(len(node.inputs)))
+    made = not (op.array_params or op.keyed or node.operator.startswith("_npi"))
+    if made and "dtype" in op.attr_params:
+        found.setdefault("dtype", "float32")  # which MXNet has no default for
+    for key in REQUIRED.get(node.operator, ()):
+        found.setdefault(key, attributes.text(op.attr_defaults[key]))
     found.update({f"__constant_{k}__": attributes.text(v) for k, v in node.constants.items()})
     return found
 

@@ -167,3 +167,17 @@ def test_what_cannot_be_exported(tmp_path):
     net.export(tmp_path / "x")
     with pytest.raises(ValueError, match="no input 'dta'; did you mean 'data'"):
         SymbolBlock.imports(tmp_path / "x-symbol.json", ["dta"])
+
+
+def test_summary_counts_operations_and_bytes(capsys):
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(4, 3, use_bias=False), nn.Flatten(), nn.Dense(5, use_bias=False))
+    net.initialize()
+    net.summary(mx.np.ones((2, 3, 6, 6)), flops=True)
+    lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line.strip()}
+    products = 2 * (2 * 4 * 4 * 4) * (3 * 3 * 3)
+    assert lines["Conv2D-1"][-2:] == [f"{products / 1000:.4g}", "k"] or "k" in lines["Conv2D-1"]
+    assert float(lines["Conv2D-1"][-4]) == pytest.approx(products / 1000, rel=1e-3)
+    assert float(lines["Dense-3"][-4]) == pytest.approx(2 * 2 * 64 * 5 / 1000, rel=1e-3)
+    assert lines["Total"][-1] == str(4 * 27 + 5 * 64)
+    assert lines["Forward:"][2:4] == ["k", "FLOPs,"]
