@@ -6,6 +6,8 @@ from . import activation as activation
 from . import contrib as contrib
 from . import control_flow as control_flow
 from . import creation as creation
+from . import deformable as deformable
+from . import detection as detection
 from . import elementwise as elementwise
 from . import image as image
 from . import indexing as indexing
@@ -15,6 +17,7 @@ from . import loss as loss
 from . import nn as nn
 from . import optimizer as optimizer
 from . import pdf as pdf
+from . import quantized as quantized
 from . import random as random
 from . import reduction as reduction
 from . import rnn as rnn

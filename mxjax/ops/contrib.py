@@ -311,7 +311,37 @@ def _bilinear(image: Any, y: Any, x: Any) -> Any:
 _ROIS = Given([[0, 0.0, 0.0, 3.0, 3.0], [0, 1.0, 1.0, 4.0, 5.0]])
 
 
-@op(nd_contrib="ROIAlign", samples=[case(f(1, 2, 6, 6), _ROIS, pooled_size=(2, 2), spatial_scale=1.0, sample_ratio=2)], amp="widest", **_FLAT, numbers=("spatial_scale",))
+def samples_a_cell(length: Any, ratio: int) -> Any:
+    """How many samples a cell of this length has along an axis: as said, or one for each pixel begun."""
+    return jnp.int32(ratio) if ratio > 0 else jnp.maximum(jnp.ceil(length), 1).astype("int32")
+
+
+def _cell_weights(start: Any, length: Any, cells: int, size: int, ratio: int) -> Any:
+    """How much each of an axis's pixels counts in the mean of each cell's samples: (cells, size)."""
+    count = samples_a_cell(length / cells, ratio)
+    step = length / cells / count
+    pixels = jnp.arange(size, dtype=start.dtype)
+    first = start + jnp.arange(cells, dtype=start.dtype) * (length / cells)
+
+    def add(k: Any, total: Any) -> Any:
+        at = first + (k + 0.5) * step
+        inside = (at >= -1) & (at <= size)
+        near = jnp.maximum(1 - jnp.abs(jnp.clip(at, 0, size - 1)[:, None] - pixels), 0)
+        return total + jnp.where(inside[:, None], near, 0).astype(total.dtype)
+
+    return lax.fori_loop(0, count, add, jnp.zeros((cells, size), start.dtype)) / count.astype(start.dtype)
+
+
+@op(
+    nd_contrib="ROIAlign",
+    samples=[
+        case(f(1, 2, 6, 6), _ROIS, pooled_size=(2, 2), spatial_scale=1.0, sample_ratio=2),
+        case(f(1, 2, 6, 6), _ROIS, pooled_size=(2, 2), spatial_scale=0.8),
+    ],
+    amp="widest",
+    **_FLAT,
+    numbers=("spatial_scale",),
+)
 def roi_align(
     data: Any,
     rois: Any,
@@ -324,16 +354,16 @@ def roi_align(
 ) -> Any:
     """Averages of bilinear samples in the cells of regions (batch index, corners): (R, C, *pooled_size).
 
-    ``sample_ratio`` below 1 takes 2 samples a cell and axis. ``position_sensitive``: every cell reads a
-    channel of its own, of C * ph * pw given ones (R-FCN, Dai et al. 2016).
+    ``sample_ratio`` below 1 takes one for each pixel of a cell begun. ``position_sensitive``: every cell reads a
+    channel of its own, of C * ph * pw given ones (R-FCN, Dai et al. 2016). A region with a negative batch index is zero.
     """
     ph, pw = (pooled_size, pooled_size) if isinstance(pooled_size, int) else pooled_size
     if position_sensitive and data.shape[1] % (ph * pw):
         raise ValueError(
             f"position_sensitive=True needs a multiple of {ph} * {pw} channels, got {data.shape[1]}"
         )
-    n = sample_ratio if sample_ratio > 0 else 2
     shift = 0.5 if aligned else 0.0
+    h, w = data.shape[2:]
 
     def one(roi: Any) -> Any:
         image = data[jnp.clip(roi[0].astype("int32"), 0, data.shape[0] - 1)]
@@ -341,16 +371,17 @@ def roi_align(
         width, height = x1 - x0, y1 - y0
         if not aligned:
             width, height = jnp.maximum(width, 1.0), jnp.maximum(height, 1.0)
-        ys = y0 + (jnp.arange(ph * n, dtype=data.dtype) + 0.5) * (height / (ph * n))
-        xs = x0 + (jnp.arange(pw * n, dtype=data.dtype) + 0.5) * (width / (pw * n))
-        y, x = jnp.meshgrid(ys, xs, indexing="ij")
-        values = _bilinear(image, y, x)
-        means = values.reshape(-1, ph, n, pw, n).mean((2, 4))
+        # The samples lie on a grid, so their mean is a product of a matrix for the rows and one for the columns.
+        rows = _cell_weights(y0, height, ph, h, sample_ratio).astype(data.dtype)
+        columns = _cell_weights(x0, width, pw, w, sample_ratio).astype(data.dtype)
         if position_sensitive:
-            means = jnp.einsum("cijij->cij", means.reshape(-1, ph, pw, ph, pw))
-        return means
+            own = image.reshape(-1, ph, pw, h, w)
+            means = jnp.einsum("cijyx,iy,jx->cij", own, rows, columns)
+        else:
+            means = jnp.einsum("cyx,iy,jx->cij", image, rows, columns)
+        return jnp.where(roi[0] < 0, 0, means)
 
-    return jax.vmap(one)(rois)
+    return jax.vmap(one)(lax.stop_gradient(rois))
 
 
 @op(npx="roi_pooling", nd="ROIPooling", display="ROIPooling", samples=[case(f(1, 2, 6, 6), _ROIS, pooled_size=(2, 2), spatial_scale=1.0)], **_FLAT, numbers=("spatial_scale",))

@@ -1,0 +1,538 @@
+"""Eight-bit integers: quantizing, and layers whose products are whole numbers.
+
+A quantized array goes with the two float32 numbers that bound its range. The larger of their sizes is the greatest integer,
+of uint8 as well, where 0 is 0 and negative numbers are lost: MXNet's rules on CPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from .nn import _spatial, pooling
+from .samples import Given, case, f, i
+from .table import op
+
+_ROW = dict(smooth=False, differentiable=False)
+_TRIPLE = dict(outputs=3, **_ROW)
+_MOST = {"int8": 127, "uint8": 255, "int32": 2147483647}
+# MXNet's scales of single arrays reach to the middle between two numbers; those of products do not.
+_RANGE = {"int8": 127.5, "uint8": 255.5, "int32": 2147483647}
+_LO, _HI = Given([-1.0]), Given([2.0])
+_I8 = i(2, 4, low=-127, high=127, dtype="int8")
+
+
+def _one(x: Any) -> Any:
+    return x.reshape(()).astype("float32")
+
+
+def _reach(low: Any, high: Any) -> Any:
+    """The larger size of two bounds, a scalar."""
+    return jnp.maximum(jnp.abs(_one(low)), jnp.abs(_one(high)))
+
+
+def _pair(reach: Any) -> tuple[Any, Any]:
+    return -reach.reshape(1), reach.reshape(1)
+
+
+def _unit(low: Any, high: Any, dtype: Any) -> Any:
+    """What one step of a quantized array stands for."""
+    return _reach(low, high) / _MOST[str(dtype)]
+
+
+def _step(low: Any, high: Any, dtype: Any) -> Any:
+    """What one step of an array by itself stands for."""
+    return _reach(low, high) / _RANGE[str(dtype)]
+
+
+def _whole(x: Any, reach: Any, dtype: str = "int8", ranges: Any = _MOST) -> Any:
+    """Floats as 8-bit integers, ``reach`` as the greatest; what is beyond is cut off."""
+    low, high = (-128, 127) if dtype == "int8" else (0, 255)
+    return jnp.clip(jnp.rint(x * (ranges[dtype] / reach)), low, high).astype(dtype)
+
+
+def _bounds(low: float, high: float) -> tuple[Any, Any]:
+    return jnp.full(1, low, "float32"), jnp.full(1, high, "float32")
+
+
+def _quantized(x: Any, low: Any, high: Any, out_type: str, ranges: Any = _MOST) -> tuple[Any, Any, Any]:
+    """An array of float32 in a type, and its bounds."""
+    if out_type not in ("int8", "uint8"):
+        raise ValueError(f"out_type is int8 or uint8, got {out_type}")
+    reach = jnp.maximum(jnp.abs(low), jnp.abs(high))
+    bounds = _pair(reach) if out_type == "int8" else (low.reshape(1), high.reshape(1))
+    return (_whole(x, reach, out_type, ranges), *bounds)
+
+
+@op(
+    npx="contrib_quantize",
+    nd_contrib="quantize",
+    internal="_contrib_quantize",
+    samples=[case(f(3, 4), _LO, _HI), case(f(3, 4), _LO, _HI, out_type="int8")],
+    **_TRIPLE,
+)
+def quantize(data: Any, min_range: Any, max_range: Any, *, out_type: str = "uint8") -> Any:
+    """Floats as 8-bit integers over a given range: (integers, low (1,), high (1,))."""
+    return _quantized(data, _one(min_range), _one(max_range), out_type)
+
+
+@op(
+    npx="contrib_quantize_v2",
+    nd_contrib="quantize_v2",
+    internal="_contrib_quantize_v2",
+    samples=[case(f(3, 4)), case(f(3, 4), out_type="uint8", min_calib_range=-1.0, max_calib_range=1.5)],
+    **_TRIPLE,
+)
+def quantize_v2(
+    data: Any, *, out_type: str = "int8", min_calib_range: float | None = None, max_calib_range: float | None = None
+) -> Any:
+    """Floats as 8-bit integers over their own range, or a calibrated one; integers are passed on.
+
+    ``auto`` is uint8 where the calibrated range has no negative numbers.
+    """
+    given = min_calib_range is not None and max_calib_range is not None
+    if out_type == "auto":
+        out_type = "uint8" if given and min_calib_range >= 0 else "int8"  # type: ignore[operator]
+    if data.dtype in (jnp.int8, jnp.uint8):
+        low = jnp.full(1, min_calib_range if given else (0 if data.dtype == jnp.uint8 else -127), "float32")
+        return data, low, jnp.full(1, max_calib_range if given else (255 if data.dtype == jnp.uint8 else 127), "float32")
+    low = jnp.float32(min_calib_range) if given else data.min()
+    high = jnp.float32(max_calib_range) if given else data.max()
+    return _quantized(data, low, high, out_type, _RANGE)
+
+
+@op(
+    nd_contrib="dequantize",
+    samples=[case(_I8, _LO, _HI), case(i(3, high=200, dtype="uint8"), _LO, _HI)],
+    **_ROW,
+)
+def dequantize(data: Any, min_range: Any, max_range: Any, *, out_type: str = "float32") -> Any:
+    """Floats of 8-bit integers."""
+    if data.dtype not in (jnp.int8, jnp.uint8):
+        raise TypeError(f"the input data type of dequantize op must be provided, either uint8 or int8; got {data.dtype}")
+    return data.astype("float32") * _step(min_range, max_range, data.dtype)
+
+
+@op(
+    npx="requantize",
+    nd_contrib="requantize",
+    samples=[case(i(2, 3, low=-9000, high=9000), _LO, _HI), case(i(2, 3, low=-9000, high=9000), _LO, _HI, min_calib_range=-0.1, max_calib_range=0.2)],
+    **_TRIPLE,
+)
+def requantize(
+    data: Any,
+    min_range: Any,
+    max_range: Any,
+    *,
+    out_type: str = "int8",
+    min_calib_range: float | None = None,
+    max_calib_range: float | None = None,
+) -> Any:
+    """int32 products as int8, over a calibrated range or their own."""
+    if data.dtype != jnp.int32:
+        raise TypeError(f"requantize takes int32, got {data.dtype}")
+    real = data.astype("float32") * _unit(min_range, max_range, "int32")
+    if min_calib_range is None or max_calib_range is None:
+        reach = jnp.abs(real).max()
+        return (_whole(real, jnp.where(reach > 0, reach, 1)), *_pair(reach))
+    reach = jnp.float32(max(abs(min_calib_range), abs(max_calib_range)))
+    if out_type == "uint8" or (out_type == "auto" and min_calib_range >= 0):
+        return (_whole(real, reach, "uint8"), *_bounds(0, float(max_calib_range)))
+    return (_whole(real, reach), *_pair(reach))
+
+
+# ----------------------------------------------------------------------------------- layers
+
+
+def _ordered(given: Sequence[Any], no_bias: bool) -> list[Any]:
+    """data, weight, bias or None, and the bounds of each, however a missing bias was passed."""
+    there = [x for x in given if x is not None]
+    if len(there) != (6 if no_bias else 9):
+        raise ValueError(f"no_bias={no_bias} takes {6 if no_bias else 9} arrays, got {len(there)}")
+    return [*there[:2], None, *there[2:], None, None] if no_bias else there
+
+
+_BOUNDS = [_LO, _HI, _LO, _HI]
+
+
+@op(
+    npx="quantized_fully_connected",
+    nd_contrib="quantized_fully_connected",
+    internal="_contrib_quantized_fully_connected",
+    samples=[
+        case(_I8, i(3, 4, low=-127, high=127, dtype="int8"), i(3, dtype="int8"), *_BOUNDS, _LO, _HI, num_hidden=3),
+        case(_I8, i(3, 4, low=-127, high=127, dtype="int8"), *_BOUNDS, num_hidden=3, no_bias=True),
+    ],
+    **_TRIPLE,
+)
+def quantized_fully_connected(
+    data: Any,
+    weight: Any,
+    bias: Any = None,
+    min_data: Any = None,
+    max_data: Any = None,
+    min_weight: Any = None,
+    max_weight: Any = None,
+    min_bias: Any = None,
+    max_bias: Any = None,
+    *,
+    num_hidden: int,
+    no_bias: bool = False,
+    flatten: bool = True,
+) -> Any:
+    """``data @ weight.T + bias`` of 8-bit integers as int32, with the bounds of its range."""
+    data, weight, bias, dl, dh, wl, wh, bl, bh = _ordered(
+        (data, weight, bias, min_data, max_data, min_weight, max_weight, min_bias, max_bias), no_bias
+    )
+    x = data.reshape(data.shape[0], -1) if flatten and data.ndim != 2 else data
+    total = lax.dot_general(x, weight, (((x.ndim - 1,), (1,)), ((), ())), preferred_element_type=jnp.int32)
+    unit = _unit(dl, dh, data.dtype) * _unit(wl, wh, weight.dtype)
+    if bias is not None:
+        scale = _RANGE[str(data.dtype)] / _MOST[str(data.dtype)] * _unit(bl, bh, "int8") / unit
+        total = total + jnp.trunc(bias.astype("float32") * scale).astype("int32")
+    return (total, *_pair(unit * _MOST["int32"]))
+
+
+@op(
+    npx="quantized_conv",
+    nd_contrib="quantized_conv",
+    internal="_contrib_quantized_conv",
+    samples=[
+        case(i(1, 4, 3, 3, low=-127, high=127, dtype="int8"), i(4, 4, 2, 2, low=-127, high=127, dtype="int8"),
+             i(4, low=-127, high=127, dtype="int8"), *_BOUNDS, _LO, _HI, kernel=(2, 2), num_filter=4),
+    ],
+    **_TRIPLE,
+)  # fmt: skip
+def quantized_conv(
+    data: Any,
+    weight: Any,
+    bias: Any = None,
+    min_data: Any = None,
+    max_data: Any = None,
+    min_weight: Any = None,
+    max_weight: Any = None,
+    min_bias: Any = None,
+    max_bias: Any = None,
+    *,
+    kernel: Any,
+    stride: Any = (),
+    dilate: Any = (),
+    pad: Any = (),
+    num_filter: int,
+    num_group: int = 1,
+    workspace: int = 1024,
+    no_bias: bool = False,
+    cudnn_tune: Any = None,
+    cudnn_off: bool = False,
+    layout: str | None = None,
+) -> Any:
+    """A convolution of 8-bit integers (N, C, *space) as int32, with the bounds of its range."""
+    data, weight, bias, dl, dh, wl, wh, _, _ = _ordered(
+        (data, weight, bias, min_data, max_data, min_weight, max_weight, min_bias, max_bias), no_bias
+    )
+    if layout not in (None, "NCW", "NCHW", "NCDHW"):
+        raise ValueError(f"quantized_conv takes channels on axis 1, got layout={layout}")
+    n = len(kernel)
+    total = lax.conv_general_dilated(
+        data.astype(weight.dtype) if data.dtype == weight.dtype else data.astype("int32"),
+        weight if data.dtype == weight.dtype else weight.astype("int32"),
+        _spatial(stride, n, 1),
+        [(p, p) for p in _spatial(pad, n, 0)],
+        rhs_dilation=_spatial(dilate, n, 1),
+        feature_group_count=num_group,
+        preferred_element_type=jnp.int32,
+    )
+    if bias is not None:  # as it is: it must have the scale of the products
+        total = total + bias.astype("int32").reshape(num_filter, *(1,) * n)
+    unit = _unit(dl, dh, "int8") * _unit(wl, wh, "int8")
+    return (total, *_pair(unit * _MOST["int32"]))
+
+
+@op(
+    npx="quantized_pooling",
+    nd_contrib="quantized_pooling",
+    internal="_contrib_quantized_pooling",
+    samples=[
+        case(i(1, 2, 4, 4, low=-127, high=127, dtype="int8"), _LO, _HI, kernel=(2, 2), stride=(2, 2)),
+        case(i(1, 2, 4, 4, low=-127, high=127, dtype="int8"), _LO, _HI, kernel=(2, 2), stride=(2, 2), pool_type="avg"),
+    ],
+    **_TRIPLE,
+)
+def quantized_pooling(
+    data: Any,
+    min_data: Any,
+    max_data: Any,
+    *,
+    kernel: Any = (),
+    pool_type: str = "max",
+    global_pool: bool = False,
+    cudnn_off: bool = False,
+    pooling_convention: str = "valid",
+    stride: Any = (),
+    pad: Any = (),
+    p_value: int | None = None,
+    count_include_pad: bool | None = None,
+    layout: str | None = None,
+    output_size: Any = None,
+) -> Any:
+    """Maxima or averages of windows of 8-bit integers, with the same bounds."""
+    if pool_type not in ("max", "avg"):
+        raise ValueError(f"quantized_pooling only supports pool_type=max/avg for now, got {pool_type}")
+    made = pooling(
+        data.astype("float32"), kernel=kernel or None, stride=stride or None, pad=pad or None, pool_type=pool_type,
+        global_pool=global_pool, pooling_convention=pooling_convention, count_include_pad=count_include_pad, layout=layout,
+    )  # fmt: skip
+    return jnp.rint(made).astype(data.dtype), min_data, max_data
+
+
+@op(npx="quantized_act", nd_contrib="quantized_act", internal="_contrib_quantized_act", samples=[case(_I8, _LO, _HI, act_type="relu")], **_TRIPLE)
+def quantized_act(data: Any, min_data: Any, max_data: Any, *, act_type: str) -> Any:
+    """The larger of int8 numbers and 0, with the same bounds."""
+    if act_type != "relu":
+        raise ValueError(f"_contrib_quantized_act only supports act_type=relu for now, got {act_type}")
+    return jnp.maximum(data, 0), min_data, max_data
+
+
+@op(npx="quantized_flatten", nd_contrib="quantized_flatten", internal="_contrib_quantized_flatten", samples=[case(i(2, 3, 2, dtype="int8"), _LO, _HI)], **_TRIPLE)
+def quantized_flatten(data: Any, min_data: Any, max_data: Any) -> Any:
+    """(N, ...) as (N, all others), with the same bounds."""
+    return data.reshape(data.shape[0], -1), min_data, max_data
+
+
+@op(npx="quantized_transpose", nd=("quantized_transpose",), nd_contrib="quantized_transpose", internal="_npx_quantized_transpose", aliases=("_contrib_quantized_transpose",), samples=[case(_I8, _LO, _HI), case(_I8, _LO, _HI, axes=(0, 1))], **_TRIPLE)
+def quantized_transpose(data: Any, min_data: Any, max_data: Any, *, axes: Any = ()) -> Any:
+    """The axes in another order, reversed by default, with the same bounds."""
+    return jnp.transpose(data, axes or None), min_data, max_data
+
+
+@op("quantized_reshape@nd", nd="quantized_reshape", nd_contrib="quantized_reshape", internal="_contrib_quantized_reshape", samples=[case(_I8, _LO, _HI, shape=(4, 2))], **_TRIPLE)
+def quantized_reshape_nd(
+    data: Any,
+    min_data: Any,
+    max_data: Any,
+    *,
+    shape: Any = (),
+    reverse: bool = False,
+    target_shape: Any = (),
+    keep_highest: bool = False,
+) -> Any:
+    """Another shape by nd.reshape's rules, with the same bounds."""
+    from .table import TABLE
+
+    return TABLE["reshape@nd"].fn(data, shape=shape, reverse=reverse), min_data, max_data
+
+
+@op(npx="quantized_reshape", internal="_npx_quantized_reshape", samples=[case(_I8, _LO, _HI, newshape=(4, 2))], **_TRIPLE)
+def quantized_reshape(
+    data: Any, min_data: Any, max_data: Any, *, newshape: Any, reverse: bool = False, order: str = "C"
+) -> Any:
+    """Another shape by npx.reshape's rules, with the same bounds."""
+    from .table import TABLE
+
+    return TABLE["reshape@npx"].fn(data, newshape=newshape, reverse=reverse, order=order), min_data, max_data
+
+
+@op(
+    nd_contrib="quantized_concat",
+    samples=[case(_I8, i(2, 3, low=-127, high=127, dtype="int8"), _LO, _HI, Given([-3.0]), Given([1.0]), dim=1)],
+    **_TRIPLE,
+)
+def quantized_concat(*data: Any, num_args: int | None = None, dim: int = 1) -> Any:
+    """8-bit arrays one after the other on the widest of their scales: n arrays, then low and high of each."""
+    n = len(data) // 3
+    arrays, bounds = data[:n], [(data[n + 2 * k], data[n + 2 * k + 1]) for k in range(n)]
+    low = jnp.stack([_one(b[0]) for b in bounds]).min()
+    high = jnp.stack([_one(b[1]) for b in bounds]).max()
+    whole = jnp.int8 if any(a.dtype == jnp.int8 for a in arrays) else jnp.uint8
+    top = 127 if whole == jnp.int8 else 255
+    unit = jnp.maximum(jnp.abs(low), jnp.abs(high)) / top
+    made = [jnp.rint(a.astype("float32") * (_unit(*b, a.dtype) / unit)).astype(whole) for a, b in zip(arrays, bounds, strict=True)]
+    return jnp.concatenate(made, dim), low.reshape(1), high.reshape(1)
+
+
+def _of_two(name: str, **more: Any) -> Any:
+    return op(
+        npx=name,
+        nd_contrib=name,
+        internal="_contrib_" + name,
+        samples=[case(_I8, _I8, *_BOUNDS), case(_I8, _I8, *_BOUNDS, min_calib_range=-2.0, max_calib_range=2.5), *more.pop("samples", [])],
+        **_ROW,
+        **more,
+    )
+
+
+@_of_two("quantized_elemwise_add", outputs=3)
+def quantized_elemwise_add(
+    lhs: Any,
+    rhs: Any,
+    lhs_min: Any,
+    lhs_max: Any,
+    rhs_min: Any,
+    rhs_max: Any,
+    *,
+    min_calib_range: float | None = None,
+    max_calib_range: float | None = None,
+) -> Any:
+    """Sums of 8-bit integers: int32 over the sum of both ranges, int8 over a calibrated one."""
+    x = lhs.astype("float32") * _step(lhs_min, lhs_max, lhs.dtype) + rhs.astype("float32") * _step(rhs_min, rhs_max, rhs.dtype)
+    if min_calib_range is not None and max_calib_range is not None:
+        reach = max(abs(min_calib_range), abs(max_calib_range))
+        return (_whole(x, reach, ranges=_RANGE), *_bounds(min_calib_range, max_calib_range))
+    reach = _reach(lhs_min, lhs_max) + _reach(rhs_min, rhs_max)
+    whole = jnp.rint(x.astype("float64") * (_MOST["int32"] / reach.astype("float64")))
+    return (jnp.clip(whole, -2147483648, 2147483647).astype("int32"), *_pair(reach))
+
+
+@_of_two("quantized_elemwise_mul", outputs=lambda attrs, n: 1 if attrs["enable_float_output"] else 3, samples=[case(_I8, _I8, *_BOUNDS, enable_float_output=True)])
+def quantized_elemwise_mul(
+    lhs: Any,
+    rhs: Any,
+    lhs_min: Any,
+    lhs_max: Any,
+    rhs_min: Any,
+    rhs_max: Any,
+    *,
+    min_calib_range: float | None = None,
+    max_calib_range: float | None = None,
+    enable_float_output: bool = False,
+) -> Any:
+    """Products of int8 numbers: int32, int8 over a calibrated range (beyond it they wrap around), or floats."""
+    whole = lhs.astype("int32") * rhs.astype("int32")
+    step = _step(lhs_min, lhs_max, lhs.dtype) * _step(rhs_min, rhs_max, rhs.dtype)
+    if enable_float_output:
+        return whole.astype("float32") * step
+    if min_calib_range is not None and max_calib_range is not None:
+        reach = max(abs(min_calib_range), abs(max_calib_range))
+        made = jnp.trunc(whole.astype("float32") * (step * (127.5 / reach))).astype("int32")
+        return (made.astype("int8"), *_bounds(min_calib_range, max_calib_range))
+    unit = _unit(lhs_min, lhs_max, lhs.dtype) * _unit(rhs_min, rhs_max, rhs.dtype)
+    return (whole, *_pair(unit * _MOST["int32"]))
+
+
+@op(
+    npx="quantized_embedding",
+    nd_contrib="quantized_embedding",
+    internal="_contrib_quantized_embedding",
+    samples=[case(Given([0, 2]), i(3, 2, dtype="int8"), _LO, _HI, input_dim=3, output_dim=2)],
+    **_TRIPLE,
+)
+def quantized_embedding(
+    data: Any,
+    weight: Any,
+    min_weight: Any,
+    max_weight: Any,
+    *,
+    input_dim: int,
+    output_dim: int,
+    dtype: str = "float32",
+    sparse_grad: bool = False,
+) -> Any:
+    """Rows of an int8 table, with its bounds."""
+    at = jnp.clip(data.astype("int32"), 0, input_dim - 1)
+    return weight[at], min_weight, max_weight
+
+
+@op(
+    nd_contrib="quantized_batch_norm",
+    samples=[
+        case(i(1, 2, 2, 2, low=-127, high=127, dtype="int8"), f(2), f(2), f(2), f(2, low=0.5), _LO, _HI, min_calib_range=-3.0,
+             max_calib_range=3.0)
+    ],
+    **_TRIPLE,
+)  # fmt: skip
+def quantized_batch_norm(
+    data: Any,
+    gamma: Any,
+    beta: Any,
+    moving_mean: Any,
+    moving_var: Any,
+    min_data: Any,
+    max_data: Any,
+    *,
+    eps: float = 1e-3,
+    momentum: float = 0.9,
+    fix_gamma: bool = True,
+    use_global_stats: bool = False,
+    output_mean_var: bool = False,
+    axis: int = 1,
+    cudnn_off: bool = False,
+    min_calib_range: float | None = None,
+    max_calib_range: float | None = None,
+) -> Any:
+    """Batch normalisation of int8 numbers by the moving statistics, as int8 over the calibrated range."""
+    if min_calib_range is None or max_calib_range is None:
+        raise ValueError("quantized_batch_norm needs min_calib_range and max_calib_range")
+    shape = [-1 if d == axis % data.ndim else 1 for d in range(data.ndim)]
+    scale = gamma / jnp.sqrt(moving_var + eps)
+    x = data.astype("float32") * _unit(min_data, max_data, "int8")
+    x = x * scale.reshape(shape) + (beta - moving_mean * scale).reshape(shape)
+    reach = max(abs(min_calib_range), abs(max_calib_range))
+    return (_whole(x, reach), *_bounds(min_calib_range, max_calib_range))
+
+
+# ----------------------------------------------------------------------------------- intgemm
+
+
+def _both(name: str, **row: Any) -> Any:
+    return op(npx=name, nd_contrib=name, internal="_contrib_" + name, **_ROW, **row)
+
+
+@_both("intgemm_maxabsolute", samples=[case(f(3, 4))])
+def intgemm_maxabsolute(data: Any) -> Any:
+    """The largest absolute value, (1,)."""
+    return jnp.abs(data).max().reshape(1)
+
+
+def _prepared(x: Any, maxabs: Any) -> Any:
+    return jnp.clip(jnp.rint(x * (127 / _one(maxabs))), -127, 127).astype("int8")
+
+
+@_both("intgemm_prepare_data", samples=[case(f(3, 64), Given([2.0]))])
+def intgemm_prepare_data(data: Any, maxabs: Any) -> Any:
+    """Floats as int8, ``maxabs`` as 127."""
+    return _prepared(data, maxabs)
+
+
+@_both("intgemm_prepare_weight", samples=[case(f(8, 64), Given([2.0])), case(i(8, 64, dtype="int8"), already_quantized=True)])
+def intgemm_prepare_weight(weight: Any, maxabs: Any = None, *, already_quantized: bool = False) -> Any:
+    """Weights as int8 for `intgemm_fully_connected`; in their own order, while MXNet's depends on the CPU."""
+    return weight if already_quantized else _prepared(weight, maxabs)
+
+
+@_both("intgemm_take_weight", samples=[case(i(16, 64, dtype="int8"), Given(list(range(8)), "int32"))])
+def intgemm_take_weight(weight: Any, indices: Any) -> Any:
+    """Rows of prepared weights."""
+    return weight[indices.astype("int32")]
+
+
+@_both(
+    "intgemm_fully_connected",
+    samples=[
+        case(i(3, 64, dtype="int8"), i(8, 64, dtype="int8"), Given([0.5]), f(8), num_hidden=8),
+        case(i(3, 64, dtype="int8"), i(8, 64, dtype="int8"), num_hidden=8, no_bias=True, out_type="int32"),
+    ],
+)
+def intgemm_fully_connected(
+    data: Any,
+    weight: Any,
+    scaling: Any = None,
+    bias: Any = None,
+    *,
+    num_hidden: int,
+    no_bias: bool = False,
+    flatten: bool = True,
+    out_type: str = "float32",
+) -> Any:
+    """``scaling * data @ weight.T + bias`` of int8 numbers; ``out_type="int32"`` gives the products themselves."""
+    x = data.reshape(data.shape[0], -1) if flatten and data.ndim != 2 else data
+    if x.dtype != jnp.int8:
+        raise TypeError(f"intgemm_fully_connected takes int8 data (intgemm_prepare_data), got {x.dtype}")
+    total = lax.dot_general(x, weight, (((x.ndim - 1,), (1,)), ((), ())), preferred_element_type=jnp.int32)
+    if out_type == "int32":
+        given = [v for v in (scaling, bias) if v is not None]
+        return total if no_bias or not given else total + given[-1].astype("int32")
+    made = total.astype("float32") * _one(scaling)
+    return made if no_bias or bias is None else made + bias
