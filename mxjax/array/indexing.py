@@ -19,7 +19,7 @@ from .. import errors
 from ..core import Call, is_recording, record, record2, record_scalar
 from ..core.state import local
 from ..core.sync import transfer
-from ..core.value import TRACED, Dynamic, Value
+from ..core.value import TRACED, Dynamic, Value, seen
 from ..ops.internal import shape_text
 from ..ops.keys import ARRAY, AT, WHOLE, Run, Slice, Window, in_range, nested
 from ..ops.table import TABLE
@@ -135,9 +135,19 @@ def _arrays(
                 key.append(None if e is None else _part(e, n, operands))
             continue
         if next(given) is ARRAY:
+            if type(e) is not np.ndarray and written is None:
+                _look(e._value(), n)
             operands.append(operand(e, device) if type(e) is np.ndarray else e._value())
         key.append(ARRAY)
     return (tuple(key) if written is None else form), operands
+
+
+def _look(at: Value, n: int) -> None:
+    """Refuse an index array whose numbers lie ready and are out of range."""
+    numbers = seen(at)
+    if numbers is not None and numbers.dtype.kind in "iuf" and not (-n <= numbers.min() and numbers.max() < n):
+        bad = numbers[(numbers < -n) | (numbers >= n)].reshape(-1)[0]
+        raise errors.MXNetIndexError(f"index {int(bad)} is out of bounds for axis of size {n}")
 
 
 _BASIC, _BASIC_ASSIGN = TABLE["_basic_index"], TABLE["_basic_index_assign"]

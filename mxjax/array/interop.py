@@ -70,7 +70,8 @@ class NumpyDispatch(Handle):
 
     __slots__ = ()
 
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        """``mx.np``, which has the entry points of the array API standard."""
         return importlib.import_module("mxjax.np")
 
     def __array_function__(

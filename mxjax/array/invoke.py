@@ -11,8 +11,9 @@ import numpy as np
 
 from .. import errors
 from ..core import changing, record, record1, record2, record_handed, record_on, record_scalar, rng
+from ..core.failures import Postponed
 from ..core.state import local
-from ..core.value import TRACED, Dynamic, Value
+from ..core.value import TRACED, Dynamic, Value, seen
 from ..core.varying import Handed
 from ..device import Device
 from ..ops.table import Op, hashable
@@ -99,6 +100,8 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
             inputs.append(None)
     if not values and op.array_params and not op.keyed and any(a is not None for _, a in holes):
         return _of_numbers(op, cls, arrays, attrs, out)
+    if op.looks is not None and not in_graph:
+        _look(op, arrays, attrs)
     while holes and holes[-1][0] == len(arrays) - 1 and holes[-1][1] is None and not op.variadic:
         arrays = arrays[:-1]  # trailing optional inputs are simply not passed
         holes.pop()
@@ -144,6 +147,23 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
     if op.aux and (not op.modal or training):
         outs = _write_back(op.aux(dict(attrs)) if callable(op.aux) else op.aux, inputs, outs)
     return deliver(cls, outs, out, single=len(outs) == 1)
+
+
+def _look(op: Op, arrays: Sequence[Any], attrs: tuple[tuple[str, Any], ...]) -> None:
+    """Let a row refuse arrays for their numbers, as far as these can be seen without waiting."""
+    known = {}
+    for name, a in zip(op.array_params, arrays, strict=False):
+        if isinstance(a, NDArray):
+            found = seen(a._v or a._value())
+            if found is not None:
+                known[name] = found
+    if known:
+        shapes = {n: np.shape(a) for n, a in zip(op.array_params, arrays, strict=False) if a is not None}
+        assert op.looks is not None
+        try:
+            op.looks(known, shapes, {**op.attr_defaults, **dict(attrs)})
+        except Postponed as e:
+            raise errors.MXNetValueError(f"{op.name}: {e}") from None
 
 
 def _named(op: Op, pairs: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
@@ -196,9 +216,7 @@ def _key_of(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, A
             return None
     if not given or args[given - 1] is None:
         return None
-    if not kwargs:
-        return given, args[n:]
-    for name in _NOT_ATTRIBUTES:
+    for name in _NOT_ATTRIBUTES if kwargs else ():
         if name in kwargs:
             return None
     for name in kwargs:
@@ -373,7 +391,7 @@ def signature(op: Op) -> inspect.Signature:
 def function(op: Op, name: str, cls: type[NDArray], module: str) -> Callable[..., Any]:
     """The front-end function of a row."""
     make = _make_general
-    if not (op.attr_params or op.aux or op.keyed or op.modal or op.variadic or op.outputs != 1):
+    if not (op.looks or op.attr_params or op.aux or op.keyed or op.modal or op.variadic or op.outputs != 1):
         make = {1: _make_unary, 2: _make_binary}.get(len(op.array_params), _make_general)
     made = make(op, cls)
     made.__name__ = name
@@ -402,7 +420,8 @@ def _make_unary(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
                 h._v = record1(bound, x._v or x._value())
                 h._var = None
                 return h
-        kwargs.pop("where", None)
+        if kwargs:
+            _refuse_options(op, cls, kwargs)
         return call(op, cls, args, kwargs)
 
     return one_input
@@ -419,7 +438,40 @@ def _make_binary(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
                 h._v = record2(bound, a._v or a._value(), b._v or b._value())
                 h._var = None
                 return h
-        kwargs.pop("where", None)
+        if kwargs:
+            _refuse_options(op, cls, kwargs)
         return call(op, cls, args, kwargs)
 
     return two_inputs
+
+
+# What NumPy's ufuncs take besides, and the only values of it that MXNet knows.
+_OPTIONS: dict[str, Any] = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
+_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+_NO_OPTIONS = ("left_shift", "right_shift")  # those that take none of it
+
+
+def _refuse_options(op: Op, cls: type[NDArray], kwargs: dict[str, Any]) -> None:
+    """Take NumPy's options of ufuncs out of the arguments, where they say what happens anyway; refuse others."""
+    if cls is NDArray or not (isinstance(op.ref, np.ufunc) or op.name in ("fix", "isposinf", "isneginf")):
+        return
+    if getattr(op.ref, "__name__", "") in _NO_OPTIONS:
+        return
+    for name in _OPTIONS:
+        if name not in kwargs:
+            continue
+        value = kwargs.pop(name)
+        if value is _OPTIONS[name] or (isinstance(value, str) and value == _OPTIONS[name]):
+            continue
+        if name == "dtype":
+            try:
+                known = np.dtype(value).kind in "biuf"
+            except TypeError:
+                known = False
+        else:
+            known = value in _CASTINGS if name == "casting" else name != "order" or isinstance(value, str)
+        if known:
+            raise errors.MXNetNotImplementedError(
+                f"{name}={value} is not implemented for {op.name}: it takes {name}={_OPTIONS[name]!r} only"
+            )
+        raise errors.MXNetTypeError(f"{name}={value!r} is not understood by {op.name}")

@@ -54,6 +54,10 @@ def _numbers(shape: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(int(n) for n in shape)
 
 
+def _parts(begin: Any, end: Any, step: Any) -> tuple[slice, ...]:
+    return tuple([slice(b, e, s) for b, e, s in zip(begin, end, step or (None,) * len(begin), strict=True)])
+
+
 class NDMethods:
     """Methods of nd arrays with rules of their own."""
 
@@ -89,6 +93,31 @@ class NDMethods:
             raise errors.MXNetNotImplementedError(
                 f"storage type {stype!r}: arrays are dense ('default') here"
             )
+        return self
+
+    def expand_dims(self: Any, axis: int, inplace: bool = False) -> Any:
+        """The array with a new axis of length 1; ``inplace`` gives a view on the same memory."""
+        made = row(self, "expand_dims", axis=axis)
+        return self.reshape(made.shape) if inplace and self._legacy else made
+
+    def squeeze(self: Any, axis: Any = None, inplace: bool = False) -> Any:
+        """The array without axes of length 1; ``inplace`` gives a view on the same memory."""
+        made = row(self, "squeeze", axis=axis)
+        return self.reshape(made.shape) if inplace and self._legacy else made
+
+    def flatten(self: Any, inplace: bool = False) -> Any:
+        """The array as a matrix, the first axis kept; ``inplace`` gives a view on the same memory."""
+        made = row(self, "flatten")
+        return self.reshape(made.shape) if inplace and self._legacy else made
+
+    def slice_assign(self: Any, rhs: Any, begin: Any, end: Any, step: Any) -> Any:
+        """Write an array to a part of this one, in place."""
+        self[_parts(begin, end, step)] = rhs
+        return self
+
+    def slice_assign_scalar(self: Any, value: float, begin: Any, end: Any, step: Any) -> Any:
+        """Write a number to a part of this array, in place."""
+        self[_parts(begin, end, step)] = value
         return self
 
     def fill(self: Any, value: Any) -> None:

@@ -116,6 +116,24 @@ def place(array: Any, device: Any) -> Any:
     return placed
 
 
+SMALL = 65536  # elements: more are not looked at
+
+
+def seen(v: Value) -> np.ndarray | None:
+    """The numbers of a small array that lies in a CPU's memory, finished: looking costs nothing then.
+
+    None where somebody would have to wait.
+    """
+    if v.seg is not None or not 0 < v.aval.size <= SMALL:
+        return None
+    arr = v.arr
+    if type(arr) is np.ndarray:
+        return arr
+    if isinstance(arr, jax.Array) and getattr(v.aval.device, "platform", "") == "cpu" and arr.is_ready():
+        return np.asarray(arr)
+    return None
+
+
 @functools.cache
 def _shorter_put() -> Callable[[np.ndarray, Any], Any]:
     """``jax.device_put`` of a NumPy array to one device, by the shorter way if this JAX has it.

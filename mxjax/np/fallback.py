@@ -14,7 +14,7 @@ from ..array.creation import array
 from ..array.ndarray import NDArray
 
 # Functions that give arrays, under NumPy's names.
-ARRAYS = """apply_over_axes histogram histogram2d histogram_bin_edges histogramdd insert delete intersect1d
+ARRAYS = """apply_over_axes histogram histogram2d histogram_bin_edges histogramdd insert intersect1d
 packbits unpackbits poly polyadd polydiv polyfit polyint polymul polysub roots setdiff1d setxor1d trim_zeros
 union1d compress extract ix_ diag_indices_from tril_indices_from triu_indices_from genfromtxt argwhere
 flatnonzero""".split()
@@ -80,6 +80,22 @@ def on_host(fn: Callable[..., Any], module: str) -> Callable[..., Any]:
     return wrapped
 
 
+def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    """The array without some of its elements, rows or columns; places out of range are ignored.
+
+    arr: any shape; obj: an integer, a slice, or integers; axis: None for the flat array.
+    """
+    arr, obj = host(arr), host(obj)
+    if not isinstance(obj, (slice, int, np.integer)):
+        at = np.asarray(obj)
+        size = arr.size if axis is None else arr.shape[axis]
+        obj = at if at.dtype == bool else at[(at >= -size) & (at < size)].astype(np.int64)
+    return ours(np.delete(arr, obj, axis))
+
+
+_delete.__name__ = _delete.__qualname__ = "delete"
+
+
 def fill(namespace: dict[str, Any]) -> list[str]:
     """Put the functions into a module's namespace; what is there already stays."""
     made = []
@@ -87,6 +103,9 @@ def fill(namespace: dict[str, Any]) -> list[str]:
         if name not in namespace and hasattr(np, name):
             namespace[name] = on_host(getattr(np, name), namespace["__name__"])
             made.append(name)
+    _delete.__module__ = namespace["__name__"]
+    namespace["delete"] = _delete
+    made.append("delete")
     for name in OBJECTS:
         if name not in namespace:
             namespace[name] = _plain(getattr(np, name))

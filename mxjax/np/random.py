@@ -73,6 +73,9 @@ def shuffle(x: ndarray) -> None:
 def multinomial(n: int, pvals: Any, size: Any = None, **kwargs: Any) -> ndarray:
     """How often each outcome comes in ``n`` trials with probabilities ``pvals``, int64."""
     pvals = pvals if isinstance(pvals, NDArray) else array(pvals)
+    if not pvals.size:
+        shape = () if size is None else (size,) if isinstance(size, int) else tuple(size)
+        return array(_np.zeros((*shape, 0)), dtype="int64")
     return _row("random_multinomial", pvals, n=n, size=size, **kwargs)
 
 

@@ -324,7 +324,7 @@ def masked_log_softmax(
     """log_softmax of the elements where mask is true; -inf elsewhere."""
     kept = mask.astype(bool)
     x = jnp.where(kept, _scaled(data, temperature, None), -jnp.inf)
-    top = lax.stop_gradient(jnp.max(x, axis, keepdims=True))
+    top = lax.stop_gradient(jnp.max(x, axis, keepdims=True, initial=-jnp.inf))
     top = jnp.where(jnp.isfinite(top), top, 0)
     e = jnp.where(kept, jnp.exp(jnp.where(kept, x, 0) - top), 0)
     return jnp.where(kept, x - top - jnp.log(e.sum(axis, keepdims=True)), -jnp.inf)

@@ -233,6 +233,8 @@ def box_encode(samples: Any, matches: Any, anchors: Any, refs: Any, means: Any, 
 def bipartite_matching(data: Any, *, is_ascend: bool = False, threshold: float, topk: int = -1) -> Any:
     """Greedy pairs of rows and columns of scores (..., N, M): the column of each row, the row of each column."""
     n, m = data.shape[-2:]
+    if not data.size:
+        return jnp.full(data.shape[:-1], -1, data.dtype), jnp.zeros((*data.shape[:-2], m), data.dtype)
 
     def one(scores: Any) -> Any:
         order = jnp.argsort((scores if is_ascend else -scores).reshape(-1))

@@ -104,6 +104,7 @@ def full_like(a: Any, *, fill_value: Any, dtype: Any = None, order: str = "C") -
 def _length(*, start: Any, stop: Any = None, step: Any = 1) -> int:
     if stop is None:
         start, stop = 0, start
+    step = 1 if step is None else step
     return max(int(np.ceil((stop - start) / step)), 0)
 
 
@@ -111,7 +112,7 @@ def _range(start: Any, stop: Any, step: Any, dtype: Any, length: int | None) -> 
     """``length`` is there where the numbers are operands, which decide no shape."""
     if length is None:
         length = _length(start=start, stop=stop, step=step)
-    made = (0 if stop is None else start) + step * np.arange(length)
+    made = (0 if stop is None else start) + (1 if step is None else step) * np.arange(length)
     return cast_like_c(made, dtype) if isinstance(made, jax.Array) else made.astype(dtype)
 
 
@@ -254,13 +255,15 @@ def tri(*, N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any: 
 
 @op(np="tril", samples=[case(f(3, 4)), case(f(2, 3, 3), k=1)], ref=np.tril, numbers=("k",))
 def tril(m: Any, *, k: int = 0) -> Any:
-    """The lower triangle."""
+    """The lower triangle; of a vector, that of the matrix whose rows it is."""
+    m = jnp.broadcast_to(m, (*m.shape, *m.shape)) if m.ndim == 1 else m
     return jnp.tril(m, k) if not hasattr(k, "dtype") else jnp.where(_below(m.shape[-2:], k), m, jnp.zeros((), m.dtype))
 
 
 @op(np="triu", samples=[case(f(3, 4)), case(f(2, 3, 3), k=1)], ref=np.triu, numbers=("k",))
 def triu(m: Any, *, k: int = 0) -> Any:
-    """The upper triangle."""
+    """The upper triangle; of a vector, that of the matrix whose rows it is."""
+    m = jnp.broadcast_to(m, (*m.shape, *m.shape)) if m.ndim == 1 else m
     return jnp.triu(m, k) if not hasattr(k, "dtype") else jnp.where(_below(m.shape[-2:], k - 1), jnp.zeros((), m.dtype), m)
 
 

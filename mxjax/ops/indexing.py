@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..errors import MXNetIndexError
 from .numbers import fitted, is_number
 from .samples import Given, b, case, f, i
 from .table import op, without
@@ -30,6 +31,31 @@ def _fit_index(index: Any, size: int, mode: str) -> Any:
     return jnp.clip(at, 0, max(size - 1, 0))
 
 
+def _within(name: str, at: Any, size: int, axis: int) -> None:
+    """Refuse numbers that are no element of an axis."""
+    if at.size and not (-size <= at.min() and at.max() < size):
+        bad = at[(at < -size) | (at >= size)].reshape(-1)[0]
+        raise MXNetIndexError(f"{name}: index {int(bad)} is out of bounds for axis {axis} with size {size}")
+
+
+def _take_looks(known: dict[str, Any], shapes: dict[str, Any], attrs: dict[str, Any]) -> None:
+    if attrs["mode"] == "raise" and "indices" in known:
+        shape, axis = shapes["a"], attrs["axis"]
+        size = int(np.prod(shape)) if axis is None else shape[axis] if -len(shape) <= axis < len(shape) else None
+        if size is not None:
+            _within("take: indices out of bound", known["indices"], size, 0 if axis is None else axis)
+
+
+def _nd_looks(name: str) -> Any:
+    def looks(known: dict[str, Any], shapes: dict[str, Any], attrs: dict[str, Any]) -> None:
+        at = known.get("indices")
+        if at is not None and at.ndim:
+            for axis, (rows, size) in enumerate(zip(at, shapes[name], strict=False)):
+                _within("gather_nd", rows, size, axis)
+
+    return looks
+
+
 _TAKE = [
     case(f(3, 4), i(2, 2, high=3), axis=0, mode="clip"),
     case(f(3, 4), i(2, low=-6, high=9), axis=-1, mode="wrap"),
@@ -44,7 +70,7 @@ def _take(a: Any, indices: Any, axis: int | None, mode: str) -> Any:
     return jnp.take(a, _fit_index(indices, a.shape[axis], mode), axis, mode="clip")
 
 
-@op(np="take", samples=_TAKE, internal="take", methods="np")
+@op(np="take", samples=_TAKE, internal="take", methods="np", looks=_take_looks)
 def take(a: Any, indices: Any, *, axis: int | None = None, mode: str = "raise") -> Any:
     """Elements along an axis by number; ``mode`` says what becomes of numbers out of range."""
     if not hasattr(indices, "astype"):
@@ -52,7 +78,7 @@ def take(a: Any, indices: Any, *, axis: int | None = None, mode: str = "raise") 
     return _take(a, indices, axis, mode)
 
 
-@op("take@nd", nd="take", samples=_TAKE, methods="nd")
+@op("take@nd", nd="take", samples=_TAKE, methods="nd", looks=_take_looks)
 def take_nd(a: Any, indices: Any, *, axis: int = 0, mode: str = "clip") -> Any:
     """Elements along an axis by number; ``mode`` says what becomes of numbers out of range."""
     return _take(a, indices, axis, mode)
@@ -95,6 +121,7 @@ def pick(data: Any, index: Any, *, axis: int | None = -1, mode: str = "clip", ke
 
 
 def _indexers(data: Any, indices: Any) -> tuple[Any, ...]:
+    indices = indices.reshape(1) if indices.ndim == 0 else indices
     depth = indices.shape[0]
     if depth > data.ndim:
         raise ValueError(f"indices of shape {list(indices.shape)} address {depth} axes of shape {list(data.shape)}")
@@ -102,7 +129,7 @@ def _indexers(data: Any, indices: Any) -> tuple[Any, ...]:
     return tuple(jnp.where(at[k] < 0, at[k] + data.shape[k], at[k]) for k in range(depth))
 
 
-@op(npx="gather_nd", nd="gather_nd", samples=[case(f(3, 4), i(2, 5, high=3)), case(f(3, 4), i(1, 2, high=3))])
+@op(npx="gather_nd", nd="gather_nd", samples=[case(f(3, 4), i(2, 5, high=3)), case(f(3, 4), i(1, 2, high=3))], looks=_nd_looks("data"))
 def gather_nd(data: Any, indices: Any) -> Any:
     """data[indices[0], indices[1], ...]: the first axis of ``indices`` is the axis of ``data``."""
     return data.at[_indexers(data, indices)].get(mode="clip")
@@ -125,16 +152,21 @@ def gather_nd_add(data: Any, indices: Any, *, shape: Any) -> Any:
 _PUT = [case(f(3, 4), Given([[0, 2, 1], [1, 3, 0]], "int32"), f(3))]
 
 
+def _beside(val: Any, a: Any, ind: Any) -> Any:
+    val = jnp.asarray(val, a.dtype)
+    return val.reshape(val.shape[1:]) if ind.ndim == 0 and val.ndim == a.ndim and val.shape[0] == 1 else val
+
+
 @op(npx="index_add", samples=_PUT, internal="_npx_index_add", amp="widest", numbers=("val",))
 def index_add(a: Any, ind: Any, val: Any) -> Any:
     """``a`` with ``val`` added at ``ind`` (laid out as in gather_nd)."""
-    return a.at[_indexers(a, ind)].add(jnp.asarray(val, a.dtype))
+    return a.at[_indexers(a, ind)].add(_beside(val, a, ind))
 
 
 @op(npx="index_update", samples=_PUT, internal="_npx_index_update", amp="widest", numbers=("val",))
 def index_update(a: Any, ind: Any, val: Any) -> Any:
     """``a`` with ``val`` at ``ind`` (laid out as in gather_nd)."""
-    return a.at[_indexers(a, ind)].set(jnp.asarray(val, a.dtype))
+    return a.at[_indexers(a, ind)].set(_beside(val, a, ind))
 
 
 @op(nd_contrib="index_copy", samples=[case(f(4, 2), Given([2, 0], "int32"), f(2, 2))])
@@ -270,16 +302,26 @@ def _axes_of_shape(attrs: dict[str, Any], n: int) -> int:
     return 1 if isinstance(attrs["shape"], int) else len(attrs["shape"])
 
 
+def _unravelled(flat: Any, shape: Any) -> list[Any]:
+    """Coordinates of flat indices; those beyond the end lie beyond the end of the first axis."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    found = []
+    for n in shape[:0:-1]:
+        found.append(flat % n)
+        flat = flat // n
+    return [flat, *reversed(found)][: len(shape)]
+
+
 @op("unravel_index", samples=[case(i(4, high=6), shape=(2, 3))], outputs=_axes_of_shape, **_FLAT)
 def unravel_index(indices: Any, *, shape: Any, order: str = "C") -> Any:
     """Coordinates of flat indices, one array for each axis."""
-    return tuple(x.astype(indices.dtype) for x in jnp.unravel_index(indices, shape))
+    return tuple(x.astype(indices.dtype) for x in _unravelled(indices, shape))
 
 
 @op("unravel_index@nd", nd="unravel_index", samples=[case(i(4, high=6), shape=(2, 3))], internal="_unravel_index", **_FLAT)
 def unravel_index_nd(data: Any, *, shape: Any) -> Any:
     """Coordinates of flat indices as rows."""
-    return jnp.stack([x.astype(data.dtype) for x in jnp.unravel_index(data.astype("int64"), shape)])
+    return jnp.stack([x.astype(data.dtype) for x in _unravelled(data.astype("int64"), shape)])
 
 
 @op(nd="ravel_multi_index", samples=[case(Given([[0, 1], [2, 1]], "int32"), shape=(2, 3))], internal="_ravel_multi_index", **_FLAT)

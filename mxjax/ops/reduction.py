@@ -347,6 +347,8 @@ def _position(which: str) -> Callable[..., Any]:
         if jnp.issubdtype(x.dtype, jnp.inexact):  # NaNs are never found
             low = -jnp.inf if which == "argmax" else jnp.inf
             x = jnp.where(jnp.isnan(x), np.asarray(low, x.dtype), x)
+        if x.ndim == 0 and axis in (0, -1):
+            axis = None
         axes_of(axis, x.ndim)
         return getattr(jnp, which)(x, axis=axis, keepdims=bool(keepdims)).astype("int64")
 

@@ -168,6 +168,8 @@ def expand_dims(a: Any, *, axis: int) -> Any:
 @op(np="squeeze", nd="squeeze", nd_params="data", display="squeeze", samples=[case(f(3, 1, 4, 1)), case(f(3, 1, 4), axis=-2)], ref=np.squeeze, methods="nd np")
 def squeeze(a: Any, *, axis: Any = None) -> Any:
     """Without the axes of length 1, or without those given."""
+    if a.ndim == 0 and axis in (0, -1):
+        return a
     for d in () if axis is None else _ints(axis):
         if not -a.ndim <= d < a.ndim:
             raise ValueError(f"axis {d} is out of bounds for shape {list(a.shape)}")
@@ -433,7 +435,17 @@ def sections(size: int, spec: Any, even: bool) -> list[int]:
 def _split(x: Any, spec: Any, axis: int, even: bool = True) -> tuple[Any, ...]:
     if not -x.ndim <= axis < x.ndim:
         raise ValueError(f"axis {axis} exceeds the input dimension of {x.ndim}")
-    return tuple(jnp.split(x, sections(x.shape[axis], spec, even), axis))
+    size = x.shape[axis]
+    # Places beyond the end are the end, and none lies before the one left of it.
+    places = sections(size, spec, even)
+    whole = [slice(None)] * x.ndim
+
+    def part(start: int, stop: int | None) -> Any:
+        return x[tuple([*whole[: axis % x.ndim], slice(start, stop)])]
+
+    if all(0 <= a <= b <= size for a, b in zip([0, *places], [*places, size], strict=True)):
+        return tuple(jnp.split(x, places, axis))
+    return tuple([part(a, b) for a, b in zip([0, *places], [*places, None], strict=True)])
 
 
 def _parts(attrs: dict[str, Any], n: int) -> int:
@@ -520,7 +532,7 @@ def broadcast_arrays(*args: Any) -> Any:
 @op(np="meshgrid", samples=[case(f(3), f(2)), case(f(3), f(2), indexing="ij")], internal=None, outputs=lambda attrs, n: n)
 def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> Any:
     """Coordinate matrices of coordinate vectors."""
-    return tuple(jnp.meshgrid(*xi, indexing=indexing, sparse=sparse))
+    return tuple(jnp.meshgrid(*[x.reshape(-1) for x in xi], indexing=indexing, sparse=sparse))
 
 
 # ----------------------------------------------------------------------------------------- padding

@@ -38,6 +38,8 @@ class Op(Row):
     numeric attributes but those of which shapes, dtypes, axes and counts are made (``num`` of linspace, ``stop`` of
     arange), and arrays in whose place a number may stand. The function gets a scalar then that takes the dtype of the
     arrays it meets, as a Python number does; ``check(**numbers)`` refuses what the function would refuse (`require`);
+    ``looks(known, shapes, attributes)`` refuses arrays for their numbers, where these lie ready (`core.seen`): ``known`` has
+    them by name; rows with ``keyed`` and ``check`` have one that asks ``check`` about the smallest and the largest.
     ``settled(attributes)`` gives attributes that follow from numbers which come so, and from which shapes are made.
     ``scalars`` are the rows of an array and a number, on the right of it and on the left (`_beside_numbers`).
     ``ref`` is the NumPy function the row must agree with, ``samples`` the inputs its tests use.
@@ -75,6 +77,7 @@ class Op(Row):
         "internal_scalar",
         "keyed",
         "legacy",
+        "looks",
         "methods",
         "modal",
         "moved",
@@ -112,6 +115,7 @@ class Op(Row):
         numbers: tuple[str, ...] = (),
         settled: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         check: Callable[..., None] | None = None,
+        looks: Callable[..., None] | None = None,
         ref: Any = None,
         smooth: bool = True,
         varying: tuple[str, ...] = (),
@@ -166,9 +170,10 @@ class Op(Row):
         places: list[str] = [*self.array_params]
         self.numbers = tuple([places.index(p) + 3 * keyed if p in places else p for p in numbers])
         self.check = check
+        self.looks = looks if looks is not None or not (check and keyed) else _extremes(check)
         self.moved = False  # one of its numbers was found to change
         # What a front end was given -> the call, for rows where nothing else has a say.
-        self.plain = not (self.variadic or keyed or modal or aux or varying) and self.n_arrays > 0
+        self.plain = not (self.looks is not None or self.variadic or keyed or modal or aux or varying) and self.n_arrays > 0
         self.fast: dict[Any, Call] = {}
         self.internal = registry_name(self) if internal == CONVENTION else internal
         self.aliases = aliases
@@ -342,6 +347,18 @@ def register(op: Op) -> Op:
         METHODS[cls].update(dict.fromkeys(names, op))
     _BY_INTERNAL.clear()
     return op
+
+
+def _extremes(check: Callable[..., None]) -> Callable[..., None]:
+    """The column ``looks`` of a row that draws with arrays of parameters: ``check`` of their extreme elements."""
+
+    def looks(known: dict[str, Any], shapes: Any, attrs: Any) -> None:
+        for name, numbers in known.items():
+            if numbers.dtype.kind in "iuf":
+                for extreme in (numbers.min(), numbers.max()):
+                    check(**{name: extreme.item()})
+
+    return looks
 
 
 def by_internal(name: str) -> Op | None:
