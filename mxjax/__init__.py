@@ -62,6 +62,7 @@ _LAZY = {
     "monitor": "monitor",
     "name": "name",
     "numpy": "np",
+    "numpy_dispatch_protocol": "numpy_dispatch_protocol",
     "numpy_extension": "npx",
     "operator": "operator",
     "opt": "optimizer",

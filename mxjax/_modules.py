@@ -16,6 +16,10 @@ from typing import Any
 #: Name after `mxjax.` -> the module that it is; what is inside follows.
 NAMES = {
     "contrib.amp": "amp",
+    "contrib.nd": "nd.contrib",
+    "contrib.ndarray": "nd.contrib",
+    "contrib.sym": "symbol.contrib",
+    "contrib.symbol": "symbol.contrib",
     "gluon.nn.basic_layers": "gluon.nn",
     "gluon.nn.conv_layers": "gluon.nn",
     "kvstore.byteps": "kvstore.adapters",
@@ -23,6 +27,10 @@ NAMES = {
     "kvstore.kvstore": "kvstore.store",
     "metric": "gluon.metric",
     "mod": "module",
+    "nd.np": "np",
+    "nd.npx": "npx",
+    "nd.numpy": "np",
+    "nd.numpy_extension": "npx",
     "ndarray": "nd",
     "ndarray.ndarray": "nd",
     "ndarray.op": "nd",

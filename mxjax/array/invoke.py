@@ -216,9 +216,13 @@ def _key_of(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, A
             return None
     if not given or args[given - 1] is None:
         return None
-    for name in _NOT_ATTRIBUTES if kwargs else ():
-        if name in kwargs:
-            return None
+    if kwargs:
+        for name in _NOT_ATTRIBUTES:
+            if name in kwargs:
+                return None
+        for name in op.array_params:  # an array under its name
+            if name in kwargs:
+                return None
     for name in kwargs:
         if name in op.array_params:  # an array by its name: hashable, and no part of the bound call
             return None

@@ -73,6 +73,7 @@ def load_frombuffer(buf: bytes) -> Any:
 __all__ = [
     "Custom",
     "NDArray",
+    "_internal",
     "array",
     "cast_storage",
     "contrib",
@@ -98,7 +99,7 @@ __all__ = [
 #: MXNet's numbers of storage types.
 _STORAGE_TYPE_STR_TO_ID = {"undefined": -1, "default": 0, "row_sparse": 1, "csr": 2}
 
-from . import contrib, image, linalg, random  # noqa: E402  (they use the functions above)
+from . import _internal, contrib, image, linalg, random  # noqa: E402  (they use the functions above)
 
 op = sys.modules[__name__]  # what MXNet calls the module of its generated operators
 

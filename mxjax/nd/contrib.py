@@ -21,6 +21,92 @@ def boolean_mask(data: Any, index: Any, axis: int = 0, **kwargs: Any) -> NDArray
     return _take(data, nd_array(rows, dtype="int64"), axis=axis, mode="clip")
 
 
-__all__ = ["boolean_mask", "cond", "foreach", "while_loop", *fill(globals(), "nd.contrib", NDArray)]
+def dynamic_reshape(data: NDArray, shape: NDArray, **kwargs: Any) -> NDArray:
+    """The array in the shape that another array holds, by nd.reshape's rules."""
+    return data.reshape(tuple(int(n) for n in shape.asnumpy())).copy()
+
+
+def rand_zipfian(true_classes: NDArray, num_sampled: int, range_max: int, ctx: Any = None) -> Any:
+    """Classes below ``range_max`` drawn log-uniformly: the smaller, the likelier (class k with log((k + 2) / (k + 1))).
+
+    Returns:
+      the classes drawn, int64, and how often one may expect the true classes and those drawn, float64.
+    """
+    from . import random
+
+    top = _np.log(range_max + 1.0)
+    drawn = random.uniform(0, top, shape=(num_sampled,), dtype="float64", ctx=ctx)
+    sampled = (drawn.exp() - 1).astype("int64") % range_max
+
+    def expected(classes: NDArray) -> NDArray:
+        k = classes.astype("float64")
+        return ((k + 2) / (k + 1)).log() / top * num_sampled
+
+    return sampled, expected(true_classes), expected(sampled)
+
+
+def calibrate_entropy(hist: Any, hist_edges: Any, num_quantized_bins: int = 255) -> Any:
+    """The range that loses least in ``num_quantized_bins`` steps, by the Kullback-Leibler divergence of histograms.
+
+    hist: (n,) counts, n odd, zero in the middle; hist_edges: (n + 1,).
+
+    Returns:
+      the threshold and its divergence, each (1,) and float32.
+    """
+    made = _threshold(hist.asnumpy(), hist_edges.asnumpy(), num_quantized_bins)
+    return [_as(hist, x) for x in made]
+
+
+def _as(like: Any, number: float) -> Any:
+    from ..array.creation import array, nd_array
+
+    return (nd_array if like._legacy else array)(_np.array([number], "float32"))
+
+
+def _smooth(p: Any, eps: float = 1e-4) -> Any:
+    """A histogram whose empty bins have a little of the others' counts."""
+    empty = p == 0
+    full = p.size - empty.sum()
+    if not full:
+        return None
+    return p + _np.where(empty, eps, -eps * empty.sum() / full)
+
+
+def _threshold(hist: Any, edges: Any, steps: int) -> tuple[float, float]:
+    counts = hist.astype("float64")
+    middle, half = counts.size // 2, steps // 2
+    best, least = float(edges[-1]), _np.inf
+    for reach in range(half, middle + 1):
+        start, stop = middle - reach, middle + reach + 1
+        p = counts[start:stop].copy()
+        part = p.copy()
+        part[0] = 0
+        p[0] += counts[:start].sum()
+        p[-1] += counts[stop:].sum()
+        there = p != 0
+        merged = part.size // steps
+        group = _np.minimum(_np.arange(part.size) // merged, steps - 1)
+        total, number = _np.bincount(group, part, steps), _np.bincount(group, part != 0, steps)
+        q = _np.where(there, (total / _np.maximum(number, 1))[group], 0)
+        p, q = _smooth(p), _smooth(q)
+        if p is None or q is None or (q <= 0).any():
+            continue
+        p, q = p / p.sum(), q / q.sum()
+        divergence = float((p * _np.log(p / q)).sum())
+        if divergence < least:
+            best, least = float(edges[stop]), divergence
+    return best, least
+
+
+__all__ = [
+    "boolean_mask",
+    "calibrate_entropy",
+    "cond",
+    "dynamic_reshape",
+    "foreach",
+    "rand_zipfian",
+    "while_loop",
+    *fill(globals(), "nd.contrib", NDArray),
+]
 
 _explain_names(__name__)

@@ -40,6 +40,21 @@ def constraint_check(x: Any, msg: str = "Constraint violated.") -> Any:
     return made.astype("bool").reshape(())
 
 
+def contrib_calibrate_entropy(hist: Any, hist_edges: Any, num_quantized_bins: int = 255) -> Any:
+    """The range that loses least in ``num_quantized_bins`` steps: `mx.nd.contrib.calibrate_entropy`."""
+    from ..nd.contrib import calibrate_entropy
+
+    return calibrate_entropy(hist, hist_edges, num_quantized_bins)
+
+
+def get_cuda_compute_capability(device: Any) -> int:
+    """The compute capability of a GPU as a number, 80 for 8.0; ValueError for other devices."""
+    found = getattr(device.jax, "compute_capability", None) if isinstance(device, Device) else None
+    if not isinstance(device, Device) or device.device_type != "gpu" or found is None:
+        raise errors.MXNetValueError(f"expected a GPU, got {device}")
+    return int(str(found).replace(".", ""))
+
+
 def leaky_relu(
     data: Any,
     gamma: Any = None,
@@ -85,6 +100,8 @@ __all__ = [
     "Device",
     "cond",
     "constraint_check",
+    "contrib_calibrate_entropy",
+    "get_cuda_compute_capability",
     "cpu",
     "cpu_pinned",
     "current_device",

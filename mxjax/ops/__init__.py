@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import activation as activation
+from . import attention as attention
 from . import contrib as contrib
 from . import control_flow as control_flow
 from . import creation as creation
@@ -23,6 +24,7 @@ from . import reduction as reduction
 from . import rnn as rnn
 from . import sequence as sequence
 from . import shape as shape
+from . import signal as signal
 from . import sorting as sorting
 from .table import FRONT_ENDS, TABLE, Op, binary, op, unary
 

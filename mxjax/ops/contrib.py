@@ -138,7 +138,7 @@ def box_nms(
     def one(rows: Any) -> Any:
         score = rows[:, score_index]
         valid = score > valid_thresh
-        if id_index >= 0 and background_id >= 0:
+        if id_index >= 0:
             valid &= rows[:, id_index] != background_id
         order = jnp.argsort(jnp.where(valid, -score, jnp.inf))
         rows, valid = rows[order], valid[order]

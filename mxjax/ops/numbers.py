@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -40,3 +41,22 @@ def cast_like_c(x: Any, dtype: Any) -> Any:
         x = x.astype(jnp.promote_types(x.dtype, "float32"))  # 2**63 is no number of float16
         x = jnp.where(jnp.abs(x) < 2.0**63, jnp.trunc(x), -(2.0**63)).astype("int64")
     return x.astype(dtype)
+
+
+class Each:
+    """The column ``check`` where each number is tested by itself: parameter -> test(number, name), which refuses it."""
+
+    def __init__(self, tests: dict[str, Callable[[Any, str], None]]):
+        self.tests = tests
+
+    def __call__(self, **numbers: Any) -> None:
+        for name, test in self.tests.items():
+            test(numbers.get(name), name)
+
+    def looks(self, known: dict[str, np.ndarray], shapes: Any, attrs: Any) -> None:
+        """The column ``looks``: the smallest and the largest element of arrays of parameters are tested."""
+        for name, test in self.tests.items():
+            numbers = known.get(name)
+            if numbers is not None and numbers.dtype.kind in "iuf":
+                test(numbers.min().item(), name)
+                test(numbers.max().item(), name)

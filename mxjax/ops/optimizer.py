@@ -226,3 +226,116 @@ def _bounded(fn: Any, x: Any, bound: Any) -> Any:
     if hasattr(bound, "dtype"):
         return jnp.where(bound >= 0, fn(x, fitted(bound, x.dtype)), x)
     return fn(x, fitted(bound, x.dtype)) if bound >= 0 else x
+
+
+@op(
+    nd="mp_lamb_update_phase1", aux=(2, 3), varying=_VARYING, smooth=False,
+    samples=[case(_W, _W, _POS, _POS, _W, t=1, wd=0.1)], numbers=("beta1", "beta2", "epsilon", "clip_gradient"),
+)  # fmt: skip
+def mp_lamb_update_phase1(
+    weight: Any, grad: Any, mean: Any, var: Any, weight32: Any, *, beta1: float = 0.9, beta2: float = 0.999,
+    epsilon: float = 1e-6, t: int, bias_correction: bool = True, wd: float, rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+) -> Any:  # fmt: skip
+    """The direction of a LAMB step of a float16 weight, from its float32 copy; mean and variance change in place."""
+    return lamb_update_phase1(
+        weight32, grad, mean, var, t=t, beta1=beta1, beta2=beta2, epsilon=epsilon, bias_correction=bias_correction, wd=wd,
+        rescale_grad=rescale_grad, clip_gradient=clip_gradient,
+    )  # fmt: skip
+
+
+@op(
+    nd="mp_lamb_update_phase2", aux=(4,), varying=_VARYING, smooth=False,
+    samples=[case(_W, _W, f(1, low=0.1), f(1, low=0.1), _W, lr=0.1)], numbers=("lower_bound", "upper_bound"),
+)  # fmt: skip
+def mp_lamb_update_phase2(
+    weight: Any, g: Any, r1: Any, r2: Any, weight32: Any, *, lr: float, lower_bound: float = -1.0, upper_bound: float = -1.0
+) -> Any:
+    """The new weight of a LAMB step of a float16 weight; its float32 copy changes in place."""
+    new = lamb_update_phase2(weight32, g, r1, r2, lr=lr, lower_bound=lower_bound, upper_bound=upper_bound)
+    return new.astype(weight.dtype), new
+
+
+@op(nd_contrib="group_adagrad_update", aux=(2,), varying=_VARYING, smooth=False, samples=[case(_W, _W, f(3, 1, low=0.1), lr=0.1)], numbers=("epsilon", "clip_gradient"))
+def group_adagrad_update(
+    weight: Any, grad: Any, history: Any, *, lr: float, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
+    epsilon: float = 1e-5,
+) -> Any:  # fmt: skip
+    """One step of AdaGrad with one history a row, (N, 1): the new weight; the history changes in place."""
+    g = _grad(grad, weight, 0.0, rescale_grad, clip_gradient)
+    history = history + jnp.square(g).mean(tuple(range(1, g.ndim)), keepdims=True)
+    return weight - lr * g / jnp.sqrt(history + epsilon), history
+
+
+# ------------------------------------------------------------------------- many weights at a time
+
+
+def _many(momentum: bool, wide: bool, preloaded: bool) -> None:
+    """A row that makes one step of many weights: arrays weight by weight, and with ``preloaded`` rates and decays as arrays."""
+    states = momentum + wide
+    parts = 2 + states
+    step: Any = {(False, False): sgd_update, (True, False): sgd_mom_update, (False, True): mp_sgd_update,
+                 (True, True): mp_sgd_mom_update}[momentum, wide]  # fmt: skip
+    name = "preloaded_" * preloaded + "multi_" + "mp_" * wide + "sgd_" + "mom_" * momentum + "update"
+
+    def run(data: Any, lrs: Any, wds: Any, count: int, **how: Any) -> Any:
+        if len(data) != parts * count:
+            raise ValueError(f"{name} takes {parts} arrays a weight, num_weights={count}, got {len(data)} arrays")
+        made = [step(*data[k * parts : (k + 1) * parts], lr=lrs[k], wd=wds[k], **how) for k in range(count)]
+        if not states:
+            return tuple(made)
+        return tuple([m[0] for m in made]) + tuple([s for m in made for s in m[1:]])
+
+    def given(
+        *data: Any, lrs: Any, wds: Any, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1
+    ) -> Any:
+        return run(data, lrs, wds, num_weights, rescale_grad=rescale_grad, clip_gradient=clip_gradient)
+
+    def given_mom(
+        *data: Any, lrs: Any, wds: Any, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
+        num_weights: int = 1,
+    ) -> Any:  # fmt: skip
+        return run(data, lrs, wds, num_weights, momentum=momentum, rescale_grad=rescale_grad, clip_gradient=clip_gradient)
+
+    def loaded(*data: Any, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1) -> Any:
+        *data, lrs, wds = data  # type: ignore[assignment]
+        return run(data, lrs, wds, num_weights, rescale_grad=rescale_grad, clip_gradient=clip_gradient)
+
+    def loaded_mom(
+        *data: Any, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1
+    ) -> Any:
+        *data, lrs, wds = data  # type: ignore[assignment]
+        return run(data, lrs, wds, num_weights, momentum=momentum, rescale_grad=rescale_grad, clip_gradient=clip_gradient)
+
+    def written(attrs: dict[str, Any]) -> tuple[int, ...]:
+        return tuple([k * parts + s for k in range(attrs.get("num_weights", 1)) for s in range(2, parts)])
+
+    arrays = [_W] * (2 * parts)
+    sample = case(*arrays, *([f(2), f(2)] if preloaded else []), num_weights=2, **({} if preloaded else {"lrs": (0.1, 0.2), "wds": (0.0, 0.1)}))
+    fn: Any = (loaded_mom if momentum else loaded) if preloaded else (given_mom if momentum else given)
+    op(
+        name, nd=name, aux=written if states else (), samples=[sample], smooth=False, outputs=lambda attrs, n: attrs["num_weights"],
+        doc=f"One step of SGD for {'float16 ' if wide else ''}weights, {parts} arrays each: the new weights"
+        + ("; the states change in place." if states else "."),
+    )(fn)  # fmt: skip
+
+
+for _momentum in (False, True):
+    for _wide in (False, True):
+        for _preloaded in (False, True):
+            _many(_momentum, _wide, _preloaded)
+
+
+@op(nd="multi_lars", samples=[case(f(3), f(3, low=0.1), f(3, low=0.1), f(3), eta=0.1, eps=1e-8)], smooth=False, numbers=("eta", "eps", "rescale_grad"))
+def multi_lars(
+    lrs: Any, weights_sum_sq: Any, grads_sum_sq: Any, wds: Any, *, eta: float, eps: float, rescale_grad: float = 1.0
+) -> Any:
+    """The rates of LARS (You et al. 2017) for many weights, from the sums of squares of weights and gradients."""
+    w, g = jnp.sqrt(weights_sum_sq), jnp.sqrt(grads_sum_sq) * rescale_grad
+    return jnp.where((w > 0) & (g > 0), lrs * eta * w / (g + wds * w + eps), lrs)
+
+
+@op(nd="reset_arrays", aux=lambda attrs: tuple(range(attrs["num_arrays"])), samples=[case(_W, f(2), num_arrays=2)], smooth=False, outputs=0)
+def reset_arrays(*data: Any, num_arrays: int) -> Any:
+    """Zeros in place of all numbers of these arrays."""
+    return tuple([jnp.zeros_like(x) for x in data])

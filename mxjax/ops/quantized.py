@@ -382,7 +382,7 @@ def quantized_elemwise_add(
         reach = max(abs(min_calib_range), abs(max_calib_range))
         return (_whole(x, reach, ranges=_RANGE), *_bounds(min_calib_range, max_calib_range))
     reach = _reach(lhs_min, lhs_max) + _reach(rhs_min, rhs_max)
-    whole = jnp.rint(x.astype("float64") * (_MOST["int32"] / reach.astype("float64")))
+    whole = (x * (_MOST["int32"] / reach)).astype("float64")  # rounded as float32, which int32 may not hold
     return (jnp.clip(whole, -2147483648, 2147483647).astype("int32"), *_pair(reach))
 
 

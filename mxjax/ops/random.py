@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.failures import require
 from .creation import dtype_of
+from .numbers import Each
 from .samples import Given, case, f
 from .table import op
 
@@ -57,14 +58,10 @@ def _positive(v: Any, name: str) -> None:
         require(v > 0, f"expect {name} > 0, got {v}")
 
 
-def _checks(**checks: Callable[[Any, str], None]) -> Callable[..., None]:
+def _checks(**checks: Callable[[Any, str], None]) -> Each:
     """The column ``check`` of these for some of a row's numbers."""
 
-    def check(**numbers: Any) -> None:
-        for name, test in checks.items():
-            test(numbers.get(name), name)
-
-    return check
+    return Each(checks)
 
 
 def _probability(v: Any, name: str) -> None:

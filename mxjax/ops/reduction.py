@@ -359,7 +359,11 @@ _ARG = [case(f(3, 4)), case(f(2, 3, 4), axis=-2), case(f(3, 4), axis=1, keepdims
 
 
 def _legacy_position(which: str) -> Callable[..., Any]:
-    at = _position(which)
+    def at(x: Any, axis: Any, keepdims: bool) -> Any:
+        if x.size == 0:
+            raise ValueError(f"attempt to get {which} of an empty sequence: shape {list(x.shape)}")
+        axes_of(axis, x.ndim)
+        return getattr(jnp, which)(x, axis=axis, keepdims=bool(keepdims))  # NaN is the extreme, as in NumPy
 
     def position(data: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
         out = _as_numbers(at(data, axis, keepdims), data, data.size if axis is None else data.shape[axis])

@@ -290,6 +290,8 @@ def broadcast_like(lhs: Any, rhs: Any, *, lhs_axes: Any = None, rhs_axes: Any = 
     """lhs repeated to the shape of rhs, or along some of its axes."""
     if lhs_axes is None or rhs_axes is None:
         return _broadcast(lhs, rhs.shape)
+    if not (_ints(lhs_axes) and _ints(rhs_axes)):
+        raise ValueError(f"Empty axes tuple is not allowed: lhs_axes={lhs_axes}, rhs_axes={rhs_axes}")
     shape = list(lhs.shape)
     for a, c in zip(_ints(lhs_axes), _ints(rhs_axes), strict=True):
         shape[a] = rhs.shape[c]

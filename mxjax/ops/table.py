@@ -18,7 +18,7 @@ import numpy as np
 from .. import errors
 from ..core import Call, Row, enter, rng
 from .columns import AMP, CONVENTION, Outputs, Shapes, index, methods_of, modern, registry_name
-from .numbers import fitted, kind
+from .numbers import Each, fitted, kind
 from .samples import case, f
 
 Names = str | tuple[str, ...] | None
@@ -39,7 +39,7 @@ class Op(Row):
     arange), and arrays in whose place a number may stand. The function gets a scalar then that takes the dtype of the
     arrays it meets, as a Python number does; ``check(**numbers)`` refuses what the function would refuse (`require`);
     ``looks(known, shapes, attributes)`` refuses arrays for their numbers, where these lie ready (`core.seen`): ``known`` has
-    them by name; rows with ``keyed`` and ``check`` have one that asks ``check`` about the smallest and the largest.
+    them by name; `Each` as ``check`` has one that asks about the smallest and the largest.
     ``settled(attributes)`` gives attributes that follow from numbers which come so, and from which shapes are made.
     ``scalars`` are the rows of an array and a number, on the right of it and on the left (`_beside_numbers`).
     ``ref`` is the NumPy function the row must agree with, ``samples`` the inputs its tests use.
@@ -170,7 +170,7 @@ class Op(Row):
         places: list[str] = [*self.array_params]
         self.numbers = tuple([places.index(p) + 3 * keyed if p in places else p for p in numbers])
         self.check = check
-        self.looks = looks if looks is not None or not (check and keyed) else _extremes(check)
+        self.looks = looks or (check.looks if isinstance(check, Each) and keyed else None)
         self.moved = False  # one of its numbers was found to change
         # What a front end was given -> the call, for rows where nothing else has a say.
         self.plain = not (self.looks is not None or self.variadic or keyed or modal or aux or varying) and self.n_arrays > 0
@@ -349,18 +349,6 @@ def register(op: Op) -> Op:
     return op
 
 
-def _extremes(check: Callable[..., None]) -> Callable[..., None]:
-    """The column ``looks`` of a row that draws with arrays of parameters: ``check`` of their extreme elements."""
-
-    def looks(known: dict[str, Any], shapes: Any, attrs: Any) -> None:
-        for name, numbers in known.items():
-            if numbers.dtype.kind in "iuf":
-                for extreme in (numbers.min(), numbers.max()):
-                    check(**{name: extreme.item()})
-
-    return looks
-
-
 def by_internal(name: str) -> Op | None:
     """The row that a name of MXNet's registry stands for, aliases and names of old files included.
 
@@ -488,7 +476,11 @@ def _numbers_of_form(
         assert check is not None
         check(**{back.get(k, k): v for k, v in values.items()})
 
-    return {"numbers": tuple([names.get(n, n) for n in numbers]), "check": check and renamed}
+    if isinstance(check, Each):
+        check = Each({names.get(n, n): test for n, test in check.tests.items()})
+    else:
+        check = check and renamed
+    return {"numbers": tuple([names.get(n, n) for n in numbers]), "check": check}
 
 
 def _form(
