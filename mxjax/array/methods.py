@@ -96,19 +96,20 @@ class NDMethods:
         return self
 
     def expand_dims(self: Any, axis: int, inplace: bool = False) -> Any:
-        """The array with a new axis of length 1; ``inplace`` gives a view on the same memory."""
         made = row(self, "expand_dims", axis=axis)
         return self.reshape(made.shape) if inplace and self._legacy else made
 
     def squeeze(self: Any, axis: Any = None, inplace: bool = False) -> Any:
-        """The array without axes of length 1; ``inplace`` gives a view on the same memory."""
         made = row(self, "squeeze", axis=axis)
         return self.reshape(made.shape) if inplace and self._legacy else made
 
     def flatten(self: Any, inplace: bool = False) -> Any:
-        """The array as a matrix, the first axis kept; ``inplace`` gives a view on the same memory."""
         made = row(self, "flatten")
         return self.reshape(made.shape) if inplace and self._legacy else made
+
+    for _name in ("expand_dims", "squeeze", "flatten"):  # with ``inplace`` a view on the same memory
+        vars()[_name].__doc__ = METHODS["nd"][_name].doc
+    del _name
 
     def slice_assign(self: Any, rhs: Any, begin: Any, end: Any, step: Any) -> Any:
         """Write an array to a part of this one, in place."""

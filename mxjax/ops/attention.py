@@ -28,7 +28,7 @@ def _window(x: Any, dilation: Any, w: int, symmetric: bool) -> Any:
 
 
 def _both(name: str, **row: Any) -> Any:
-    return op(npx=name, nd_contrib=name, internal="_contrib_" + name, amp="widest", **row)
+    return op(npx=name, nd_contrib=name, internal="_contrib_" + name, amp="full", **row)
 
 
 @_both("sldwin_atten_score", samples=[case(f(1, 5, 2, 3), f(1, 5, 2, 3), _DILATION, w=1, symmetric=True)])

@@ -14,6 +14,7 @@ from .samples import Given, case, f
 from .table import op
 
 _FLAT = dict(smooth=False, amp="full")
+_WIDE = dict(smooth=False, amp="widest")
 _VARIANCES = (0.1, 0.1, 0.2, 0.2)
 _ANCHORS = Given([[[0.1, 0.1, 0.3, 0.3], [0.2, 0.2, 0.6, 0.6], [0.5, 0.5, 0.9, 0.9], [0.0, 0.0, 0.2, 0.2]]])
 _LABELS = Given([[[0, 0.1, 0.1, 0.35, 0.3], [1, 0.5, 0.45, 0.9, 0.8]], [[1, 0.2, 0.3, 0.6, 0.6], [-1, -1, -1, -1, -1]]])
@@ -251,7 +252,7 @@ def _proposal_row(name: str) -> Any:
                  scales=(1.0, 2.0), ratios=(1.0,), rpn_post_nms_top_n=5, output_score=True),
         ],
         outputs=lambda attrs, n: 2 if attrs["output_score"] else 1,
-        **_FLAT,
+        **_WIDE,
     )  # fmt: skip
 
 
@@ -328,7 +329,7 @@ _ROIS = Given([[0, 0.0, 0.0, 3.0, 3.0], [0, 1.0, 1.0, 4.0, 5.0]])
 @op(
     nd_contrib="PSROIPooling",
     samples=[case(f(1, 8, 6, 6), _ROIS, spatial_scale=1.0, output_dim=2, pooled_size=2, group_size=2)],
-    **_FLAT,
+    **_WIDE,
 )
 def psroi_pooling(
     data: Any, rois: Any, *, spatial_scale: float, output_dim: int, pooled_size: int, group_size: int = 0
@@ -430,7 +431,7 @@ def deformable_psroi_pooling(
 @op(
     nd_contrib="RROIAlign",
     samples=[case(f(1, 2, 6, 6), Given([[0, 3.0, 3.0, 4.0, 3.0, 30.0]]), pooled_size=(2, 2), spatial_scale=1.0, sampling_ratio=2)],
-    **_FLAT,
+    **_WIDE,
 )
 def rroi_align(
     data: Any, rois: Any, *, pooled_size: Any, spatial_scale: float, sampling_ratio: int = -1

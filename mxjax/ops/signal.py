@@ -22,7 +22,7 @@ def fft(data: Any, *, compute_size: int = 128) -> Any:
     return jnp.stack([made.real, made.imag], -1).reshape(*data.shape[:-1], -1).astype(data.dtype)
 
 
-@op("ifft", nd_contrib="ifft", samples=[case(f(2, 8)), case(f(1, 2, 2, 4))], amp="full")
+@op("ifft", nd_contrib="ifft", samples=[case(f(2, 8)), case(f(1, 2, 2, 4))], internal=None)
 def ifft(data: Any, *, compute_size: int = 128) -> Any:
     """The real part of d times the inverse transform of what `fft` gives: (..., 2 d) gives (..., d)."""
     pairs = data.astype("float32").reshape(*data.shape[:-1], -1, 2)
@@ -53,7 +53,7 @@ def count_sketch(data: Any, h: Any, s: Any, *, out_dim: int, processing_batch_si
         case(f(1, 2, 5, 5), f(1, 2, 5, 5), max_displacement=1),
         case(f(1, 2, 5, 6), f(1, 2, 5, 6), kernel_size=3, max_displacement=2, stride2=2, pad_size=2, is_multiply=False),
     ],
-    amp="full",
+    amp="widest",
     smooth=False,
 )
 def correlation(

@@ -111,7 +111,7 @@ def test_of_several_rows_the_one_that_files_mean_is_found(name, row):
 
 
 def test_names_that_no_row_has_are_not_found():
-    assert by_internal("_contrib_hawkesll") is None
+    assert by_internal("_contrib_dgl_adjacency") is None
     assert by_internal("no such operator") is None
 
 
