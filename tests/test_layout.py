@@ -26,7 +26,8 @@ LAYERS = (
     {"np", "npx", "nd", "autograd", "operator", "random", "serialization", "util", "base", "modes"},
     {
         *("attribute", "context", "debug", "dlpack", "initializer", "io", "launch", "libinfo", "library", "log"),
-        *("lr_scheduler", "misc", "monitor", "name", "numpy_dispatch_protocol", "numpy_dispatch_protocol", "optimizer", "registry", "runtime", "sharding", "torch"),
+        "numpy_dispatch_protocol",
+        *("lr_scheduler", "misc", "monitor", "name", "optimizer", "registry", "runtime", "sharding", "torch"),
     },
     {"symbol", "executor", "visualization", "_deferred_compute"},
 )
