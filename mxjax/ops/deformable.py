@@ -89,7 +89,7 @@ _GIVEN = dict(kernel=(2, 2), num_filter=3)
 @op(
     npx="deformable_convolution",
     internal="_npx_deformable_convolution",
-    aliases=("_contrib_DeformableConvolution",),
+    nd_contrib="DeformableConvolution",
     samples=[
         case(f(1, 2, 4, 4), f(1, 8, 3, 3, low=0.05, high=0.4), f(3, 2, 2, 2), f(3), **_GIVEN),
         case(f(2, 2, 4, 4), f(2, 16, 3, 3), f(4, 1, 2, 2), kernel=(2, 2), num_filter=4, num_group=2, num_deformable_group=2,
@@ -127,7 +127,7 @@ def deformable_convolution(
 @op(
     npx="modulated_deformable_convolution",
     internal="_npx_modulated_deformable_convolution",
-    aliases=("_contrib_ModulatedDeformableConvolution",),
+    nd_contrib="ModulatedDeformableConvolution",
     samples=[
         case(f(1, 2, 4, 4), f(1, 8, 3, 3, low=0.05, high=0.4), f(1, 4, 3, 3), f(3, 2, 2, 2), f(3), **_GIVEN),
         case(f(2, 2, 4, 4), f(2, 16, 3, 3), f(2, 8, 3, 3), f(4, 1, 2, 2), kernel=(2, 2), num_filter=4, num_group=2,
