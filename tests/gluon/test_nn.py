@@ -92,6 +92,34 @@ def test_a_layer_computes_what_mxnet_computes(case, hybridized):
     np.testing.assert_allclose(net(x).asnumpy(), array(case["eval"]), **CLOSE)
 
 
+@pytest.mark.parametrize("case", cases())
+def test_a_layer_computes_the_same_on_arrays_of_mx_nd(case):
+    """Where `is_np_array` is False: arrays, parameters and gradients are mx.nd's."""
+    with mx.np_array(False):
+        net = make(case)
+        net.initialize()
+        x = mx.nd.array(batch(case, 1))
+        net(x)
+        for k, (name, p) in enumerate(net.collect_params().items()):
+            p.set_data(mx.nd.array(value(name, p.shape, k)))
+            assert type(p.data()) is mx.nd.NDArray
+        if case["grad"] is not None:
+            x.attach_grad()
+        with autograd.record():
+            y = net(x)
+        if y._value().tape is not None:
+            y.backward(mx.nd.array(fill(y.shape, 7)))
+    assert type(y) is mx.nd.NDArray
+    np.testing.assert_allclose(y.asnumpy(), array(case["out"]), **CLOSE)
+    if case["layer"] not in MISTAKES:
+        if case["grad"] is not None:
+            np.testing.assert_allclose(x.grad.asnumpy(), array(case["grad"]), **CLOSE)
+        for name, want in case["grads"].items():
+            got = net.collect_params()[name].grad()
+            assert type(got) is mx.nd.NDArray
+            np.testing.assert_allclose(got.asnumpy(), array(want), err_msg=name, **CLOSE)
+
+
 def lenet():
     net = nn.HybridSequential()
     net.add(
