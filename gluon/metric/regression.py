@@ -8,6 +8,7 @@ from typing import Any
 
 from mxjax import np as mnp
 from mxjax.autograd import pause
+from mxjax.modes import generation
 
 from .base import EvalMetric, alias, check_label_shapes, pairs, register
 
@@ -32,6 +33,8 @@ class _Mean(EvalMetric):
 
     def update(self, labels: Any, preds: Any) -> None:
         for label, pred in pairs(labels, preds):
+            if generation() == 1:  # MXNet 1 makes columns of them; MXNet 2 takes them as NumPy does
+                label, pred = (x.reshape(-1, 1) if x.ndim == 1 else x for x in (label, pred))
             self._add(self._each(label, pred).sum(), label.shape[0])
 
 

@@ -379,3 +379,24 @@ def test_functions_of_torch_7_are_not_there():
     with pytest.raises(AttributeError, match="DLPack"):
         mx.th.sqrt  # noqa: B018
     assert re.match("mxjax.torch", mx.th.__name__)
+
+
+def test_errors_of_columns_in_both_generations():
+    label, pred = [mx.nd.array([1, 2, 3])], [mx.nd.array([[1.5], [2], [4]])]
+    values = {}
+    for version in ("1.9", "2.0"):
+        with mx.config.scope(compat_version=version):
+            metric = mx.metric.create(["mse", "mae"])
+            metric.update(label, pred)
+            values[version] = metric.get()[1]
+    np.testing.assert_allclose(values["1.9"], [0.41666667, 0.5])  # MXNet 1.9.1
+    np.testing.assert_allclose(values["2.0"], [2.08333325, 1.1666666])  # MXNet 2.0.0b1
+
+
+def test_variance_reduction_asks_for_whole_epochs():
+    from mxjax.contrib.svrg_optimization import SVRGModule
+
+    with pytest.raises(TypeError):
+        SVRGModule(mlp())
+    with pytest.raises(ValueError, match="positive"):
+        SVRGModule(mlp(), update_freq=0)

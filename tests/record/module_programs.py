@@ -226,6 +226,18 @@ out, xs, ys = model.predict(mx.io.NDArrayIter(x, y, 8), return_data=True)
 found = [seen, model.predict(x).tolist(), out.shape, xs.shape, ys.tolist(), model.score(mx.io.NDArrayIter(x, y, 6)),
          sums(model.arg_params)]
 """,
+    "variance-reduced gradients": r"""
+import importlib
+svrg = importlib.import_module(mx.__name__ + '.contrib.svrg_optimization.svrg_module')
+x = data(20, (4,))[0]
+it = mx.io.NDArrayIter(x, x @ np.array([1, -2, 3, .5], 'float32'), 5, label_name='lin_label')
+net = mx.sym.FullyConnected(mx.sym.Variable('data'), num_hidden=1, name='fc')
+mod = svrg.SVRGModule(mx.sym.LinearRegressionOutput(net, mx.sym.Variable('lin_label'), name='lin'), label_names=['lin_label'],
+                      update_freq=4)
+mod.fit(it, num_epoch=3, eval_metric='loss', arg_params={'fc_weight': mx.nd.ones((1, 4)), 'fc_bias': mx.nd.zeros((1,))},
+        aux_params={}, optimizer_params={'learning_rate': .1})
+found = [v.asnumpy().tolist() for k, v in sorted(mod.get_params()[0].items())]
+""",
     "cells": r"""
 def run(cell, shape, layout='NTC', merge=True, steps=3):
     cell.reset()

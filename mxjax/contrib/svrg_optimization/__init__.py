@@ -1,0 +1,8 @@
+"""Stochastic variance-reduced gradients (Johnson and Zhang 2013) for `mx.mod.Module`."""
+
+from __future__ import annotations
+
+from . import svrg_module
+from .svrg_module import SVRGModule
+
+__all__ = ["SVRGModule", "svrg_module"]
