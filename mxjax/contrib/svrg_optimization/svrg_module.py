@@ -47,7 +47,7 @@ class SVRGModule(Module):
         if not isinstance(update_freq, int):
             raise MXNetTypeError(f"update_freq, epochs between two full gradients, must be an int, got {update_freq!r}")
         if update_freq <= 0:
-            raise MXNetValueError(f"update_freq, epochs between two full gradients, must be positive, got {update_freq}")
+            raise MXNetValueError(f"update_freq, epochs between full gradients, must be positive, got {update_freq}")
         options = (
             data_names, label_names, logger, context, work_load_list, fixed_param_names, state_names, group2ctxs,
             compression_params,
@@ -83,7 +83,9 @@ class SVRGModule(Module):
     ) -> None:  # fmt: skip
         super().init_optimizer(kvstore, optimizer, optimizer_params, force_init)
         if self._kvstore is not None and "dist" in self._kvstore.type:
-            raise MXNetNotImplementedError("SVRGModule averages gradients over the devices of one process, not over many")
+            raise MXNetNotImplementedError(
+                "SVRGModule averages gradients over the devices of one process, not over many processes"
+            )
         self._begin_full_grads()
 
     def _begin_full_grads(self) -> None:
