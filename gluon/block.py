@@ -263,7 +263,7 @@ class Block(Named, MirroredBlock):
             if deduplicate and id(p) in seen:
                 continue
             seen.add(id(p))
-            arrays[name] = p.data(p.list_device()[0])
+            arrays[name] = p._reduce()
         if is_np_array():
             serialization.save_parameters(filename, arrays)
         else:

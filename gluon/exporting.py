@@ -54,24 +54,26 @@ def _last(block: HybridBlock) -> CachedGraph:
 
 def symbol_of(block: HybridBlock, recorded: CachedGraph) -> tuple[Any, dict[str, Any]]:
     """A recorded network as a symbol, and its parameters by the symbol's names."""
-    from mxjax.symbol import Symbol
+    from mxjax.symbol import Symbol, attributes
     from mxjax.symbol.node import Node, walk
     from mxjax.symbol.recorded import entries_of
 
     graph = recorded.call.graph
     count = len(recorded.shapes)
     sources = recorded.sources
-    params = {id(a): name for name, p in block.collect_params().items() for a in (p._arrays or {}).values()}
+    owners = {id(a): (name, p) for name, p in block.collect_params().items() for a in (p._arrays or {}).values()}
     nodes = [Node("data" if count == 1 else f"data{k}") for k in range(count)]
     nodes.append(Node("random_count"))
     arrays: dict[str, Any] = {}
     for k, source in enumerate(sources):
-        name = params.get(id(source)) or graph.inputs[count + 1 + k]
+        name, owner = owners.get(id(source), (graph.inputs[count + 1 + k], None))
         while name in arrays:
             name += "_"
-        nodes.append(Node(name))
+        # Said, because not every operator tells a weight's shape from the data's: of a product it may be broadcast.
+        shape = {"__shape__": attributes.text(tuple(source.shape))} if isinstance(source, NDArray) else {}
+        nodes.append(Node(name, attrs=shape))
         if isinstance(source, NDArray):
-            arrays[name] = source
+            arrays[name] = source if owner is None else owner._reduce()
         elif source is not recorded.KEY:
             arrays[name] = NDArray._wrap(source)
     entries = entries_of(graph, [(n, 0) for n in nodes], recorded.n_outs)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
-from . import settings
-from ._version import __version__
+from . import errors, settings
 from .errors import MXNetError
 
-__all__ = ["__version__", "find_conf_path", "find_include_path", "find_lib_path"]
+__all__ = ["__version__", "find_conf_path", "find_include_path", "find_lib_path"]  # noqa: F822
+
+
+def __getattr__(name: str) -> Any:
+    if name != "__version__":
+        raise errors.no_name(__name__, name)
+    return sys.modules[__package__].__version__  # MXNet's, once mxjax stands for it
 
 
 def find_lib_path(prefix: str = "libmxnet") -> list[str]:

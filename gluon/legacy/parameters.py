@@ -219,7 +219,7 @@ class ParameterDict(dict[str, Parameter]):
                     f"start with it: make children in `with self.name_scope()`, or use save_parameters, which needs "
                     "no names"
                 )
-            arrays[name.removeprefix(strip_prefix)] = p.data(p.list_device()[0])
+            arrays[name.removeprefix(strip_prefix)] = p._reduce()
         nd.save(filename, arrays)
 
     def load(

@@ -301,8 +301,10 @@ def sample_multinomial(key: Any, n: Any, p: Any, *, shape: Any = (), dtype: Any 
             f"multinomial takes one number of trials for each row of probabilities: p of shape {p.shape} needs n of "
             f"shape {p.shape[:-1]}, got {n.shape}"
         )
+    # JAX 0.10 counts the outcomes as part of its argument `shape`, 0.12 does not.
     p = _number(p, np.float32).reshape(n.shape + (1,) * len(more) + p.shape[-1:])
-    counts = jr.multinomial(key, _spread(_number(n, np.float32), more), p, shape=(*n.shape, *more, p.shape[-1]))
+    p = jnp.broadcast_to(p, (*n.shape, *more, p.shape[-1]))
+    counts = jr.multinomial(key, jnp.broadcast_to(_spread(_number(n, np.float32), more), p.shape[:-1]), p)
     return counts.astype(dtype_of(dtype))
 
 

@@ -7,6 +7,7 @@ affine function of one, the length follows from it.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -179,6 +180,8 @@ class Inference:
         for name, shape in found[0].items():
             if name in node.names:
                 k = node.names.index(name)
+                if _holds_as_much(ins[k], shape):
+                    continue  # labels (n, 1) beside data (n,): the row decides
                 self._set(*node.inputs[k], _common([f.get(name) for f in found]) if len(found) > 1 else tuple(shape))
 
     def _forward(self, node: Node, ins: Sequence[Partial]) -> None:
@@ -284,6 +287,13 @@ class Inference:
         full = [tuple([at.get((k, d), n) for d, n in enumerate(s or ())]) for k, s in enumerate(ins)]
         made = self._shapes(node, full)
         return None if made is None else [tuple([n or 0 for n in s or ()]) for s in made]
+
+
+def _holds_as_much(given: Partial, expected: Sequence[int]) -> bool:
+    """Whether arrays of both shapes have as many elements for each sample."""
+    if given is None or not known(given) or given[:1] != tuple(expected[:1]):
+        return False
+    return math.prod([n or 0 for n in given]) == math.prod(expected)
 
 
 def _affine(base: int, one: int, two: int, wanted: int) -> int | None:

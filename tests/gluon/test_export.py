@@ -181,3 +181,43 @@ def test_summary_counts_operations_and_bytes(capsys):
     assert float(lines["Dense-3"][-4]) == pytest.approx(2 * 2 * 64 * 5 / 1000, rel=1e-3)
     assert lines["Total"][-1] == str(4 * 27 + 5 * 64)
     assert lines["Forward:"][2:4] == ["k", "FLOPs,"]
+
+
+def test_moving_statistics_of_several_devices_are_saved_as_their_mean(tmp_path):
+    net = nn.HybridSequential()
+    net.add(nn.BatchNorm(in_channels=2), nn.Dense(1, in_units=2))
+    net.initialize(device=[mx.cpu(0), mx.cpu(1)])
+    net.hybridize()
+    x = np.arange(8, dtype="float32").reshape(4, 2)
+    for device in (mx.cpu(0), mx.cpu(1)):
+        with mx.autograd.record():
+            net(mx.np.array(x * (1 + device.device_id), device=device)).backward()
+    means = [a.asnumpy() for a in net[0].running_mean.list_data()]
+    np.testing.assert_allclose(means, 0.1 * np.array([x.mean(0), 2 * x.mean(0)]), rtol=1e-6)
+    net.save_parameters(str(tmp_path / "net.params"))
+    files = net.export(tmp_path / "net")
+    net(mx.np.array(x))
+    exported = mx.npx.load(files[1])
+    for saved in (mx.npx.load(str(tmp_path / "net.params"))["0.running_mean"], exported["aux:0.running_mean"]):
+        np.testing.assert_allclose(saved.asnumpy(), np.mean(means, axis=0), rtol=1e-6)
+
+
+def test_a_weight_that_is_broadcast_keeps_its_shape(tmp_path):
+    class Scaled(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.scale = mx.gluon.Parameter("scale", shape=(1, 3, 1), init=mx.init.One())
+
+        def forward(self, x):
+            return x * self.scale.data()
+
+    net = Scaled()
+    net.initialize()
+    net.hybridize()
+    net(mx.np.ones((2, 3, 4)))
+    symbol, args, states = mx.model.load_checkpoint(net.export(tmp_path / "net")[0].removesuffix("-symbol.json"), 0)
+    module = mx.mod.Module(symbol, label_names=None)
+    module.bind([("data", (5, 3, 4))], for_training=False)
+    module.set_params(args, states)
+    module.forward(mx.io.DataBatch([mx.nd.ones((5, 3, 4))]))
+    np.testing.assert_array_equal(module.get_outputs()[0].asnumpy(), np.ones((5, 3, 4)))
