@@ -456,10 +456,6 @@ class Parameter:
         """The gradients; None where there are none, as in MXNet."""
         return None if self._arrays is None or self._grad_req == "null" else [a.grad for a in self._arrays.values()]
 
-    def _reduce(self) -> Any:
-        """The value on the first device, as in MXNet."""
-        return self.list_data()[0]
-
     def zero_grad(self) -> None:
         """Set the gradients on all devices to zero."""
         if self._grad_req != "null":
