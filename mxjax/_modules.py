@@ -18,6 +18,7 @@ NAMES = {
     "contrib.amp": "amp",
     "contrib.nd": "nd.contrib",
     "contrib.ndarray": "nd.contrib",
+    "contrib.quant": "contrib.quantization",
     "contrib.sym": "symbol.contrib",
     "contrib.symbol": "symbol.contrib",
     "gluon.nn.basic_layers": "gluon.nn",

@@ -1,5 +1,15 @@
 """What MXNet calls contributed: `mx.contrib`. Modules are loaded when they are first used."""
 
-from mxjax.errors import explain_names as _explain_names
+from __future__ import annotations
 
-_explain_names(__name__)
+import importlib
+import importlib.util
+from typing import Any
+
+from mxjax.errors import no_name
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}") is not None:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise no_name(__name__, name)

@@ -27,6 +27,7 @@ from mxjax.core import (
     spread,
 )
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError, did_you_mean
+from mxjax.util import is_np_array
 
 from . import rules
 
@@ -179,6 +180,7 @@ class Optimizer:
         self._index_update_count = self._all_index_update_counts[0]
         self.aggregate_num = 1 if aggregate_num is None else aggregate_num
         self.use_fused_step = bool(use_fused_step)
+        self.allow_np_array = is_np_array()  # both kinds of arrays are taken in any case
         if param_idx2name is not None and not isinstance(param_idx2name, dict):
             raise MXNetTypeError(f"param_idx2name must be a dict, got {param_idx2name!r}")
         self.idx2name = dict(param_idx2name or {})

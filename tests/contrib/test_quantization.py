@@ -1,0 +1,172 @@
+"""Layers of 8-bit integers: thresholds as MXNet calibrates them, graphs, accuracy, files."""
+
+import json
+from pathlib import Path
+
+import numpy as onp
+import pytest
+
+import mxjax as mx
+from mxjax import gluon
+from mxjax.contrib import calibration, quantization
+
+RECORDED = json.loads((Path(__file__).parents[1] / "data" / "calibration.json").read_text())
+
+
+def samples():
+    rng = onp.random.RandomState(3)
+    return {
+        "normal": rng.normal(0, 1, 20000),
+        "relu": onp.maximum(rng.normal(0, 1, 20000), 0),
+        "outliers": onp.concatenate([rng.normal(0, 1, 20000), [40.0, -35.0]]),
+    }
+
+
+@pytest.mark.parametrize(("name", "levels", "threshold", "divergence"), RECORDED)
+def test_thresholds(name, levels, threshold, divergence):
+    x = samples()[name]
+    reach = float(onp.abs(x).max())
+    counts, edges = onp.histogram(x, bins=1001, range=(-reach, reach))
+    got = calibration.optimal_threshold(counts, edges, levels)
+    assert got[0] == pytest.approx(threshold, rel=0.02)  # float32 there: of nearly equal ones another is the least
+    assert got[1] == pytest.approx(divergence, rel=1e-3, abs=1e-6)
+
+
+def test_histograms_grow():
+    x = samples()["normal"]
+    parts = [x[:5000], x[5000:] * 1.5]
+    collector = calibration.Histograms(["a"], num_bins=201)
+    for part in parts:
+        collector.collect("a", "op", mx.np.array(part))
+        collector.collect("b", "op", part)
+    counts, edges, low, high, reach = collector.hist_dict["a"]
+    assert list(collector.hist_dict) == ["a"] and counts.sum() == len(x) and len(edges) == len(counts) + 1
+    assert (low, high) == pytest.approx((parts[1].min(), parts[1].max()))
+    assert edges[-1] == pytest.approx(reach) and reach >= max(-low, high)
+    assert collector.post_collect()["a"][1] <= reach
+
+
+def digits(n, seed):
+    """Ten classes of 8x8 images: a pattern each, shifted by a pixel or not, with noise."""
+    patterns = onp.random.RandomState(0).uniform(size=(10, 8, 8)) > 0.5
+    rng = onp.random.RandomState(seed)
+    label = rng.randint(0, 10, n)
+    shifted = onp.stack([onp.roll(patterns[k], rng.randint(0, 2), 1) for k in label])
+    return (shifted + rng.normal(0, 0.35, shifted.shape)).astype("float32")[:, None], label
+
+
+def network():
+    """Random features of a convolution, and a layer that least squares fits."""
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Conv2D(16, 3, in_channels=1, activation="relu"), gluon.nn.MaxPool2D(2, 2), gluon.nn.Flatten(),
+            gluon.nn.Dense(10, in_units=16 * 9))
+    mx.np.random.seed(3)
+    net.initialize(mx.init.Normal(0.5))
+    net[0].bias.set_data(mx.np.array(onp.random.RandomState(1).uniform(-0.5, 0.5, 16), dtype="float32"))
+    x, label = digits(600, 1)
+    features = net[2](net[1](net[0](mx.np.array(x)))).asnumpy()
+    found = onp.linalg.lstsq(onp.c_[features, onp.ones(len(x))], onp.eye(10)[label], rcond=1e-3)[0]
+    net[3].weight.set_data(mx.np.array(found[:-1].T, dtype="float32"))
+    net[3].bias.set_data(mx.np.array(found[-1], dtype="float32"))
+    return net
+
+
+@pytest.fixture(scope="module")
+def trained():
+    net = network()
+    x, label = digits(400, 2)
+    x = mx.np.array(x)
+    return net, x, label, net(x).asnumpy()
+
+
+def loader(x):
+    return gluon.data.DataLoader(gluon.data.ArrayDataset(x), batch_size=200)
+
+
+def operators(net):
+    return [n.operator for n in net._nodes if not n.is_variable]
+
+
+@pytest.mark.parametrize("mode", ["none", "naive", "entropy"])
+def test_accuracy(trained, mode):
+    net, x, label, want = trained
+    made = quantization.quantize_net(net, calib_data=loader(x), calib_mode=mode)
+    got = made(x).asnumpy()
+    right = (want.argmax(1) == label).mean()
+    assert right > 0.9
+    assert (got.argmax(1) == label).mean() >= right - 0.005
+    assert onp.abs(got - want).max() < (0.4 if mode == "entropy" else 0.15)
+    dtypes = {name: p.dtype for name, p in made.collect_params().items()}
+    assert dtypes["0.weight_quantize"] == dtypes["3.weight_quantize"] == onp.int8
+    whole = ["_contrib_quantized_act", "_contrib_quantized_pooling", "_contrib_quantized_flatten"]
+    if mode == "none":  # the bias of the convolution is added to floats
+        assert "broadcast_add" in operators(made)
+    else:
+        assert dtypes["0.bias_quantize"] == onp.int32
+        assert operators(made)[3:6] == whole
+
+
+def test_export_and_exclusions(trained, tmp_path):
+    net, x, _, want = trained
+    made = quantization.quantize_net(net, calib_data=loader(x), calib_mode="naive", exclude_layers_match=["dense"])
+    assert "FullyConnected" in operators(made) and "_contrib_quantized_conv" in operators(made)
+    made.hybridize()
+    got = made(x).asnumpy()
+    files = made.export(tmp_path / "whole")
+    again = gluon.SymbolBlock.imports(files[0], ["data"], files[1])
+    onp.testing.assert_allclose(again(x).asnumpy(), got, atol=1e-5)
+    onp.testing.assert_allclose(got, want, atol=0.05)
+    skip = ["Convolution", "FullyConnected"]
+    none = quantization.quantize_net(net, data_shapes=[(1, 1, 8, 8)], exclude_operators=skip)
+    assert not [n for n in operators(none) if "quantize" in n]
+
+
+class Wide(quantization.CalibrationCollector):
+    """The range of all numbers, doubled."""
+
+    def collect(self, name, op_name, arr):
+        reach = 2 * float(abs(arr.asnumpy()).max())
+        low, high = self.min_max_dict.get(name, (0, 0))
+        self.min_max_dict[name] = min(low, -reach), max(high, reach)
+
+
+def test_a_collector_of_ones_own(trained):
+    net, x, _, want = trained
+    made = quantization.quantize_net(net, calib_data=loader(x), calib_mode="custom", LayerOutputCollector=Wide())
+    found = next(n.params for n in made._nodes if n.operator == "_contrib_quantize_v2")
+    assert found["max_calib_range"] == pytest.approx(2 * float(abs(x.asnumpy()).max()))
+    onp.testing.assert_allclose(made(x).asnumpy(), want, atol=0.15)
+
+
+def test_models_of_symbols():
+    rng = onp.random.RandomState(0)
+    sym = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="fc")
+    params = {"fc_weight": mx.nd.array(rng.uniform(-1, 1, (4, 6))), "fc_bias": mx.nd.array(rng.uniform(-1, 1, 4))}
+    x = rng.uniform(-1, 1, (8, 6)).astype("float32")
+    want = x @ params["fc_weight"].asnumpy().T + params["fc_bias"].asnumpy()
+    qsym, qargs, aux = quantization.quantize_model(
+        sym, params, {}, calib_mode="naive", calib_data=mx.io.NDArrayIter(x, batch_size=4))
+    assert sorted(qargs) == sorted(f"fc_{p}_quantize{e}" for p in ("weight", "bias") for e in ("", "_min", "_max"))
+    got = qsym.bind(mx.cpu(), {"data": mx.nd.array(x), **qargs}).forward()[0].asnumpy()
+    onp.testing.assert_allclose(got, want, atol=0.05)
+    assert aux == {} and qsym.list_outputs() == ["fc_dequantize_output"]
+
+
+def test_what_is_refused(trained):
+    net, x, _, _ = trained
+    with pytest.raises(ValueError, match="data_shapes or calib_data"):
+        quantization.quantize_net(net)
+    with pytest.raises(ValueError, match="int4"):
+        quantization.quantize_net(net, "int4", calib_data=loader(x))
+    with pytest.raises(NotImplementedError, match="tensor-wise"):
+        quantization.quantize_net(net, quantize_granularity="channel-wise", calib_data=loader(x))
+    with pytest.raises(ValueError, match="calibration mode"):
+        quantization.quantize_net(net, calib_data=loader(x), calib_mode="best")
+    with pytest.raises(ValueError, match="calib_data"):
+        quantization.quantize_net(net, data_shapes=[(1, 1, 8, 8)], calib_mode="naive")
+    with pytest.raises(ValueError, match="subclass"):
+        quantization.quantize_net(net, calib_data=loader(x), calib_mode="custom", LayerOutputCollector=3)
+    with pytest.raises(NotImplementedError, match="collect"):
+        quantization.CalibrationCollector().collect("a", "b", 1)
+    with pytest.raises(ValueError, match="calibration mode"):
+        quantization.calib_graph(None, {}, {}, None, "none")
