@@ -69,10 +69,44 @@ def _step(mode: str, hidden: int, clip: Any) -> Any:
     return {"lstm": lstm, "gru": gru}.get(mode, plain)
 
 
-def _direction(x: Any, state: Any, params: Any, step: Any, lengths: Any, backward: bool) -> tuple[Any, Any]:
-    """One layer in one direction over (T, N, C): the outputs and the last state."""
+def _summed(step: Any, backward: bool) -> Any:
+    """The loop of a step that adds the state's product to its input: (outputs, last state) of (inputs, state, weights).
+
+    The input's gradient at each step is that of the product, so the weights' is one product over all steps, where
+    the transposed loop would add up a matrix at each.
+    """
+
+    def run(projected: Any, state: Any, w: Any) -> Any:
+        def scan(carry: Any, now: Any) -> tuple[Any, Any]:
+            new = step(now, carry, w, 0, None)
+            return new, new[0]
+
+        last, outs = lax.scan(scan, state, projected, reverse=backward)
+        return outs, last
+
+    def forward(projected: Any, state: Any, w: Any) -> Any:
+        out, pull = jax.vjp(lambda x, s: run(x, s, w), projected, state)
+        return out, (pull, out[0], state[0])
+
+    def pullback(kept: Any, cotangents: Any) -> Any:
+        pull, outs, first = kept
+        inputs, state = pull(cotangents)
+        before = [outs[1:], first[None]] if backward else [first[None], outs[:-1]]
+        return inputs, state, jnp.einsum("tng,tnh->gh", inputs, jnp.concatenate(before))
+
+    loop = jax.custom_vjp(run)
+    loop.defvjp(forward, pullback)
+    return loop
+
+
+def _direction(
+    x: Any, state: Any, params: Any, step: Any, lengths: Any, backward: bool, simple: bool
+) -> tuple[Any, Any]:
+    """One layer in one direction over (T, N, C): the outputs and the last state; ``simple`` steps: `_summed`."""
     w_in, w_hidden, projection, b_in, b_hidden = params
     projected = x @ w_in.T + b_in
+    if simple and lengths is None and projection is None:
+        return _summed(step, backward)(projected + b_hidden, state, w_hidden)
     steps = jnp.arange(x.shape[0], dtype="int32")
 
     def scan(carry: Any, at: Any) -> tuple[Any, Any]:
@@ -178,7 +212,7 @@ def rnn(
             start = (jnp.broadcast_to(state[k], (n, state.shape[2])),)
             if mode == "lstm":
                 start = (*start, jnp.broadcast_to(state_cell[k], (n, state_size)))
-            out, last = _direction(x, start, params, step, lengths, backward=d == 1)
+            out, last = _direction(x, start, params, step, lengths, d == 1, mode != "gru" and clip is None)
             outs.append(out)
             states.append(last[0])
             cells.append(last[-1])
