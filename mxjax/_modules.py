@@ -60,6 +60,26 @@ NAMES = {
     "symbol.numpy._symbol": "symbol.numpy",
     "symbol.op": "symbol",
 }
+#: Modules of MXNet whose contents are in the package around them here.
+_PARTS = {
+    "gluon.contrib.data.vision": "bbox dataloader utils",
+    "gluon.contrib.nn": "basic_layers",
+    "gluon.probability": (
+        "bernoulli beta binomial categorical cauchy chi2 constraint dirichlet distribution divergence exp_family "
+        "exponential fishersnedecor gamma geometric gumbel half_cauchy half_normal independent laplace multinomial "
+        "multivariate_normal negative_binomial normal one_hot_categorical pareto poisson relaxed_bernoulli "
+        "relaxed_one_hot_categorical stochastic_block studentT transformed_distribution uniform utils weibull"
+    ),
+    "nd": "ndarray op utils",
+    "np": "arrayprint function_base io multiarray set_functions stride_tricks type_functions utils",
+    "npx": "utils",
+}
+NAMES |= {f"{package}.{name}": package for package, names in _PARTS.items() for name in names.split()}
+NAMES |= {
+    "init": "initializer", "kv": "kvstore", "kvstore_server": "kvstore.kvstore_server", "mon": "monitor",
+    "opt": "optimizer", "rnd": "random", "symbol.np": "symbol.numpy", "symbol.npx": "symbol.numpy_extension",
+    "viz": "visualization",
+}  # fmt: skip
 _HERE = __package__ or "mxjax"
 _BEGINNINGS = tuple(f"{_HERE}.{name}" for name in NAMES)
 

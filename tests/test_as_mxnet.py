@@ -85,6 +85,18 @@ def test_a_notebook_extension():
     assert done.stdout == "True\n", done.stderr
 
 
+def test_module_paths_of_mxnet():
+    import importlib
+
+    import mxjax as mx
+
+    for path, module in {
+        "ndarray.numpy": mx.np, "np.multiarray": mx.np, "nd.ndarray": mx.nd, "init": mx.init, "viz": mx.viz,
+        "symbol.np": mx.sym.np, "gluon.probability.normal": mx.gluon.probability, "nd.npx": mx.npx,
+    }.items():  # fmt: skip
+        assert importlib.import_module(f"mxjax.{path}") is module, path
+
+
 def test_other_arguments_are_refused():
     from mxjax.__main__ import main
 
