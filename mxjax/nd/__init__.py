@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from typing import Any
 
@@ -101,6 +102,7 @@ _STORAGE_TYPE_STR_TO_ID = {"undefined": -1, "default": 0, "row_sparse": 1, "csr"
 
 from . import _internal, contrib, image, linalg, random  # noqa: E402  (they use the functions above)
 
+py_slice = builtins.slice  # Python's class, under MXNet's name
 op = sys.modules[__name__]  # what MXNet calls the module of its generated operators
 
 _explain_names(__name__)

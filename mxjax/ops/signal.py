@@ -15,17 +15,21 @@ from .table import op
 # ------------------------------------------------------------------------------- Fourier transforms
 
 
+def _real(x: Any) -> Any:
+    return x if x.dtype == jnp.float64 else x.astype("float32")
+
+
 @op("fft", nd_contrib="fft", samples=[case(f(2, 4)), case(f(1, 2, 2, 4))], amp="full")
 def fft(data: Any, *, compute_size: int = 128) -> Any:
     """The discrete Fourier transform along the last axis, real and imaginary parts in turns: (..., d) gives (..., 2 d)."""
-    made = jnp.fft.fft(data.astype("float32"))
+    made = jnp.fft.fft(_real(data))
     return jnp.stack([made.real, made.imag], -1).reshape(*data.shape[:-1], -1).astype(data.dtype)
 
 
 @op("ifft", nd_contrib="ifft", samples=[case(f(2, 8)), case(f(1, 2, 2, 4))], internal=None)
 def ifft(data: Any, *, compute_size: int = 128) -> Any:
     """The real part of d times the inverse transform of what `fft` gives: (..., 2 d) gives (..., d)."""
-    pairs = data.astype("float32").reshape(*data.shape[:-1], -1, 2)
+    pairs = _real(data).reshape(*data.shape[:-1], -1, 2)
     n = pairs.shape[-2]
     return (jnp.fft.ifft(lax.complex(pairs[..., 0], pairs[..., 1])).real * n).astype(data.dtype)
 
