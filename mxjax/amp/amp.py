@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+import jax.numpy as jnp
 import numpy as np
 
 from mxjax import core, nd
@@ -18,6 +19,7 @@ from . import operators
 from .loss_scaler import LossScaler
 
 __all__ = [
+    "bfloat16",
     "init",
     "init_trainer",
     "list_conditional_fp32_ops",
@@ -30,6 +32,8 @@ __all__ = [
     "scale_loss",
     "unscale",
 ]
+
+bfloat16 = jnp.dtype("bfloat16")  # the element type, under MXNet's name
 
 _log = logging.getLogger("mxjax.amp")
 
