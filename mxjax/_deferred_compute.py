@@ -13,7 +13,7 @@ from typing import Any
 
 from . import errors
 from .array.ndarray import NDArray
-from .core import Call, Dynamic, Value, end_note, note_calls
+from .core import Call, Dynamic, Value, end_note, hooks, note_calls
 from .ops.keys import ARRAY
 from .symbol import Symbol
 from .symbol.node import Entry, Node
@@ -58,10 +58,13 @@ def set_deferred_compute(state: bool) -> bool:
     if state and not before:
         _users[0] += 1
         note_calls(_note)
+        if _moved not in hooks.transfer_listeners:
+            hooks.transfer_listeners.append(_moved)
     elif before and not state:
         _users[0] -= 1
         if not _users[0]:
             end_note(_note)
+            hooks.transfer_listeners.remove(_moved)
     return before
 
 
@@ -104,6 +107,15 @@ def _note(call: Call, inputs: Sequence[Any], results: Sequence[Value]) -> None:
     made = _Made(call, tuple(inputs), len(results))
     for k, v in enumerate(results):
         _made[v] = made, k
+
+
+def _moved(v: Value, moved: Value) -> None:
+    """On another device it is the same result of a symbol, which runs on one."""
+    if _on.get():
+        if v in _made:
+            _made[moved] = _made[v]
+        elif v in _variables:
+            _variables[moved] = _variables[v]
 
 
 def _known(v: Value) -> bool:

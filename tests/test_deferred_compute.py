@@ -64,3 +64,11 @@ def test_it_is_off_outside():
         with dc.context(False):
             assert not dc.is_deferred_compute()
     assert not dc.set_deferred_compute(False)
+
+
+def test_what_moves_to_another_device_stays_part_of_it():
+    a = mx.np.arange(4.0)
+    dc.set_variable(a, mx.sym.var("a").as_np_ndarray())
+    with dc.context():
+        moved = (a.to_device(mx.cpu(1)) - 1).to_device(mx.cpu(0))
+    assert dc.get_symbol(moved).eval(a=a)[0].asnumpy().tolist() == [-1, 0, 1, 2]

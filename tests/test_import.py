@@ -187,3 +187,13 @@ def test_is_np_array_follows_its_scopes_in_each_thread():
     assert not mx.is_np_array()
     mx.npx.set_np()
     assert mx.is_np_array()
+
+
+def test_operators_by_the_registrys_names():
+    import mxjax as mx
+    import mxjax.ndarray.numpy._internal as npi
+
+    x = mx.np.array([[1.0, 2], [3, 4]])
+    assert npi is mx.np._internal and mx.nd.np is mx.np
+    assert npi.boolean_mask(x, mx.np.array([0, 1])).tolist() == [[3, 4]]
+    assert npi.add(x, x).tolist() == [[2, 4], [6, 8]]

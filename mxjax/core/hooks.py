@@ -37,6 +37,12 @@ class TapeWriter(Protocol):
     def __call__(self, call: Call, inputs: Sequence[Any], results: Sequence[Value], many: bool, /) -> None: ...
 
 
+class TransferListener(Protocol):
+    """Told of each value that was moved to another device, and of the one that it became."""
+
+    def __call__(self, value: Value, moved: Value, /) -> None: ...
+
+
 class ThreadModes(Protocol):
     """Says how segments of a new thread grow; the settings stand behind it (engine)."""
 
@@ -69,6 +75,7 @@ class RowListener(Protocol):
 call_listeners: list[CallListener] = []
 row_listeners: list[RowListener] = []
 tape_writers: list[TapeWriter] = []
+transfer_listeners: list[TransferListener] = []
 modes_of_thread: list[ThreadModes] = []
 step_listeners: list[StepListener] = []
 graph_listeners: list[GraphListener] = []

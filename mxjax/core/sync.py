@@ -11,7 +11,7 @@ import numpy as np
 from .. import errors
 from .aval import MeshDevice, aval, aval_of, physical
 from .failures import failed_value, located
-from .hooks import deadlines, memory_managers, observers
+from .hooks import deadlines, memory_managers, observers, transfer_listeners
 from .memory import on_device
 from .scheduler import read
 from .state import local
@@ -85,6 +85,8 @@ def transfer(v: Value, device: Any) -> Value:
             return [None if g is None else _put(g, source) for g in given]
 
         attach_python((v,), (moved,), pull)
+    for listen in transfer_listeners:
+        listen(v, moved)
     return moved
 
 
