@@ -7,7 +7,7 @@ from typing import Any
 
 from mxjax.errors import no_name
 
-__all__ = ["data", "estimator", "nn", "rnn"]
+__all__ = ["cnn", "data", "estimator", "nn", "rnn"]
 
 
 def __getattr__(name: str) -> Any:

@@ -44,6 +44,7 @@ from .conv import (
     MaxPool3D,
     ReflectionPad2D,
 )
+from .deformable import DeformableConvolution, ModulatedDeformableConvolution
 from .norm import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, LayerNorm, SyncBatchNorm
 from .shuffle import PixelShuffle1D, PixelShuffle2D, PixelShuffle3D
 
@@ -65,6 +66,7 @@ __all__ = [
     "Conv2DTranspose",
     "Conv3D",
     "Conv3DTranspose",
+    "DeformableConvolution",
     "Dense",
     "Dropout",
     "Embedding",
@@ -88,6 +90,7 @@ __all__ = [
     "MaxPool1D",
     "MaxPool2D",
     "MaxPool3D",
+    "ModulatedDeformableConvolution",
     "PReLU",
     "PixelShuffle1D",
     "PixelShuffle2D",

@@ -207,6 +207,26 @@ def test_pixels_are_shuffled():
         nn.PixelShuffle2D((1, 2, 3))
 
 
+def test_deformable_convolutions_without_offsets_are_convolutions():
+    x = mx.np.array(np.cos(np.arange(2 * 4 * 5 * 6)).reshape(2, 4, 5, 6), dtype="float32")
+    plain = nn.Conv2D(4, 3, strides=2, padding=1)
+    plain.initialize(mx.init.Normal(0.5))
+    plain(x)
+    for kind in (nn.DeformableConvolution, contrib.cnn.ModulatedDeformableConvolution):
+        layer = kind(4, kernel_size=3, strides=2, padding=1)
+        layer.initialize()
+        layer(x)
+        layer.deformable_conv_weight.set_data(plain.weight.data())
+        np.testing.assert_allclose(layer(x).asnumpy(), plain(x).asnumpy(), rtol=1e-4, atol=1e-5)  # masks are one
+        names = ["deformable_conv_weight", "deformable_conv_bias", "offset_weight", "offset_bias"]
+        assert list(layer.collect_params()) == names
+        layer.offset_bias.set_data(np.ones(layer.offset_bias.shape, "float32"))
+        assert np.abs((layer(x) - plain(x)).asnumpy()).max() > 0.01
+    assert repr(layer).startswith("ModulatedDeformableConvolution(4 -> 4, kernel_size=(3, 3)")
+    with pytest.raises(AssertionError, match="layout"):
+        nn.DeformableConvolution(4, layout="NCW")
+
+
 def test_older_homes():
     assert list(contrib.data.IntervalSampler(5, 2)) == [0, 2, 4, 1, 3]
     assert contrib.rnn.Conv2DLSTMCell is gluon.rnn.Conv2DLSTMCell

@@ -1,0 +1,132 @@
+"""Convolutions whose taps are moved by offsets that a second convolution computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mxjax import errors, npx
+
+from ..hybrid_block import HybridBlock
+from ..parameter import Parameter
+from .activations import Activation
+from .conv import Size, _tuple
+
+__all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
+
+
+class DeformableConvolution(HybridBlock):
+    """A 2-d convolution with learned offsets (https://arxiv.org/abs/1703.06211).
+
+    (N, C, H, W) gives (N, channels, H', W').
+
+    Args:
+      channels, kernel_size, strides, padding, dilation, groups, layout, use_bias, in_channels, activation,
+        weight_initializer, bias_initializer: of the convolution.
+      num_deformable_group: how many groups of channels have offsets of their own.
+      offset_weight_initializer, offset_bias_initializer, offset_use_bias: of the convolution that computes them.
+      op_name, adj: accepted from MXNet; they change nothing.
+
+    >>> import mxjax as mx
+    >>> layer = mx.gluon.nn.DeformableConvolution(4, kernel_size=3, padding=1)
+    >>> layer.initialize()
+    >>> layer(mx.np.ones((1, 2, 5, 6))).shape
+    (1, 4, 5, 6)
+    """
+
+    _per_tap = 2  # y and x
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Size = (1, 1),
+        strides: Size = (1, 1),
+        padding: Size = (0, 0),
+        dilation: Size = (1, 1),
+        groups: int = 1,
+        num_deformable_group: int = 1,
+        layout: str = "NCHW",
+        use_bias: bool = True,
+        in_channels: int = 0,
+        activation: str | None = None,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        offset_weight_initializer: Any = "zeros",
+        offset_bias_initializer: Any = "zeros",
+        offset_use_bias: bool = True,
+        op_name: str | None = None,
+        adj: Any = None,
+    ):
+        super().__init__()
+        if layout not in ("NCHW", "NHWC"):
+            raise errors.MXNetAssertionError(f"Only supports 'NCHW' and 'NHWC' layout for now, got {layout}")
+        kernel = _tuple(kernel_size, 2, "kernel_size")
+        self._layout, self._groups, self._in_channels = layout, groups, in_channels
+        self._taps = num_deformable_group * kernel[0] * kernel[1]
+        shared: dict[str, Any] = {
+            "kernel": kernel, "stride": _tuple(strides, 2, "strides"), "pad": _tuple(padding, 2, "padding"),
+            "dilate": _tuple(dilation, 2, "dilation"), "num_group": groups, "layout": layout,
+        }  # fmt: skip
+        offsets = self._per_tap * self._taps
+        self._of_offsets = {**shared, "num_filter": offsets, "no_bias": not offset_use_bias}
+        self._attrs = {
+            **shared, "num_filter": channels, "no_bias": not use_bias, "num_deformable_group": num_deformable_group,
+        }  # fmt: skip
+
+        def made(name: str, shape: tuple[int, ...], init: Any) -> Parameter:
+            return Parameter(name, shape=shape, init=init, allow_deferred_init=True)
+
+        self.deformable_conv_weight = made(
+            "deformable_conv_weight", self._shape(channels, kernel, in_channels), weight_initializer
+        )
+        self.deformable_conv_bias = made("deformable_conv_bias", (channels,), bias_initializer) if use_bias else None
+        self.offset_weight = made("offset_weight", self._shape(offsets, kernel, in_channels), offset_weight_initializer)
+        self.offset_bias = made("offset_bias", (offsets,), offset_bias_initializer) if offset_use_bias else None
+        self.act = Activation(activation) if activation else None
+
+    def _shape(self, filters: int, kernel: tuple[int, ...], in_channels: int) -> tuple[int, ...]:
+        channels = in_channels // self._groups
+        return (filters, channels, *kernel) if self._layout == "NCHW" else (filters, *kernel, channels)
+
+    def infer_shape(self, x: Any) -> None:
+        """The weights' shapes for inputs ``x``."""
+        kernel, channels = self._attrs["kernel"], x.shape[self._layout.find("C")]
+        self.deformable_conv_weight.shape = self._shape(self._attrs["num_filter"], kernel, channels)
+        self.offset_weight.shape = self._shape(self._of_offsets["num_filter"], kernel, channels)
+
+    def _offsets(self, x: Any) -> Any:
+        d, bias = x.device, self.offset_bias
+        return npx.convolution(
+            x, self.offset_weight.data(d), None if bias is None else bias.data(d), **self._of_offsets
+        )
+
+    def _parameters(self, x: Any) -> tuple[Any, Any]:
+        d, bias = x.device, self.deformable_conv_bias
+        return self.deformable_conv_weight.data(d), None if bias is None else bias.data(d)
+
+    def forward(self, x: Any) -> Any:
+        """The convolution at the offsets that it computes."""
+        out = npx.deformable_convolution(x, self._offsets(x), *self._parameters(x), **self._attrs)
+        return out if self.act is None else self.act(out)
+
+    def __repr__(self) -> str:
+        shape = self.deformable_conv_weight.shape or ()
+        channels = shape[1 if self._layout == "NCHW" else -1]
+        arrow = f"{channels if channels > 0 else None} -> {shape[0]}"
+        return f"{type(self).__name__}({arrow}, kernel_size={self._attrs['kernel']}, stride={self._attrs['stride']})"
+
+
+class ModulatedDeformableConvolution(DeformableConvolution):
+    """A deformable convolution whose taps are weighed, too (https://arxiv.org/abs/1811.11168).
+
+    Args: those of DeformableConvolution.
+    """
+
+    _per_tap = 3  # y, x and the weight
+
+    def forward(self, x: Any) -> Any:
+        """The convolution at the offsets, with the weights, that it computes."""
+        found = self._offsets(x)
+        split = 2 * self._taps
+        mask = npx.sigmoid(found[:, split:]) * 2
+        out = npx.modulated_deformable_convolution(x, found[:, :split], mask, *self._parameters(x), **self._attrs)
+        return out if self.act is None else self.act(out)
