@@ -16,7 +16,7 @@ WINGS = ("gluon", "memonger", "kvstore", "profiler")
 
 #: The order of the core: a module imports only from its own line and from those above it.
 LAYERS = (
-    {"settings", "errors", "error", "_modules", "_version", "as_mxnet"},
+    {"settings", "errors", "error", "_modules", "_version", "as_mxnet", "codec", "recordio"},
     {"core"},
     {"device"},
     {"ops"},
@@ -26,7 +26,11 @@ LAYERS = (
     {"np", "npx", "nd", "autograd", "operator", "random", "serialization", "util", "base", "modes"},
     {
         *("attribute", "context", "debug", "dlpack", "initializer", "io", "launch", "libinfo", "library", "log"),
+<<<<<<< HEAD
         "numpy_dispatch_protocol",
+=======
+        *("image", "im2rec"),
+>>>>>>> 1ac8086 (Records and pictures: datasets made for MXNet can be read, damaged ones are refused with their place)
         *("lr_scheduler", "misc", "monitor", "name", "optimizer", "registry", "runtime", "sharding", "torch"),
     },
     {"symbol", "executor", "visualization", "_deferred_compute"},

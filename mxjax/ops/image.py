@@ -55,12 +55,18 @@ def _image(data: Any, name: str, batches: bool = True) -> tuple[int, int]:
     return data.shape[-3], data.shape[-2]
 
 
+def _module(data: Any) -> Any:
+    """NumPy for an array of the host (decoded pictures are resized there), otherwise JAX."""
+    return np if isinstance(data, np.ndarray) else jnp
+
+
 def _back(out: Any, dtype: Any, rounded: bool = False) -> Any:
     """`out` in the dtype of the image it was computed from."""
     if not jnp.issubdtype(dtype, jnp.integer):
         return out.astype(dtype)
     info = jnp.iinfo(dtype)
-    return jnp.clip(jnp.floor(out + 0.5) if rounded else out, info.min, info.max).astype(dtype)
+    xp = _module(out)
+    return xp.clip(xp.floor(out + 0.5) if rounded else out, info.min, info.max).astype(dtype)
 
 
 def _floating(data: Any) -> Any:
@@ -225,7 +231,7 @@ def _along(data: Any, axis: int, taps: tuple[np.ndarray, np.ndarray]) -> Any:
     shape[axis] = len(index)
     out = None
     for number in range(index.shape[1]):
-        part = jnp.take(data, index[:, number], axis=axis)
+        part = _module(data).take(data, index[:, number], axis=axis)
         if index.shape[1] > 1:
             part = part * weights[:, number].reshape(shape).astype(data.dtype)
         out = part if out is None else out + part
@@ -272,6 +278,13 @@ def resize(data: Any, *, size: Any = 0, keep_ratio: bool = False, interp: int = 
     if width < 1 or height < 1:
         raise MXNetValueError(f"npx.image.resize: width and height must be positive, got {size}")
     return _resized(data, width, height, interp)
+
+
+def resized_on_host(pixels: np.ndarray, width: int, height: int, interp: int = 1) -> np.ndarray:
+    """`resize` of an array (height, width, channels) of NumPy, without JAX."""
+    if width < 1 or height < 1:
+        raise MXNetValueError(f"width and height must be positive, got {width} and {height}")
+    return _resized(pixels, width, height, interp)
 
 
 def _fitting(rows: int, columns: int, width: int, height: int) -> tuple[int, int]:

@@ -1,0 +1,155 @@
+"""Pictures in their files' formats as arrays of the host: by OpenCV where it is installed, otherwise by Pillow.
+
+Nothing here needs JAX: worker processes decode with it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from .errors import FormatError, MXNetValueError, optional_import
+
+__all__ = ["decode", "encode"]
+
+_found: dict[str, ModuleType | None] = {}
+
+
+def opencv() -> ModuleType | None:
+    """The module `cv2`, or None where it is not installed."""
+    if "cv2" not in _found:
+        try:
+            _found["cv2"] = importlib.import_module("cv2")
+        except ImportError:
+            _found["cv2"] = None
+    return _found["cv2"]
+
+
+def decode(data: Any, flag: int = 1, to_rgb: bool = True, where: str = "the buffer") -> np.ndarray:
+    """A picture as an array (height, width, channels), uint8 (with `flag` -1 also uint16).
+
+    Args:
+      data: the bytes of a JPEG, a PNG or another format that the library reads.
+      flag: 1 for three channels, 0 for one (gray), -1 for what the file holds; 1 and 0 turn the picture as its EXIF
+        data says, like OpenCV.
+      to_rgb: the order of colours: red first, otherwise blue first.
+      where: the file, and the place in it, for the message of an error.
+
+    Raises:
+      FormatError: it is no picture, or a damaged one.
+    """
+    if flag not in (1, 0, -1):
+        raise MXNetValueError(f"flag must be 1 (colour), 0 (gray) or -1 (as it is), got {flag!r}")
+    data = memoryview(data).cast("B")
+    if not len(data):
+        raise FormatError(f"{where} is empty: a picture was expected")
+    cv2 = opencv()
+    return _by_pillow(data, flag, to_rgb, where) if cv2 is None else _by_opencv(cv2, data, flag, to_rgb, where)
+
+
+def _by_opencv(cv2: Any, data: memoryview, flag: int, to_rgb: bool, where: str) -> np.ndarray:
+    try:
+        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flag)
+    except cv2.error as error:
+        raise FormatError(f"{where} is no picture that can be read: {error}") from None
+    if pixels is None:
+        raise FormatError(f"{where} is no picture that OpenCV reads, or a damaged one; it has {len(data)} bytes")
+    if pixels.ndim == 2:
+        return pixels[..., None]
+    return _swapped(pixels) if to_rgb else pixels
+
+
+def _swapped(pixels: np.ndarray) -> np.ndarray:
+    """Blue and red change places; an alpha channel stays the last."""
+    if pixels.shape[2] not in (3, 4):
+        return pixels
+    return np.ascontiguousarray(pixels[..., [2, 1, 0, 3][: pixels.shape[2]]])
+
+
+def _by_pillow(data: memoryview, flag: int, to_rgb: bool, where: str) -> np.ndarray:
+    pillow: Any = optional_import("PIL.Image", "data")
+    ops: Any = optional_import("PIL.ImageOps", "data")
+    try:
+        with pillow.open(io.BytesIO(data)) as picture:
+            if flag == 0:
+                picture.draft("L", picture.size)  # a JPEG's own gray, as OpenCV takes it
+            pixels = _pixels(picture if flag < 0 else ops.exif_transpose(picture), flag)
+    except MemoryError:
+        raise
+    except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
+        raise FormatError(f"{where} is no picture that can be read, or a damaged one: {error}") from None
+    if pixels.ndim == 2:
+        return pixels[..., None]
+    return pixels if to_rgb else _swapped(pixels)
+
+
+def _pixels(picture: Any, flag: int) -> np.ndarray:
+    deep = picture.mode.startswith("I")
+    if flag < 0:
+        if deep:
+            return np.asarray(picture).astype(np.uint16)
+        if picture.mode in ("L", "RGB", "RGBA"):
+            return np.asarray(picture)
+        alpha = picture.mode in ("LA", "PA") or "transparency" in picture.info
+        return np.asarray(picture.convert("L" if picture.mode == "1" else "RGBA" if alpha else "RGB"))
+    if deep:
+        gray = (np.asarray(picture) >> 8).astype(np.uint8)
+        return np.repeat(gray[..., None], 3, axis=2) if flag else gray
+    return np.asarray(picture.convert("RGB" if flag else "L"))
+
+
+def encode(pixels: Any, img_fmt: str = ".jpg", quality: int = 95) -> bytes:
+    """An array (height, width[, channels]) of uint8, blue first, in the format that `img_fmt` names.
+
+    Args:
+      quality: of a JPEG 1 to 100, of a PNG the effort 0 to 9 of the compression.
+
+    Raises:
+      MXNetValueError: the array is no picture, or the format is not known.
+
+    >>> encode(np.zeros((2, 3, 3), np.uint8), ".png")[1:4]
+    b'PNG'
+    """
+    pixels = np.asarray(pixels.asnumpy() if hasattr(pixels, "asnumpy") else pixels)
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
+    if pixels.dtype != np.uint8 or not (pixels.ndim == 2 or pixels.ndim == 3 and pixels.shape[2] in (3, 4)):
+        raise MXNetValueError(
+            "a picture is an array (height, width) or (height, width, 1, 3 or 4) of uint8, got "
+            f"{pixels.shape} of {pixels.dtype}"
+        )
+    kind = img_fmt.lower()
+    cv2 = opencv()
+    if cv2 is not None:
+        options = []
+        if kind in (".jpg", ".jpeg"):
+            options = [cv2.IMWRITE_JPEG_QUALITY, int(quality)]
+        elif kind == ".png":
+            options = [cv2.IMWRITE_PNG_COMPRESSION, min(int(quality), 9)]
+        try:
+            done, found = cv2.imencode(img_fmt, pixels, options)
+        except cv2.error:
+            done = False
+        if not done:
+            raise MXNetValueError(f"failed to encode image: {img_fmt!r} is no format that OpenCV writes")
+        return found.tobytes()
+    pillow: Any = optional_import("PIL.Image", "data")
+    name = pillow.registered_extensions().get(kind)
+    if name is None or name not in pillow.SAVE:
+        raise MXNetValueError(
+            f"failed to encode image: {img_fmt!r} is no format that Pillow writes; '.jpg' and '.png' are"
+        )
+    more: dict[str, Any] = {}
+    if name == "JPEG":
+        more = {"quality": max(1, min(int(quality), 100))}
+        if pixels.ndim == 3:
+            pixels = pixels[..., :3]
+    elif name == "PNG":
+        more = {"compress_level": max(0, min(int(quality), 9))}
+    out = io.BytesIO()
+    pillow.fromarray(_swapped(pixels) if pixels.ndim == 3 else pixels).save(out, name, **more)
+    return out.getvalue()
