@@ -35,6 +35,7 @@ __all__ = [
     "MXIndexedRecordIO",
     "MXRecordIO",
     "make_index",
+    "offsets",
     "pack",
     "pack_img",
     "unpack",
@@ -91,6 +92,21 @@ class _Source:
         if len(data) < padded:
             raise self._wrong(at, f"{len(data)} bytes instead of {padded} could be read")
         return place, data if padded == length else data[:length], end
+
+    def skip(self, at: int) -> int:
+        """The offset of the record after the one at an offset, of which only the heads of its parts are read."""
+        begin, wanted = at, (_WHOLE, _FIRST)
+        while True:
+            head = self.fetch(8, at)
+            if len(head) < 8 or head[:4] != _MAGIC:
+                return self.record(begin)[1]  # which says what is wrong
+            word = _HEAD.unpack(head)[1]
+            place, at = word >> 29, at + 8 + (((word & _MOST) + 3) & ~3)
+            if place not in wanted or at > self._known:
+                return self.record(begin)[1]
+            if place in (_WHOLE, _LAST):
+                return at
+            wanted = (_MIDDLE, _LAST)
 
     def is_end(self, at: int) -> bool:
         """Whether there is nothing at an offset; a file may have grown."""
@@ -265,6 +281,16 @@ class MXRecordIO:
         record, self._at = self._in_order.record(self._at)
         return record
 
+    def read_at(self, offset: int) -> bytes:
+        """The record at an offset (see `offsets`); threads may call it at the same time, `read` goes on after it.
+
+        Raises:
+          FormatError: there is no whole record.
+        """
+        self._check_pid()
+        record, self._at = self._anywhere.record(offset)
+        return record
+
 
 class MXIndexedRecordIO(MXRecordIO):
     """Records that have keys: an index file holds each key with the offset of its record.
@@ -368,14 +394,12 @@ class MXIndexedRecordIO(MXRecordIO):
           FormatError: there is no whole record where the index says.
         """
         at = self._offset(idx)
-        source = self._anywhere
-        if at < 0 or at % 4 or source.is_end(at):
+        if at < 0 or at % 4 or self._anywhere.is_end(at):
             raise FormatError(
                 f"{self.idx_path}: key {idx!r} is said to be at offset {at} of {self.uri}, where no record begins; "
                 f"mx.recordio.make_index({self.uri!r}, {self.idx_path!r}) makes the index anew"
             )
-        record, self._at = source.record(at)
-        return record
+        return self.read_at(at)
 
     def write_idx(self, idx: Any, buf: bytes) -> None:
         """Append a record with a key."""
@@ -385,6 +409,21 @@ class MXIndexedRecordIO(MXRecordIO):
         self.fidx.write(f"{key}\t{at}\n")
         self.idx[key] = at
         self.keys.append(key)
+
+
+def offsets(uri: str) -> list[int]:
+    """Where the records of a file begin.
+
+    Raises:
+      FormatError: the file is damaged.
+    """
+    found = []
+    with MXRecordIO(uri, "r") as reader:
+        at = 0
+        while not reader._anywhere.is_end(at):
+            found.append(at)
+            at = reader._anywhere.skip(at)
+    return found
 
 
 def make_index(uri: str, idx_path: str | None = None) -> list[int]:
@@ -405,18 +444,13 @@ def make_index(uri: str, idx_path: str | None = None) -> list[int]:
     >>> make_index(path)
     [0, 16]
     """
-    offsets = []
-    with MXRecordIO(uri, "r") as reader:
-        at = reader._at
-        while reader.read() is not None:
-            offsets.append(at)
-            at = reader._at
+    found = offsets(uri)
     path = os.path.splitext(uri)[0] + ".idx" if idx_path is None else idx_path
     partly = f"{path}.{os.getpid()}.part"
     with open(partly, "w", encoding="utf-8") as file:
-        file.writelines(f"{key}\t{at}\n" for key, at in enumerate(offsets))
+        file.writelines(f"{key}\t{at}\n" for key, at in enumerate(found))
     os.replace(partly, path)
-    return offsets
+    return found
 
 
 #: What an image's record begins with: `flag` is the number of labels (0: `label` is the one), `id` and `id2` name it.

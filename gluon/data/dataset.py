@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from mxjax import recordio
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError
 
 from ._host import HostArray, host_view, is_array, to_array, tree_to_arrays, tree_to_host
 from .sampler import FilterSampler, Sampler, SequentialSampler
 
-__all__ = ["Dataset", "SimpleDataset", "ArrayDataset"]
+__all__ = ["ArrayDataset", "Dataset", "RecordFileDataset", "SimpleDataset"]
 
 
 class Dataset:
@@ -202,6 +204,29 @@ class ArrayDataset(Dataset):
         twin = copy.copy(self)
         twin._data = [host_view(data) if is_array(data) else data for data in self._data]
         return twin
+
+
+class RecordFileDataset(Dataset):
+    """The records of a file: `dataset[i]` are the bytes of the i-th record of its index.
+
+    Args:
+      filename: the record file; its index has the same name with the ending `.idx`.
+
+    Raises:
+      MXNetFileNotFoundError: one of them is not there; `mx.recordio.make_index` makes an index.
+      FormatError: a record is damaged; the message has its offset.
+    """
+
+    def __init__(self, filename: str) -> None:
+        self.filename = os.fspath(filename)
+        self.idx_file = os.path.splitext(self.filename)[0] + ".idx"
+        self._record = recordio.MXIndexedRecordIO(self.idx_file, self.filename, "r")
+
+    def __getitem__(self, idx: Any) -> Any:
+        return self._record.read_idx(self._record.keys[idx])
+
+    def __len__(self) -> int:
+        return len(self._record.keys)
 
 
 class _SampledDataset(Dataset):

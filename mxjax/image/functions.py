@@ -259,7 +259,7 @@ def random_size_crop(
     if kwargs:
         raise MXNetAssertionError(f"unexpected keyword arguments for `random_size_crop`: {', '.join(kwargs)}")
     h, w = src.shape[:2]
-    lowest, highest = (area, 1.0) if isinstance(area, int | float | np.number) else area
+    lowest, highest = area if isinstance(area, tuple | list) else (area, 1.0)
     for _ in range(10):
         target = random.uniform(lowest, highest) * h * w
         shape = np.exp(random.uniform(np.log(ratio[0]), np.log(ratio[1])))

@@ -7,7 +7,15 @@ from typing import Any
 
 from mxjax.errors import no_name
 
-from .datasets import CIFAR10, CIFAR100, MNIST, FashionMNIST, ImageFolderDataset, ImageListDataset
+from .datasets import (
+    CIFAR10,
+    CIFAR100,
+    MNIST,
+    FashionMNIST,
+    ImageFolderDataset,
+    ImageListDataset,
+    ImageRecordDataset,
+)
 
 __all__ = [
     "CIFAR10",
@@ -15,6 +23,7 @@ __all__ = [
     "FashionMNIST",
     "ImageFolderDataset",
     "ImageListDataset",
+    "ImageRecordDataset",
     "MNIST",
     "transforms",
 ]

@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from mxjax import codec, recordio
 from mxjax.errors import (
+    FormatError,
     MXNetError,
     MXNetFileNotFoundError,
     MXNetTypeError,
     MXNetValueError,
-    optional_import,
 )
 
 from .._host import host_view, is_array, to_array
-from ..dataset import Dataset, _read
+from ..dataset import Dataset, RecordFileDataset, _read
 from ._files import read_cifar, read_idx
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "CIFAR100",
     "ImageFolderDataset",
     "ImageListDataset",
+    "ImageRecordDataset",
 ]
 
 
@@ -278,10 +280,46 @@ class CIFAR100(CIFAR10):
 
 def _read_image(path: str, flag: int) -> Any:
     """An image file as a uint8 array (H, W, 3), or (H, W, 1) in gray if `flag` is 0."""
-    pil = optional_import("PIL.Image", "data")
-    with pil.open(path) as picture:
-        pixels = np.asarray(picture.convert("RGB" if flag else "L"))
-    return to_array(pixels if flag else pixels[..., None])
+    with open(path, "rb") as file:
+        return to_array(codec.decode(file.read(), flag, where=path))
+
+
+class ImageRecordDataset(RecordFileDataset):
+    """The images of a record file; a sample is (image, label), the label a number, or an array where there are several.
+
+    Args:
+      filename: the record file; its index has the same name with the ending `.idx`.
+      flag: 1 for colour, 0 for gray.
+      transform: a function of image and label that gives the sample.
+
+    Raises:
+      FormatError: a record or its image is damaged; the message says which.
+    """
+
+    def __init__(self, filename: str, flag: int = 1, transform: Any = None) -> None:
+        super().__init__(filename)
+        self._flag = flag
+        self._transform = transform
+
+    def _read(self, idx: Any) -> tuple[np.ndarray, Any]:
+        record = super().__getitem__(idx)
+        where = f"{self.filename}, record {self._record.keys[idx]}"
+        try:
+            header, data = recordio.unpack(record)
+        except FormatError as error:
+            raise FormatError(f"{where}: {error}") from None
+        return codec.decode(data, self._flag, where=where), header.label
+
+    def __getitem__(self, idx: Any) -> Any:
+        pixels, label = self._read(idx)
+        image = to_array(pixels)
+        return (image, label) if self._transform is None else self._transform(image, label)
+
+    def _host_item(self, idx: Any) -> Any:
+        if self._transform is not None or type(self).__getitem__ is not ImageRecordDataset.__getitem__:
+            return self[idx]
+        pixels, label = self._read(idx)
+        return host_view(pixels), label
 
 
 class ImageFolderDataset(Dataset):
@@ -295,7 +333,7 @@ class ImageFolderDataset(Dataset):
       synsets: the names of the classes; the label is the position here.
       items: (file name, label) of every image.
 
-    Reading needs Pillow: `pip install 'mxjax[data]'`.
+    Reading needs OpenCV or Pillow: `pip install 'mxjax[data]'`.
     """
 
     _extensions = (".jpg", ".jpeg", ".png")
@@ -342,7 +380,7 @@ class ImageListDataset(Dataset):
         `[label, ..., file name]`.
       flag: 1 for colour, 0 for gray.
 
-    Reading needs Pillow: `pip install 'mxjax[data]'`.
+    Reading needs OpenCV or Pillow: `pip install 'mxjax[data]'`.
     """
 
     def __init__(self, root: str = ".", imglist: Any = None, flag: int = 1) -> None:

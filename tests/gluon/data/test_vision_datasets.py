@@ -274,3 +274,23 @@ def test_image_list(pictures):
         ImageListDataset(str(pictures), 3)
     with pytest.raises(MXNetValueError, match="is not"):
         ImageListDataset(str(pictures), [["a", "cat/1.png"]])
+
+
+def test_record_datasets(tmp_path):
+    from mxjax import recordio
+
+    pixels = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
+    rec, idx = str(tmp_path / "a.rec"), str(tmp_path / "a.idx")
+    with recordio.MXIndexedRecordIO(idx, rec, "w") as writer:
+        writer.write_idx(5, recordio.pack_img((0, 4.0, 5, 0), pixels[..., ::-1], 9, ".png"))
+        writer.write_idx(9, recordio.pack((0, [1, 2], 9, 0), b"no picture"))
+    records = mx.gluon.data.RecordFileDataset(rec)
+    assert len(records) == 2 and records[1].endswith(b"no picture")
+    images = mx.gluon.data.vision.ImageRecordDataset(rec)
+    image, label = images[0]
+    np.testing.assert_array_equal(image.asnumpy(), pixels)
+    assert label == 4.0
+    assert mx.gluon.data.vision.ImageRecordDataset(rec, 0)[0][0].shape == (2, 3, 1)
+    assert mx.gluon.data.vision.ImageRecordDataset(rec, transform=lambda x, y: y + 1)[0] == 5.0
+    with pytest.raises(MXNetValueError, match=r"a\.rec, record 9"):
+        images[1]

@@ -6,8 +6,10 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mxjax import np as mxnp
-from mxjax.errors import MXNetTypeError
+from mxjax.errors import MXNetTypeError, MXNetValueError
 from mxjax.errors import explain_names as _explain_names
 
 from ....block import Block
@@ -53,8 +55,10 @@ __all__ = [
     "RandomHue",
     "RandomLighting",
     "RandomResizedCrop",
+    "RandomRotation",
     "RandomSaturation",
     "Resize",
+    "Rotate",
     "ToTensor",
 ]
 
@@ -125,6 +129,70 @@ class Cast(HybridBlock):
 
     def forward(self, *args: Any) -> Any:
         return with_rest(*(x.astype(self._dtype) for x in args))
+
+
+class Rotate(Block):
+    """Turns images (C, H, W) or (N, C, H, W) in float32 about their middles.
+
+    Args:
+      rotation_degrees: one angle, or one for each image.
+      zoom_in: enlarge, so that no corner is empty; zoom_out: shrink, so that nothing is lost.
+
+    Raises:
+      TypeError: another dtype: `ToTensor` comes first.
+    """
+
+    def __init__(self, rotation_degrees: Any, zoom_in: bool = False, zoom_out: bool = False) -> None:
+        super().__init__()
+        self._args = (rotation_degrees, zoom_in, zoom_out)
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        from mxjax.image import imrotate
+
+        return with_rest(imrotate(_floats(x), *self._args), *args)
+
+
+class RandomRotation(Block):
+    """`Rotate` by angles between two limits, drawn by `numpy.random`, with a probability.
+
+    Args:
+      angle_limits: (lowest, highest), in degrees.
+      zoom_in, zoom_out: as in `Rotate`.
+      rotate_with_proba: how often an image is turned.
+    """
+
+    def __init__(
+        self,
+        angle_limits: tuple[float, float],
+        zoom_in: bool = False,
+        zoom_out: bool = False,
+        rotate_with_proba: float = 1.0,
+    ) -> None:
+        super().__init__()
+        lower, upper = angle_limits
+        if lower >= upper:
+            raise MXNetValueError(f"`angle_limits` must be an ordered tuple, got {angle_limits}")
+        if not 0 <= rotate_with_proba <= 1:
+            raise MXNetValueError(
+                f"Probability of rotating the image should be between 0 and 1, got {rotate_with_proba}"
+            )
+        self._args = (angle_limits, zoom_in, zoom_out)
+        self._rotate_with_proba = rotate_with_proba
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        from mxjax.image import random_rotate
+
+        if np.random.random() > self._rotate_with_proba:
+            return with_rest(x, *args)
+        return with_rest(random_rotate(_floats(x), *self._args), *args)
+
+
+def _floats(x: Any) -> Any:
+    if np.dtype(x.dtype) != np.float32:
+        raise MXNetTypeError(
+            f"This transformation only supports float32. Consider calling it after ToTensor, given: {x.dtype}"
+        )
+    return x
 
 
 class RandomApply(OfImages, Sequential):

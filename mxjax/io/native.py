@@ -1,0 +1,224 @@
+"""The iterators that MXNet has in C++: batches are made on the host, in NumPy, ahead of their use."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import nd
+from ..errors import MXNetTypeError, MXNetValueError, did_you_mean
+from .io import DataBatch, DataDesc, DataIter
+
+__all__ = ["MXDataIter"]
+
+#: What one batch is on the host: data, label, how many samples only fill it, the samples' numbers.
+HostBatch = tuple[np.ndarray, np.ndarray, int, np.ndarray]
+
+#: Arguments of MXNet that say how its library works inside; here they change nothing.
+WITHOUT_EFFECT = frozenset("ctx device_id dlpack prefer_nvjpeg silent verbose".split())
+
+
+def take(given: dict[str, Any], owner: str, **known: Any) -> dict[str, Any]:
+    """The arguments of an iterator, by name: `known` has the defaults.
+
+    Raises:
+      TypeError: an argument that the iterator does not have; the message has the nearest one that it has.
+    """
+    for name in given:
+        if name not in known and name not in WITHOUT_EFFECT:
+            raise MXNetTypeError(f"{owner} has no argument {name!r}{did_you_mean(name, known)}")
+    return {name: given.get(name, default) for name, default in known.items()}
+
+
+def part(count: int, part_index: int, num_parts: int) -> slice:
+    """The samples of one part of several, which are of almost one size."""
+    if num_parts < 1 or not 0 <= part_index < num_parts:
+        raise MXNetValueError(f"part_index must be one of 0 ... num_parts - 1, got {part_index} of {num_parts}")
+    return slice(*(-(-count * each // num_parts) for each in (part_index, part_index + 1)))
+
+
+class Source:
+    """What an iterator's batches are made of, on the host.
+
+    A subclass says how many samples there are (`order`, their numbers) and what a batch of some of them is (`make`).
+    """
+
+    data_shape: tuple[int, ...]
+    label_shape: tuple[int, ...]
+    dtype: Any = np.float32
+    label_dtype: Any = np.float32
+
+    def __init__(self, batch_size: int, round_batch: bool, ahead: int = 0):
+        if batch_size < 1:
+            raise MXNetValueError(f"batch_size must be positive, got {batch_size}")
+        self.batch_size = batch_size
+        self.round_batch = round_batch
+        self.ahead = ahead
+
+    def order(self) -> np.ndarray:
+        """The numbers of the samples of an epoch, in its order."""
+        raise NotImplementedError
+
+    def make(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Data and labels of these samples."""
+        raise NotImplementedError
+
+    def batches(self, order: np.ndarray, begin: int) -> Iterator[HostBatch]:
+        """The batches of an epoch.
+
+        With `round_batch` the last one is filled from the beginning; otherwise by zeros.
+        """
+        for at in range(begin, len(order), self.batch_size):
+            numbers = order[at : at + self.batch_size]
+            pad = self.batch_size - len(numbers)
+            if pad and self.round_batch:
+                numbers = np.concatenate([numbers, np.resize(order, pad)])
+            data, label = self.make(numbers)
+            if len(data) < self.batch_size:
+                data, label, numbers = (_filled(each, self.batch_size) for each in (data, label, numbers))
+            yield data, label, pad, self.indices(numbers)
+
+    def indices(self, numbers: np.ndarray) -> np.ndarray:
+        """What `getindex` gives for these samples."""
+        return numbers
+
+
+def _filled(data: np.ndarray, count: int) -> np.ndarray:
+    return np.concatenate([data, np.zeros((count - len(data), *data.shape[1:]), data.dtype)])
+
+
+class _Ahead:
+    """The batches of an epoch, made by a thread that is at most `count` batches ahead; it ends with whoever asked."""
+
+    def __init__(self, batches: Iterator[HostBatch], count: int):
+        self._ready: queue.Queue[Any] = queue.Queue(count)
+        self._stop = threading.Event()
+        threading.Thread(target=self._work, args=(batches, self._ready, self._stop), daemon=True).start()
+        weakref.finalize(self, self._stop.set)
+
+    @staticmethod
+    def _work(batches: Iterator[HostBatch], ready: Any, stop: threading.Event) -> None:
+        def put(what: Any) -> None:
+            while not stop.is_set():
+                try:
+                    return ready.put(what, timeout=0.1)
+                except queue.Full:
+                    continue
+
+        try:
+            for each in batches:
+                put(each)
+                if stop.is_set():
+                    return
+            put(None)
+        except BaseException as error:  # whoever asks for the batch gets it
+            put(error)
+
+    def __iter__(self) -> _Ahead:
+        return self
+
+    def __next__(self) -> HostBatch:
+        found = self._ready.get()
+        if found is None or isinstance(found, BaseException):
+            self._ready.put(found)
+            raise StopIteration if found is None else found
+        return found
+
+    def close(self) -> None:
+        self._stop.set()
+
+
+class MXDataIter(DataIter):
+    """An iterator whose batches are made on the host; the iterators that read files are such.
+
+    Args:
+      handle: a `Source`: what the batches are made of.
+      data_name, label_name: the names of data and labels.
+
+    `debug_skip_load` lets it give its first batch again and again, to see how fast training is without reading.
+    """
+
+    def __init__(self, handle: Any, data_name: str = "data", label_name: str = "softmax_label", **kwargs: Any):
+        super().__init__(handle.batch_size)
+        self.handle = handle
+        self._order: np.ndarray | None = None
+        self._running: Any = None
+        self._begin = 0
+        self._now: HostBatch | None = None
+        self._again: HostBatch | None = None
+        self._debug_skip_load = False
+        size = handle.batch_size
+        self.provide_data = [DataDesc(data_name, (size, *handle.data_shape), handle.dtype)]
+        self.provide_label = [DataDesc(label_name, (size, *handle.label_shape), handle.label_dtype)]
+
+    def debug_skip_load(self) -> None:
+        """From now on give the first batch only."""
+        self._debug_skip_load = True
+
+    def reset(self) -> None:
+        if isinstance(self._running, _Ahead):
+            self._running.close()
+        self._running = None
+        # An epoch whose last batch was filled from the beginning has had what filled it: the next one goes on there.
+        pad = self._now[2] if self._now is not None and self.handle.round_batch else 0
+        self._begin = pad if self._order is not None and pad < len(self._order) else 0
+        if not self._begin:
+            self._order = None
+        self._now = None
+
+    def iter_next(self) -> bool:
+        if self._debug_skip_load and self._again is not None:
+            self._now = self._again
+            return True
+        if self._running is None:
+            if self._order is None:
+                self._order = self.handle.order()
+            batches = self.handle.batches(self._order, self._begin)
+            self._running = _Ahead(batches, self.handle.ahead) if self.handle.ahead else batches
+        found = next(self._running, None)
+        if found is None:
+            return False
+        self._now = found
+        if self._again is None:
+            self._again = found
+        return True
+
+    def next(self) -> DataBatch:
+        if not self.iter_next():
+            raise StopIteration
+        return DataBatch([self.getdata()], [self.getlabel()], self.getpad(), self.getindex())
+
+    def _batch(self) -> HostBatch:
+        if self._now is None:
+            raise MXNetValueError("there is no batch: iter_next() goes to the next one, reset() to the beginning")
+        return self._now
+
+    def getdata(self) -> Any:
+        """The data of this batch: one array."""
+        data = self._batch()[0]
+        return nd.array(data, dtype=data.dtype)
+
+    def getlabel(self) -> Any:
+        """The labels of this batch: one array."""
+        label = self._batch()[1]
+        return nd.array(label, dtype=label.dtype)
+
+    def getitems(self) -> tuple[Any, Any]:
+        """Data and labels of this batch."""
+        return self.getdata(), self.getlabel()
+
+    def getindex(self) -> Any:
+        """The samples' numbers."""
+        return np.asarray(self._batch()[3], np.uint64)
+
+    def getpad(self) -> int:
+        return self._batch()[2]
+
+    def __len__(self) -> int:
+        """Batches in an epoch, where the samples are known."""
+        return -(-len(self.handle.order()) // self.batch_size)

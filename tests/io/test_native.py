@@ -1,0 +1,143 @@
+"""The iterators over files: the batches of real MXNet on the same files, and damaged files."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax import recordio
+from mxjax.errors import FormatError, MXNetError
+
+
+def batches(it):
+    found = [(b.data[0].asnumpy(), b.label[0].asnumpy(), b.pad) for b in it]
+    it.reset()
+    return found
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """Five pictures of one colour each: red 10 n, green 10 n + 1, blue 10 n + 2."""
+    path = str(tmp_path_factory.mktemp("records") / "a.rec")
+    with recordio.MXRecordIO(path, "w") as writer:
+        for n in range(5):
+            blue_first = np.full((6, 8, 3), [10 * n + 2, 10 * n + 1, 10 * n], np.uint8)
+            writer.write(recordio.pack_img((0, float(n), n, 0), blue_first, 9, ".png"))
+    return path
+
+
+def records(path, shape=(3, 2, 2), size=2, kind="ImageRecordIter", **more):
+    return getattr(mx.io, kind)(path_imgrec=path, data_shape=shape, batch_size=size, preprocess_threads=2, **more)
+
+
+def labels(it):
+    return [label.tolist() for _, label, _ in batches(it)]
+
+
+def test_csv(tmp_path):
+    np.savetxt(tmp_path / "a.csv", np.arange(20).reshape(5, 4), delimiter=",")
+    it = mx.io.CSVIter(data_csv=str(tmp_path / "a.csv"), data_shape=(4,), batch_size=2)
+    assert isinstance(it, mx.io.MXDataIter)
+    assert it.provide_data[0] == ("data", (2, 4)) and it.provide_label[0] == ("softmax_label", (2,))
+    rows = [[(data[:, 0] / 4).tolist() for data, _, _ in batches(it)] for _ in range(3)]
+    # After an epoch that was filled from the beginning the next one goes on.
+    assert rows == [[[0, 1], [2, 3], [4, 0]], [[1, 2], [3, 4]], [[0, 1], [2, 3], [4, 0]]]
+    next(it)
+    it.reset()
+    assert it.next().data[0].asnumpy()[0, 0] == 0
+    short = mx.io.CSVIter(data_csv=str(tmp_path / "a.csv"), data_shape=(2, 2), batch_size=2, round_batch=False)
+    assert [(each[0].shape, each[2]) for each in batches(short)] == [((2, 2, 2), pad) for pad in (0, 0, 1)]
+    (tmp_path / "bad.csv").write_text("1,2\n3,x\n")
+    with pytest.raises(FormatError, match="line 2"):
+        mx.io.CSVIter(data_csv=str(tmp_path / "bad.csv"), data_shape=(2,), batch_size=1)
+    with pytest.raises(TypeError, match="data_csv"):
+        mx.io.CSVIter(data_cvs="a", data_shape=(2,), batch_size=1)
+
+
+def test_libsvm(tmp_path):
+    (tmp_path / "a.t").write_text("1.0 0:0.5 2:1.2\n-2.0\n-3.0 0:0.6 1:2.4 2:1.2\n4 2:-1.2\n")
+    it = mx.io.LibSVMIter(data_libsvm=str(tmp_path / "a.t"), data_shape=(3,), batch_size=3)
+    (first, label, _), (second, _, pad) = batches(it)
+    np.testing.assert_allclose(first, [[0.5, 0, 1.2], [0, 0, 0], [0.6, 2.4, 1.2]], rtol=1e-6)
+    np.testing.assert_allclose(second, [[0, 0, -1.2], [0.5, 0, 1.2], [0, 0, 0]], rtol=1e-6)
+    assert label.tolist() == [1, -2, -3] and pad == 2
+    (tmp_path / "bad.t").write_text("1.0 0:0.5\n-3.0 -1:0.6\n")
+    with pytest.raises(FormatError, match="line 2"):
+        mx.io.LibSVMIter(data_libsvm=str(tmp_path / "bad.t"), data_shape=(3,), batch_size=1)
+
+
+def test_mnist(tmp_path):
+    pixels = np.random.RandomState(0).randint(0, 256, (5, 28, 28)).astype(np.uint8)
+    (tmp_path / "i").write_bytes(struct.pack(">IIII", 0x803, 5, 28, 28) + pixels.tobytes())
+    (tmp_path / "l").write_bytes(struct.pack(">II", 0x801, 5) + bytes(range(5)))
+    files = {"image": str(tmp_path / "i"), "label": str(tmp_path / "l"), "batch_size": 2}
+    found = batches(mx.io.MNISTIter(**files, shuffle=False))
+    assert [label.tolist() for _, label, _ in found] == [[0, 1], [2, 3]]
+    np.testing.assert_allclose(found[0][0][:, 0], pixels[:2] / 256)
+    flat = mx.io.MNISTIter(**files, flat=True, seed=3)
+    assert flat.provide_data[0].shape == (2, 784)
+    assert labels(flat) == labels(flat)
+    (tmp_path / "l").write_bytes(struct.pack(">II", 0x801, 6) + bytes(range(5)))
+    with pytest.raises(FormatError, match="offset 4"):
+        mx.io.MNISTIter(**files)
+
+
+def test_image_records(images):
+    it = records(images)
+    found = batches(it)
+    assert [label.tolist() for _, label, _ in found] == [[0, 1], [2, 3], [4, 0]]
+    assert found[2][2] == 1
+    assert found[0][0][1, :, 0, 0].tolist() == [10, 11, 12]
+    assert labels(it) == [[1, 2], [3, 4]]
+    assert labels(records(images, num_parts=2, part_index=1)) == [[3, 4]]
+    gray = batches(records(images, (1, 2, 2)))
+    assert gray[0][0].shape == (2, 1, 2, 2)
+    normal = batches(records(images, mean_r=1, mean_g=2, mean_b=3, std_r=2, scale=0.5))
+    assert normal[0][0][:, :, 0, 0].tolist() == [[-0.25, -0.5, -0.5], [2.25, 4.5, 4.5]]
+    padded = batches(records(images, (3, 8, 8), pad=1, fill_value=9))[0][0]
+    assert (padded[:, :, 0] == 9).all() and (padded[1, 0, 1:7] == 10).all()
+    for kind, dtype in (("ImageRecordUInt8Iter", "uint8"), ("ImageRecordInt8Iter", "int8")):
+        narrow = batches(records(images, kind=kind))[0][0]
+        assert narrow.dtype == dtype and narrow[1, :, 0, 0].tolist() == [10, 11, 12]
+
+
+def test_shuffled_and_varied_pictures_depend_on_the_seed_alone(images):
+    def two(**more):
+        it = records(images, (3, 4, 4), shuffle=True, seed=5, rand_crop=True, rand_mirror=True, brightness=0.5,
+                     contrast=0.2, saturation=0.2, pca_noise=0.1, max_rotate_angle=20, random_resized_crop=True,
+                     min_random_area=0.3, inter_method=10, max_random_contrast=0.1, **more)  # fmt: skip
+        return batches(it) + batches(it)
+
+    one, other = two(prefetch_buffer=1), two(prefetch_buffer=4)
+    for (a, la, _), (b, lb, _) in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(la, lb)
+    assert sorted(np.concatenate([label for _, label, _ in one[:3]])[:5]) == [0, 1, 2, 3, 4]
+
+
+def test_what_is_wrong_with_records(images, tmp_path):
+    with pytest.raises(MXNetError, match="data_shape"):
+        records(images, (5, 2, 2))
+    with pytest.raises(FormatError, match=r"a\.rec, record 0 at offset 0: it has 1 labels"):
+        next(records(images, label_width=3))
+    with recordio.MXRecordIO(tmp_path / "b.rec", "w") as writer:
+        writer.write(recordio.pack((0, 1.0, 0, 0), b"no picture"))
+    with pytest.raises(FormatError, match=r"b\.rec, record 0 at offset 0"):
+        next(records(str(tmp_path / "b.rec"), size=1))
+    with pytest.raises(MXNetError, match="mean"):
+        records(images, mean_img=str(tmp_path / "mean.bin"))
+
+
+def test_boxes(tmp_path):
+    path = str(tmp_path / "d.rec")
+    with recordio.MXRecordIO(path, "w") as writer:
+        for n in range(3):
+            label = [2, 5, *[n, 0.1, 0.2, 0.6, 0.7] * (n + 1)]
+            writer.write(recordio.pack_img((0, label, n, 0), np.full((6, 8, 3), n, np.uint8), 9, ".png"))
+    it = records(path, (3, 4, 4), kind="ImageDetRecordIter")
+    assert it.provide_label[0].shape == (2, 21)
+    (_, label, _), _ = batches(it)
+    np.testing.assert_allclose(label[0], [3, 4, 4, 7, 2, 5, 0, 0.1, 0.2, 0.6, 0.7, *[-1] * 10], rtol=1e-6)
