@@ -98,7 +98,7 @@ class _Augmenter:
             rows, columns = pixels.shape[:2]
             side = int(given["resize"])
             new = (side, side * rows // columns) if rows > columns else (side * columns // rows, side)
-            pixels = _resized(pixels, *new, method, dice)
+            pixels = _resized(pixels, new[0], new[1], method, dice)
         pixels = self._moved(pixels, dice)
         if given["pad"] > 0:
             side = int(given["pad"])
@@ -143,7 +143,7 @@ class _Augmenter:
             if rows < height or columns < width:
                 factor = max(height / rows, width / columns)
                 new = max(width, round(columns * factor)), max(height, round(rows * factor))
-                pixels = _resized(pixels, *new, method, dice)
+                pixels = _resized(pixels, new[0], new[1], method, dice)
                 rows, columns = pixels.shape[:2]
             w, h = width, height
             x, y = self._place(columns - w, rows - h, dice)
