@@ -26,11 +26,7 @@ LAYERS = (
     {"np", "npx", "nd", "autograd", "operator", "random", "serialization", "util", "base", "modes"},
     {
         *("attribute", "context", "debug", "dlpack", "initializer", "io", "launch", "libinfo", "library", "log"),
-<<<<<<< HEAD
-        "numpy_dispatch_protocol",
-=======
-        *("image", "im2rec"),
->>>>>>> 1ac8086 (Records and pictures: datasets made for MXNet can be read, damaged ones are refused with their place)
+        *("image", "numpy_dispatch_protocol"),
         *("lr_scheduler", "misc", "monitor", "name", "optimizer", "registry", "runtime", "sharding", "torch"),
     },
     {"symbol", "executor", "visualization", "_deferred_compute"},
