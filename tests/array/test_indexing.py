@@ -212,7 +212,9 @@ def test_arrays_as_indices_are_looked_at_where_they_lie_ready():
     index = mx.np.array([0, -1, 9], dtype="int32")
     with pytest.raises(IndexError, match="index 9 is out of bounds for axis of size 5"):
         x[index]
-    x[index] = 7
+    with pytest.raises(IndexError, match="index 9 is out of bounds for axis of size 5"):
+        x[index] = 7
+    x[index[:2]] = 7
     assert x.asnumpy().tolist() == [7, 1, 2, 3, 7]
 
 
