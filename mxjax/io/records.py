@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import codec, recordio, serialization
-from ..errors import FormatError, MXNetError, MXNetNotImplementedError, MXNetValueError
+from .. import codec, nd, recordio, serialization
+from ..errors import FormatError, MXNetNotImplementedError, MXNetValueError
 from ..ops.image import resized_on_host
 from .native import MXDataIter, Source, part, take
 
@@ -205,11 +205,11 @@ class _Records(Source):
         self.offsets = self.offsets[part(len(self.offsets), int(given["part_index"]), int(given["num_parts"]))]
         self.labels = self._labels(given["path_imglist"])
         self.augment = _Augmenter(given, shape, owner)  # type: ignore[arg-type]
-        self.mean = self._mean()
         self.std = np.array([given[f"std_{each}"] for each in "rgba"], np.float32)[: shape[0], None, None]
         self.epoch = 0
         self.pool: Any = None
         self.threads = max(1, int(given["preprocess_threads"]))
+        self.mean = self._mean()
 
     def _labels(self, path: str) -> dict[int, np.ndarray] | None:
         if not path:
@@ -222,16 +222,26 @@ class _Records(Source):
         given = self.given
         if given["mean_img"]:
             if not os.path.exists(given["mean_img"]):
-                raise MXNetError(
-                    f"{self.owner}: there is no mean image {given['mean_img']}; mx.nd.save writes one, a dictionary "
-                    f"with 'mean_img' of shape {self.data_shape}"
-                )
+                self._save_mean(given["mean_img"])
             found = serialization.load(given["mean_img"])
             mean = found["mean_img"] if isinstance(found, dict) and "mean_img" in found else None
             if mean is None or tuple(mean.shape) != self.data_shape:
                 raise FormatError(f"{given['mean_img']} must hold 'mean_img' of shape {self.data_shape}")
             return mean.asnumpy().astype(np.float32)
         return np.array([given[f"mean_{each}"] for each in "rgba"], np.float32)[: self.data_shape[0], None, None]
+
+    def _save_mean(self, path: str) -> None:
+        """The mean of all pictures as they are cut for a batch, in the file that was to hold it."""
+        total = np.zeros(self.data_shape, np.float64)
+        with ThreadPoolExecutor(self.threads) as pool:
+            for at in range(0, len(self.offsets), 1024):
+                total += sum(pool.map(self._plain, range(at, min(at + 1024, len(self.offsets)))))
+        mean = (total / max(1, len(self.offsets))).astype(np.float32)
+        serialization.save(path, {"mean_img": nd.array(mean)})
+
+    def _plain(self, number: int) -> np.ndarray:
+        pixels = self.augment(self._decoded(number)[1], np.random.default_rng([0, number]))
+        return pixels.transpose(2, 0, 1).astype(np.float64)
 
     def order(self) -> np.ndarray:
         numbers = np.arange(len(self.offsets))
@@ -247,8 +257,8 @@ class _Records(Source):
         images, labels = zip(*self.pool.map(self._sample, tasks), strict=True)
         return np.stack(images), np.stack(labels)
 
-    def _sample(self, task: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-        epoch, number = task
+    def _decoded(self, number: int) -> tuple[Any, np.ndarray]:
+        """Header and picture of a record."""
         at = int(self.offsets[number])
         try:
             header, data = recordio.unpack(self.reader.read_at(at))
@@ -258,10 +268,15 @@ class _Records(Source):
                 raise FormatError(f"its image has {pixels.shape[2]} channels, data_shape is {self.data_shape}")
         except FormatError as error:
             raise FormatError(f"{self.reader.uri}, record {number} at offset {at}: {error}") from None
+        return header, pixels
+
+    def _sample(self, task: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+        epoch, number = task
+        header, pixels = self._decoded(number)
         seed = self.given["seed_aug"]
         dice = np.random.default_rng([int(self.given["seed"] if seed is None else seed), epoch, number])
         label = header.label if self.labels is None else self.labels[header.id]
-        return self._finished(pixels, self._label(label, number, at), dice)
+        return self._finished(pixels, self._label(label, number, int(self.offsets[number])), dice)
 
     def _label(self, label: Any, number: int, at: int) -> np.ndarray:
         label = np.asarray(label, np.float32).reshape(-1)
@@ -321,7 +336,8 @@ def ImageRecordIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
         _aspect_ratio, min_ and max_crop_size, pad and fill_value: which part is taken; otherwise the middle.
       rotate, max_rotate_angle, max_shear_ratio, min_ and max_random_scale: how it is moved.
       rand_mirror, mirror; brightness, contrast, saturation, pca_noise; max_random_contrast, max_random_illumination.
-      mean_img (a file of `mx.nd.save`) or mean_r, mean_g, mean_b, mean_a; std_r ... std_a; scale:
+      mean_img (a file of `mx.nd.save`; where it is not there it is made of all pictures) or
+        mean_r, mean_g, mean_b, mean_a; std_r ... std_a; scale:
         the result is (values - mean) / std * scale.
       inter_method: 0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos, 9 by size, 10 at random.
 

@@ -127,8 +127,17 @@ def test_what_is_wrong_with_records(images, tmp_path):
         writer.write(recordio.pack((0, 1.0, 0, 0), b"no picture"))
     with pytest.raises(FormatError, match=r"b\.rec, record 0 at offset 0"):
         next(records(str(tmp_path / "b.rec"), size=1))
-    with pytest.raises(MXNetError, match="mean"):
+    mx.nd.save(str(tmp_path / "mean.bin"), {"mean_img": mx.nd.zeros((3, 1, 1))})
+    with pytest.raises(FormatError, match="mean_img"):
         records(images, mean_img=str(tmp_path / "mean.bin"))
+
+
+def test_a_mean_image_that_is_not_there_is_made(images, tmp_path):
+    path = str(tmp_path / "mean.bin")
+    for _ in range(2):
+        data = batches(records(images, mean_img=path))[0][0]
+        assert data[:, :, 0, 0].tolist() == [[-20] * 3, [-10] * 3]
+    np.testing.assert_array_equal(mx.nd.load(path)["mean_img"].asnumpy()[:, 1, 1], [20, 21, 22])
 
 
 def test_boxes(tmp_path):
