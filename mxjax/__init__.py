@@ -63,6 +63,7 @@ _LAZY = {
     "mon": "monitor",
     "monitor": "monitor",
     "name": "name",
+    "notebook": "notebook",
     "numpy": "np",
     "numpy_dispatch_protocol": "numpy_dispatch_protocol",
     "numpy_extension": "npx",

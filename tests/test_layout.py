@@ -26,8 +26,8 @@ LAYERS = (
     {"np", "npx", "nd", "autograd", "operator", "random", "serialization", "util", "base", "modes"},
     {
         *("attribute", "context", "debug", "dlpack", "initializer", "io", "launch", "libinfo", "library", "log"),
-        *("image", "numpy_dispatch_protocol"),
-        *("lr_scheduler", "misc", "monitor", "name", "optimizer", "registry", "runtime", "sharding", "torch"),
+        *("image", "lr_scheduler", "misc", "monitor", "name", "notebook", "numpy_dispatch_protocol", "optimizer"),
+        *("registry", "runtime", "sharding", "torch"),
     },
     {"symbol", "executor", "visualization", "_deferred_compute"},
 )
