@@ -187,8 +187,10 @@ class Trainer:
         updates its own weights, which sends less.
         """
         name = wanted if isinstance(wanted, str) else str(getattr(wanted, "type", ""))
-        if wanted is None or _between_processes(name):
+        if wanted is None:
             return False
+        if _between_processes(name):
+            return "async" in name  # its servers update
         big = max((int(np.prod(p.shape)) for p in self._params if p.shape), default=0) > 2**24
         return not (wanted == "local" and big)
 

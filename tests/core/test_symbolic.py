@@ -82,7 +82,8 @@ def test_undecided_comparisons_are_noted():
 
 def test_one_trace_serves_all_sizes():
     call = made(lambda x: jax.nn.softmax(x) @ x.T)
-    for m, n in ((3, 5), (20, 4), (7, 7)):
+    # Sizes that no other test has: JAX's caches compare them now and then, and what differs is taken for a condition.
+    for m, n in ((103, 107), (1009, 101), (109, 109)):
         x = np.random.randn(m, n).astype("float32")
         b = bound(call, x)
         assert b.shapes() == (((m, m), np.float32),) and not b.many and b.runs
@@ -208,8 +209,7 @@ def test_work_grows_with_sizes():
 def test_a_derivative_is_a_call_as_well():
     call = made(lambda x, w: jnp.tanh(x @ w).sum())
     back = call.vjp((True, True), (True,), False)
-    # Sizes that no other test has: JAX's caches compare them now and then, and what differs is taken for a condition.
-    for m in (1009, 1013):
+    for m in (1009, 1013):  # see test_one_trace_serves_all_sizes
         x, w = np.random.randn(m, 5).astype("float32"), np.random.randn(5, 2).astype("float32")
         g, h = bound(back, x, w, np.float32(1)).run([x, w, np.float32(1)])
         d = 1 - np.tanh(x @ w) ** 2

@@ -102,7 +102,9 @@ def test_the_last_gradients_are_summed_while_others_are_used():
         net = network(devices)
         seen = Order()
         with mx.config.scope(is_tailing_optimization=tail):
-            trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1}, kvstore="device")
+            trainer = mx.gluon.Trainer(
+                net.collect_params(), "sgd", {"learning_rate": 0.1}, kvstore="device", update_on_kvstore=False
+            )
             batches = [mx.np.array(batch + k, device=d) for k, d in enumerate(devices)]
             one_step(net, trainer, batches)
             mx.core.observe(seen)
