@@ -56,7 +56,7 @@ def _found(fn: Any, arrays: list[Any]) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("parts", [[5], [2, 7], [1, 2, 3, 4, 5, 6, 8, 9]])
-@pytest.mark.parametrize("keep", [ALL, frozenset(), frozenset({0, 3})])
+@pytest.mark.parametrize("keep", [pytest.param(ALL, marks=pytest.mark.slow), frozenset(), frozenset({0, 3})])
 def test_values_and_gradients_are_the_plain_ones(parts: list[int], keep: Any) -> None:
     graph, arrays = _graph(Mixed(), 2, 3, 8, 9, dtype="float64")  # sums in another order differ in the last digits
     arranged = lower(graph, [Part(n, keep) for n in (*parts, len(graph.steps))])

@@ -111,7 +111,9 @@ def test_units_cover_the_graph_and_options_thetraining_chain(name: str, chains: 
         assert all(0 <= o.held <= o.work for o in here)
 
 
-@pytest.mark.parametrize("name", ["transformer", "resnet", "unet", "translator"])
+@pytest.mark.parametrize(
+    "name", ["transformer", "translator", *(pytest.param(n, marks=pytest.mark.slow) for n in ("resnet", "unet"))]
+)
 def test_what_an_option_holds_is_what_jax_keeps(name: str, chains: dict[str, Chain]) -> None:
     chain = chains[name]
     options = stretches(chain)

@@ -345,7 +345,7 @@ def trained(hybridize: bool, steps: int = 2) -> list[np.ndarray]:
         return [p.data().asnumpy() for p in net.collect_params().values()]
 
 
-@pytest.mark.parametrize("hybridize", [False, True])
+@pytest.mark.parametrize("hybridize", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_network_of_layers_trains_to_the_same_bits(hybridize):
     mx.dtr.disable()
     want = trained(hybridize)

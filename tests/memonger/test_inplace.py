@@ -107,7 +107,8 @@ def _program(rng: np.random.Generator) -> Callable[..., tuple[Any, ...]]:
     return run
 
 
-@pytest.mark.parametrize("seed", range(40))
+# Twelve of them always; the others compile for as long as the rest of this file together.
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(k, marks=pytest.mark.slow) for k in range(12, 40))])
 def test_random_programs(seed: int, all_sizes: None) -> None:
     rng = np.random.default_rng(seed)
     run = _program(rng)

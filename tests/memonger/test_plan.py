@@ -186,6 +186,7 @@ def test_an_infeasible_budget_names_the_least() -> None:
         memonger.plan(_mlp(2), _data(), budget=1000)
 
 
+@pytest.mark.slow  # compiles for 13 seconds; test_an_infeasible_budget_names_the_least is always run
 def test_an_infeasible_budget_blames_what_is_there() -> None:
     """Blocks differ, and those that hold most by the model alone are not those that do by XLA's account."""
     with pytest.raises(memonger.InfeasibleBudget) as caught:

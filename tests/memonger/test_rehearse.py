@@ -153,7 +153,7 @@ def test_other_things_are_refused() -> None:
         memonger.rehearse(lambda: None, 3)
 
 
-@pytest.mark.parametrize("kind", ["perceptron", "residual"])
+@pytest.mark.parametrize("kind", ["perceptron", pytest.param("residual", marks=pytest.mark.slow)])
 def test_what_is_compiled_to_be_counted_counts_the_same(kind: str) -> None:
     """Convolutions, loops and matrix products, with and without what is left out where nothing runs."""
 

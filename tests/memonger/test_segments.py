@@ -101,7 +101,11 @@ def kept() -> memonger.Measured:
 # What is computed again at most: a forward pass is a third of a step's arithmetic.
 @pytest.mark.parametrize(
     ("name", "bytes_left", "least", "most"),
-    [("sublinear", 0.25, 1.12, 4 / 3), ("nested", 0.20, 1.4, 2.0), ("recursive", 0.20, 1.4, 1 + 4 / 3)],
+    [
+        pytest.param("sublinear", 0.25, 1.12, 4 / 3, marks=pytest.mark.slow),
+        ("nested", 0.20, 1.4, 2.0),
+        pytest.param("recursive", 0.20, 1.4, 1 + 4 / 3, marks=pytest.mark.slow),
+    ],
 )
 def test_less_memory_for_arithmetic(
     name: str, bytes_left: float, least: float, most: float, kept: memonger.Measured

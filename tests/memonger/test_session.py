@@ -23,7 +23,7 @@ def session() -> Session:
     return Session(net, inputs, "sgd")
 
 
-@pytest.mark.parametrize("kept", ["all", "least"])
+@pytest.mark.parametrize("kept", [pytest.param("all", marks=pytest.mark.slow), "least"])
 def test_a_trial_counts_as_the_step_that_runs(session: Session, kept: str) -> None:
     chosen = session.plain
     if kept == "least":

@@ -38,8 +38,13 @@ WINDOWS = [((3, 3), (1, 1), (1, 1), (1, 1)), ((3, 2), (2, 3), (1, 1), (0, 1)),
            ((2, 3), (1, 2), (2, 1), (1, 0)), ((1, 1), (2, 2), (1, 1), (0, 0))]  # fmt: skip
 
 
+def some(rows, always):
+    """Those numbered so are always run, the others with the slow tests: each is a program or two."""
+    return [r if k in always else pytest.param(*r, marks=pytest.mark.slow) for k, r in enumerate(rows)]
+
+
 @pytest.mark.parametrize("plan", PLANS, ids="-".join)
-@pytest.mark.parametrize("kernel,stride,dilate,pad", WINDOWS)
+@pytest.mark.parametrize("kernel,stride,dilate,pad", some(WINDOWS, {1, 2}))
 def test_every_plan_equals_lax(plan, kernel, stride, dilate, pad):
     equals_lax(plan, (8, 9), 4, kernel, stride, dilate, pad)
 
@@ -55,7 +60,7 @@ def test_weight_gradients_in_pieces_equal_lax(monkeypatch):
 
 
 @pytest.mark.parametrize("images", [1, 3, 17])
-@pytest.mark.parametrize("kernel,stride,dilate,pad", WINDOWS)
+@pytest.mark.parametrize("kernel,stride,dilate,pad", some(WINDOWS, {1, 2}))
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_where_memory_is_short_pieces_equal_lax(monkeypatch, images, kernel, stride, dilate, pad, layout):
     """The value by images, the weight's gradient by bands of an image."""
@@ -105,8 +110,12 @@ def test_a_weight_gradient_has_patches_of_a_part_of_one_image_where_memory_is_sh
 
 
 @pytest.mark.parametrize("channels,filters,layout", [(16, 16, "NCHW"), (5, 8, "NHWC"), (1, 12, "NCHW")])
-@pytest.mark.parametrize("kernel,stride,pad", [((3, 3), (1, 1), (1, 1)), ((2, 5), (1, 1), (0, 3)),
-                                               ((3, 4), (2, 2), (1, 2)), ((1, 3), (1, 3), (0, 0))])  # fmt: skip
+@pytest.mark.parametrize(
+    "kernel,stride,pad",
+    some(
+        [((3, 3), (1, 1), (1, 1)), ((2, 5), (1, 1), (0, 3)), ((3, 4), (2, 2), (1, 2)), ((1, 3), (1, 3), (0, 0))], {1, 2}
+    ),
+)
 def test_filters_for_neighbouring_pixels_equal_lax(kernel, stride, pad, channels, filters, layout):
     """The image's gradient too, where its width allows it and the stride is one."""
     wide = 24 * stride[1] + kernel[1] - stride[1] - 2 * pad[1]  # 24 pixels across
@@ -151,7 +160,7 @@ def test_narrow_convolutions_give_neighbouring_pixels(monkeypatch, version, core
 
 
 @pytest.mark.parametrize("images", [1, 2, 5, 17])
-@pytest.mark.parametrize("kernel,stride,dilate,pad", WINDOWS)
+@pytest.mark.parametrize("kernel,stride,dilate,pad", some(WINDOWS, {1, 2}))
 def test_input_gradients_in_pieces_equal_lax(images, kernel, stride, dilate, pad):
     x, w = normal(images, 3, 8, 9), normal(4, 3, *kernel)
 
@@ -309,7 +318,7 @@ def equals_lax(plan, size, filters, kernel, stride, dilate, pad):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-@pytest.mark.parametrize("platform", ["cpu", "gpu", "tpu"])
+@pytest.mark.parametrize("platform", ["cpu", *(pytest.param(p, marks=pytest.mark.slow) for p in ("gpu", "tpu"))])
 def test_dtypes_stay(dtype, platform):
     x, w = normal(2, 3, 8, 8).astype(dtype), normal(4, 3, 3, 3).astype(dtype)
     bias = jnp.ones(4, dtype)
@@ -353,7 +362,7 @@ def test_accelerators_groups_and_short_floats_go_to_lax():
 @pytest.mark.parametrize("pool", [max_pool, avg_pool, sum_pool, lp_pool])
 @pytest.mark.parametrize(
     "nd,kernel,stride,pad,convention",
-    [(1, 3, 1, 1, "valid"), (2, 2, 2, 0, "full"), (2, 3, 2, 1, "valid"), (3, 2, 3, 0, "full")],
+    some([(1, 3, 1, 1, "valid"), (2, 2, 2, 0, "full"), (2, 3, 2, 1, "valid"), (3, 2, 3, 0, "full")], {1, 2}),
 )
 def test_pooling_derivatives(pool, nd, kernel, stride, pad, convention):
     x = distinct(2, 2, *(7, 6, 5)[:nd]) + 0.1
