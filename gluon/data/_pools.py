@@ -9,6 +9,7 @@ import runpy
 import shutil
 import sys
 import threading
+import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterable
@@ -25,6 +26,7 @@ _THREAD_COUNTS = ("PJRT_NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_
 _START_PATIENCE = 300.0
 
 _open_pools: weakref.WeakSet[Any] = weakref.WeakSet()
+_threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # those of pools that are gone, too
 
 
 class WorkerTraceback(Exception):
@@ -64,6 +66,10 @@ def _given(*names: str) -> dict[str, str]:
 def _at_exit() -> None:
     for pool in list(_open_pools):
         pool.close()
+    # A thread that is in XLA when Python ends takes the process down, and nobody waited for those of dropped pools.
+    until = time.monotonic() + 5.0
+    for thread in list(_threads):
+        thread.join(max(0.0, until - time.monotonic()))
 
 
 def _close_at_exit(pool: Any) -> None:
@@ -104,6 +110,7 @@ class ThreadPool:
         ]
         for thread in self._threads:
             thread.start()
+        _threads.update(self._threads)
         self.closed = False
         _close_at_exit(self)
 

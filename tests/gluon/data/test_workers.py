@@ -563,3 +563,19 @@ def test_without_loky_threads_serve_after_a_warning(monkeypatch):
         pids = set(sum(batches, []))
     assert pids == {os.getpid()}
     assert sum(batches, []) == [os.getpid()] * 12  # one warning is enough
+
+
+def test_a_program_may_end_while_threads_compute(tmp_path):
+    """The loader is dropped after one batch; Python used to end under its threads, in XLA, and aborted."""
+    program = """
+        import mxjax as mx
+        from mxjax.gluon.data import DataLoader, SimpleDataset
+
+        def work(k):
+            return mx.np.full((200, 200), k, dtype="float32") @ mx.np.ones((200, 200))
+
+        loader = DataLoader(SimpleDataset(range(64)).transform(work), 4, num_workers=2, thread_pool=True)
+        print(next(iter(loader)).shape)
+    """
+    done = run(["-c", textwrap.dedent(program)], cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "(4, 200, 200)\n"), done.stderr
