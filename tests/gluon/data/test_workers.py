@@ -569,13 +569,16 @@ def test_a_program_may_end_while_threads_compute(tmp_path):
     """The loader is dropped after one batch; Python used to end under its threads, in XLA, and aborted."""
     program = """
         import mxjax as mx
-        from mxjax.gluon.data import DataLoader, SimpleDataset
+        from mxjax.gluon.data import DataLoader, Dataset
 
-        def work(k):
-            return mx.np.full((200, 200), k, dtype="float32") @ mx.np.ones((200, 200))
+        class Products(Dataset):
+            def __len__(self):
+                return 64
 
-        loader = DataLoader(SimpleDataset(range(64)).transform(work), 4, num_workers=2, thread_pool=True)
-        print(next(iter(loader)).shape)
+            def __getitem__(self, k):
+                return mx.np.full((200, 200), k, dtype="float32") @ mx.np.ones((200, 200))
+
+        print(next(iter(DataLoader(Products(), 4, num_workers=2, thread_pool=True))).shape)
     """
     done = run(["-c", textwrap.dedent(program)], cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "(4, 200, 200)\n"), done.stderr
