@@ -89,13 +89,13 @@ def table(t: dict[str, Any]) -> str:
     """The results in Markdown."""
     lines = ["| work | unit | goal | measured | | MXNet | hand-written JAX |", "|---|---|--:|--:|---|--:|--:|"]
     for work, key, unit, scale, goal, of in LINES:
-        if key not in t:
+        if key not in t or (of and of not in t):
             continue
         most = goal * t[of] if of else goal
         value = t[key] * scale
         mxnet = f"{t['mxnet_' + key] * scale:.3g}" if "mxnet_" + key in t else ""
-        jax = f"{t[of]:.3g}" if of else ""
-        shown = f"<= {goal:g} x JAX's" if of else f"<= {goal:g}"
+        jax = f"{t[of]:.3g}" if of and not of.startswith("mxnet") else ""
+        shown = f"<= {goal:g} x {'MXNet' if of.startswith('mxnet') else 'JAX'}'s" if of else f"<= {goal:g}"
         lines.append(
             f"| {work} | {unit} | {shown} | {value:.3g} | {'ok' if value <= most else 'miss'} | {mxnet} | {jax} |"
         )
