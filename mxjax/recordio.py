@@ -15,7 +15,7 @@ import os
 import struct
 from collections import namedtuple
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -34,6 +34,7 @@ __all__ = [
     "IRHeader",
     "MXIndexedRecordIO",
     "MXRecordIO",
+    "list_lines",
     "make_index",
     "offsets",
     "pack",
@@ -198,7 +199,7 @@ class MXRecordIO:
         if getattr(self, "is_open", False):
             self.close()
 
-    def __enter__(self) -> MXRecordIO:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -451,6 +452,27 @@ def make_index(uri: str, idx_path: str | None = None) -> list[int]:
         file.writelines(f"{key}\t{at}\n" for key, at in enumerate(found))
     os.replace(partly, path)
     return found
+
+
+def list_lines(path: str) -> Iterator[tuple[int, list[float], str] | FormatError]:
+    """The lines of a list of pictures, `key <tab> label <tab> ... file name`: (key, labels, file name).
+
+    Where a line is something else it is the error that says so; empty lines are left out.
+    """
+    with open(path, encoding="utf-8", errors="surrogateescape") as lines:
+        for number, line in enumerate(lines, 1):
+            fields = [field.strip() for field in line.strip().split("\t")]
+            if fields == [""]:
+                continue
+            try:
+                key, *labels, name = fields
+                found = int(key), [float(label) for label in labels], name
+            except ValueError:
+                yield FormatError(
+                    f"{path}, line {number}: key <tab> label ... <tab> file name was expected, here is {line[:80]!r}"
+                )
+                continue
+            yield found
 
 
 #: What an image's record begins with: `flag` is the number of labels (0: `label` is the one), `id` and `id2` name it.

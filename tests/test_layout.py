@@ -27,7 +27,7 @@ LAYERS = (
     {
         *("attribute", "context", "debug", "dlpack", "initializer", "io", "launch", "libinfo", "library", "log"),
         *("image", "lr_scheduler", "misc", "monitor", "name", "notebook", "numpy_dispatch_protocol", "optimizer"),
-        *("registry", "runtime", "sharding", "torch"),
+        *("im2rec", "registry", "runtime", "sharding", "torch"),
     },
     {"symbol", "executor", "visualization", "_deferred_compute"},
 )

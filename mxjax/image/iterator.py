@@ -29,18 +29,11 @@ def read_list(path: str, dtype: Any = np.float32) -> dict[int, tuple[np.ndarray,
       FormatError: a line is something else; the message has its number.
     """
     found = {}
-    with open(path, encoding="utf-8", errors="surrogateescape") as lines:
-        for number, line in enumerate(lines, 1):
-            fields = line.strip().split("\t")
-            if fields == [""]:
-                continue
-            try:
-                key, *labels, name = fields
-                found[int(key)] = np.array([float(each) for each in labels], dtype), name
-            except ValueError:
-                raise FormatError(
-                    f"{path}, line {number}: key <tab> label ... <tab> file name was expected, here is {line[:80]!r}"
-                ) from None
+    for line in recordio.list_lines(path):
+        if isinstance(line, FormatError):
+            raise line
+        key, labels, name = line
+        found[key] = np.array(labels, dtype), name
     return found
 
 
