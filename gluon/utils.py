@@ -143,7 +143,7 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
 def check_sha1(filename: str, sha1_hash: str) -> bool:
     """Whether a file has this SHA-1 hash, given in hexadecimal."""
     with open(filename, "rb") as file:
-        return hashlib.file_digest(file, "sha1").hexdigest() == sha1_hash.lower()
+        return hashlib.file_digest(file, hashlib.sha1).hexdigest() == sha1_hash.lower()
 
 
 def replace_file(src: str, dst: str) -> None:

@@ -66,7 +66,7 @@ NAMES = {
 }
 #: Modules of MXNet whose contents are in the package around them here.
 _PARTS = {
-    "gluon.contrib.data.vision": "bbox dataloader utils",
+    "gluon.contrib.data.vision": "bbox utils",
     "gluon.contrib.nn": "basic_layers",
     "gluon.probability": (
         "bernoulli beta binomial categorical cauchy chi2 constraint dirichlet distribution divergence exp_family "

@@ -454,10 +454,11 @@ def make_index(uri: str, idx_path: str | None = None) -> list[int]:
     return found
 
 
-def list_lines(path: str) -> Iterator[tuple[int, list[float], str] | FormatError]:
+def list_lines(path: str, key_type: Any = int) -> Iterator[tuple[Any, list[float], str] | FormatError]:
     """The lines of a list of pictures, `key <tab> label <tab> ... file name`: (key, labels, file name).
 
-    Where a line is something else it is the error that says so; empty lines are left out.
+    Where a line is something else it is the error that says so; empty lines are left out. `key_type` makes a key of its
+    text.
     """
     with open(path, encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
@@ -466,7 +467,7 @@ def list_lines(path: str) -> Iterator[tuple[int, list[float], str] | FormatError
                 continue
             try:
                 key, *labels, name = fields
-                found = int(key), [float(label) for label in labels], name
+                found = key_type(key), [float(label) for label in labels], name
             except ValueError:
                 yield FormatError(
                     f"{path}, line {number}: key <tab> label ... <tab> file name was expected, here is {line[:80]!r}"

@@ -1,4 +1,4 @@
-"""Samplers and transforms of images with boxes."""
+"""Samplers, texts, and loaders of images with labels or boxes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from mxjax.errors import explain_names as _explain_names
 
 from ...data import sampler
 from ...data.sampler import IntervalSampler
-from . import vision
+from . import text, vision
 
-__all__ = ["IntervalSampler", "sampler", "vision"]
+__all__ = ["IntervalSampler", "sampler", "text", "vision"]
 
 _explain_names(__name__)

@@ -388,8 +388,11 @@ class ImageListDataset(Dataset):
         self._flag = flag
         self.items: list[tuple[str, np.ndarray]] = []
         if isinstance(imglist, str):
-            with open(os.path.join(self._root, imglist), encoding="utf-8") as lines:
-                entries = [line.strip().split("\t")[1:] for line in lines if line.strip()]
+            entries: list[Any] = []
+            for line in recordio.list_lines(os.path.join(self._root, imglist), str):
+                if isinstance(line, FormatError):
+                    raise line
+                entries.append([*line[1], line[2]])
         elif isinstance(imglist, list):
             entries = imglist
         else:

@@ -1,10 +1,16 @@
-"""Images with boxes."""
+"""Loaders of images with labels or boxes."""
 
 from __future__ import annotations
 
 from mxjax.errors import explain_names as _explain_names
 
-from . import transforms
+from . import dataloader, transforms
+from .dataloader import (
+    ImageBboxDataLoader,
+    ImageDataLoader,
+    create_bbox_augment,
+    create_image_augment,
+)
 from .transforms import bbox
 from .transforms.bbox import (
     ImageBboxCrop,
@@ -16,7 +22,8 @@ from .transforms.bbox import (
 
 __all__ = [
     "ImageBboxCrop", "ImageBboxRandomCropWithConstraints", "ImageBboxRandomExpand", "ImageBboxRandomFlipLeftRight",
-    "ImageBboxResize", "bbox", "transforms",
+    "ImageBboxDataLoader", "ImageBboxResize", "ImageDataLoader", "bbox", "create_bbox_augment", "create_image_augment",
+    "dataloader", "transforms",
 ]  # fmt: skip
 
 _explain_names(__name__)
