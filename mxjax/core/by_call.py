@@ -21,6 +21,7 @@ from .value import quick_put
 CALL = 12.0  # a call, beside its work
 OPERATION = 1e-3  # one operation as `Bound.work` counts them
 PROGRAM, PROGRAM_CALL = 25_000.0, 3_000.0  # the compiler, and what each call of a segment adds to it
+DRAW = 200_000.0  # random bits are long programs: what a call that draws them adds to the compiler's price
 RUN = 6.0  # a run of a program, beside its work
 UNFUSED = 0.25  # what a program of several calls saves of the work that programs of single ones do
 
@@ -45,11 +46,12 @@ class Part(NamedTuple):
 class ByCall:
     """The calls of a segment that its live results need.
 
-    ``price``: what the next run costs, in microseconds, missing programs included. ``gains``: a program of the segment
+    ``price``: what the next run costs, in microseconds, missing programs included. ``draws``: how many calls draw
+    random bits. ``gains``: a program of the segment
     would be more than the program of its only call, which there is. ``numpy=False``: programs alone.
     """
 
-    __slots__ = ("_build", "_device", "_ends", "_numbers", "_parts", "gains", "numpy", "price")
+    __slots__ = ("_build", "_device", "_ends", "_numbers", "_parts", "draws", "gains", "numpy", "price")
 
     def __init__(self, step: Step, live: Sequence[int], device: Any, build: Build, *, numpy: bool):
         path = step.path()
@@ -62,6 +64,7 @@ class ByCall:
         self.gains = True
         self._parts: list[Part] = []
         self.price = 0.0
+        self.draws = 0
         last: dict[int, int] = {}
         fmt = step.fmt
         self._numbers: list[float | int] = []  # of the calls themselves: no program or trace for each value
@@ -79,6 +82,7 @@ class ByCall:
             last.update((i, at) for i in gets)
             bound = _bound(s, call, operands, device) if numpy else None
             work = 0.0 if bound is None else bound.work() * OPERATION
+            self.draws += bound is not None and bound.draws
             part = Part(s, call, tuple(gets), operands, bound, work)
             self._parts.append(part)
             self.price += CALL + work
@@ -139,7 +143,8 @@ class ByCall:
         """What NumPy gives; None where a program is better: there is one, or it would have paid for itself."""
         if part.work > CALL:
             single = self._single(part, part.operands)
-            if _whole(single) in single.programs or single.spent + part.work > PROGRAM:
+            pays = PROGRAM + DRAW * part.bound.draws  # type: ignore[union-attr]
+            if _whole(single) in single.programs or single.spent + part.work > pays:
                 return None
             single.spent += part.work
         try:

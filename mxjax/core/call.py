@@ -45,7 +45,7 @@ class Row:
 
     __slots__ = (
         "calls", "differentiable", "display", "effect", "fn", "most", "name", "numbers", "operator", "settled",
-        "takes_numbers",
+        "takes_numbers", "tries",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +71,7 @@ class Row:
         self.settled = settled
         self.takes_numbers = takes_numbers
         self.calls: dict[Any, Call] = {}
+        self.tries: dict[tuple[bool, str], list[int]] = {}  # kinds of traces (symbolic.py)
         self.most = CALLS
 
     def __repr__(self) -> str:

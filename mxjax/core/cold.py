@@ -19,7 +19,7 @@ import numpy as np
 from .. import settings
 from . import compiler
 from .aval import MeshDevice, layouts_in_use
-from .by_call import CALL, PROGRAM, PROGRAM_CALL, RUN, Build, ByCall, is_asked_for
+from .by_call import CALL, DRAW, PROGRAM, PROGRAM_CALL, RUN, Build, ByCall, is_asked_for
 from .hooks import memory_managers, operator_wrappers, trace_watchers
 from .segment import Step
 from .state import local
@@ -47,7 +47,7 @@ class Cold:
 
     def __init__(self, by_call: ByCall, depth: int):
         self.by_call = by_call
-        self.pays = PROGRAM + PROGRAM_CALL * depth
+        self.pays = PROGRAM + PROGRAM_CALL * depth + DRAW * by_call.draws
         self.spent = 0.0
         self.runs = 0
 

@@ -91,6 +91,7 @@ class Code:
         self.layout = dims.Layout(symbols)
         self.costs: list[tuple[int, Sequence[Any]]] = []
         self.calls: list[tuple[int, Sequence[Any]]] = []
+        self.draws = False  # random bits are among the primitives
         with np.errstate(all="ignore"):
             self.fn = self.function(
                 closed.jaxpr, closed.consts, (False,) * len(closed.jaxpr.invars), (1, ())
@@ -243,7 +244,8 @@ class _Body:
         op = self._op(node, args, drawn)
         if op.same:
             return [args[0]]
-        drawn = drawn or name in ("random_bits", "threefry2x32")
+        if name in ("random_bits", "threefry2x32"):
+            self.code.draws = drawn = True
         shapes = [v.aval.shape for v in eqn.outvars]
         if (
             all(a.constant is not None for a in args)

@@ -3,8 +3,8 @@
 A call is traced by its operands' ranks and dtypes. Dimensions of 0 and 1 are constants, each other one is a symbol of
 its own. Where JAX cannot decide something then, equal sizes share a symbol (this is tried first where several operands
 have sizes); then small ones and those that the attributes name are constants, and the others have bounds (powers of
-two); then all that has not changed yet is a constant; at last the shapes are traced as they are. What a trace took for
-granted is asked of each size (`dims.Layout.true`).
+two); then all that has not changed yet is a constant; at last the shapes are traced as they are. A form that never
+served a row is not tried for its later calls. What a trace took for granted is asked of each size (`dims.Layout.true`).
 """
 
 from __future__ import annotations
@@ -130,6 +130,11 @@ class Bound:
         """Why NumPy does not compute it; empty where it does."""
         return "" if self.runs else self._trace.why
 
+    @property
+    def draws(self) -> bool:
+        """Whether it draws random bits; raises :class:`NotHere`."""
+        return self._trace.code().draws
+
     def work(self) -> int:
         """Roughly how many operations on numbers it takes; raises :class:`NotHere`."""
         code = self._trace.code()
@@ -207,14 +212,17 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
     found = traces.get(key, traces)  # the first form: it serves most calls
     if found is not None and found is not traces and found.holds(given):
         return Bound(found, given)
-    for labels, bounds in _forms(call, key, given):
+    for kind, labels, bounds in _forms(call, key, given):
         this = (labels, bounds, key) if labels else key
         found = traces.get(this, traces)
         if found is traces:
             if len(traces) > _MOST:
                 traces.clear()
             if bounds:  # what it asks may not be known, or the shapes are wrong: then the last form raises, too
+                if _is_hopeless(call, kind):
+                    continue
                 found = _apart(_traced, call, avals, platform, labels or range(len(given)), bounds)
+                _served(call, kind)[found is not None] += 1
             else:
                 found = _traced(call, avals, platform, labels or range(len(given)), bounds)
             traces[this] = found
@@ -247,19 +255,40 @@ def _apart(fn: Callable[..., Trace], *args: Any) -> Trace | None:
     return found[0] if found else None
 
 
-Form = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
+#: So many calls of a row must fail before the form is left out, more for each that served; one is enough for its
+#: derivatives where it never did.
+_FAILURES, _PER_TRACE = 2, 4
+
+
+def _served(call: Call, kind: str) -> list[int]:
+    """How often JAX could not, and could, trace a form of this kind for the row, or for its derivatives."""
+    of = call.forward or call
+    return of.row.tries.setdefault((of is not call, kind), [0, 0])
+
+
+def _is_hopeless(call: Call, kind: str) -> bool:
+    """Whether JAX hardly ever traced a form of this kind for the row (convolutions: their sizes decide)."""
+    failed, traced = _served(call, kind)
+    if not traced and call.forward is not None and not failed:
+        failed, traced = _served(call.forward, kind)
+        failed *= _FAILURES
+    return failed >= _FAILURES + _PER_TRACE * traced
+
+
+#: Its kind, which symbol each size is, and the symbols' bounds.
+Form = tuple[str, tuple[int, ...], tuple[tuple[int, int], ...]]
 
 
 def _forms(call: Call, key: Any, sizes: tuple[int, ...]) -> Iterator[Form]:
-    """The forms to try: which symbol each size is (a constant: minus the size), and the symbols' bounds.
+    """The forms to try. A size that is a constant has minus itself for a symbol.
 
     Symbols stand in the order of their first size; a form without labels has one for each size.
     """
     if dims.available() and sizes and max(sizes) <= dims.LONGEST:
-        forms: list[Form] = [((), (_ANY,) * len(sizes))]
+        forms: list[Form] = [("own", (), (_ANY,) * len(sizes))]
         labels = _labels(sizes, ())
         if max(labels) + 1 < len(labels):
-            forms.append((labels, (_ANY,) * (max(labels) + 1)))
+            forms.append(("equal", labels, (_ANY,) * (max(labels) + 1)))
             if sum(type(k) is tuple and -1 in k for k in key) > 1:  # shapes of several operands mostly have to agree
                 forms.reverse()
         yield from forms
@@ -267,7 +296,7 @@ def _forms(call: Call, key: Any, sizes: tuple[int, ...]) -> Iterator[Form]:
         labels = _labels(sizes, [n in fixed for n in sizes])
         large = tuple(dict.fromkeys([n for n in sizes if n not in fixed]))
         if large:
-            yield labels, tuple([dims.bucket(n) for n in large])
+            yield "bounded", labels, tuple([dims.bucket(n) for n in large])
         # What was the same in all shapes so far stays a constant.
         seen = call.traces.setdefault(("seen", key), list(sizes))
         for k, n in enumerate(sizes):
@@ -275,8 +304,8 @@ def _forms(call: Call, key: Any, sizes: tuple[int, ...]) -> Iterator[Form]:
                 seen[k] = -1
         labels = _labels(sizes, [n >= 0 for n in seen])
         if max(labels) >= 0:
-            yield labels, (_ANY,) * (max(labels) + 1)
-    yield tuple([-n for n in sizes]), ()
+            yield "seen", labels, (_ANY,) * (max(labels) + 1)
+    yield "as it is", tuple([-n for n in sizes]), ()
 
 
 def _labels(sizes: Sequence[int], constant: Sequence[bool]) -> tuple[int, ...]:

@@ -104,6 +104,16 @@ def test_random_numbers_are_bit_equal_in_both_tiers() -> None:
         np.testing.assert_allclose(one, other, rtol=0 if jax.__version_info__ < (0, 12) else 2e-7)
 
 
+def test_a_large_draw_needs_no_program() -> None:
+    """A program of random bits takes XLA longer than NumPy draws some million of them."""
+    mx.random.seed(7)
+    drawn = []
+    assert counted(lambda: drawn.append(mx.np.random.uniform(size=(300, 701)).asnumpy()))["compiled"] == 0
+    mx.random.seed(7)
+    with mx.config.scope({"engine.cold": "compile"}):
+        np.testing.assert_array_equal(drawn[0], mx.np.random.uniform(size=(300, 701)).asnumpy())
+
+
 def loop(rounds: int) -> list[int]:
     """In which rounds of a loop over the same work something is compiled."""
     x = mx.np.array(data(8, 8))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from mxjax.core.numpy_random import threefry
+from mxjax.core.numpy_random import _BLOCK, threefry
 from mxjax.core.numpy_shared import exactly
 
 from .test_numpy_primitives import Case, check
@@ -40,13 +40,19 @@ def test_random_numbers_are_the_same_bits():
     check(cases)
 
 
-def test_many_blocks_are_those_of_few():
-    """From some thousands on a program computes them."""
-    one = threefry(np.uint32(3), np.uint32(4), np.zeros(1, "uint32"), np.arange(5000, dtype="uint32"))
-    other = threefry(np.uint32(3), np.uint32(4), np.zeros(1, "uint32"), np.arange(100, dtype="uint32"))
-    for a, b in zip(one, other, strict=True):
-        assert a.dtype == b.dtype == np.uint32
-        np.testing.assert_array_equal(a[:100], b)
+def test_many_pairs_are_computed_in_blocks():
+    n = 2 * _BLOCK + 100
+    counts = np.arange(n, dtype="uint32")
+    found = threefry(np.uint32(3), np.uint32(4), np.zeros(1, "uint32"), counts)
+    for start in (0, _BLOCK - 50, 2 * _BLOCK):
+        part = threefry(np.uint32(3), np.uint32(4), np.zeros(1, "uint32"), counts[start : start + 100])
+        for a, b in zip(found, part, strict=True):
+            assert a.shape == (n,) and a.dtype == b.dtype == np.uint32
+            np.testing.assert_array_equal(a[start : start + 100], b)
+    keys = np.arange(n, dtype="uint32").reshape(4, -1)
+    many = threefry(keys, keys + 1, np.uint32(5), np.uint32(6))
+    one = threefry(keys[3, -1], keys[3, -1] + 1, np.uint32(5), np.uint32(6))
+    assert many[0].shape == keys.shape and (many[0][3, -1], many[1][3, -1]) == (one[0], one[1])
 
 
 def test_a_shared_program_serves_all_shapes():

@@ -155,6 +155,17 @@ def test_shapes_that_cannot_be_symbolic_are_traced_as_they_are():
         assert bound(call, x).run([x])[0].tolist() == list(range(int(np.sqrt(n))))
 
 
+def test_forms_that_never_serve_a_row_are_not_tried_again():
+    def by_its_size(x, *, k):
+        return x * k if x.shape[0] * x.shape[1] > 17 else x
+
+    row = core.Row("made_here", by_its_size)
+    for k, shape in enumerate([(5, 7), (11, 13), (17, 19), (23, 29)], 100):
+        found = bound(row.bind((("k", k),)), ones(*shape)).run([ones(*shape)])
+        np.testing.assert_array_equal(found[0], k * ones(*shape))
+    assert row.tries[False, "own"] == [2, 0]
+
+
 def test_errors_are_those_of_the_function():
     def fn(x):
         raise ValueError(f"never {x.shape[0]}")
