@@ -49,7 +49,13 @@ def check_input_names(symbol: Any, names: Sequence[str], kind: str, throw: bool)
         )
         if throw:
             raise MXNetValueError(message)
-        warnings.warn(message, UserWarning, stacklevel=3)
+        warnings.warn(message, UserWarning, stacklevel=4)
+
+
+def check_all_names(symbol: Any, data: Any, label: Any, state: Any, fixed_param: Any) -> None:
+    """Raise where a symbol has no argument of the names of a kind; labels it may do without."""
+    for kind, names in (("data", data), ("label", label), ("state", state), ("fixed_param", fixed_param)):
+        check_input_names(symbol, list(names or ()), kind, throw=kind != "label")
 
 
 def as_descs(shapes: Any) -> list[DataDesc]:
@@ -483,3 +489,55 @@ class BaseModule:
     ) -> None:  # fmt: skip
         """Make the optimizer and the store; the arguments are those of `fit`."""
         raise self._missing("init_optimizer")
+
+
+class SymbolicModule(BaseModule):
+    """What modules of symbols share: parameters that are set in part, and what is asked of the arrays behind them.
+
+    Subclasses have `_behind`, what holds the outputs, gradients and states, and `_set_some`, which sets the parameters
+    there are.
+    """
+
+    _params_dirty = False  # the devices have newer parameters
+
+    @property
+    def _behind(self) -> Any:
+        raise self._missing("_behind")
+
+    def _set_some(self, arg_params: Params, aux_params: Params, force_init: bool, allow_extra: bool) -> None:
+        raise self._missing("_set_some")
+
+    def set_params(
+        self, arg_params: Params, aux_params: Params, allow_missing: bool = False, force_init: bool = True,
+        allow_extra: bool = False,
+    ) -> None:  # fmt: skip
+        if not allow_missing:
+            self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
+            return
+        if self.params_initialized and not force_init:
+            warnings.warn("Parameters already initialized and force_init=False. set_params call ignored.", stacklevel=2)
+            return
+        self._set_some(arg_params, aux_params, force_init, allow_extra)
+        self._params_dirty = True
+        self.params_initialized = True
+
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+        self._ready()
+        return self._behind.get_outputs(merge_multi_context=merge_multi_context)  # type: ignore[no-any-return]
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        self._ready()
+        require(self.inputs_need_grad, "bind with inputs_need_grad=True")
+        return self._behind.get_input_grads(merge_multi_context=merge_multi_context)  # type: ignore[no-any-return]
+
+    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
+        self._ready()
+        return self._behind.get_states(merge_multi_context=merge_multi_context)  # type: ignore[no-any-return]
+
+    def set_states(self, states: Any = None, value: Any = None) -> None:
+        self._ready()
+        self._behind.set_states(states, value)
+
+    def backward(self, out_grads: Any = None) -> None:
+        self._ready()
+        self._behind.backward(out_grads=out_grads)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,13 +12,13 @@ from .. import nd
 from ..model import load_params
 from ..name import NameManager
 from ..symbol import load as load_symbol
-from .base_module import UNIFORM, BaseModule, Params, check_input_names, require
+from .base_module import UNIFORM, Params, SymbolicModule, check_all_names, require
 from .module import Module
 
 __all__ = ["BucketingModule"]
 
 
-class BucketingModule(BaseModule):
+class BucketingModule(SymbolicModule):
     """Trains on batches of several kinds, sentences of several lengths for example.
 
     Each bucket's symbol is bound, and compiled, once; they share parameters, optimizer and store.
@@ -59,14 +58,10 @@ class BucketingModule(BaseModule):
             "compression_params": compression_params,
         }
         symbol, data_names, label_names = self._call_sym_gen(default_bucket_key)
-        for names, kind in (
-            (data_names, "data"), (label_names, "label"), (state_names, "state"), (fixed_param_names, "fixed_param"),
-        ):  # fmt: skip
-            check_input_names(symbol, list(names or ()), kind, throw=kind != "label")
+        check_all_names(symbol, data_names, label_names, state_names, fixed_param_names)
         self._buckets: dict[Any, Module] = {}
         self._curr_module: Any = None
         self._curr_bucket_key: Any = None
-        self._params_dirty = False
         self._monitor: Any = None
         self._grad_req: Any = "write"
 
@@ -129,19 +124,12 @@ class BucketingModule(BaseModule):
         self._params_dirty = False
         return params  # type: ignore[no-any-return]
 
-    def set_params(
-        self, arg_params: Params, aux_params: Params, allow_missing: bool = False, force_init: bool = True,
-        allow_extra: bool = False,
-    ) -> None:  # fmt: skip
-        if not allow_missing:
-            self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
-            return
-        if self.params_initialized and not force_init:
-            warnings.warn("Parameters already initialized and force_init=False. set_params call ignored.", stacklevel=2)
-            return
-        self._curr_module.set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
-        self._params_dirty = True
-        self.params_initialized = True
+    @property
+    def _behind(self) -> Any:
+        return self._curr_module
+
+    def _set_some(self, arg_params: Params, aux_params: Params, force_init: bool, allow_extra: bool) -> None:
+        self._curr_module.set_params(arg_params, aux_params, True, force_init, allow_extra)
 
     def init_params(
         self, initializer: Any = UNIFORM, arg_params: Params | None = None, aux_params: Params | None = None,
@@ -153,14 +141,6 @@ class BucketingModule(BaseModule):
         self._curr_module.init_params(initializer, arg_params, aux_params, allow_missing, force_init, allow_extra)
         self._params_dirty = False
         self.params_initialized = True
-
-    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        self._ready()
-        return self._curr_module.get_states(merge_multi_context=merge_multi_context)  # type: ignore[no-any-return]
-
-    def set_states(self, states: Any = None, value: Any = None) -> None:
-        self._ready()
-        self._curr_module.set_states(states, value)
 
     # -- set-up ------------------------------------------------------------------------------------
 
@@ -242,10 +222,6 @@ class BucketingModule(BaseModule):
         self.switch_bucket(data_batch.bucket_key, data_batch.provide_data, data_batch.provide_label)
         self._curr_module.forward(data_batch, is_train=is_train)
 
-    def backward(self, out_grads: Any = None) -> None:
-        self._ready()
-        self._curr_module.backward(out_grads=out_grads)
-
     def update(self) -> None:
         self._ready()
         require(self.optimizer_initialized, "call init_optimizer before")
@@ -254,15 +230,6 @@ class BucketingModule(BaseModule):
 
     def _end_step(self) -> None:
         self._curr_module._end_step()
-
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        self._ready()
-        return self._curr_module.get_outputs(merge_multi_context=merge_multi_context)  # type: ignore[no-any-return]
-
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        self._ready()
-        require(self.inputs_need_grad, "bind with inputs_need_grad=True")
-        return self._curr_module.get_input_grads(merge_multi_context=merge_multi_context)  # type: ignore[no-any-return]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         self._ready()

@@ -17,7 +17,7 @@ from ..io import DataDesc
 from ..model import load_checkpoint
 from ..serialization import write_whole
 from . import steps
-from .base_module import UNIFORM, BaseModule, Params, check_input_names, parse_data_desc, require
+from .base_module import UNIFORM, Params, SymbolicModule, check_all_names, parse_data_desc, require
 from .executor_group import DataParallelExecutorGroup
 
 __all__ = ["Module"]
@@ -33,7 +33,7 @@ def no_decay_of_biases(optimizer: Any, names: Any) -> None:
     optimizer.wd_mult = {**plain, **optimizer.wd_mult}
 
 
-class Module(BaseModule):
+class Module(SymbolicModule):
     """Trains and runs a symbol, on one device or on several that share the batch.
 
     Args:
@@ -74,18 +74,13 @@ class Module(BaseModule):
         self._symbol = symbol
         self._data_names, self._label_names = _all_of(data_names), _all_of(label_names)
         self._state_names, self._fixed_param_names = _all_of(state_names), _all_of(fixed_param_names)
-        for names, kind in (
-            (self._data_names, "data"), (self._label_names, "label"), (self._state_names, "state"),
-            (self._fixed_param_names, "fixed_param"),
-        ):  # fmt: skip
-            check_input_names(symbol, names, kind, throw=kind != "label")
+        check_all_names(symbol, self._data_names, self._label_names, self._state_names, self._fixed_param_names)
         inputs = {*self._data_names, *self._label_names, *self._state_names}
         self._param_names = [name for name in symbol.list_arguments() if name not in inputs]
         self._aux_names = symbol.list_auxiliary_states()
         self._output_names = symbol.list_outputs()
         self._arg_params: Params | None = None
         self._aux_params: Params | None = None
-        self._params_dirty = False  # the devices have newer parameters
         self._open_step = False  # an update was recorded and has not run
         self._compression_params = compression_params
         self._optimizer: Any = None
@@ -235,19 +230,12 @@ class Module(BaseModule):
         self._exec_group.set_params(arg_params, aux_params, allow_extra=allow_extra)
         flush_thread()
 
-    def set_params(
-        self, arg_params: Params, aux_params: Params, allow_missing: bool = False, force_init: bool = True,
-        allow_extra: bool = False,
-    ) -> None:  # fmt: skip
-        if not allow_missing:
-            self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
-            return
-        if self.params_initialized and not force_init:
-            warnings.warn("Parameters already initialized and force_init=False. set_params call ignored.", stacklevel=2)
-            return
+    @property
+    def _behind(self) -> Any:
+        return self._exec_group
+
+    def _set_some(self, arg_params: Params, aux_params: Params, force_init: bool, allow_extra: bool) -> None:
         self._to_devices(arg_params, aux_params, allow_extra)
-        self._params_dirty = True
-        self.params_initialized = True
 
     # -- set-up ------------------------------------------------------------------------------------
 
@@ -408,10 +396,6 @@ class Module(BaseModule):
             ]
         self.reshape(data, labels or None)
 
-    def backward(self, out_grads: Any = None) -> None:
-        self._ready()
-        self._exec_group.backward(out_grads=out_grads)
-
     def update(self) -> None:
         self._ready()
         require(self.optimizer_initialized, "call init_optimizer before")
@@ -425,23 +409,6 @@ class Module(BaseModule):
     def _end_step(self) -> None:
         self._open_step = False
         steps.end_step()
-
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        self._ready()
-        return self._exec_group.get_outputs(merge_multi_context=merge_multi_context)  # type: ignore[no-any-return]
-
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        self._ready()
-        require(self.inputs_need_grad, "bind with inputs_need_grad=True")
-        return self._exec_group.get_input_grads(merge_multi_context=merge_multi_context)  # type: ignore[no-any-return]
-
-    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        self._ready()
-        return self._exec_group.get_states(merge_multi_context=merge_multi_context)  # type: ignore[no-any-return]
-
-    def set_states(self, states: Any = None, value: Any = None) -> None:
-        self._ready()
-        self._exec_group.set_states(states, value)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         self._exec_group.update_metric(eval_metric, labels, pre_sliced)
