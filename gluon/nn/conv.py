@@ -283,6 +283,21 @@ class _AvgPool(_Pool):
         self._setup(pool_size, strides, padding, ceil_mode, layout, count_include_pad)
 
 
+class _CeilFirst(_AvgPool):
+    """Windows in 2 and 3 dimensions: MXNet takes ceil_mode before the layout there."""
+
+    def __init__(
+        self,
+        pool_size: Size = 2,
+        strides: Size | None = None,
+        padding: Size = 0,
+        ceil_mode: bool = False,
+        layout: str | None = None,
+        count_include_pad: bool = True,
+    ):
+        super().__init__(pool_size, strides, padding, layout, ceil_mode, count_include_pad)
+
+
 class _GlobalPool(_Pool):
     _global = True
 
@@ -308,6 +323,16 @@ class MaxPool3D(_MaxPool):
 
     _dims = 3
 
+    def __init__(
+        self,
+        pool_size: Size = 2,
+        strides: Size | None = None,
+        padding: Size = 0,
+        ceil_mode: bool = False,  # before the layout, as in MXNet
+        layout: str | None = None,
+    ):
+        super().__init__(pool_size, strides, padding, layout, ceil_mode)
+
 
 class AvgPool1D(_AvgPool):
     """The mean over windows of the last axis."""
@@ -315,13 +340,13 @@ class AvgPool1D(_AvgPool):
     _dims = 1
 
 
-class AvgPool2D(_AvgPool):
+class AvgPool2D(_CeilFirst):
     """The mean over 2-d windows."""
 
     _dims = 2
 
 
-class AvgPool3D(_AvgPool):
+class AvgPool3D(_CeilFirst):
     """The mean over 3-d windows."""
 
     _dims = 3

@@ -371,25 +371,44 @@ def signature_text(op: Op) -> str:
 
 
 @functools.cache  # functions and methods of one row share it
-def signature(op: Op) -> inspect.Signature:
+def signature(op: Op, legacy: bool = False) -> inspect.Signature:
     """What ``inspect.signature`` shows for the front-end functions of a row."""
     P = inspect.Parameter
-    params = []
-    for name in op.array_params:
-        if op.variadic and name == op.array_params[-1]:
-            params.append(P(name, P.POSITIONAL_OR_KEYWORD))
-        else:
-            params.append(P(name, P.POSITIONAL_OR_KEYWORD, default=op.defaults.get(name, P.empty)))
-    for name in op.attr_params:
-        default = op.attr_defaults.get(name, P.empty)
-        if default is P.empty and any(p.default is not P.empty for p in params):
+    params: list[inspect.Parameter] = []
+    order = op.positions(legacy)
+    for name in order:
+        default = op.defaults.get(name, op.attr_defaults.get(name, P.empty))
+        needed = name in op.array_params and name not in op.defaults and all(p.default is P.empty for p in params)
+        if default is P.empty and not needed and (name == "out" or any(p.default is not P.empty for p in params)):
             default = None
         params.append(P(name, P.POSITIONAL_OR_KEYWORD, default=default))
-    params.append(P("out", P.KEYWORD_ONLY, default=None))
+    rest = [name for name in op.attr_params if name not in order]
+    params += [P(name, P.KEYWORD_ONLY, default=op.attr_defaults.get(name)) for name in rest]
     if not op.array_params or op.keyed:
         params.append(P("device", P.KEYWORD_ONLY, default=None))
+    if "out" not in order:
+        params.append(P("out", P.KEYWORD_ONLY, default=None))
     params.append(P("kwargs", P.VAR_KEYWORD))
     return inspect.Signature(params)
+
+
+def by_order(op: Op, legacy: bool, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
+    """The first arguments, as the row takes them; those that stand elsewhere in a front end's order become keywords."""
+    order = op.nd_order if legacy else op.order
+    same = 0
+    for ours, theirs in zip((*op.array_params, *op.attr_params), order, strict=False):
+        if ours != theirs:
+            break
+        same += 1
+    if len(args) <= same:
+        return args
+    if len(args) > len(order):
+        raise errors.MXNetTypeError(f"{op.name} got too many arguments: it takes ({', '.join(order)})")
+    for name, value in zip(order[same:], args[same:], strict=False):
+        if name in kwargs:
+            raise errors.MXNetTypeError(f"{op.name} got the argument {name!r} twice")
+        kwargs[name] = value
+    return args[:same]
 
 
 def function(op: Op, name: str, cls: type[NDArray], module: str) -> Callable[..., Any]:
@@ -397,13 +416,26 @@ def function(op: Op, name: str, cls: type[NDArray], module: str) -> Callable[...
     make = _make_general
     if not (op.looks or op.attr_params or op.aux or op.keyed or op.modal or op.variadic or op.outputs != 1):
         make = {1: _make_unary, 2: _make_binary}.get(len(op.array_params), _make_general)
+    if op.nd_order if cls._legacy else op.order:
+        make = _make_ordered
     made = make(op, cls)
     made.__name__ = name
     made.__qualname__ = name
     made.__module__ = module
     made.__doc__ = op.doc
-    made.__signature__ = signature(op)  # type: ignore[attr-defined]
+    made.__signature__ = signature(op, cls._legacy)  # type: ignore[attr-defined]
     return made
+
+
+def _make_ordered(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
+    legacy = cls._legacy
+
+    def ordered(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > 1:
+            args = tuple(by_order(op, legacy, args, kwargs))
+        return call(op, cls, args, kwargs)
+
+    return ordered
 
 
 def _make_general(op: Op, cls: type[NDArray]) -> Callable[..., Any]:

@@ -103,6 +103,7 @@ def take_along_axis(arr: Any, indices: Any, *, axis: int | None) -> Any:
     samples=[case(f(3, 4), i(3, high=4)), case(f(3, 4), i(4, high=3), axis=0, keepdims=True), case(f(3, 4), Given([1.0, 7.0, -1.0]), mode="wrap")],
     shapes=lambda shape, **attrs: {} if attrs["axis"] is None else {"index": without(shape, attrs["axis"])},
     methods="nd np",
+    nd_order="data index axis keepdims mode",
 )  # fmt: skip
 def pick(data: Any, index: Any, *, axis: int | None = -1, mode: str = "clip", keepdims: bool = False) -> Any:
     """One element for each index along an axis: data (3, 4) and index (3,) give (3,)."""
@@ -331,7 +332,7 @@ def ravel_multi_index(data: Any, *, shape: Any) -> Any:
     return (data * steps.reshape(-1, *(1,) * (data.ndim - 1))).sum(0, dtype=data.dtype)
 
 
-@op(np="searchsorted", samples=[case(Given([1.0, 2.0, 3.0]), f(4, low=0, high=4))], internal=None, **_FLAT)
+@op(np="searchsorted", samples=[case(Given([1.0, 2.0, 3.0]), f(4, low=0, high=4))], internal=None, order="a v side sorter", **_FLAT)
 def searchsorted(a: Any, v: Any, sorter: Any = None, *, side: str = "left") -> Any:
     """Where ``v`` would be inserted into the sorted ``a``."""
     if sorter is not None:

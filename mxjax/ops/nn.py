@@ -112,7 +112,7 @@ _CONV = [
 ]
 
 
-@op(npx="convolution", nd="Convolution", display="Convolution", samples=_CONV, amp="low", shapes=_convolution_shapes)
+@op(npx="convolution", nd=("Convolution", "Convolution_v1"), aliases=("Convolution_v1",), display="Convolution", samples=_CONV, amp="low", shapes=_convolution_shapes)
 def convolution(
     data: Any,
     weight: Any,
@@ -231,13 +231,15 @@ def _sum_pool(x: Any, window: Any, strides: Any, padding: Any) -> Any:
 
 @op(
     npx="pooling",
-    nd="Pooling",
+    nd=("Pooling", "Pooling_v1"),
+    aliases=("Pooling_v1",),
     display="Pooling",
     samples=[
         case(f(2, 2, 6, 5), kernel=(2, 2), stride=(2, 2), pool_type="max"),
         case(f(2, 2, 6, 5), kernel=(3, 3), pad=(1, 1), pool_type="avg", pooling_convention="full", stride=(2, 2)),
         case(f(2, 2, 6, 5), kernel=(2, 2), global_pool=True, pool_type="avg"),
     ],
+    nd_order="data kernel pool_type global_pool cudnn_off pooling_convention stride pad p_value count_include_pad layout output_size",
 )
 def pooling(
     data: Any,
@@ -361,7 +363,8 @@ _BN = [
 
 @op(
     npx="batch_norm",
-    nd="BatchNorm",
+    nd=("BatchNorm", "BatchNorm_v1"),
+    nd_aliases=("BatchNorm_v1",),
     nd_params="data gamma beta moving_mean moving_var",
     display="BatchNorm",
     aux=lambda attrs: (1, 3, 4) if attrs.get("fix_gamma", True) else (3, 4),
@@ -652,6 +655,8 @@ def dropout(
 @op(
     npx="embedding",
     nd="Embedding",
+    nd_contrib="SparseEmbedding",
+    aliases=("_contrib_SparseEmbedding",),
     display="Embedding",
     samples=[case(i(2, 3, high=5), f(5, 4), input_dim=5, output_dim=4)],
     shapes=lambda shape, **attrs: {"weight": (attrs["input_dim"], attrs["output_dim"])},

@@ -196,7 +196,8 @@ def signum_update(
     return (1 - lr * wd_lh) * weight + lr * jnp.sign(mom), mom
 
 
-@op(nd="lamb_update_phase1", aux=(2, 3), varying=_VARYING, samples=[case(_W, _W, _POS, _POS, t=1)], smooth=False, numbers=("beta1", "beta2", "epsilon", "clip_gradient"))
+@op(nd="lamb_update_phase1", aux=(2, 3), varying=_VARYING, samples=[case(_W, _W, _POS, _POS, t=1)], smooth=False, numbers=("beta1", "beta2", "epsilon", "clip_gradient"),
+    nd_order="weight grad mean var beta1 beta2 epsilon t bias_correction wd rescale_grad clip_gradient")
 def lamb_update_phase1(
     weight: Any, grad: Any, mean: Any, var: Any, *, t: int, beta1: float = 0.9, beta2: float = 0.999,
     epsilon: float = 1e-6, bias_correction: bool = True, wd: float = 0.0, rescale_grad: float = 1.0,

@@ -347,6 +347,7 @@ def normal_n(key: Any, loc: Any = 0.0, scale: Any = 1.0, *, batch_shape: Any = N
     smooth=False,
     internal="_sample_categorical",
     outputs=lambda attrs, n: 2 if attrs["get_prob"] else 1,
+    nd_order="data shape get_prob out dtype",
 )
 def categorical(key: Any, data: Any, *, shape: Any = (), get_prob: bool = False, dtype: Any = "int32") -> Any:
     """Outcomes drawn from rows of probabilities; ``get_prob`` adds the logarithms of their probabilities."""

@@ -86,6 +86,7 @@ _CASES = [
 def reduction(name: str, fn: Callable[..., Any], *, names: Any = None, typed: bool = False, **row: Any) -> None:
     """The np form of ``fn(x, axis, keepdims[, dtype])``."""
     names = names or name
+    row["order"] = "a axis dtype out keepdims initial where" if typed else "a axis out keepdims"
     row = {"samples": _CASES, "ref": getattr(np, name, None), "doc": f"{name} over all elements or along axes.", **row}
     if typed:
 
@@ -186,8 +187,11 @@ def _spread(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _SPREAD = [*_CASES, case(f(3, 4), axis=1, ddof=1)]
-op("std", np="std", samples=_SPREAD, ref=np.std, doc="Standard deviation.", amp="full", methods="np")(_spread(jnp.std))
-op("var", np="var", samples=_SPREAD, ref=np.var, doc="Variance.", amp="full", methods="np")(_spread(jnp.var))
+_OUT = "a axis dtype out"
+for _name, _fn, _doc in (("std", jnp.std, "Standard deviation."), ("var", jnp.var, "Variance.")):
+    op(
+        _name, np=_name, samples=_SPREAD, ref=getattr(np, _name), doc=_doc, amp="full", methods="np", order=f"{_OUT} correction keepdims"
+    )(_spread(_fn))  # fmt: skip
 
 
 def _nan_spread(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -198,8 +202,8 @@ def _nan_spread(fn: Callable[..., Any]) -> Callable[..., Any]:
     return spread
 
 
-op("nanstd", np="nanstd", samples=_SPREAD, ref=np.nanstd, doc="std without NaNs.", internal=None)(_nan_spread(jnp.nanstd))
-op("nanvar", np="nanvar", samples=_SPREAD, ref=np.nanvar, doc="var without NaNs.", internal=None)(_nan_spread(jnp.nanvar))
+op("nanstd", np="nanstd", samples=_SPREAD, ref=np.nanstd, doc="std without NaNs.", internal=None, order=f"{_OUT} ddof keepdims")(_nan_spread(jnp.nanstd))
+op("nanvar", np="nanvar", samples=_SPREAD, ref=np.nanvar, doc="var without NaNs.", internal=None, order=f"{_OUT} ddof keepdims")(_nan_spread(jnp.nanvar))
 
 
 @op(
@@ -208,6 +212,7 @@ op("nanvar", np="nanvar", samples=_SPREAD, ref=np.nanvar, doc="var without NaNs.
     samples=[case(f(3, 4)), case(f(3, 4), f(4, low=0.5), axis=1)],
     outputs=lambda attrs, n: 2 if attrs["returned"] else 1,
     amp="full",
+    order="a axis weights returned out",
 )
 def average(a: Any, weights: Any = None, *, axis: Any = None, returned: bool = False) -> Any:
     """The mean, weighted if ``weights`` are given; ``returned`` adds the sum of weights."""
@@ -259,9 +264,10 @@ for _name, _scale, _samples in (
         _label = "nan" * _nan + _name
         _internal = "_npi_percentile" if _label == "percentile" else None
         _doc = f"{_label} along axes."
-        op(_label, np=_label, samples=_samples, ref=getattr(np, _label), doc=_doc, internal=_internal, numbers=("q",), **_FLAT)(
-            _quantiles(_scale, _nan)
-        )
+        op(
+            _label, np=_label, samples=_samples, ref=getattr(np, _label), doc=_doc, internal=_internal, numbers=("q",),
+            order=f"a q axis out overwrite_input {'method' if _nan else 'interpolation'} keepdims", **_FLAT,
+        )(_quantiles(_scale, _nan))  # fmt: skip
 
 
 def _medians(nan: bool) -> Callable[..., Any]:
@@ -271,8 +277,13 @@ def _medians(nan: bool) -> Callable[..., Any]:
     return median
 
 
-op("median", np="median", samples=_CASES[:2], ref=np.median, doc="Median along axes.", internal="_npi_percentile", **_FLAT)(_medians(False))
-op("nanmedian", np="nanmedian", samples=_CASES[:2], ref=np.nanmedian, doc="Median without NaNs.", internal=None, **_FLAT)(_medians(True))
+for _name, _nan, _internal, _doc in (
+    ("median", False, "_npi_percentile", "Median along axes."), ("nanmedian", True, None, "Median without NaNs."),
+):  # fmt: skip
+    op(
+        _name, np=_name, samples=_CASES[:2], ref=getattr(np, _name), doc=_doc, internal=_internal,
+        order="a axis out overwrite_input keepdims", **_FLAT,
+    )(_medians(_nan))  # fmt: skip
 
 
 @op(nd="moments", samples=[case(f(3, 4)), case(f(3, 4), axes=(1,), keepdims=True)], amp="full", outputs=2)
@@ -415,7 +426,7 @@ op("nancumsum", np="nancumsum", samples=_RUN, ref=np.nancumsum, doc="Running sum
 op("nancumprod", np="nancumprod", samples=_RUN, ref=np.nancumprod, doc="Running product, NaN as 1.", internal=None)(_running(jnp.cumprod, 1))
 
 
-@op(np="diff", samples=[case(f(3, 4)), case(f(3, 4), n=2, axis=0)], ref=np.diff)
+@op(np="diff", samples=[case(f(3, 4)), case(f(3, 4), n=2, axis=0)], ref=np.diff, order="a n axis prepend append")
 def diff(a: Any, prepend: Any = None, append: Any = None, *, n: int = 1, axis: int = -1) -> Any:
     """n-th differences along an axis."""
     return jnp.diff(a, n, axis, prepend, append)

@@ -83,6 +83,8 @@ class Op(Row):
         "moved",
         "n_arrays",
         "names",
+        "nd_order",
+        "order",
         "outputs",
         "plain",
         "ref",
@@ -130,6 +132,8 @@ class Op(Row):
         amp_full_if: tuple[str, tuple[str, ...]] | None = None,
         amp_narrow: bool = False,
         methods: Any = None,
+        order: str = "",
+        nd_order: str = "",
         doc: str | None = None,
         signature: inspect.Signature | None = None,
     ):
@@ -187,6 +191,14 @@ class Op(Row):
         self.amp_full_if = amp_full_if
         self.amp_narrow = amp_narrow
         self.methods = methods_of(self, methods)
+        self.order, self.nd_order = tuple(order.split()), tuple(nd_order.split())
+        strange = {*self.order, *self.nd_order} - {*self.array_params, *self.attr_params, "out"}
+        if strange:
+            raise errors.MXNetValueError(f"the operator {name!r} has no parameters {sorted(strange)}, which its order names")
+
+    def positions(self, legacy: bool) -> tuple[str, ...]:
+        """The parameters in the order in which a front end takes them: arrays, then attributes, unless a column says it."""
+        return (self.nd_order if legacy else self.order) or (*self.array_params, *self.attr_params)
 
     def count_outputs(self, attrs: Mapping[str, Any], arrays: int | None = None) -> int | None:
         """How many results a call with these attributes has (and so many arrays, if not all it can take).
@@ -437,13 +449,16 @@ def _divided(row: dict[str, Any], both: bool) -> tuple[dict[str, Any], dict[str,
     if not both:
         return row, row
     row = dict(row)
+    nd_order = row.pop("nd_order", "")
     internal, aliases = row.pop("nd_internal", CONVENTION), row.pop("nd_aliases", ())
     methods = row.pop("methods", None) or {}
     if isinstance(methods, dict):
         own, nd_own = ({c: n for c, n in methods.items() if c == cls} for cls in ("np", "nd"))
     else:
         own, nd_own = (cls if cls in methods.split() else None for cls in ("np", "nd"))
-    return {**row, "methods": own}, {**row, "internal": internal, "aliases": aliases, "methods": nd_own}
+    shared = {k: v for k, v in row.items() if k != "order"}
+    nd_row = {**shared, "internal": internal, "aliases": aliases, "methods": nd_own, "nd_order": nd_order}
+    return {**row, "methods": own}, nd_row
 
 
 def _renamed(shapes: Callable[..., Any], fn: Callable[..., Any], params: str | None) -> Callable[..., Any]:

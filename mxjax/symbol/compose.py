@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import attribute, errors, name
-from ..array.invoke import signature_text
+from ..array.invoke import by_order, signature_text
 from ..ops.table import Op, hashable
 from . import attributes
 from .node import Entry, Node
@@ -84,6 +84,8 @@ def compose(op: Op, cls: type[Symbol], hint: str, args: Sequence[Any], kwargs: d
     from .symbol import Symbol
 
     kwargs = dict(kwargs)
+    if op.order if cls._is_np else op.nd_order:
+        args = by_order(op, not cls._is_np, args, kwargs)
     own = {k: kwargs.pop(k) for k in _OWN if k in kwargs}
     users = attribute.current().get(own.get("attr"))
     arrays, values = _sorted(op, args, kwargs, Symbol)
@@ -197,24 +199,25 @@ def function(op: Op, name: str, cls: type[Symbol], module: str) -> Callable[...,
     symbolic.__name__ = symbolic.__qualname__ = name
     symbolic.__module__ = module
     symbolic.__doc__ = op.doc
-    symbolic.__signature__ = signature(op)  # type: ignore[attr-defined]
+    symbolic.__signature__ = signature(op, cls._is_np)  # type: ignore[attr-defined]
     return symbolic
 
 
 @functools.cache
-def signature(op: Op) -> inspect.Signature:
+def signature(op: Op, is_np: bool = False) -> inspect.Signature:
     """What ``inspect.signature`` shows for a symbol function."""
     P = inspect.Parameter
-    arrays = [
-        P(n, P.VAR_POSITIONAL)
-        if op.variadic and n == op.array_params[-1]
-        else P(n, P.POSITIONAL_OR_KEYWORD, default=None)
-        for n in op.array_params
-    ]
-    kind = P.KEYWORD_ONLY if op.variadic else P.POSITIONAL_OR_KEYWORD
-    rest = [P(n, kind, default=op.attr_defaults.get(n)) for n in op.attr_params]
-    own = [P(n, P.KEYWORD_ONLY, default=None) for n in _OWN if n not in op.attr_params]
-    return inspect.Signature([*arrays, *rest, *own, P("kwargs", P.VAR_KEYWORD)])
+    order = op.positions(not is_np)
+    params = []
+    for n in order:
+        kind = P.KEYWORD_ONLY if op.variadic and n in op.attr_params else P.POSITIONAL_OR_KEYWORD
+        if op.variadic and n == op.array_params[-1]:
+            params.append(P(n, P.VAR_POSITIONAL))
+        else:
+            params.append(P(n, kind, default=op.attr_defaults.get(n)))
+    rest = [n for n in (*op.attr_params, *_OWN) if n not in order]
+    params += [P(n, P.KEYWORD_ONLY, default=op.attr_defaults.get(n)) for n in dict.fromkeys(rest)]
+    return inspect.Signature([*params, P("kwargs", P.VAR_KEYWORD)])
 
 
 def dumped(init: Any) -> str:

@@ -1,0 +1,80 @@
+"""Parameters by position stand where NumPy (mx.np) and MXNet's registry (mx.nd, mx.sym) have them."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as onp
+import pytest
+
+import mxjax as mx
+from mxjax import errors
+
+X = onp.arange(12, dtype="float32").reshape(3, 4) % 5
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("sum", (1, None, None, True)), ("prod", (0, None, None, True)), ("mean", (1, None, None, True)),
+        ("std", (1, None, None, 1, True)), ("var", (0, None, None, 1)), ("max", (1, None, True)),
+        ("amin", (0, None, True)), ("any", (1, None, True)), ("all", (1, None, True)),
+        ("median", (1, None, None, True)), ("ptp", (1, None, True)), ("nansum", (1, None, None, True)),
+        ("nanvar", (1, None, None, 1, True)), ("average", (1, onp.array([1.0, 2, 3, 4], "float32"))), ("diff", (2, 0)),
+        ("percentile", (30.0, 1)), ("nanmedian", (1, None, False, True)),
+        ("nanquantile", (0.3, 1, None, False, "lower")),
+    ],
+)  # fmt: skip
+def test_numpy_functions(name, args):
+    ours = [mx.np.array(a) if isinstance(a, onp.ndarray) else a for a in args]
+    got = getattr(mx.np, name)(mx.np.array(X), *ours)
+    onp.testing.assert_allclose(got.asnumpy(), getattr(onp, name)(X, *args), rtol=1e-5)
+
+
+def test_side_comes_before_sorter():
+    edges = onp.array([1.0, 2, 2, 3], "float32")
+    got = mx.np.searchsorted(mx.np.array(edges), mx.np.array([2.0]), "right")
+    assert got.tolist() == onp.searchsorted(edges, [2.0], "right").tolist()
+
+
+def test_out_by_position_of_functions_and_methods():
+    x, out = mx.np.array(X), mx.np.zeros((3, 1))
+    assert mx.np.sum(x, 1, None, out, True) is out
+    onp.testing.assert_allclose(out.asnumpy(), X.sum(1, keepdims=True))
+    assert x.argmax(1, None, True).shape == (3, 1)
+    assert x.max(1, out, True) is out
+    onp.testing.assert_allclose(out.asnumpy(), X.max(1, keepdims=True))
+
+
+def test_softmax_takes_the_axis_first_in_npx_and_the_lengths_in_nd():
+    got = mx.npx.softmax(mx.np.array(X), 0)
+    onp.testing.assert_allclose(got.asnumpy().sum(0), onp.ones(4), rtol=1e-5)
+    lengths = mx.nd.array([1, 2, 4], dtype="int32")
+    got = mx.nd.softmax(mx.nd.array(X), lengths, -1, None, None, True).asnumpy()
+    onp.testing.assert_allclose((got > 0).sum(-1), [1, 2, 4])
+
+
+def test_attributes_of_nd_and_sym():
+    x = mx.nd.array(X.reshape(1, 1, 3, 4))
+    got = mx.nd.Pooling(x, (1, 2), "avg", False, False, "valid", (1, 2)).asnumpy()
+    onp.testing.assert_allclose(got[0, 0], X.reshape(3, 2, 2).mean(-1))
+    assert mx.nd.pick(mx.nd.array(X), mx.nd.array([0, 1, 2]), 1, True).shape == (3, 1)
+    symbol = mx.sym.Pooling(mx.sym.var("data"), (1, 2), "avg", False, False, "valid", (1, 2))
+    onp.testing.assert_allclose(symbol.eval(data=x)[0].asnumpy(), got)
+
+
+def test_what_is_given_twice_or_too_much_is_refused():
+    x = mx.np.array(X)
+    with pytest.raises(errors.MXNetTypeError, match="twice"):
+        mx.np.average(x, 1, axis=0)
+    with pytest.raises(errors.MXNetTypeError, match="too many"):
+        mx.np.median(x, 1, None, None, False, 3)
+    with pytest.raises(errors.MXNetTypeError, match="twice"):
+        mx.sym.np.sum(mx.sym.var("x").as_np_ndarray(), 1, None, dtype="float32")
+
+
+def test_signatures_show_the_order():
+    assert list(inspect.signature(mx.np.sum).parameters)[:5] == ["a", "axis", "dtype", "out", "keepdims"]
+    assert list(inspect.signature(mx.nd.Pooling).parameters)[1:4] == ["kernel", "pool_type", "global_pool"]
+    assert list(inspect.signature(mx.npx.pooling).parameters)[1:4] == ["kernel", "stride", "pad"]
+    assert list(inspect.signature(mx.sym.np.average).parameters)[:3] == ["a", "axis", "weights"]
