@@ -9,6 +9,7 @@ from typing import Any
 
 from mxjax import errors, initializer, np, npx
 from mxjax.array.ndarray import NDArray
+from mxjax.modes import generation
 from mxjax.ops.rnn import GATES, parameter_names, parameter_shapes
 
 from ..hybrid_block import HybridBlock
@@ -26,7 +27,11 @@ _PIECE = re.compile(r"(?:_unfused\.(?P<at>\d+)\.(?:(?P<way>[lr])_cell\.)?|(?P<d>
 
 
 class _RNNLayer(HybridBlock):
-    """What RNN, LSTM and GRU share."""
+    """What RNN, LSTM and GRU share.
+
+    The parameters are one vector, ``rnn_param``. In programs of MXNet 1 (`python -m mxjax --as 1.9`) they are the
+    pieces, ``l0_i2h_weight`` and so on, as there, and become the vector in the forward.
+    """
 
     def __init__(
         self,
@@ -70,7 +75,15 @@ class _RNNLayer(HybridBlock):
             i2h_bias_initializer=i2h_bias_initializer, h2h_bias_initializer=h2h_bias_initializer,
             h2r_weight_initializer=h2r_weight_initializer,
         )  # fmt: skip
-        self.rnn_param = Parameter("rnn_param", shape=(-1,), init=init, allow_deferred_init=True, dtype=dtype)
+        self._in_pieces = generation() == 1
+        if self._in_pieces:
+            self._make_pieces({
+                "i2h_weight": i2h_weight_initializer, "h2h_weight": h2h_weight_initializer,
+                "i2h_bias": i2h_bias_initializer, "h2h_bias": h2h_bias_initializer,
+                "h2r_weight": h2r_weight_initializer,
+            })  # fmt: skip
+        else:
+            self.rnn_param = Parameter("rnn_param", shape=(-1,), init=init, allow_deferred_init=True, dtype=dtype)
         if input_size:
             self._settle_size(input_size)
 
@@ -141,7 +154,7 @@ class _RNNLayer(HybridBlock):
         low, high, nan = self._clip
         x = np.swapaxes(inputs, 0, 1) if self._layout == "NTC" else inputs
         out, *last = npx.rnn(
-            x, self.rnn_param.data(d), state, memory, sequence_length, use_sequence_length=self._use_sequence_length,
+            x, self._vector(d), state, memory, sequence_length, use_sequence_length=self._use_sequence_length,
             state_size=self._hidden_size, projection_size=self._projection_size, num_layers=self._num_layers,
             bidirectional=self._dir == 2, p=self._dropout, state_outputs=True, mode=self._mode,
             lstm_state_clip_min=low, lstm_state_clip_max=high, lstm_state_clip_nan=nan,
@@ -163,9 +176,36 @@ class _RNNLayer(HybridBlock):
 
     def _settle_size(self, input_size: int) -> None:
         self._input_size = input_size
-        self.rnn_param.shape = (sum(prod(shape) for _, shape in self._pieces()),)
+        if self._in_pieces:
+            for name, shape in self._pieces():
+                self._reg_params[name].shape = shape
+        else:
+            self.rnn_param.shape = (sum(prod(shape) for _, shape in self._pieces()),)
 
     # ---- the pieces of the vector --------------------------------------------------------------------
+
+    def _make_pieces(self, inits: dict[str, Any]) -> None:
+        """A parameter for each piece, layer by layer."""
+        shapes = dict(self._pieces())
+        for layer in range(self._num_layers):
+            for way in "lr"[: self._dir]:
+                for what, init in inits.items():
+                    name = f"{way}{layer}_{what}"
+                    if name in shapes:
+                        shape = tuple(n or -1 for n in shapes[name])
+                        made = Parameter(name, shape=shape, init=init, allow_deferred_init=True, dtype=self._dtype)
+                        setattr(self, name, made)
+
+    def _vector(self, device: Any) -> Any:
+        """The parameters on a device as the operator takes them."""
+        if not self._in_pieces:
+            return self.rnn_param.data(device)
+        return np.concatenate([self._reg_params[name].data(device).reshape((-1,)) for name, _ in self._pieces()])
+
+    @property
+    def _one(self) -> Parameter:
+        """A parameter that stands for all."""
+        return self._reg_params["l0_h2h_weight"] if self._in_pieces else self.rnn_param
 
     def _pieces(self) -> list[tuple[str, tuple[int, ...]]]:
         """Name (as in 1.x) and shape of what lies in the vector, in order."""
@@ -184,6 +224,8 @@ class _RNNLayer(HybridBlock):
         >>> layer.unpack_weights()["l0_i2h_weight"].shape
         (12, 3)
         """
+        if self._in_pieces:
+            return {name: self._reg_params[name].data().copy() for name, _ in self._pieces()}
         return split_rnn_params(
             self.rnn_param.data(), self._mode, self._num_layers, self._input_size, self._hidden_size, self._dir == 2,
             self._projection_size,
@@ -199,7 +241,12 @@ class _RNNLayer(HybridBlock):
             first = weights.get("l0_i2h_weight")
             if first is not None:
                 self._settle_size(first.shape[1])
-        self.rnn_param._load_init(self._packed(weights))
+        packed = self._packed(weights)
+        if self._in_pieces:
+            for name, _ in self._pieces():
+                self._reg_params[name]._load_init(weights[name])
+        else:
+            self.rnn_param._load_init(packed)
 
     def _packed(self, weights: Mapping[str, Any]) -> Any:
         parts = []
@@ -212,7 +259,14 @@ class _RNNLayer(HybridBlock):
         return np.concatenate(parts)
 
     def _adopt_names(self, prefix: str, loaded: dict[str, Any]) -> None:
-        """Weights that a file of 1.x holds piece by piece become the vector, in place."""
+        """Weights that a file of 1.x holds piece by piece become the vector, in place, or the other way round."""
+        if self._in_pieces and prefix + "rnn_param" in loaded and self._input_size:
+            vector = np.array(loaded.pop(prefix + "rnn_param"))
+            parts = split_rnn_params(
+                vector, self._mode, self._num_layers, self._input_size, self._hidden_size, self._dir == 2,
+                self._projection_size,
+            )  # fmt: skip
+            loaded.update({prefix + name: part for name, part in parts.items()})
         pieces = {}
         for name in list(loaded):
             m = _PIECE.fullmatch(name.removeprefix(prefix)) if name.startswith(prefix) else None
@@ -222,7 +276,11 @@ class _RNNLayer(HybridBlock):
         if pieces:
             if not self._input_size and "l0_i2h_weight" in pieces:
                 self._settle_size(pieces["l0_i2h_weight"].shape[1])
-            loaded[prefix + "rnn_param"] = self._packed(pieces)
+            packed = self._packed(pieces)
+            if self._in_pieces:
+                loaded.update({prefix + name: a for name, a in pieces.items()})
+            else:
+                loaded[prefix + "rnn_param"] = packed
 
     def _unfuse(self) -> HybridSequentialRNNCell:
         """A stack of cells that computes the same, with copies of the weights if there are any yet.
@@ -235,7 +293,7 @@ class _RNNLayer(HybridBlock):
         kinds = {"rnn_relu": RNNCell, "rnn_tanh": RNNCell, "lstm": LSTMCell, "gru": GRUCell}
         options = {"activation": self._mode[4:]} if self._mode.startswith("rnn") else {}
         stack = HybridSequentialRNNCell()
-        known = self.rnn_param._arrays is not None
+        known = self._one._arrays is not None
         weights = self.unpack_weights() if known else {}
         width = self._input_size
         for k in range(self._num_layers):
@@ -244,7 +302,7 @@ class _RNNLayer(HybridBlock):
                 cell = kinds[self._mode](self._hidden_size, input_size=width, **options)
                 for name, p in cell._reg_params.items():
                     if known:
-                        p.initialize(device=self.rnn_param.list_device())
+                        p.initialize(device=self._one.list_device())
                         p.set_data(weights[f"{d}{k}_{name}"])
                 cells.append(cell)
             stack.add(BidirectionalCell(*cells) if self._dir == 2 else cells[0])

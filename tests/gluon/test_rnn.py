@@ -279,3 +279,42 @@ def test_errors():
         layer(mx.np.ones((2, 1, 4)), [mx.np.ones((1, 1, 2))] * 2)
     with pytest.raises(AssertionError, match="rank-3"):
         rnn.GRU(3).infer_shape(mx.np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("case", OLD, ids=lambda c: c["layer"])
+def test_in_programs_of_1x_the_parameters_are_the_pieces(case, tmp_path):
+    with mx.config.scope(compat_version="1.9"), mx.name.NameManager():
+        net = getattr(rnn, case["layer"])(3, **case["kwargs"])
+        title = case["layer"].lower()
+        assert sorted(net.collect_params()) == [f"{title}0_{name}" for name in case["attributes"]]
+        net.load_dict({name: mx.nd.array(fill(shape, k)) for k, (name, shape) in enumerate(case["params"].items())})
+        net.hybridize()
+        x = mx.nd.array(fill((4, 2, 2), 1))
+        compare(net(x), case["out"])
+        with mx.autograd.record():
+            net(x).sum().backward()
+        assert np.abs(net.l0_h2h_weight.grad().asnumpy()).sum() > 0
+        net.save_parameters(str(tmp_path / "old.params"))
+        assert sorted(mx.nd.load(str(tmp_path / "old.params"))) == case["attributes"]
+    today = getattr(rnn, case["layer"])(3, **case["kwargs"])
+    today.load_parameters(str(tmp_path / "old.params"))
+    compare(today(mx.np.array(fill((4, 2, 2), 1))), case["out"])
+    today.save_parameters(str(tmp_path / "new.params"))
+    with mx.config.scope(compat_version="1.9"), mx.name.NameManager():
+        back = getattr(rnn, case["layer"])(3, input_size=2, **case["kwargs"])
+        back.load_parameters(str(tmp_path / "new.params"))
+        compare(back(x), case["out"])
+
+
+def test_pieces_are_initialized_each_by_its_own():
+    with mx.config.scope(compat_version="1.9"), mx.name.NameManager():
+        net = rnn.LSTM(3, 2, i2h_weight_initializer="zeros", h2h_bias_initializer="ones")
+        net.initialize(mx.init.Constant(0.5))
+        net(mx.nd.ones((4, 2, 5)))
+        parts = net.unpack_weights()
+        net.pack_weights({name: a + 1 for name, a in parts.items()})
+        assert net.l1_h2h_bias.data().asnumpy().tolist() == [2.0] * 12
+    assert {k: float(a.asnumpy().mean()) for k, a in parts.items() if k.startswith("l1")} == {
+        "l1_i2h_weight": 0.0, "l1_h2h_weight": 0.5, "l1_i2h_bias": 0.0, "l1_h2h_bias": 1.0
+    }  # fmt: skip
+    assert parts["l0_i2h_weight"].shape == (12, 5)
