@@ -47,6 +47,13 @@ _WORDS = {
 }  # fmt: skip
 
 
+# By what numbers leave the graph for Python; else an operator asks whose result is as long as the numbers say.
+_TO_PYTHON = frozenset({
+    "bool()", "int()", "an index", "float()", "in", "printing", "a NumPy array of it", "asnumpy", "asscalar", "item",
+    "tolist",
+})  # fmt: skip
+
+
 class Break(NamedTuple):
     """What kept a block from being one graph: the place in its forward that asks for a number."""
 
@@ -221,7 +228,7 @@ def stays_open(block: HybridBlock) -> bool:
             opened.version = Layout.version
         else:
             opened = None
-    if opened is None or (opened.cause is not None and _strict([block])):
+    if opened is None or (opened.cause is not None and _strict([block], opened.cause)):
         block._opened = None
     return block._opened is not None
 
@@ -237,8 +244,8 @@ _on_break = settings.snapshot("engine.graph_breaks")
 _lock = threading.Lock()
 
 
-def _strict(path: list[HybridBlock]) -> bool:
-    return _on_break() == "error" or any(b._static_shape for b in path)
+def _strict(path: list[HybridBlock], cause: Break) -> bool:
+    return _on_break() == "error" or (cause.asks in _TO_PYTHON and any(b._static_shape for b in path))
 
 
 def give_up(broken: GraphBreak) -> None:
@@ -249,7 +256,7 @@ def give_up(broken: GraphBreak) -> None:
       UserWarning: only where warnings are errors.
     """
     cause, path = broken.cause, broken.path
-    if _strict(path):
+    if _strict(path, cause):
         said = "engine.graph_breaks='error'" if _on_break() == "error" else "hybridize(static_shape=True)"
         broken.args = (f"{broken.args[0]}. {said} makes it an error; otherwise the block runs imperatively",)
         raise broken

@@ -9,6 +9,7 @@ from typing import Any
 from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
 from mxjax.core import apart, is_recording, local, mirroring, varying
+from mxjax.library import check_backend
 
 from .block import _TAKE_ANY, Block
 from .breaks import GraphBreak, Opened, give_up, in_opened, run_opened, stays_open
@@ -93,7 +94,8 @@ class HybridBlock(Block):
         ``mirror=True`` recomputes cheap activations in the backward pass instead of keeping them; a name of
         ``memonger.policies()`` ("sublinear", "nested", ...) or a plan of memonger's recomputes more; a block's
         ``force_mirroring`` says otherwise for that block. ``static_shape=True`` makes it an error that the forward
-        asks for a number, where else it runs imperatively. ``dynamic_batch=True`` fills axis 0 of all inputs up to a
+        asks for a number (``if x.sum() > 0``), where else it runs imperatively; operators whose results are as long as
+        the numbers say (a mask, ``nonzero``) stay allowed. ``dynamic_batch=True`` fills axis 0 of all inputs up to a
         power of two in prediction, or to one of the given lengths, where that changes no result, so that many lengths
         share few programs; False does not; by default the setting ``compiler.dynamic_batch`` decides. XLA plans memory
         and fuses by itself: ``static_alloc``,
@@ -189,16 +191,13 @@ class HybridBlock(Block):
     ) -> None:  # fmt: skip
         """Hybridize the block and record it for these inputs.
 
-        XLA is the compiler of every graph; MXNet's backends, which replaced parts of a graph, are not there.
+        XLA is the compiler of every graph: what MXNet's backends (ONEDNN, TensorRT) do to parts of one, it does to all.
 
         Raises:
-          ValueError: a backend is named.
+          ValueError: a backend that is not there (`mx.library.check_backend`).
         """
         if backend:
-            raise errors.MXNetValueError(
-                f"optimize_for(backend={backend!r}): there is no such backend; XLA compiles the whole graph, so leave "
-                "backend out, or hybridize()"
-            )
+            check_backend(backend)
         self.hybridize(True, partition_if_dynamic, static_alloc, static_shape, inline_limit, forward_bulk_size,
                        backward_bulk_size)  # fmt: skip
         if clear:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ __all__ = [
     "Function",
     "NDArray",  # as in MXNet, whose users write `from mxnet.autograd import *`
     "backward",
+    "get_symbol",
     "grad",
     "is_recording",
     "is_training",
@@ -56,6 +58,23 @@ def set_training(train_mode: bool) -> bool:
     before = st.training
     st.training = bool(train_mode)
     return before
+
+
+def get_symbol(x: NDArray) -> Any:
+    """The computation of a recorded array, as a symbol: `mx.sym`'s view of the tape.
+
+    Raises:
+      MXNetError: the array was not recorded, or part of it ran in Python.
+
+    >>> import mxjax as mx
+    >>> x = mx.nd.ones((2,)); x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     y = x * 2 + 1
+    >>> mx.autograd.get_symbol(y).get_internals().list_outputs()
+    ['var0', 'node_0_output', 'node_1_output']
+    """
+    found: Any = importlib.import_module(f"{__package__}.symbol.taped").symbol_of(x)
+    return found
 
 
 class _Scope:

@@ -98,6 +98,13 @@ class Device:
     def __exit__(self, *exc: object) -> None:
         local.st.device = self._outer.pop()
 
+    class _Default:
+        def __get__(self, device: Any, cls: Any) -> Device:
+            return current_device()
+
+    #: The current device, as MXNet 1 spells it.
+    default_ctx = _Default()
+
     def empty_cache(self) -> None:
         """Return cached memory to the device; XLA's allocators keep theirs, so this only waits."""
         wait_all()

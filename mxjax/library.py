@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .errors import MXNetError, MXNetNotImplementedError
+from .errors import MXNetError, MXNetNotImplementedError, MXNetValueError, did_you_mean
 
 __all__ = ["MXlib", "compiled_with_gcc_cxx11_abi", "load", "loaded_libs"]
 
@@ -42,6 +42,23 @@ def load(path: str, verbose: bool = True) -> None:
         f"{path} was written against MXNet's C++ headers and cannot be loaded into XLA. Write the operator as a "
         "mx.operator.CustomOp, or as a function of JAX arrays (jax.ffi calls C++)"
     )
+
+
+#: MXNet's backends that put parts of a graph together for speed. XLA does that for the whole.
+_BACKENDS = ("XLA", "default", "ONEDNN", "MKLDNN", "TensorRT")
+
+
+def check_backend(name: str) -> None:
+    """Refuse a backend that `optimize_for` does not know; what the known ones do, XLA does by itself.
+
+    Raises:
+      MXNetValueError: another name, of a library that is not there.
+    """
+    if str(name).lower() not in {known.lower() for known in _BACKENDS}:
+        raise MXNetValueError(
+            f"there is no such backend: {name!r}. XLA compiles the whole graph; {', '.join(_BACKENDS)} are names for "
+            f"that{did_you_mean(str(name), _BACKENDS)}"
+        )
 
 
 def compiled_with_gcc_cxx11_abi() -> int:

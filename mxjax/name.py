@@ -30,6 +30,13 @@ class NameManager:
         self._counter[hint] = count + 1
         return f"{hint}{count}"
 
+    class _Current:
+        def __get__(self, names: object, cls: type) -> NameManager:
+            return _current.get()
+
+    #: The innermost manager, as MXNet 1 spells `mx.name.current()`.
+    current = _Current()
+
     def __enter__(self) -> NameManager:
         self._before.append(_current.get())
         _current.set(self)

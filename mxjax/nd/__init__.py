@@ -40,14 +40,22 @@ def histogram(a: NDArray, bins: Any = 10, range: Any = None) -> list[NDArray]:  
     return [array(counts, dtype="int64"), array(found, dtype=a.dtype)]
 
 
-def cast_storage(data: NDArray, stype: str = "default") -> NDArray:
+def cast_storage(data: NDArray, stype: str = "default", out: NDArray | None = None, name: str | None = None) -> NDArray:
     """The array in a storage type: arrays are dense here, whatever is asked for."""
-    return data.copy()
+    return data.copy() if out is None else data.copyto(out)
 
 
-def sample_multinomial(data: NDArray, shape: Any = (), get_prob: bool = False, dtype: Any = "int32") -> Any:
-    """Outcomes drawn from rows of probabilities (what MXNet 1.x calls so)."""
-    return sample_categorical(data, shape=shape, get_prob=get_prob, dtype=dtype)  # type: ignore[name-defined]  # noqa: F821
+def sample_multinomial(*args: Any, **kwargs: Any) -> Any:
+    """`sample_multinomial(data, shape, get_prob, dtype)`: outcomes drawn from rows of probabilities, as in MXNet 1.
+
+    `sample_multinomial(n, p, shape, ctx, dtype)`: how often each comes in `n` trials (an array, a number for each row
+    of the array `p`), as in MXNet 2.
+    """
+    if "p" in kwargs or (len(args) > 1 and isinstance(args[1], NDArray)):
+        names = ("n", "p", "shape", "ctx", "dtype")
+        return random.multinomial(**dict(zip(names, args, strict=False)), **kwargs)
+    names = ("data", "shape", "get_prob", "dtype")
+    return sample_categorical(**dict(zip(names, args, strict=False)), **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
 def save(fname: str, data: Any) -> None:

@@ -10,7 +10,18 @@ from ..array.creation import from_dlpack, from_numpy, to_dlpack_for_read, to_dlp
 from ..array.frontend import fill
 from ..array.invoke import call as _call
 from ..core import wait_all as waitall
-from ..device import Device, cpu, cpu_pinned, current_device, gpu, gpu_memory_info, num_gpus, tpu
+from ..device import (
+    Context,
+    Device,
+    cpu,
+    cpu_pinned,
+    current_context,
+    current_device,
+    gpu,
+    gpu_memory_info,
+    num_gpus,
+    tpu,
+)
 from ..np.functions import nonzero as _nonzero
 from ..ops.table import TABLE as _TABLE
 from ..util import (
@@ -97,6 +108,7 @@ def load(file: str) -> Any:
 
 
 __all__ = [
+    "Context",
     "Device",
     "cond",
     "constraint_check",
@@ -104,6 +116,7 @@ __all__ = [
     "get_cuda_compute_capability",
     "cpu",
     "cpu_pinned",
+    "current_context",
     "current_device",
     "foreach",
     "from_dlpack",

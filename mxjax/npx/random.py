@@ -10,12 +10,15 @@ from ..errors import explain_names as _explain_names
 from ..random import seed
 
 
-def multinomial(n: int, p: Any, shape: Any = None, ctx: Any = None, dtype: Any = None) -> ndarray:
+def multinomial(
+    n: int, p: Any, shape: Any = None, ctx: Any = None, dtype: Any = None, out: Any = None, name: str | None = None
+) -> ndarray:
     """How often each outcome comes in ``n`` trials with probabilities ``p``."""
     from ..np.random import multinomial as draw
 
     made = draw(n, p, size=shape, device=ctx)
-    return made if dtype is None else made.astype(dtype)
+    made = made if dtype is None else made.astype(dtype)
+    return made if out is None else made.copyto(out)
 
 
 __all__ = ["multinomial", "seed", *fill(globals(), "npx.random", ndarray)]

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mxjax.errors import MXNetTypeError, MXNetValueError
+from mxjax.errors import MXNetValueError
 
 from .optimizer import Optimizer, register
 from .rules import States, moment, prepare
@@ -19,10 +19,10 @@ def _zeros(weight: jax.Array, count: int) -> States:
     return tuple(jnp.zeros(weight.shape, weight.dtype) for _ in range(count))
 
 
-def _refuse_renamed(kwargs: dict[str, Any], **renamed: str) -> None:
-    for old, new in renamed.items():
-        if kwargs.get(old) is not None:
-            raise MXNetTypeError(f"parameter {old!r} is deprecated, use {new!r} instead")
+def _renamed(kwargs: dict[str, Any], old: str, value: float) -> float:
+    """An argument under the name that it had in MXNet 1, taken out of the others; ``value`` where it is not there."""
+    given = kwargs.pop(old, None)
+    return value if given is None else float(given)
 
 
 def rmsprop_rule(
@@ -47,7 +47,7 @@ def rmsprop_rule(
 class RMSProp(Optimizer):
     """RMSProp by Tieleman and Hinton; ``centered=True`` is Graves's (https://arxiv.org/abs/1308.0850).
 
-    The momentum is used by the centered form only.
+    The momentum is used by the centered form only. MXNet 1 calls ``rho`` and ``momentum`` ``gamma1`` and ``gamma2``.
 
     >>> RMSProp(centered=True).rho
     0.9
@@ -61,10 +61,9 @@ class RMSProp(Optimizer):
         epsilon: float = 1e-8, centered: bool = False, clip_weights: float | None = None,
         use_fused_step: bool = True, **kwargs: Any,
     ):  # fmt: skip
-        _refuse_renamed(kwargs, gamma1="rho", gamma2="momentum")
+        self.rho = _renamed(kwargs, "gamma1", rho)
+        self.momentum = _renamed(kwargs, "gamma2", momentum)
         super().__init__(learning_rate=learning_rate, use_fused_step=use_fused_step, **kwargs)
-        self.rho = rho
-        self.momentum = momentum
         self.epsilon = epsilon
         self.centered = centered
         self.clip_weights = clip_weights
@@ -97,9 +96,8 @@ class AdaGrad(Optimizer):
         self, learning_rate: float | None = 0.01, epsilon: float = 1e-6,
         use_fused_step: bool = True, **kwargs: Any,
     ):  # fmt: skip
-        _refuse_renamed(kwargs, eps="epsilon")
+        self.epsilon = _renamed(kwargs, "eps", epsilon)
         super().__init__(learning_rate=learning_rate, use_fused_step=use_fused_step, **kwargs)
-        self.epsilon = epsilon
 
     def init(self, weight: jax.Array) -> States:
         return _zeros(weight, 1)

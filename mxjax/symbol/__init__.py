@@ -27,6 +27,7 @@ from .functions import (
     zeros,
 )
 from .lists import cast_storage
+from .lists import nd_histogram as histogram
 from .symbol import Group, Symbol, Variable, var
 
 fromjson = load_json

@@ -5,9 +5,18 @@ from __future__ import annotations
 from ..errors import explain_names as _explain_names
 from .control_flow import cond, foreach, while_loop
 from .front import fill as _fill
-from .lists import boolean_mask, rand_zipfian
+from .lists import boolean_mask, calibrate_entropy, dynamic_reshape, rand_zipfian
 from .symbol import Symbol
 
-__all__ = ["boolean_mask", "cond", "foreach", "rand_zipfian", "while_loop", *_fill(globals(), "nd.contrib", Symbol)]
+__all__ = [
+    "boolean_mask",
+    "calibrate_entropy",
+    "cond",
+    "dynamic_reshape",
+    "foreach",
+    "rand_zipfian",
+    "while_loop",
+    *_fill(globals(), "nd.contrib", Symbol),
+]
 
 _explain_names(__name__)

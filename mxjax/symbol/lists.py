@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import attribute, name
+from .. import attribute, errors, name
 from . import attributes
 from .compose import one_entry
 from .node import Node
@@ -90,6 +90,89 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     else:
         params["int_ind"] = int(obj)
     return special("_npi_delete", "delete", inputs, params, np=True)
+
+
+def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    """With further elements before a place, before those of a slice, or before the places that a symbol says."""
+    params: dict[str, Any] = {"axis": axis}
+    inputs = [arr]
+    if isinstance(values, Symbol):
+        inputs.append(values)
+    else:
+        params["val"] = values
+    if isinstance(obj, Symbol):
+        kind = "tensor"
+        inputs.append(obj)
+    elif isinstance(obj, slice):
+        kind = "slice"
+        params.update(start=obj.start, stop=obj.stop, step=obj.step)
+    elif isinstance(obj, int):
+        kind = "scalar"
+        params["int_ind"] = obj
+    else:
+        raise errors.MXNetTypeError(f"'obj' can not support type {type(obj)}: an int, a slice or a symbol says where")
+    return special(f"_npi_insert_{kind}", "insert", inputs, params, np=True)
+
+
+def _histogram(a: Any, bins: Any, range: Any, kwargs: dict[str, Any], np: bool) -> Any:  # noqa: A002
+    if isinstance(bins, Symbol):
+        return special("_histogram", "histogram", [a, bins], kwargs, 2, np=np)
+    if range is None:
+        raise errors.MXNetValueError("null range is not supported in symbol mode: give range=(lowest, highest)")
+    return special("_histogram", "histogram", [a], {"bin_cnt": int(bins), "range": tuple(range), **kwargs}, 2, np=np)
+
+
+def nd_histogram(a: Any, bins: Any = 10, range: Any = None, **kwargs: Any) -> Any:  # noqa: A002
+    """How many numbers lie in each of equal bins of a range, or between the edges that a symbol says; and the edges."""
+    return _histogram(a, bins, range, kwargs, False)
+
+
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, normed: Any = None, weights: Any = None, density: Any = None  # noqa: A002
+) -> Any:
+    """How many numbers lie in each of equal bins of a range, or between the edges that a symbol says; and the edges.
+
+    Raises:
+      NotImplementedError: weights or densities are asked for.
+    """
+    if normed or density or weights is not None:
+        raise errors.MXNetNotImplementedError("normed, weights and density are not supported for symbols")
+    return _histogram(a, bins, range, {}, True)
+
+
+def diag_indices_from(arr: Any) -> Any:
+    """The indices of the diagonal, a row for each axis."""
+    return special("_npi_diag_indices_from", "diag_indices_from", [arr], {}, np=True)
+
+
+def shares_memory(a: Any, b: Any, max_work: Any = None) -> Any:
+    """Whether two arrays lie in the same memory; those of a symbol do not."""
+    return special("_npi_share_memory", "share_memory", [a, b], {}, np=True)
+
+
+may_share_memory = shares_memory
+
+
+def lstsq(a: Any, b: Any, rcond: Any = "warn") -> Any:
+    """Least squares: the solution, the residuals, the rank, and the singular values."""
+    return special("_npi_lstsq", "lstsq", [a, b], {"rcond": -1 if rcond == "warn" else rcond}, 4, np=True)
+
+
+def calibrate_entropy(hist: Any, hist_edges: Any, num_quantized_bins: int = 255, **kwargs: Any) -> Any:
+    """The range that loses least in ``num_quantized_bins`` steps, and how much: `mx.nd.contrib.calibrate_entropy`."""
+    params = {"num_quantized_bins": num_quantized_bins, **kwargs}
+    np = hist._is_np
+    return special("_contrib_calibrate_entropy", "calibrate_entropy", [hist, hist_edges], params, 2, np=np)
+
+
+def dynamic_reshape(data: Any, shape: Any, **kwargs: Any) -> Any:
+    """The array in the shape that another one holds, by nd.reshape's rules."""
+    return special("_contrib_dynamic_reshape", "dynamic_reshape", [data, shape], kwargs)
+
+
+def constraint_check(input: Any, msg: str = "Constraint violated!", **kwargs: Any) -> Any:  # noqa: A002
+    """True where all numbers are; otherwise running it is an error with the message."""
+    return special("_npx_constraint_check", "constraint_check", [input], {"msg": msg, **kwargs}, np=True)
 
 
 def eig(a: Any) -> Any:

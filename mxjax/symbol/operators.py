@@ -187,12 +187,19 @@ def _np_methods(cls: type[Symbol]) -> None:
         """The product `np.dot`."""
         return compose(front["dot"], cls, "dot", (self, b), {})
 
+    def invert(self: Any) -> Any:
+        return compose(TABLE["bitwise_not"], cls, "bitwise_not", (self,), {})
+
+    def rounded(self: Any, n: int = 0) -> Any:
+        return compose(TABLE["around"], cls, "around", (self,), {"decimals": n})
+
     def setitem(self: Any, key: Any, value: Any) -> None:
         raise NotImplementedForSymbol(self.__setitem__, "x[key] = value")
 
     for method in (astype, reshape, transpose, flatten, dot):
         _set(cls, method.__name__, method)
-    _set(cls, "__setitem__", setitem)
+    for name, method in (("__setitem__", setitem), ("__invert__", invert), ("__round__", rounded)):
+        _set(cls, name, method)
     cls.ravel = flatten  # type: ignore[attr-defined]
     cls.T = property(lambda self: transpose(self))  # type: ignore[attr-defined]
 

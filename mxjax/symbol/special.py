@@ -12,7 +12,7 @@ from .. import errors, nd
 from .. import np as mnp
 from .. import operator as custom_operators
 from ..array.classes import NDArray, ndarray
-from ..npx import control_flow
+from ..npx import constraint_check, control_flow
 from ..npx import nonzero as npx_nonzero
 from . import attributes
 from .node import Node, Subgraph
@@ -20,7 +20,7 @@ from .node import Node, Subgraph
 #: Further names of MXNet's for these operators.
 ALIASES = {
     "_npx_foreach": "_foreach", "_npx_while_loop": "_while_loop", "_npx_cond": "_cond", "_npi_Custom": "Custom",
-    "_npi_boolean_mask": "_contrib_boolean_mask",
+    "_npi_boolean_mask": "_contrib_boolean_mask", "_npi_histogram": "_histogram",
 }  # fmt: skip
 
 
@@ -195,6 +195,34 @@ def _delete(node: Node, inputs: list[NDArray]) -> Any:
     return mnp.delete(inputs[0], obj, axis=value(node, "axis"))  # type: ignore[attr-defined]
 
 
+def _insert(node: Node, inputs: list[NDArray]) -> Any:
+    inputs = list(inputs)
+    arr = inputs.pop(0)
+    values = inputs.pop(0) if "val" not in node.params else value(node, "val")
+    if inputs:
+        obj: Any = inputs[0]
+    elif "int_ind" in node.params:
+        obj = value(node, "int_ind")
+    else:
+        obj = slice(value(node, "start"), value(node, "stop"), value(node, "step"))
+    return mnp.insert(arr, obj, values, axis=value(node, "axis"))  # type: ignore[attr-defined]
+
+
+def _histogram(node: Node, inputs: list[NDArray]) -> Any:
+    bins = inputs[1] if len(inputs) > 1 else int(value(node, "bin_cnt"))
+    return nd.histogram(inputs[0], bins, value(node, "range"))
+
+
+def _lstsq(node: Node, inputs: list[NDArray]) -> Any:
+    find: Any = mnp.linalg.lstsq
+    return list(find(*inputs, value(node, "rcond", -1)))
+
+
+def _diagonal(node: Node, inputs: list[NDArray]) -> Any:
+    find: Any = mnp
+    return find.stack(find.diag_indices_from(inputs[0]))
+
+
 SPECIAL: dict[str, Special] = {
     "_foreach": Special(_foreach, _shapes_of_foreach),
     "_while_loop": Special(_while_loop, _shapes_of_while),
@@ -207,6 +235,16 @@ SPECIAL: dict[str, Special] = {
     "_npi_bincount": _plain(mnp.bincount, "minlength"),
     "_npi_delete": Special(_delete),
     "_npi_flatnonzero": _plain(mnp.flatnonzero),  # type: ignore[attr-defined]
+    "_npi_insert_scalar": Special(_insert),
+    "_npi_insert_slice": Special(_insert),
+    "_npi_insert_tensor": Special(_insert),
+    "_histogram": Special(_histogram),
+    "_npi_diag_indices_from": Special(_diagonal),
+    "_npi_share_memory": Special(lambda node, inputs: mnp.array(False), lambda node, ins: (ins, [()])),
+    "_npi_lstsq": Special(_lstsq),
+    "_contrib_calibrate_entropy": _plain(nd.contrib.calibrate_entropy, "num_quantized_bins"),
+    "_contrib_dynamic_reshape": _plain(nd.contrib.dynamic_reshape),
+    "_npx_constraint_check": _plain(constraint_check, "msg"),
     "_npi_eig": _plain(mnp.linalg.eig),
     "_npi_eigvals": _plain(mnp.linalg.eigvals),
 }

@@ -9,6 +9,7 @@ import numpy as _np
 
 from .. import attribute, errors
 from ..base import NotImplementedForSymbol
+from ..library import check_backend
 from . import attributes
 from .compose import dumped, one_entry
 from .node import Entry, Node, copied, states_of, walk
@@ -362,20 +363,16 @@ class Symbol:
         skip_infer: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """The symbol for a backend: XLA takes it as it is. Other backends there are not.
+        """The symbol for a backend: XLA takes it as it is, and does what MXNet's own backends are for.
 
         Raises:
-          MXNetError: for any name but XLA's.
+          MXNetValueError: a backend that is not there (`mx.library.check_backend`).
         """
         return self.get_backend_symbol(backend)
 
     def get_backend_symbol(self, backend: str) -> Any:
         """`optimize_for`."""
-        if str(backend).lower() not in ("xla", "default"):
-            raise errors.MXNetError(
-                f"there is no backend {backend!r}: XLA compiles every symbol as it is, and no other is there "
-                "(backend='XLA')"
-            )
+        check_backend(backend)
         return self.__copy__()
 
     # ---- what only arrays have --------------------------------------------------------------------------

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from ...errors import explain_names as _explain_names
 from ..front import fill as _fill
-from ..lists import bincount, delete, flatnonzero, unique
+from ..lists import (
+    bincount,
+    delete,
+    diag_indices_from,
+    flatnonzero,
+    histogram,
+    insert,
+    may_share_memory,
+    shares_memory,
+    unique,
+)
 from ..symbol import _Symbol
 from . import linalg, random
 from .functions import einsum, full, linspace, unravel_index, where
@@ -13,12 +23,17 @@ __all__ = [
     "_Symbol",
     "bincount",
     "delete",
+    "diag_indices_from",
     "einsum",
     "flatnonzero",
     "full",
+    "histogram",
+    "insert",
     "linalg",
     "linspace",
+    "may_share_memory",
     "random",
+    "shares_memory",
     "unique",
     "unravel_index",
     "where",

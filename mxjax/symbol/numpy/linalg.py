@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...errors import explain_names as _explain_names
 from ..front import fill as _fill
-from ..lists import eig, eigvals
+from ..lists import eig, eigvals, lstsq
 from ..symbol import _Symbol
 
-__all__ = ["eig", "eigvals", *_fill(globals(), "np.linalg", _Symbol)]
+__all__ = ["eig", "eigvals", "lstsq", *_fill(globals(), "np.linalg", _Symbol)]
 
 _explain_names(__name__)

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...errors import explain_names as _explain_names
+from ...ops.table import TABLE as _TABLE
+from ..compose import compose as _compose
 from ..front import fill as _fill
 from ..symbol import _Symbol
 
-__all__ = [*_fill(globals(), "np.random", _Symbol)]
+
+def rand(*size: int, **kwargs: Any) -> Any:
+    """Numbers of [0, 1), in an array of these lengths."""
+    made = globals()["uniform"]
+    return made(0, 1, size=size, **kwargs)
+
+
+def shuffle(x: Any) -> Any:
+    """The parts along axis 0 in another order. A symbol is not changed: it is the result that is shuffled."""
+    return _compose(_TABLE["shuffle"], _Symbol, "shuffle", (x,), {})
+
+
+__all__ = ["rand", "shuffle", *_fill(globals(), "np.random", _Symbol)]
 
 _explain_names(__name__)
