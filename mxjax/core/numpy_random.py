@@ -44,8 +44,8 @@ def threefry(k1: Any, k2: Any, x: Any, y: Any) -> tuple[Any, Any]:
     found = np.empty((2, n), np.uint32)
     for start in range(0, n, _BLOCK):
         part = found[:, start : start + _BLOCK]
-        rows = [a[start : start + _BLOCK] if a.shape else a for a in flat]
-        part[0], part[1] = _rounds(*rows, part.shape[1:])
+        a, b, c, d = [a[start : start + _BLOCK] if a.shape else a for a in flat]
+        part[0], part[1] = _rounds(a, b, c, d, part.shape[1:])
     return found[0].reshape(shape), found[1].reshape(shape)
 
 
