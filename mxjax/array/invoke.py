@@ -29,7 +29,7 @@ _OPERANDS = (int, float)
 # Attributes that say where a result goes; they are no part of the operator.
 _PLACES = ("device", "ctx")
 _STORAGE = ("stype", "forward_stype")
-_NOT_ATTRIBUTES = ("out", "name", *_PLACES)
+_NOT_ATTRIBUTES = frozenset(("out", "name", *_PLACES))
 
 
 #: What composes a call one of whose arguments is a symbol, and gives None for others; mx.sym puts it here.
@@ -216,16 +216,10 @@ def _key_of(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, A
             return None
     if not given or args[given - 1] is None:
         return None
-    if kwargs:
-        for name in _NOT_ATTRIBUTES:
-            if name in kwargs:
-                return None
-        for name in op.array_params:  # an array under its name
-            if name in kwargs:
-                return None
-    for name in kwargs:
-        if name in op.array_params:  # an array by its name: hashable, and no part of the bound call
-            return None
+    if not kwargs:
+        return given, args[n:]
+    if not (_NOT_ATTRIBUTES.isdisjoint(kwargs) and op.array_names.isdisjoint(kwargs)):
+        return None
     try:
         key = given, args[n:], *kwargs.items(), *map(type, kwargs.values())
         hash(key)

@@ -63,6 +63,7 @@ class Op(Row):
         "amp",
         "amp_full_if",
         "amp_narrow",
+        "array_names",
         "array_params",
         "attr_defaults",
         "attr_params",
@@ -167,6 +168,7 @@ class Op(Row):
         self.attr_defaults: dict[str, Any] = {}
         _read_signature(self, signature or inspect.signature(fn))
         self.n_arrays = len(self.array_params)
+        self.array_names = frozenset(self.array_params)
         unknown = [m for m in numbers if m not in (*self.array_params, *self.attr_params)]
         if unknown:
             raise errors.MXNetValueError(f"the operator {name!r} has no parameters {unknown}, which numbers= names")
