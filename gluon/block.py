@@ -13,6 +13,7 @@ from typing import Any
 
 from mxjax import errors, initializer
 from mxjax.array.invoke import symbolic
+from mxjax.array.ndarray import NDArray
 from mxjax.core import local
 
 from .legacy import Named, ParameterDict, accept_names, has_symbols, matched, run_on_symbols
@@ -411,6 +412,8 @@ class Block(Named, MirroredBlock):
         if self._forward_hooks:
             for hook in tuple(self._forward_hooks.values()):
                 hook(self, args, out)
+        if type(out) in (tuple, list):
+            _refuse_mixed(self, out)
         return out
 
     def _runs_on_nothing(self) -> bool:
@@ -438,6 +441,16 @@ class Block(Named, MirroredBlock):
         from .summary import print_summary
 
         print_summary(self, inputs, flops)
+
+
+def _refuse_mixed(block: Block, out: Any) -> None:
+    """Raise where a block gives arrays of mx.nd among those of mx.np."""
+    kinds = {type(x) for x in out if isinstance(x, NDArray)}
+    if len(kinds) > 1:
+        raise errors.MXNetTypeError(
+            f"Block's output ndarrays must be of one type, while {type(block).__name__} gave arrays of mx.np and of "
+            "mx.nd: x.as_np_ndarray() and x.as_nd_ndarray() convert"
+        )
 
 
 #: The forwards of `Block` and `HybridBlock`, which say nothing of arguments.

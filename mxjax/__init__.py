@@ -67,6 +67,7 @@ _LAZY = {
     "numpy": "np",
     "numpy_dispatch_protocol": "numpy_dispatch_protocol",
     "numpy_extension": "npx",
+    "numpy_op_signature": "numpy_op_signature",
     "operator": "operator",
     "opt": "optimizer",
     "optimizer": "optimizer",

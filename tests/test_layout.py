@@ -26,8 +26,9 @@ LAYERS = (
     {"np", "npx", "nd", "autograd", "operator", "random", "serialization", "util", "base", "modes"},
     {
         *("attribute", "context", "debug", "dlpack", "initializer", "io", "launch", "libinfo", "library", "log"),
-        *("image", "lr_scheduler", "misc", "monitor", "name", "notebook", "numpy_dispatch_protocol", "optimizer"),
-        *("im2rec", "registry", "runtime", "sharding", "torch"),
+        *("im2rec", "image", "lr_scheduler", "misc", "monitor", "name", "notebook"),
+        *("numpy_dispatch_protocol", "numpy_op_signature", "optimizer"),
+        *("registry", "runtime", "sharding", "torch"),
     },
     {"symbol", "executor", "visualization", "_deferred_compute"},
 )

@@ -14,6 +14,7 @@ from ..ops.table import TABLE
 from . import interop
 from .classes import ndarray
 from .handle import Handle, numbers, on_device, to_value
+from .lent import lent
 from .ndarray import NDArray, element_type, place
 from .protocol import default_dtype
 from .storage import fallback
@@ -172,7 +173,7 @@ def nd_from_dlpack(dlpack: Any) -> NDArray:
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> Any:
     """An array of the NumPy array's dtype; ``zero_copy`` shares its memory where the device can
-    read it.
+    read it: what is written to this array is seen in NumPy's.
 
     A shared NumPy array becomes read-only, as in MXNet. Raises ``ValueError`` for one that is not
     C-contiguous.
@@ -198,19 +199,15 @@ def _from_numpy(cls: type[NDArray], host: np.ndarray, zero_copy: bool) -> Any:
             "numpy.ascontiguousarray(x), or zero_copy=False"
         )
     device = default_device()
-    if (
-        getattr(device, "platform", "") != "cpu"
-        or not host.flags["WRITEABLE"]
-        or host.dtype == bool
-    ):
+    if getattr(device, "platform", "") != "cpu" or not host.flags["WRITEABLE"]:
         return cls._wrap(to_value(host))
-    made = interop.from_dlpack(cls, host)
-    v = made._value()
+    memory = host.view()  # which stays writable
+    aliased = host.dtype != bool and host.size > 0
+    v = interop.from_dlpack(cls, host)._value() if aliased else to_value(host)
     if v.aval.device is not device:
-        same = v.aval.device is physical(device)
-        made = cls._wrap(renamed(v, device) if same else transfer(v, device))
+        v = renamed(v, device) if v.aval.device is physical(device) else transfer(v, device)
     host.flags["WRITEABLE"] = False
-    return made
+    return lent(v, memory, cls, aliased)
 
 
 def to_dlpack_for_read(data: Handle) -> Any:

@@ -28,7 +28,7 @@ from ..core.aval import physical
 from ..core.host_compute import stays
 from ..core.state import local
 from ..core.sync import transfer
-from ..core.tape import ADD
+from ..core.tape import ADD, passes
 from ..core.value import TRACED, Value, quick_put, traced
 from ..ops.table import TABLE
 from .storage import fallback
@@ -105,7 +105,11 @@ def to_value(obj: Any, like: Any = None, dtype: Any = None) -> Value:
 def numbers(obj: Any, dtype: Any = None) -> np.ndarray:
     """A new NumPy array of numbers from anything array-like, arrays in nested lists included."""
     try:
-        made = np.array(_nested(dense(obj, "array")), dtype)
+        given = _nested(dense(obj, "array"))
+        try:
+            made = np.array(given, dtype)
+        except OverflowError:  # integers that the dtype cannot hold wrap, as in C
+            made = np.array(given).astype(dtype)
     except (ValueError, TypeError) as error:
         raise errors.MXNetTypeError(
             f"numbers in a rectangular shape are expected, got {type(obj).__name__}: {error}"
@@ -240,11 +244,12 @@ class Handle:
 class Variable:
     """What attach_grad gives an array: the leaf on the tape and the array its gradients go to."""
 
-    __slots__ = ("fresh", "grad", "leaf", "req")
+    __slots__ = ("fresh", "grad", "leaf", "req", "since")
 
     def __init__(self, grad: Any, req: str):
         self.grad = grad
         self.req = req
+        self.since = passes[0]
         self.fresh = False  # a gradient arrived that nobody has used yet (Trainer asks)
         self.leaf = Leaf(req, self.deliver)
 

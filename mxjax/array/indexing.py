@@ -178,7 +178,7 @@ class Indexing(Handle):
             kind = keys.BASIC
             written: tuple[Any, ...] = (key,)
         else:
-            if isinstance(key, (bool, np.bool_)) and not self._legacy:
+            if not self._legacy and keys.is_bool(key):
                 return self[None][np.zeros(int(key), np.int32)]
             entries, kind, written = keys.parse(key, self, self._legacy)
         if kind == keys.BASIC:
@@ -196,7 +196,7 @@ class Indexing(Handle):
     def __setitem__(self, key: Any, value: Any) -> None:
         v = self._v or self._value()
         dims = v.aval.shape
-        whole = (key is Ellipsis) or (type(key) is slice and key == slice(None) and bool(dims))
+        whole = (key is Ellipsis) or (type(key) is slice and key == slice(None))
         if local.st.taping:
             check_write(self, whole, value)
         if whole:

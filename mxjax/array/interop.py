@@ -65,13 +65,24 @@ class Interop(Handle):
         return self.__dlpack__()
 
 
+#: The releases of the array API standard that MXNet takes: drafts and release of 2021.
+_VERSIONS = tuple([f"2021.{month:02}" for month in range(1, 13)])
+
+
 class NumpyDispatch(Handle):
     """NumPy's functions on arrays of ``mx.np`` are ``mx.np``'s functions of the same name."""
 
     __slots__ = ()
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
-        """``mx.np``, which has the entry points of the array API standard."""
+        """``mx.np``, which has the entry points of the array API standard of 2021.
+
+        Raises ``ValueError`` for another version of the standard.
+        """
+        if api_version is not None and api_version not in _VERSIONS:
+            raise errors.MXNetValueError(
+                f"Unrecognized array API version: {api_version!r}; {', '.join(_VERSIONS)} are there"
+            )
         return importlib.import_module("mxjax.np")
 
     def __array_function__(

@@ -76,7 +76,9 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
     for name, value in attrs:
         if name in _STORAGE:
             fallback(op.display, value)
-    if op.wide and default_dtype[0].itemsize == 8 and all(k != "dtype" or v is None for k, v in attrs):
+    if op.wide and default_dtype[0].itemsize == 8 and "dtype" not in op.attr_params:
+        arrays = _widened(arrays, op.wide)
+    elif op.wide and default_dtype[0].itemsize == 8 and all(k != "dtype" or v is None for k, v in attrs):
         attrs = (*[pair for pair in attrs if pair[0] != "dtype"], ("dtype", op.wide))
     if op.modal:
         training = local.st.training
@@ -149,6 +151,13 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
     return deliver(cls, outs, out, single=len(outs) == 1)
 
 
+def _widened(arrays: Sequence[Any], dtype: str) -> list[Any]:
+    """Arrays of integers and bools as floats, where no array is of floats."""
+    if any(isinstance(a, NDArray) and np.dtype(a.dtype).kind not in "biu" for a in arrays):
+        return list(arrays)
+    return [a.astype(dtype) if isinstance(a, NDArray) else a for a in arrays]
+
+
 def _look(op: Op, arrays: Sequence[Any], attrs: tuple[tuple[str, Any], ...]) -> None:
     """Let a row refuse arrays for their numbers, as far as these can be seen without waiting."""
     known = {}
@@ -207,6 +216,8 @@ def _changing(op: Op, numeric: list[tuple[Any, Any]], values: Sequence[Value]) -
 
 def _key_of(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What the bound call depends on, where all arrays come in order and the rest is hashable."""
+    if op.wide and default_dtype[0].itemsize == 8:
+        return None
     n = op.n_arrays
     given = 0
     for a in args[:n]:
@@ -408,7 +419,7 @@ def by_order(op: Op, legacy: bool, args: Sequence[Any], kwargs: dict[str, Any]) 
 def function(op: Op, name: str, cls: type[NDArray], module: str) -> Callable[..., Any]:
     """The front-end function of a row."""
     make = _make_general
-    if not (op.looks or op.attr_params or op.aux or op.keyed or op.modal or op.variadic or op.outputs != 1):
+    if not (op.looks or op.wide or op.attr_params or op.aux or op.keyed or op.modal or op.variadic or op.outputs != 1):
         make = {1: _make_unary, 2: _make_binary}.get(len(op.array_params), _make_general)
     if op.nd_order if cls._legacy else op.order:
         make = _make_ordered
@@ -434,6 +445,8 @@ def _make_ordered(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
 
 def _make_general(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
     def general(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and op.wide:
+            _refuse_options(op, cls, kwargs)
         return call(op, cls, args, kwargs)
 
     return general

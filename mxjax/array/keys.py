@@ -78,11 +78,18 @@ _WHOLE = slice(None)
 _PLAIN = (int, type(None))
 
 
+def is_bool(key: Any) -> bool:
+    """Whether a key is one bool, or a mask without axes."""
+    if isinstance(key, (bool, np.bool_)):
+        return True
+    return isinstance(key, (np.ndarray, Handle)) and not key.shape and key.dtype == bool  # type: ignore[union-attr]
+
+
 def _item(k: Any, x: Handle, legacy: bool) -> Any:
     """One part of a key: None, Ellipsis, a slice, an int, or an array."""
     if k is None or k is Ellipsis or type(k) is slice or type(k) is int:
         return k
-    if isinstance(k, (bool, np.bool_)):
+    if is_bool(k) and not (legacy and isinstance(k, Handle)):
         if legacy:
             return int(k)
         raise errors.MXNetIndexError(

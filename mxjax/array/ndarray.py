@@ -13,6 +13,7 @@ from ..core import Leaf, NamedDevice, backward, concrete, memory, read, record1
 from ..core.hooks import memory_managers
 from ..core.state import local
 from ..core.sync import to_host, transfer, wait
+from ..core.tape import passes
 from ..core.value import TRACED, Value
 from ..device import Device
 from ..device import of as device_of
@@ -184,8 +185,11 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
 
     @property
     def grad(self) -> Any:
-        """The gradient array, or ``None`` without attach_grad."""
-        return None if self._var is None else self._var.grad
+        """The gradient array, or ``None`` without attach_grad and, for ``grad_req="null"``, after a backward pass."""
+        var = self._var
+        if var is None or (var.req == "null" and var.since != passes[0]):
+            return None
+        return var.grad
 
     def drop_grad(self) -> None:
         """Undo attach_grad."""
@@ -230,7 +234,9 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
     # ------------------------------------------------------------------------------------
 
     def copy(self, order: str = "C") -> Any:
-        """A copy on the same device."""
+        """A copy on the same device, in C order."""
+        if order != "C":
+            raise errors.MXNetNotImplementedError(f"copy makes arrays of order 'C' only, got order={order!r}")
         v = self._value()
         made = record1(COPY, v)
         if type(v.aval.device) is NamedDevice and made.aval.device is not v.aval.device:

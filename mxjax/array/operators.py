@@ -16,6 +16,7 @@ from ..ops.table import TABLE, Op
 from .indexing import check_write
 from .invoke import call
 from .ndarray import NDArray, to_value
+from .protocol import default_dtype
 
 _new = object.__new__
 
@@ -92,7 +93,13 @@ def _binary(
         made = call(op, cls, pair, {})
         return made if type(made) is cls else cls._wrap(made._value())  # beside an array of the other kind
 
-    return method
+    def by_width(self: Any, other: Any) -> Any:
+        if default_dtype[0].itemsize == 8 and np.dtype(self.dtype).kind in "biu":
+            if not isinstance(other, NDArray) or np.dtype(other.dtype).kind in "biu":
+                self = self.astype(op.wide)
+        return method(self, other)
+
+    return by_width if op.wide else method
 
 
 def _inplace(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:

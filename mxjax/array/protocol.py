@@ -88,7 +88,7 @@ class Protocol(Handle):
         if tracer is not None:
             return tracer
         if self._legacy:  # type: ignore[attr-defined]
-            return self.__str__()
+            return self._titled(str(self._host()))
         aval = self._value().aval
         text = _without_shape(np.array_repr(self._host()), aval.size)
         if ", dtype=" in text:
@@ -102,9 +102,11 @@ class Protocol(Handle):
         tracer = traced_text(self, recorded=False)  # print(x) asks for numbers
         if tracer is not None:
             return tracer
-        text = str(self._host())
-        if not self._legacy:  # type: ignore[attr-defined]
-            return text
+        host = self._host()
+        text = str(host if host.dtype.kind != "V" else host.astype(np.float32))  # bfloat16 as other floats
+        return self._titled(text) if self._legacy else text  # type: ignore[attr-defined]
+
+    def _titled(self, text: str) -> str:
         shape = "x".join(map(str, self._value().aval.shape))
         return f"\n{text}\n<NDArray {shape} @{self.device}>"  # type: ignore[attr-defined]
 

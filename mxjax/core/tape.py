@@ -17,6 +17,7 @@ from .state import local
 from .value import Value
 
 _numbers = count()
+passes = [0]  # how many backward passes there were
 
 
 class Node:
@@ -37,6 +38,7 @@ class Node:
         "many",
         "number",
         "pull",
+        "released",
         "saved",
         "scope",
     )
@@ -70,7 +72,8 @@ class Node:
         return floats if True in floats else tuple([v.tape is not None for v in inputs])
 
     def release(self) -> None:
-        """Let go of everything kept for the backward pass."""
+        """Let go of everything kept for the backward pass; to what is taped later the results are constants."""
+        self.released = next(_numbers)
         self.inputs = None
         self.saved = None
         self.pull = None
@@ -86,6 +89,11 @@ class Leaf:
         self.deliver = deliver
 
 
+_RELEASED = (
+    "Cannot differentiate node because it is not in a computational graph: an earlier backward "
+    "has released it. If you want to differentiate the same graph twice, pass retain_graph=True "
+    "to the first backward, or compute the loss again inside autograd.record()"
+)
 ADD = row("_grad_add", jnp.add).bind()
 _ONES = row("_ones_like", jnp.ones_like, display="ones_like").bind()
 
@@ -118,9 +126,8 @@ def attach_python(
         return
     node = Node(None, tuple(inputs), tuple([o.aval for o in outs]), True, pull)
     for k, o in enumerate(outs):
-        if o.aval.differentiable:
-            o.tape = node
-            o.out = k
+        o.tape = node
+        o.out = k
 
 
 def ones_like(v: Value) -> Value:
@@ -146,6 +153,7 @@ def gradients(
                 "parameters) and compute the loss inside `with autograd.record():`. If you want to differentiate "
                 "the same graph twice, pass retain_graph=True to the first backward"
             )
+    passes[0] += 1
     st = local.st
     before = st.taping, st.differentiating, st.scope
     st.taping, st.differentiating = taped, True
@@ -153,6 +161,7 @@ def gradients(
     leaves: dict[Leaf, Value] = {}
     # A node is taped after all it depends on, so the youngest waiting node has all its cotangents.
     waiting: list[tuple[int, Node]] = []
+    constant = False  # something came from a graph that was released before
     cotangents: dict[Node, list[Value | None]] = {}
     try:
         seen: set[tuple[int, int]] = set()
@@ -170,14 +179,14 @@ def gradients(
                         leaves[leaf] = given[k]  # type: ignore[assignment]
             inputs = node.inputs
             if inputs is None:
-                raise errors.MXNetError(
-                    "Cannot differentiate node because it is not in a computational graph: an earlier backward "
-                    "has released it. If you want to differentiate the same graph twice, pass retain_graph=True "
-                    "to the first backward, or compute the loss again inside autograd.record()"
-                )
+                raise errors.MXNetError(_RELEASED)
             st.scope = node.scope
             for v, g in zip(inputs, _pull(node, given), strict=True):
                 if g is not None and v.tape is not None:
+                    t = v.tape
+                    if type(t) is Node and t.inputs is None and t.released < node.number:
+                        constant = True
+                        continue
                     _add(v, g, leaves, cotangents, waiting)
             if not retain:
                 # At once: where operators run one by one, the memory is free for the rest of the way.
@@ -190,6 +199,8 @@ def gradients(
         if not retain:
             for manager in memory_managers:
                 manager.settle()
+        if constant and not leaves:
+            raise errors.MXNetError(_RELEASED)
     finally:
         st.taping, st.differentiating, st.scope = before
         st.refresh()

@@ -9,15 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from .. import errors
 from ..array.classes import ndarray
 from ..array.creation import array
+from ..array.invoke import call
 from ..array.ndarray import NDArray
+from ..core import record1
+from ..core.state import local
+from ..core.tape import attach_python
+from ..ops.table import TABLE
 
 # Functions that give arrays, under NumPy's names.
-ARRAYS = """apply_over_axes histogram histogram2d histogram_bin_edges histogramdd insert intersect1d
+ARRAYS = """apply_over_axes histogram histogram2d histogram_bin_edges histogramdd intersect1d
 packbits unpackbits poly polyadd polydiv polyfit polyint polymul polysub roots setdiff1d setxor1d trim_zeros
-union1d compress extract ix_ diag_indices_from tril_indices_from triu_indices_from genfromtxt argwhere
-flatnonzero""".split()
+union1d compress extract ix_ diag_indices_from tril_indices_from triu_indices_from genfromtxt argwhere""".split()
 # Functions that give Python objects.
 OBJECTS = """can_cast promote_types result_type min_scalar_type finfo iinfo set_printoptions""".split()
 
@@ -40,6 +45,30 @@ def ours(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(ours(v) for v in value)
     return value
+
+
+def flat(made: Any, *given: Any) -> Any:
+    """Results of numbers, with which they do not change: their gradient is zeros, as MXNet has it."""
+    inputs = [x._value() for x in given if isinstance(x, NDArray)]
+    if local.st.taping and any(v.tape is not None for v in inputs):
+        outs = [x._value() for x in (made if isinstance(made, tuple) else (made,))]
+        zeros = TABLE["_zeros_like"].bind()
+        attach_python(inputs, outs, lambda cotangents: [record1(zeros, v) for v in inputs])
+    return made
+
+
+def refuse_taped(name: str, *given: Any) -> None:
+    """Raise where autograd records and would lose the gradient in a function of the host."""
+    if not local.st.taping:
+        return
+    for x in given:
+        if isinstance(x, (list, tuple)):
+            refuse_taped(name, *x)
+        elif isinstance(x, NDArray) and x._value().tape is not None:
+            raise errors.MXNetValueError(
+                f"np.{name} is computed by NumPy on the host and has no gradient, while autograd records: "
+                "call it inside autograd.pause(), or on x.detach()"
+            )
 
 
 def _floats_of(args: Any) -> np.dtype | None:
@@ -65,11 +94,12 @@ def _narrow(value: Any, dtype: np.dtype | None) -> Any:
 
 
 def on_host(fn: Callable[..., Any], module: str) -> Callable[..., Any]:
-    """A NumPy function that takes and gives arrays of ours; no gradient flows through it."""
+    """A NumPy function that takes and gives arrays of ours; where a gradient is asked for it raises."""
 
     @functools.wraps(fn, updated=())
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
+        refuse_taped(fn.__name__, args, tuple(kwargs.values()))
         made = ours(_narrow(fn(*map(host, args), **{k: host(v) for k, v in kwargs.items()}), _floats_of(args)))
         if isinstance(out, ndarray):
             out[...] = made
@@ -85,15 +115,47 @@ def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
 
     arr: any shape; obj: an integer, a slice, or integers; axis: None for the flat array.
     """
-    arr, obj = host(arr), host(obj)
+    obj = host(obj)
+    size = arr.size if axis is None else arr.shape[axis]
     if not isinstance(obj, (slice, int, np.integer)):
         at = np.asarray(obj)
-        size = arr.size if axis is None else arr.shape[axis]
         obj = at if at.dtype == bool else at[(at >= -size) & (at < size)].astype(np.int64)
-    return ours(np.delete(arr, obj, axis))
+    left = np.delete(np.arange(size), obj)
+    return call(TABLE["take"], ndarray, (arr, array(left, dtype="int64")), {"axis": axis})
 
 
 _delete.__name__ = _delete.__qualname__ = "delete"
+
+
+def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """The array with values before some of its elements, rows or columns; their gradients flow.
+
+    arr: any shape; obj: an integer, a slice, or integers; values: a number or an array that can be repeated to
+    what is put in, as in NumPy; axis: None for the flat array.
+    """
+    obj = host(obj)
+    arr = arr if isinstance(arr, NDArray) else array(arr)
+    new = values.astype(arr.dtype) if isinstance(values, NDArray) else array(values, dtype=arr.dtype, device=arr.device)
+    if axis is None:
+        arr, axis = arr.reshape(-1), 0
+    axis = axis % arr.ndim
+    size = arr.shape[axis]
+    alone = not isinstance(obj, slice) and np.ndim(obj) == 0
+    if alone:  # how many are put in is for the values to say
+        new = new.reshape((1,) * (arr.ndim - new.ndim) + new.shape)
+        new = call(TABLE["moveaxis"], ndarray, (new,), {"source": 0, "destination": axis})
+        count = new.shape[axis]
+    else:
+        places = np.arange(size)[obj] if isinstance(obj, slice) else np.asarray(obj)
+        count = int(places.sum()) if places.dtype == bool else places.size
+    shape = tuple([count if d == axis else n for d, n in enumerate(arr.shape)])
+    new = call(TABLE["broadcast_to"], ndarray, (new,), {"shape": shape})
+    both = call(TABLE["concatenate"], ndarray, ([arr, new],), {"axis": axis})
+    order = np.insert(np.arange(size), obj, size + np.arange(count))
+    return call(TABLE["take"], ndarray, (both, array(order, dtype="int64")), {"axis": axis})
+
+
+_insert.__name__ = _insert.__qualname__ = "insert"
 
 
 def fill(namespace: dict[str, Any]) -> list[str]:
@@ -103,9 +165,10 @@ def fill(namespace: dict[str, Any]) -> list[str]:
         if name not in namespace and hasattr(np, name):
             namespace[name] = on_host(getattr(np, name), namespace["__name__"])
             made.append(name)
-    _delete.__module__ = namespace["__name__"]
-    namespace["delete"] = _delete
-    made.append("delete")
+    for function in (_delete, _insert):
+        function.__module__ = namespace["__name__"]
+        namespace[function.__name__] = function
+        made.append(function.__name__)
     for name in OBJECTS:
         if name not in namespace:
             namespace[name] = _plain(getattr(np, name))

@@ -12,10 +12,11 @@ from .. import errors
 from ..array.classes import ndarray
 from ..array.creation import array
 from ..array.invoke import call
+from ..array.lent import may_share as _may_share
 from ..array.ndarray import NDArray
 from ..array.protocol import default_dtype
 from ..ops.table import TABLE
-from .fallback import host, ours
+from .fallback import flat, host, ours, refuse_taped
 
 __all__ = [
     "allclose",
@@ -27,6 +28,7 @@ __all__ = [
     "count_nonzero",
     "einsum",
     "fill_diagonal",
+    "flatnonzero",
     "full",
     "linspace",
     "may_share_memory",
@@ -128,7 +130,12 @@ def choose(a: Any, choices: Sequence[Any], out: Any = None, mode: str = "raise")
 
 
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
-    """Coordinates of flat indices, one array for each axis."""
+    """Coordinates of flat indices, one array for each axis.
+
+    Raises ``ValueError`` for a number that is no index into an array of this shape.
+    """
+    if isinstance(indices, (int, _np.integer)):
+        return tuple(_np.unravel_index(int(indices), shape, "C" if order == "C" else "F"))
     made = _row("unravel_index", indices, shape=shape)
     return tuple(made) if isinstance(made, list) else (made,)
 
@@ -149,7 +156,12 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 def nonzero(a: Any) -> tuple[Any, ...]:
     """The indices of the elements that are not zero, an int64 array for each axis."""
-    return tuple(ours(x) for x in _np.nonzero(_np.atleast_1d(host(a))))
+    return flat(tuple(ours(x) for x in _np.nonzero(_np.atleast_1d(host(a)))), a)  # type: ignore[no-any-return]
+
+
+def flatnonzero(a: Any) -> ndarray:
+    """The places of the elements of the flat array that are not zero, int64."""
+    return nonzero(a.reshape(-1) if isinstance(a, NDArray) else array(a).reshape(-1))[0]
 
 
 def unique(
@@ -165,7 +177,7 @@ def unique(
     if return_inverse:
         k = 1 + int(return_index)
         made = (*made[:k], made[k].reshape(-1), *made[k + 1 :])
-    return ours(made)
+    return flat(ours(made), ar)
 
 
 def unique_all(x: Any) -> tuple[Any, ...]:
@@ -192,7 +204,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
     """How often each number occurs, in the dtype of the numbers; with ``weights`` their sums."""
     given, w = host(x), host(weights)
     made = _np.bincount(given.astype("int64"), w, minlength)
-    return ours(made.astype(given.dtype if w is None else w.dtype))
+    return flat(ours(made.astype(given.dtype if w is None else w.dtype)), x, weights)  # type: ignore[no-any-return]
 
 
 # ------------------------------------------------------------------------------- Python's values
@@ -229,15 +241,9 @@ def array_equiv(a1: Any, a2: Any) -> bool:
     return bool(_np.array_equiv(host(a1), host(a2)))
 
 
-def _root(x: Any) -> Any:
-    while isinstance(x, NDArray) and x._v is None:
-        x = x._base.base
-    return x
-
-
 def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
-    """Whether writing to one array could be seen in the other."""
-    return _root(a) is _root(b)
+    """Whether writing to one array, of ours or NumPy's, could be seen in the other."""
+    return _may_share(a, b)
 
 
 shares_memory = may_share_memory
@@ -245,6 +251,8 @@ shares_memory = may_share_memory
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     """``func1d`` of each vector along an axis."""
+
+    refuse_taped("apply_along_axis", arr, args)
 
     def one(vector: Any) -> Any:
         return host(func1d(array(vector, dtype=vector.dtype), *args, **kwargs))

@@ -40,8 +40,9 @@ def relu(x: Any) -> Any:
 def _relu_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     # By the result, as in MXNet: it is kept for the next layer anyway, while `jax.nn.relu` asks for its operand.
     (x,), (g,) = primals, tangents
+    # What is not positive is 0, or not a number, and so is the derivative there.
     out = _once(relu(x))
-    return out, jnp.where(out > 0, g, jnp.zeros((), g.dtype))
+    return out, g * jnp.where(out > 0, jnp.ones((), g.dtype), out)
 
 
 def _once(out: Any) -> Any:

@@ -181,6 +181,8 @@ _SPACE = [case(start=0, stop=1, num=5), case(start=1, stop=10, num=4, dtype="int
 )
 def linspace(*, start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
     """Evenly spaced numbers."""
+    if num != int(num):
+        raise TypeError(f"Number of samples must be an integer, got num={num}")
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative")
     return jnp.asarray(fitted(_spaced(start, stop, int(num), endpoint), dtype_of(dtype)))

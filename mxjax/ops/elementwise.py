@@ -221,6 +221,7 @@ binary(
     np=("true_divide", "divide"),
     nd=("broadcast_div", "elemwise_div", "divide", "true_divide"),
     fit=fit_division,
+    wide="float64",
     legacy=_divide_nd,
     samples=_OFF0,
     elemwise_aliases=("_div",),

@@ -273,6 +273,12 @@ def slice_assign(lhs: Any, rhs: Any, *, begin: Any, end: Any, step: Any = None) 
     return lhs.at[_slices(lhs, begin, end, step)].set(rhs)
 
 
+@op("_slice_assign_scalar", nd="_slice_assign_scalar", samples=[case(f(3, 4), scalar=1.5, begin=(0, 1), end=(2, 4))], aliases=("_crop_assign_scalar", "_npi_slice_assign_scalar"), numbers=("scalar",))
+def slice_assign_scalar(data: Any, *, scalar: float = 0.0, begin: Any, end: Any, step: Any = None) -> Any:
+    """``data`` with a slice set to a number."""
+    return data.at[_slices(data, begin, end, step)].set(fitted(scalar, data.dtype))
+
+
 @op(nd="slice_axis", samples=[case(f(3, 4), axis=1, begin=1, end=3), case(f(3, 4), axis=-1, begin=-2, end=None)], methods="nd np")
 def slice_axis(data: Any, *, axis: int, begin: int, end: int | None) -> Any:
     """data[..., begin:end, ...] along an axis."""

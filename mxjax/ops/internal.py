@@ -258,3 +258,34 @@ def mask_assign_rows(x: Any, mask: Any, value: Any) -> Any:
     rows = jnp.cumsum(mask.reshape(-1).astype("int32")).reshape(mask.shape) - 1
     mask = mask.reshape(mask.shape + (1,) * len(rest))
     return jnp.where(mask, jnp.take(value, jnp.maximum(rows, 0), axis=0, mode="clip"), x)
+
+
+def _beyond(start: int, x: Any) -> Any:
+    """The axes before ``start`` behind all others."""
+    return jnp.moveaxis(x, range(start), range(x.ndim - start, x.ndim)) if start else x
+
+
+_AT_AXIS = [case(f(3, 4), b(3), 2.5), case(f(2, 3, 4), b(3), 2.5, start_axis=1)]
+
+
+@op(samples=_AT_AXIS, internal="_npi_boolean_mask_assign_scalar")
+def boolean_mask_assign_scalar(data: Any, mask: Any, value: Any, *, start_axis: int = 0) -> Any:
+    """An array with a number where a mask over its axes from ``start_axis`` on is True."""
+    x = _beyond(start_axis, data)
+    out = mask_assign(x, mask.astype(bool), jnp.asarray(value, x.dtype))
+    return jnp.moveaxis(out, range(x.ndim - start_axis, x.ndim), range(start_axis)) if start_axis else out
+
+
+@op(samples=[case(f(3, 4), b(3), f(1, 4)), case(f(2, 3, 4), b(3), f(2, 1, 4), start_axis=1)], internal="_npi_boolean_mask_assign_tensor")
+def boolean_mask_assign_tensor(data: Any, mask: Any, value: Any, *, start_axis: int = 0) -> Any:
+    """An array with values where a mask over its axes from ``start_axis`` on is True.
+
+    value: one element, or the axes of data with those of the mask as one, of length 1 or the number of True.
+    """
+    x, mask = _beyond(start_axis, data), mask.astype(bool)
+    if value.size == 1 or value.ndim <= start_axis:
+        out = mask_assign(x, mask, value)
+    else:
+        v = _beyond(start_axis, value)
+        out = mask_assign(x, mask, v) if v.shape[0] == 1 else mask_assign_rows(x, mask, v)
+    return jnp.moveaxis(out, range(x.ndim - start_axis, x.ndim), range(start_axis)) if start_axis else out

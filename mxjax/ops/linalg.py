@@ -267,8 +267,10 @@ def matrix_rank(M: Any, *, rtol: Any = None, hermitian: bool = False) -> Any:  #
 
 @op("linalg_lstsq", samples=[case(f(4, 2), f(4))], internal="_npi_lstsq", amp="full", outputs=4, **_FLAT)
 def lstsq(a: Any, b: Any, *, rcond: Any = "warn") -> Any:
-    """Least squares: (x, residuals, rank, singular values)."""
+    """Least squares: (x, residuals, rank, singular values); without residuals where all equations can hold."""
     x, residuals, rank, s = jnp.linalg.lstsq(a, b, None if rcond in ("warn", -1) else rcond)
+    if a.shape[0] <= a.shape[1]:
+        residuals = residuals[:0]
     return x, residuals, rank, s
 
 

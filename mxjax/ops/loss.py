@@ -237,7 +237,7 @@ def svm_output(
 def _make_loss(data: Any, *, grad_scale: float, valid_thresh: float, normalization: str) -> Any:
     def gradient(out: Any, x: Any, head: Any, scale: Any, threshold: Any) -> Any:
         valid = (x > threshold).sum().astype(x.dtype)
-        return jnp.full_like(x, scale) / _normaliser(normalization, x.shape[0], valid)
+        return jnp.full_like(x, scale) / _normaliser(normalization, x.shape[0] if x.ndim else 1, valid)
 
     return _defined(lambda x: x, gradient, data, numbers=(grad_scale, valid_thresh))
 

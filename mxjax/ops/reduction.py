@@ -134,7 +134,7 @@ def _min(x: Any, axis: Any, keepdims: bool) -> Any:
 
 reduction("sum", _sum, typed=True, amp="full", methods="np")
 reduction("prod", _prod, names=("prod", "product"), typed=True, amp="full", methods="np")
-reduction("mean", mean, typed=True, amp="full", methods="np")
+reduction("mean", mean, typed=True, amp="full", methods="np", wide="float64")
 reduction("max", _max, names=("max", "amax"), methods="np")
 reduction("min", _min, names=("min", "amin"), methods="np")
 reduction("any", lambda x, axis, k: (x != 0).any(axes_of(axis, x.ndim), keepdims=k), names=("any", "sometrue"), methods="np", **_FLAT)

@@ -210,7 +210,16 @@ def swapaxes_nd(data: Any, *, dim1: int = 0, dim2: int = 0) -> Any:
 @op(np="moveaxis", nd="moveaxis", samples=[case(f(2, 3, 4), source=0, destination=-1)], ref=np.moveaxis)
 def moveaxis(a: Any, *, source: Any, destination: Any) -> Any:
     """Axes moved to other places."""
-    return jnp.moveaxis(a, source, destination)
+    places = []
+    for name, given in (("source", _ints(source)), ("destination", _ints(destination))):
+        if not all(-a.ndim <= d < a.ndim for d in given):
+            raise ValueError(f"moveaxis: {name} {given} is out of bounds for {a.ndim} axes")
+        if len({d % a.ndim for d in given}) < len(given):
+            raise ValueError(f"moveaxis: repeated axis in `{name}` argument {given}")
+        places.append(given)
+    if len(places[0]) != len(places[1]):
+        raise ValueError("moveaxis: `source` and `destination` arguments must have the same number of elements")
+    return jnp.moveaxis(a, *places)
 
 
 @op(np="rollaxis", samples=[case(f(2, 3, 4), axis=2)], ref=np.rollaxis)

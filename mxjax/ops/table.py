@@ -154,7 +154,7 @@ class Op(Row):
         self.aux = aux
         self.keyed = keyed  # takes a random key as its first input, which the front end supplies
         self.modal = modal
-        self.wide = wide  # the default dtype under npx.set_np(dtype=True), where it differs
+        self.wide = wide  # the default dtype under npx.set_np(dtype=True), where it differs; without a dtype that of integers
         self.ref = ref
         self.smooth = smooth  # its gradient is the derivative, which tests check
         self.doc = doc or inspect.getdoc(fn) or ""
@@ -635,6 +635,7 @@ def binary(
         made.scalars = _beside_numbers(made, beside or with_name, fit, commutes)
     if nd:
         nd_own.pop("ref", None)
+        nd_own.pop("wide", None)
         strict = _strict(name, legacy or fn, compares)
         beside_number = _numbered(names[0].removeprefix("broadcast_"), commutes, nd_scalar, nd_rscalar)
         nd_own["amp"] = "widest" if nd_own.get("amp") is None else nd_own["amp"]

@@ -116,8 +116,13 @@ def test_dlpack_from_numpy_shares():
     assert (given == onp.arange(1024)).all()
     y = mx.np.from_numpy(given)
     assert not given.flags.writeable
+    before, twice = y.copy(), y * 2
     y += 1
-    assert (given == onp.arange(1024)).all() and y[1].item() == 2
+    assert (given == onp.arange(1, 1025)).all() and y[1].item() == 2
+    assert before[1].item() == 1 and twice[1].item() == 2  # what was computed keeps its numbers
+    mx.nd.from_numpy(given.copy())[3] = 7
+    y.detach()[3] = 7
+    assert given[3] == 7 and onp.may_share_memory(given[2:5], y[3]) and not onp.may_share_memory(given[4:], y[:4])
 
 
 def test_dlpack_capsules():

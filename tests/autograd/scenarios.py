@@ -521,6 +521,59 @@ def gradient(mx, expression):
     return [str(y.dtype), *values(x.grad)]
 
 
+def released_results_are_constants(mx):
+    """What is taped after a backward takes the results of the released graph for constants."""
+    x, w = var(mx), var(mx)
+    with mx.autograd.record():
+        y = x * 2
+        z, before = y * 3, y * w
+    z.backward()
+    out = [error(before.backward)]
+    with mx.autograd.record():
+        after, alone = y * w, y * 5
+    after.backward()
+    out += [values(x.grad, w.grad), error(alone.backward), error(z.backward)]
+    h = mx.np.ones(3)
+    for _ in range(3):  # a state that is carried on and never detached
+        with mx.autograd.record():
+            h = h * w * 2
+            loss = (h * h).sum()
+        loss.backward()
+    return [*out, values(w.grad)]
+
+
+def results_whose_lengths_depend_on_numbers(mx):
+    out = []
+    for f in (
+        lambda x: mx.np.unique(x),
+        lambda x: mx.np.unique(x, return_counts=True)[1],
+        lambda x: mx.np.nonzero(x)[0],
+        lambda x: mx.npx.nonzero(x),
+        lambda x: mx.np.flatnonzero(x),
+        lambda x: mx.np.bincount(x.astype("int32"), weights=x),
+        lambda x: mx.np.unique(x) * x[:2],
+        lambda x: x[x > 2],
+    ):
+        x = var(mx, (3.0, 1.0, 3.0))
+        x.grad[:] = 7
+        with mx.autograd.record():
+            y = f(x)
+        y.backward()
+        out.append(values(x.grad))
+    return out
+
+
+def parts_of_integers(mx):
+    out = []
+    for key in (slice(None, None, -1), slice(None, None, -2), slice(1, 4, 2), slice(4, 0, -1), 2):
+        x = var(mx, (1, 2, 3, 4, 5), dtype="int32")
+        with mx.autograd.record():
+            y = x[key] * 3
+        y.backward()
+        out.append(values(x.grad))
+    return out
+
+
 def expressions():
     return [e.strip() for line in GRADIENTS.splitlines() for e in line.split(" | ")]
 
@@ -537,4 +590,5 @@ SCENARIOS = {f.__name__: f for f in (
     grad_of_one_variable_is_a_list, grad_of_unreachable, grad_of_unattached, second_order,
     mark_variables, in_place_on_a_recorded_array, whole_write_into_a_constant_is_recorded,
     in_place_outside_record_keeps_the_attachment, gradient_dtypes, views, function,
-    function_with_an_unused_output, function_is_used_once)}
+    function_with_an_unused_output, function_is_used_once, released_results_are_constants,
+    results_whose_lengths_depend_on_numbers, parts_of_integers)}

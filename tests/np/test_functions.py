@@ -1,0 +1,121 @@
+"""Functions of mx.np that are more than a row, against NumPy's."""
+
+import numpy as onp
+import pytest
+
+import mxjax as mx
+from mxjax import np, npx
+
+GRID = onp.arange(12, dtype="float32").reshape(3, 4)
+
+
+@pytest.mark.parametrize(
+    ("obj", "values", "axis"),
+    [
+        (1, 5.0, None),
+        ([1, 3], [5.0, 6.0], None),
+        (1, [1.0, 2.0, 3.0, 4.0], 0),
+        ([0, 2], 5.0, 1),
+        (slice(0, 3, 2), 7.0, 0),
+        (-1, onp.ones((2, 4)), 0),
+        (1, [[1.0], [2.0], [3.0]], 1),
+        ([1], [[1.0], [2.0], [3.0]], 1),
+        (onp.array([True, False, True]), 1.0, 0),
+    ],
+)
+def test_insert(obj, values, axis):
+    want = onp.insert(GRID, obj, values, axis)
+    got = np.insert(np.array(GRID), obj, values if isinstance(values, float) else np.array(values), axis)
+    assert got.dtype == "float32" and got.asnumpy().tolist() == want.tolist()
+
+
+def test_gradients_flow_through_insert_and_delete():
+    x, v = np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0])
+    for a in (x, v):
+        a.attach_grad()
+    with mx.autograd.record():
+        y = (np.delete(np.insert(x, 1, v), 3) * np.array([1.0, 2.0, 3.0, 4.0])).sum()
+    y.backward()
+    assert x.grad.tolist() == [1, 0, 4] and v.grad.tolist() == [2, 3]
+
+
+def test_functions_of_the_host_refuse_to_lose_a_gradient():
+    x = np.array([1.0, 2.0])
+    x.attach_grad()
+    with mx.autograd.record():
+        with pytest.raises(ValueError, match="no gradient"):
+            np.apply_along_axis(lambda v: v * 2, 0, x)
+        with pytest.raises(ValueError, match="no gradient"):
+            np.polyfit(x, [x, x], 1)
+        assert np.union1d(x.detach(), x.detach()).tolist() == [1, 2]
+
+
+def test_unravel_index_of_a_number():
+    assert np.unravel_index(11, (3, 4)) == (2, 3)
+    with pytest.raises(ValueError, match="out of bounds"):
+        np.unravel_index(13, (3, 4))
+
+
+def test_64_bit_defaults_reach_integers_only():
+    whole, single = np.array([1, 2], dtype="int32"), np.array([1, 2], dtype="float32")
+    npx.set_np(dtype=True)
+    try:
+        for made in (whole / 2, 2 / whole, whole / whole, np.true_divide(whole, 2.0), whole.mean(), single.mean()):
+            assert made.dtype == "float64"
+        for made in (single / 2, whole / single, np.true_divide(single, whole), np.mean(single, dtype="float32")):
+            assert made.dtype == "float32"
+    finally:
+        npx.set_np()
+    assert (whole / 2).dtype == whole.mean().dtype == "float32"
+
+
+def test_numbers_that_a_dtype_cannot_hold_wrap():
+    assert np.array([1621, -1], dtype="uint8").tolist() == [1621 % 256, 255]
+
+
+def test_masks_without_axes():
+    x = np.array(GRID)
+    true, false = np.array(True, dtype="bool"), np.array(False, dtype="bool")
+    assert x[true].shape == (1, 3, 4) and x[false].shape == (0, 3, 4)
+    x[false] = 7
+    assert (x.asnumpy() == GRID).all()
+    x[true] = 7
+    assert (x.asnumpy() == 7).all()
+
+
+@pytest.mark.parametrize(("shape", "start"), [((3, 4), 0), ((2, 3, 4), 1), ((2, 2, 3), 2)])
+def test_assignment_by_a_mask_from_an_axis_on(shape, start):
+    from mxjax.np import _internal
+
+    random = onp.random.RandomState(3)
+    mask = random.rand(3) > 0.4
+    many = (*shape[:start], int(mask.sum()), *shape[start + 1 :])
+    for value in (2.5, onp.full((1,), 4.0), random.rand(*many)):
+        want = random.rand(*shape)
+        x = np.array(want, dtype="float64")
+        want[(slice(None),) * start + (mask,)] = value
+        m = np.array(mask, dtype="bool")
+        if isinstance(value, float):
+            _internal.boolean_mask_assign_scalar(x, m, value, start_axis=start, out=x)
+        else:
+            _internal.boolean_mask_assign_tensor(x, m, np.array(value, dtype="float64"), start_axis=start, out=x)
+        assert onp.array_equal(x.asnumpy(), want)
+
+
+@pytest.mark.parametrize("version", [None, "2021.12", "2020.09", "2021.24"])
+def test_array_namespace(version):
+    x = np.ones(2)
+    if version in (None, "2021.12"):
+        assert x.__array_namespace__(version) is np
+    else:
+        with pytest.raises(ValueError, match="Unrecognized array API version"):
+            x.__array_namespace__(version)
+
+
+def test_moveaxis_refuses_what_is_no_permutation():
+    for f in (np.moveaxis, mx.nd.moveaxis):
+        x = (np if f is np.moveaxis else mx.nd).ones((1, 2, 3))
+        for source, destination in (([0, 0], [0, 1]), ([0, 1], [1, 1]), (0, [0, 1]), (3, 0), (0, 5)):
+            with pytest.raises(ValueError, match="moveaxis"):
+                f(x, source, destination)
+        assert f(x, [0, 1], [2, 0]).shape == (2, 3, 1)
