@@ -36,7 +36,8 @@ class Row:
     ``numbers`` are the numeric arguments, names of attributes and positions among the arrays, that may come as
     operands (`bind`): ``fn`` gets them as scalars that take the dtypes of the arrays they meet, as Python numbers
     do, and the attributes that ``settled(attributes)`` makes of them besides (a length).
-    ``takes_numbers``: an attribute that comes as an operand reaches ``fn`` as it is.
+    ``takes_numbers``: an attribute that comes as an operand reaches ``fn`` as it is. ``ragged`` is False where operands
+    keep their shapes (weights), so that no trace for all sizes is tried.
 
     >>> scale = Row("scale", lambda x, *, by: x * by)
     >>> scale.bind((("by", 2),))
@@ -44,7 +45,7 @@ class Row:
     """
 
     __slots__ = (
-        "calls", "differentiable", "display", "effect", "fn", "most", "name", "numbers", "operator", "settled",
+        "calls", "differentiable", "display", "effect", "fn", "most", "name", "numbers", "operator", "ragged", "settled",
         "takes_numbers", "tries",
     )  # fmt: skip
 
@@ -60,6 +61,7 @@ class Row:
         numbers: Varying = (),
         settled: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         takes_numbers: bool = False,
+        ragged: bool = True,
     ):
         self.name = name
         self.fn = fn
@@ -70,6 +72,7 @@ class Row:
         self.numbers = numbers
         self.settled = settled
         self.takes_numbers = takes_numbers
+        self.ragged = ragged
         self.calls: dict[Any, Call] = {}
         self.tries: dict[tuple[bool, str], list[int]] = {}  # kinds of traces (symbolic.py)
         self.most = CALLS

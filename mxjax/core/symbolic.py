@@ -284,7 +284,7 @@ def _forms(call: Call, key: Any, sizes: tuple[int, ...]) -> Iterator[Form]:
 
     Symbols stand in the order of their first size; a form without labels has one for each size.
     """
-    if dims.available() and sizes and max(sizes) <= dims.LONGEST:
+    if call.row.ragged and dims.available() and sizes and max(sizes) <= dims.LONGEST:
         forms: list[Form] = [("own", (), (_ANY,) * len(sizes))]
         labels = _labels(sizes, ())
         if max(labels) + 1 < len(labels):

@@ -163,4 +163,4 @@ def _step(
     return (*out, *new_kept, *new_leaves)
 
 
-_STEP = Row("optax_update", _step)
+_STEP = Row("optax_update", _step, ragged=False)

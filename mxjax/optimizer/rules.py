@@ -159,13 +159,13 @@ def guarded(
 @cache
 def row(name: str) -> Row:
     """What the update of an optimizer is a call of."""
-    return Row(name, many)
+    return Row(name, many, ragged=False)
 
 
 @cache
 def guarded_row(name: str) -> Row:
     """What an update that may be left out is a call of."""
-    return Row(name, guarded)
+    return Row(name, guarded, ragged=False)
 
 
 @dataclass(frozen=True)
