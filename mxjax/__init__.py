@@ -68,6 +68,7 @@ _LAZY = {
     "numpy_dispatch_protocol": "numpy_dispatch_protocol",
     "numpy_extension": "npx",
     "numpy_op_signature": "numpy_op_signature",
+    "onnx": "onnx",
     "operator": "operator",
     "opt": "optimizer",
     "optimizer": "optimizer",

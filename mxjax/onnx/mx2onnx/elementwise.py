@@ -1,0 +1,576 @@
+"""Element-wise operators, activations and softmax in ONNX's words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mxjax.ops.table import TABLE as ROWS
+
+from .writer import TABLE, Name, Step, Writer, writes
+
+
+def both(name: str) -> tuple[str, ...]:
+    """The rows of mx.np (or npx) and mx.nd of one name, as far as there are such."""
+    return tuple(row for row in (name, f"{name}@nd") if row in ROWS)
+
+
+# ---- one array -----------------------------------------------------------------------------------
+
+_ONE = {
+    "abs": "Abs", "arccos": "Acos", "arccosh": "Acosh", "arcsin": "Asin", "arcsinh": "Asinh", "arctan": "Atan",
+    "arctanh": "Atanh", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "floor": "Floor",
+    "log": "Log", "negative": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", "rint": "Round",
+    "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin", "sinh": "Sinh", "softsign": "Softsign", "sqrt": "Sqrt",
+    "tan": "Tan", "tanh": "Tanh",
+}  # fmt: skip
+#: What changes no whole number.
+_WHOLE = ("ceil", "floor", "rint", "trunc", "fix", "round", "around")
+
+
+def _number(w: Writer, s: Step, value: float) -> Name:
+    return w.constant(value, s.dtype())
+
+
+def _taken(w: Writer, s: Step) -> Name:
+    """The first input in the result's dtype."""
+    return w.cast(s[0], s.in_dtype(), s.dtype())
+
+
+def _one(kind: str) -> Callable[[Writer, Step], Name]:
+    def write(w: Writer, s: Step) -> Name:
+        x = _taken(w, s)
+        if kind in ("Ceil", "Floor", "Round") and s.dtype().kind != "f":
+            return w.op("Identity", x)
+        return w.op(kind, x)
+
+    return write
+
+
+for _name, _kind in _ONE.items():
+    writes(*both(_name))(_one(_kind))
+
+
+@writes(
+    "positive", *both("copy"), "stop_gradient", "make_loss", "make_loss_layer", "gradientmultiplier", "_copy",
+    "_detach", "kl_sparse", "real",
+)  # fmt: skip
+def same(w: Writer, s: Step) -> Name:
+    return w.op("Identity", s[0])
+
+
+@writes("cast", "_cast", "amp_cast")
+def cast(w: Writer, s: Step) -> Name:
+    return w.op("Cast", s[0], to=w.code(s.dtype())) if s.in_dtype() != s.dtype() else w.op("Identity", s[0])
+
+
+@writes("amp_multicast")
+def amp_multicast(w: Writer, s: Step) -> list[Name]:
+    return [w.op("Cast", s[k], to=w.code(s.dtype(k))) for k in range(len(s))]
+
+
+@writes("dropout", "_identity_with_attr_like_rhs")
+def dropout(w: Writer, s: Step) -> Name:
+    """In prediction it does nothing."""
+    if s.params.get("mode") == "always" and s.params["p"]:
+        raise s.refused("mode='always' draws in prediction too")
+    return w.op("Identity", s[0])
+
+
+def formula(*rows: str) -> Callable[[Callable[[Writer, Step, Name], Name]], Any]:
+    """The translation of rows of one array that is a formula of it, in the result's dtype."""
+
+    def put(function: Callable[[Writer, Step, Name], Name]) -> Any:
+        found = [r for row in rows for r in both(row)]
+        writes(*found)(lambda w, s: function(w, s, _taken(w, s)))
+        return function
+
+    return put
+
+
+def _signed(w: Writer, x: Name, y: Name) -> Name:
+    return w.op("Mul", w.op("Sign", x), y)
+
+
+@formula("square")
+def square(w: Writer, s: Step, x: Name) -> Name:
+    return w.op("Mul", x, x)
+
+
+@formula("trunc", "fix")
+def trunc(w: Writer, s: Step, x: Name) -> Name:
+    return _signed(w, x, w.op("Floor", w.op("Abs", x))) if s.dtype().kind == "f" else w.op("Identity", x)
+
+
+@formula("round")
+def round_half_away(w: Writer, s: Step, x: Name) -> Name:
+    if s.dtype().kind != "f":
+        return w.op("Identity", x)
+    return _signed(w, x, w.op("Floor", w.op("Add", w.op("Abs", x), _number(w, s, 0.5))))
+
+
+@formula("around")
+def around(w: Writer, s: Step, x: Name) -> Name:
+    if s.dtype().kind != "f":
+        return w.op("Identity", x)
+    factor = 10.0 ** s.params["decimals"]
+    if factor == 1:
+        return w.op("Round", x)
+    return w.op("Div", w.op("Round", w.op("Mul", x, _number(w, s, factor))), _number(w, s, factor))
+
+
+@formula("log2")
+def log2(w: Writer, s: Step, x: Name) -> Name:
+    return w.op("Div", w.op("Log", x), _number(w, s, math.log(2)))
+
+
+@formula("log10")
+def log10(w: Writer, s: Step, x: Name) -> Name:
+    return w.op("Div", w.op("Log", x), _number(w, s, math.log(10)))
+
+
+@formula("log1p")
+def log1p(w: Writer, s: Step, x: Name) -> Name:
+    return w.op("Log", w.op("Add", x, _number(w, s, 1)))
+
+
+@formula("expm1")
+def expm1(w: Writer, s: Step, x: Name) -> Name:
+    return w.op("Sub", w.op("Exp", x), _number(w, s, 1))
+
+
+@formula("cbrt")
+def cbrt(w: Writer, s: Step, x: Name) -> Name:
+    return _signed(w, x, w.op("Pow", w.op("Abs", x), _number(w, s, 1 / 3)))
+
+
+@formula("rcbrt")
+def rcbrt(w: Writer, s: Step, x: Name) -> Name:
+    return w.op("Reciprocal", cbrt(w, s, x))
+
+
+@formula("rsqrt")
+def rsqrt(w: Writer, s: Step, x: Name) -> Name:
+    return w.op("Reciprocal", w.op("Sqrt", x))
+
+
+@formula("degrees")
+def degrees(w: Writer, s: Step, x: Name) -> Name:
+    return w.op("Mul", x, _number(w, s, 180 / math.pi))
+
+
+@formula("radians")
+def radians(w: Writer, s: Step, x: Name) -> Name:
+    return w.op("Mul", x, _number(w, s, math.pi / 180))
+
+
+@formula("quadratic")
+def quadratic(w: Writer, s: Step, x: Name) -> Name:
+    a, b, c = (_number(w, s, s.params[k]) for k in "abc")
+    return w.op("Add", w.op("Mul", x, w.op("Add", w.op("Mul", a, x), b)), c)
+
+
+@formula("round_ste")
+def round_ste(w: Writer, s: Step, x: Name) -> Name:
+    return round_half_away(w, s, x)
+
+
+@formula("sign_ste")
+def sign_ste(w: Writer, s: Step, x: Name) -> Name:
+    return w.op("Sign", x)
+
+
+def _asked(kind: str) -> Callable[[Writer, Step], Name]:
+    """A question about each number."""
+
+    def write(w: Writer, s: Step) -> Name:
+        x = s[0] if s.in_dtype().kind == "f" else w.cast(s[0], s.in_dtype(), np.float32)
+        if kind == "finite":
+            found = w.op("Not", w.op("Or", w.op("IsNaN", x), w.op("IsInf", x)))
+        elif kind == "IsNaN":
+            found = w.op("IsNaN", x)
+        else:
+            sides = {"posinf": (0, 1), "neginf": (1, 0)}.get(kind, (1, 1))
+            x = w.cast(x, s.in_dtype() if s.in_dtype().kind == "f" else np.float32, np.float32)
+            found = w.op("IsInf", x, detect_negative=sides[0], detect_positive=sides[1])
+        return w.cast(found, bool, s.dtype())
+
+    return write
+
+
+for _row, _kind in (
+    ("isnan", "IsNaN"), ("isnan_@nd", "IsNaN"), ("isinf", "inf"), ("isinf_@nd", "inf"), ("isfinite", "finite"),
+    ("isfinite_@nd", "finite"), ("isposinf", "posinf"), ("isneginf", "neginf"),
+):  # fmt: skip
+    writes(_row)(_asked(_kind))
+
+
+@writes("nan_to_num")
+def nan_to_num(w: Writer, s: Step) -> Name:
+    x = _taken(w, s)
+    if s.dtype().kind != "f":
+        return w.op("Identity", x)
+    info = np.finfo(s.dtype())
+    high = s.params["posinf"] if s.params["posinf"] is not None else float(info.max)
+    low = s.params["neginf"] if s.params["neginf"] is not None else float(info.min)
+    for detect, value in (((0, 1), high), ((1, 0), low)):
+        where = w.op("IsInf", x, detect_negative=detect[0], detect_positive=detect[1])
+        x = w.op("Where", where, _number(w, s, value), x)
+    return w.op("Where", w.op("IsNaN", x), _number(w, s, s.params["nan"]), x)
+
+
+@writes(*both("logical_not"))
+def logical_not(w: Writer, s: Step) -> Name:
+    return w.cast(w.op("Not", w.cast(s[0], s.in_dtype(), bool)), bool, s.dtype())
+
+
+@writes("bitwise_not")
+def bitwise_not(w: Writer, s: Step) -> Name:
+    if s.dtype().kind == "b":
+        return w.op("Not", s[0])
+    return w.op("Sub", w.op("Neg", s[0]), _number(w, s, 1)) if s.dtype().kind == "i" else w.op("BitwiseNot", s[0])
+
+
+@writes(*both("clip"))
+def clip(w: Writer, s: Step) -> Name:
+    low, high = (s.params[k] for k in ("a_min", "a_max"))
+    if s.dtype().kind in "iu":
+        info = np.iinfo(s.dtype())
+        low = None if low is None or low <= info.min else int(low)
+        high = None if high is None or high >= info.max else int(high)
+    ends = ["" if n is None else _number(w, s, n) for n in (low, high)]
+    return w.op("Clip", _taken(w, s), *ends)
+
+
+# ---- two arrays, or an array and a number --------------------------------------------------------
+
+Pair = Callable[[Writer, Step, Name, Name, np.dtype[Any]], Name]
+
+
+def _compared(kind: str, negated: bool = False) -> Pair:
+    def write(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+        found = w.op(kind, a, b)
+        return w.cast(w.op("Not", found) if negated else found, bool, s.dtype())
+
+    return write
+
+
+def _decided(kind: str) -> Pair:
+    def write(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+        return w.cast(w.op(kind, w.cast(a, dtype, bool), w.cast(b, dtype, bool)), bool, s.dtype())
+
+    return write
+
+
+def _plain(kind: str) -> Pair:
+    return lambda w, s, a, b, dtype: w.op(kind, a, b)
+
+
+def _bits(kind: str) -> Pair:
+    def write(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+        if dtype.kind == "b":
+            return w.op(kind, a, b)
+        if w.opset < 18:
+            raise s.refused("ONNX knows bits of integers from opset 18 on: export_model(..., opset_version=18)")
+        return w.op(f"Bitwise{kind}", a, b)
+
+    return write
+
+
+def _add(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+    return w.op("Or", a, b) if dtype.kind == "b" else w.op("Add", a, b)
+
+
+def _multiply(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+    return w.op("And", a, b) if dtype.kind == "b" else w.op("Mul", a, b)
+
+
+def _floored(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+    if dtype.kind == "f":
+        return w.op("Floor", w.op("Div", a, b))
+    rest = w.op("Mod", a, b)  # with the sign of b
+    return w.op("Div", w.op("Sub", a, rest), b)
+
+
+def _mod(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+    if dtype.kind != "f":
+        return w.op("Mod", a, b)
+    rest = w.op("Mod", a, b, fmod=1)  # with the sign of a
+    other = w.op("Less", w.op("Mul", rest, b), w.constant(0, dtype))
+    return w.op("Where", other, w.op("Add", rest, b), rest)
+
+
+def _fmod(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+    return w.op("Mod", a, b, fmod=1)
+
+
+def _hypot(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+    return w.op("Sqrt", w.op("Add", w.op("Mul", a, a), w.op("Mul", b, b)))
+
+
+def _logaddexp(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+    small = w.op("Exp", w.op("Neg", w.op("Abs", w.op("Sub", a, b))))
+    return w.op("Add", w.op("Max", a, b), w.op("Log", w.op("Add", small, w.constant(1, dtype))))
+
+
+def _ldexp(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+    return w.op("Mul", a, w.op("Pow", w.constant(2, dtype), b))
+
+
+def _arctan2(w: Writer, s: Step, y: Name, x: Name, dtype: np.dtype[Any]) -> Name:
+    zero, pi = w.constant(0, dtype), w.constant(math.pi, dtype)
+    left = w.op("Less", x, zero)
+    at_zero = w.op("Equal", x, zero)
+    half = w.op("Mul", w.op("Sign", y), w.constant(math.pi / 2, dtype))
+    turned = w.op("Where", w.op("Less", y, zero), w.op("Neg", pi), pi)
+    angle = w.op("Atan", w.op("Div", y, w.op("Where", at_zero, w.constant(1, dtype), x)))
+    return w.op("Where", at_zero, half, w.op("Add", angle, w.op("Where", left, turned, zero)))
+
+
+_TWO: dict[str, Pair] = {
+    "add": _add,
+    "subtract": _plain("Sub"),
+    "multiply": _multiply,
+    "true_divide": _plain("Div"),
+    "power": _plain("Pow"),
+    "float_power": _plain("Pow"),
+    "maximum": _plain("Max"),
+    "minimum": _plain("Min"),
+    "floor_divide": _floored,
+    "mod": _mod,
+    "fmod": _fmod,
+    "hypot": _hypot,
+    "logaddexp": _logaddexp,
+    "ldexp": _ldexp,
+    "arctan2": _arctan2,
+    "bitwise_and": _bits("And"),
+    "bitwise_or": _bits("Or"),
+    "bitwise_xor": _bits("Xor"),
+}
+_QUESTIONS: dict[str, Pair] = {
+    "equal": _compared("Equal"),
+    "not_equal": _compared("Equal", negated=True),
+    "less": _compared("Less"),
+    "less_equal": _compared("LessOrEqual"),
+    "greater": _compared("Greater"),
+    "greater_equal": _compared("GreaterOrEqual"),
+    "logical_and": _decided("And"),
+    "logical_or": _decided("Or"),
+    "logical_xor": _decided("Xor"),
+}
+
+
+def _of_arrays(pair: Pair, question: bool) -> Callable[[Writer, Step], Name]:
+    def write(w: Writer, s: Step) -> Name:
+        dtype = np.result_type(s.in_dtype(0), s.in_dtype(1)) if question else s.dtype()
+        a, b = (w.cast(s[k], s.in_dtype(k), dtype) for k in (0, 1))
+        return pair(w, s, a, b, dtype)
+
+    return write
+
+
+def _beside_number(pair: Pair, question: bool, left: bool) -> Callable[[Writer, Step], Name]:
+    def write(w: Writer, s: Step) -> Name:
+        number = s.params["scalar"]
+        dtype = s.dtype()
+        if question:  # what they meet in
+            dtype = np.dtype(np.int64) if s.in_dtype().kind == "b" else s.in_dtype()
+            if not s.op.legacy and isinstance(number, float) and dtype.kind != "f":
+                dtype = np.dtype(np.float64)
+        x, n = w.cast(s[0], s.in_dtype(), dtype), w.constant(np.asarray(number).astype(dtype))
+        return pair(w, s, n, x, dtype) if left else pair(w, s, x, n, dtype)
+
+    return write
+
+
+for _table, _question in ((_TWO, False), (_QUESTIONS, True)):
+    for _name, _pair in _table.items():
+        for _row in both(_name):
+            writes(_row)(_of_arrays(_pair, _question))
+            for _numbered, _left in zip(ROWS[_row].scalars or (), (False, True), strict=False):
+                if _numbered is not None and _numbered.name not in TABLE:
+                    writes(_numbered.name)(_beside_number(_pair, _question, _left))
+for _short, _name in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"), ("div", "true_divide")):
+    writes(f"elemwise_{_short}")(_of_arrays(_TWO[_name], False))
+
+
+@writes("add_n")
+def add_n(w: Writer, s: Step) -> Name:
+    total = s[0]
+    for x in s.names[1:]:
+        total = w.op("Add", total, x)
+    return total if len(s) > 1 else w.op("Identity", total)
+
+
+@writes("isclose")
+def isclose(w: Writer, s: Step) -> Name:
+    dtype = np.result_type(s.in_dtype(0), s.in_dtype(1))
+    a, b = (w.cast(s[k], s.in_dtype(k), dtype) for k in (0, 1))
+    limit = w.op("Mul", w.op("Abs", b), w.constant(s.params["rtol"], dtype))
+    limit = w.op("Add", limit, w.constant(s.params["atol"], dtype))
+    return w.op("LessOrEqual", w.op("Abs", w.op("Sub", a, b)), limit)
+
+
+# ---- activations ---------------------------------------------------------------------------------
+
+
+def _softplus(w: Writer, s: Step, x: Name) -> Name:
+    return w.op("Softplus", x)
+
+
+@formula("log_sigmoid")
+def log_sigmoid(w: Writer, s: Step, x: Name) -> Name:
+    return w.op("Neg", w.op("Softplus", w.op("Neg", x)))
+
+
+@formula("mish")
+def mish(w: Writer, s: Step, x: Name) -> Name:
+    return w.op("Mul", x, w.op("Tanh", w.op("Softplus", x)))
+
+
+_ACTIVATIONS: dict[str, Callable[[Writer, Step, Name], Name]] = {
+    "relu": lambda w, s, x: w.op("Relu", x),
+    "sigmoid": lambda w, s, x: w.op("Sigmoid", x),
+    "tanh": lambda w, s, x: w.op("Tanh", x),
+    "softrelu": _softplus,
+    "softsign": lambda w, s, x: w.op("Softsign", x),
+    "log_sigmoid": log_sigmoid,
+    "mish": mish,
+}
+
+
+@writes("activation")
+def activation(w: Writer, s: Step) -> Name:
+    return _ACTIVATIONS[s.params["act_type"]](w, s, s[0])
+
+
+def gelu(w: Writer, s: Step, x: Name) -> Name:
+    half = w.op("Mul", x, _number(w, s, 0.5))
+    erf = w.op("Erf", w.op("Div", x, _number(w, s, math.sqrt(2))))
+    return w.op("Mul", half, w.op("Add", erf, _number(w, s, 1)))
+
+
+def gelu_tanh(w: Writer, s: Step, x: Name) -> Name:
+    cubed = w.op("Mul", w.op("Mul", x, w.op("Mul", x, x)), _number(w, s, 0.044715))
+    inner = w.op("Mul", w.op("Add", x, cubed), _number(w, s, math.sqrt(2 / math.pi)))
+    return w.op("Mul", w.op("Mul", x, _number(w, s, 0.5)), w.op("Add", w.op("Tanh", inner), _number(w, s, 1)))
+
+
+@writes("leaky_relu", "_rrelu")
+def leaky_relu(w: Writer, s: Step) -> Name:
+    p, x = s.params, s[0]
+    kind = p.get("act_type", "rrelu")
+    if kind == "prelu":
+        gamma = s.array("gamma")
+        shape = w.shape(s.by_name["gamma"])
+        if len(shape) == 1 and shape != (1,) and s.ndim() > 2:
+            gamma = w.reshape(gamma, [-1, *[1] * (s.ndim() - 2)])
+        return w.op("PRelu", x, w.cast(gamma, s.in_dtype(s.node.names.index("gamma")), s.dtype()))
+    if kind == "leaky":
+        return w.op("LeakyRelu", x, alpha=float(p["slope"]))
+    if kind == "rrelu":
+        return w.op("LeakyRelu", x, alpha=(float(p["lower_bound"]) + float(p["upper_bound"])) / 2)
+    if kind == "elu":
+        return w.op("Elu", x, alpha=float(p["slope"]))
+    if kind == "selu":
+        return w.op("Selu", x)
+    return gelu_tanh(w, s, x) if kind == "gelu_tanh" else gelu(w, s, x)
+
+
+@writes("hard_sigmoid")
+def hard_sigmoid(w: Writer, s: Step) -> Name:
+    return w.op("HardSigmoid", s[0], alpha=float(s.params["alpha"]), beta=float(s.params["beta"]))
+
+
+@writes("smooth_l1")
+def smooth_l1(w: Writer, s: Step) -> Name:
+    squared = float(s.params["scalar"]) ** 2
+    size = w.op("Abs", s[0])
+    near = w.op("Less", w.op("Mul", size, _number(w, s, squared)), _number(w, s, 1))
+    inner = w.op("Mul", w.op("Mul", s[0], s[0]), _number(w, s, squared / 2))
+    return w.op("Where", near, inner, w.op("Sub", size, _number(w, s, 0.5 / squared)))
+
+
+# ---- softmax -------------------------------------------------------------------------------------
+
+
+def _scaled(w: Writer, s: Step) -> Name:
+    x = _taken(w, s)
+    temperature = s.params.get("temperature")
+    return x if temperature in (None, 1, 1.0) else w.op("Div", x, _number(w, s, temperature))
+
+
+def _lowest(w: Writer, s: Step) -> Name:
+    return _number(w, s, -np.inf)
+
+
+def _masked(w: Writer, s: Step, x: Name, mask: Name) -> Name:
+    """softmax of the elements where the mask is true, 0 elsewhere."""
+    axis = s.params["axis"]
+    lowest = _number(w, s, float(np.finfo(s.dtype()).min) / 2)
+    made = w.op("Softmax", w.op("Where", mask, x, lowest), axis=axis)
+    return w.op("Where", mask, made, _number(w, s, 0))
+
+
+@writes("softmax")
+def softmax(w: Writer, s: Step) -> Name:
+    x = _scaled(w, s)
+    if not (s.params["use_length"] and s.has("length")):
+        return w.op("Softmax", x, axis=s.params["axis"])
+    axis = s.axis(s.params["axis"])
+    steps = w.reshape(w.counting(w.length(s.node.inputs[0], axis)), [1] * axis + [-1] + [1] * (s.ndim() - axis - 1))
+    lengths = w.cast(s.array("length"), s.in_dtype(s.node.names.index("length")), np.int64)
+    return _masked(w, s, x, w.op("Less", steps, w.unsqueeze(lengths, axis)))
+
+
+@writes(*both("log_softmax"))
+def log_softmax(w: Writer, s: Step) -> Name:
+    return w.op("LogSoftmax", _scaled(w, s), axis=s.params["axis"])
+
+
+@writes("softmin")
+def softmin(w: Writer, s: Step) -> Name:
+    return w.op("Softmax", w.op("Neg", _scaled(w, s)), axis=s.params["axis"])
+
+
+@writes("masked_softmax")
+def masked_softmax(w: Writer, s: Step) -> Name:
+    return _masked(w, s, _scaled(w, s), w.cast(s[1], s.in_dtype(1), bool))
+
+
+@writes("masked_log_softmax")
+def masked_log_softmax(w: Writer, s: Step) -> Name:
+    mask = w.cast(s[1], s.in_dtype(1), bool)
+    lowest = _number(w, s, float(np.finfo(s.dtype()).min) / 2)
+    made = w.op("LogSoftmax", w.op("Where", mask, _scaled(w, s), lowest), axis=s.params["axis"])
+    return w.op("Where", mask, made, _lowest(w, s))
+
+
+@writes("softmax_activation")
+def softmax_activation(w: Writer, s: Step) -> Name:
+    if s.params["mode"] == "channel":
+        return w.op("Softmax", s[0], axis=1)
+    return w.op("Reshape", w.op("Softmax", w.op("Flatten", s[0], axis=1), axis=1), w.op("Shape", s[0]))
+
+
+@writes("softmax_output")
+def softmax_output(w: Writer, s: Step) -> Name:
+    """What the loss of a symbol predicts."""
+    if s.params["multi_output"] or s.ndim() == 2:
+        return w.op("Softmax", s[0], axis=1)
+    if s.params["preserve_shape"]:
+        return w.op("Softmax", s[0], axis=-1)
+    return w.op("Reshape", w.op("Softmax", w.op("Flatten", s[0], axis=1), axis=1), w.op("Shape", s[0]))
+
+
+@writes("LogisticRegressionOutput")
+def logistic_output(w: Writer, s: Step) -> Name:
+    return w.op("Sigmoid", s[0])
+
+
+@writes("LinearRegressionOutput", "MAERegressionOutput", "svm_output")
+def plain_output(w: Writer, s: Step) -> Name:
+    return w.op("Identity", s[0])

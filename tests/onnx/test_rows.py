@@ -1,0 +1,94 @@
+"""Every translation on the samples that its row carries: onnxruntime computes what the row does."""
+
+import zlib
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from mxjax import errors
+from mxjax.array.creation import array
+from mxjax.onnx.mx2onnx.exporting import model_of
+from mxjax.onnx.mx2onnx.translating import Graph
+from mxjax.onnx.mx2onnx.writer import TABLE
+from mxjax.ops.table import TABLE as ROWS
+from mxjax.symbol.node import Node
+from mxjax.symbol.run import run
+
+# Samples that a translation refuses, and the word that says why.
+REFUSED = {
+    "_basic_index-4": "computed",
+    "_basic_index_assign-1": "every second",
+    "_basic_index_assign-2": "computed",
+    "dropout-1": "always",
+    "linalg_norm-1": "ord",
+}
+CASES = [
+    pytest.param(ROWS[name], k, id=f"{name}-{k}", marks=[pytest.mark.slow] if k else [])
+    for name in sorted(TABLE)
+    for k in range(len(ROWS[name].samples))
+]
+
+
+def node_of(op, case, number):
+    """The sample as a node, and the arrays of its variables."""
+    rng = np.random.RandomState(zlib.crc32(f"{op.name}{number}".encode()) & 0x7FFFFFFF)
+    args = [a.draw(rng) if hasattr(a, "draw") else a for a in case.args]
+    names = [f"arg{k}" for k in range(len(args))] if op.variadic else list(op.array_params)
+    feed, used, constants = {}, [], {}
+    for name, a in zip(names, args, strict=False):
+        if isinstance(a, np.ndarray):
+            feed[Node(f"in_{name}")] = a
+            used.append(name)
+        elif a is not None:
+            constants[name] = a
+    attrs = {k: v for k, v in case.attrs.items() if k != "is_train"}
+    return Node("it", op, attrs, {}, [(v, 0) for v in feed], used, constants, is_np=not op.legacy), feed
+
+
+def written(node, feed, opset, params=()):
+    """The node as a model, and the inputs that are no parameters, by name."""
+    graph = Graph([(node, k) for k in range(node.count())], {v.name: a for v, a in feed.items() if v.name in params})
+    given = {v.name: a for v, a in feed.items()}
+    given = {n.name: given[n.name] for n in graph.inputs}
+    shapes = [a.shape for a in given.values()]
+    w = graph.write(opset, shapes, [a.dtype for a in given.values()], [[False] * len(s) for s in shapes])
+    return model_of(w, graph, shapes), given
+
+
+def agrees(node, feed, opset, params=()):
+    results = run([(node, k) for k in range(node.count())], {v: array(a, dtype=a.dtype) for v, a in feed.items()})
+    want = [a.asnumpy() for a in results]
+    model, given = written(node, feed, opset, params)
+    got = onnxruntime.InferenceSession(model.SerializeToString()).run(None, given)
+    for g, x in zip(got, want, strict=True):
+        assert g.shape == x.shape and g.dtype == x.dtype
+        np.testing.assert_allclose(g, x, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("op, k", CASES)
+def test_row(op, k):
+    node, feed = node_of(op, op.samples[k], k)
+    opset = 18 if op.name.startswith("bitwise") else 17
+    params = ("in_parameters",) if op.name == "rnn" else ()
+    why = REFUSED.get(f"{op.name}-{k}")
+    if why is None:
+        agrees(node, feed, opset, params)
+    else:
+        with pytest.raises(errors.MXNetNotImplementedError, match=rf"'it'.*{why}"):
+            written(node, feed, opset, params)
+
+
+@pytest.mark.slow  # a thousand sessions of onnxruntime
+@pytest.mark.parametrize("opset", [13, 18, 21, 24])
+def test_rows_at_other_opsets(opset):
+    for name in sorted(TABLE):
+        op = ROWS[name]
+        for k, case in enumerate(op.samples):
+            node, feed = node_of(op, case, k)
+            if opset > 21 and name == "roi_align":
+                continue  # onnxruntime has no kernel yet
+            try:
+                agrees(node, feed, opset, ("in_parameters",) if name == "rnn" else ())
+            except errors.MXNetNotImplementedError as error:
+                assert f"{name}-{k}" in REFUSED or "needs opset" in str(error) or "from opset" in str(error), name
