@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,20 +17,52 @@ __all__ = [
 
 Size = int | Sequence[int]
 
+#: The text that the cells share, by their axes.
+_TEXT = """
+    Inputs: data (N, *input_shape), a list of {states} (N, hidden_channels, {space}). Outputs: as RNNCell.
+
+    Args:
+      input_shape: of one row, ({axes}) as ``conv_layout`` says.
+      hidden_channels: channels of the states.
+      i2h_kernel, i2h_pad, i2h_dilate: of the convolution of the inputs.
+      h2h_kernel, h2h_dilate: of the convolution of the state; odd sizes.
+      i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer: of the
+        parameters of these names.
+      conv_layout: "{layout}" or with the channels last.
+      activation: a name or a block.
+    """
+
 
 class _ConvCell(WeightedCell):
-    """A cell whose states are images: (N, hidden_channels, ...) or (N, ..., hidden_channels), as the layout says."""
+    """A cell whose states are images: (N, hidden_channels, ...) or (N, ..., hidden_channels), as the layout says.
+
+    A class with ``dims=n`` is one for users: its signature and its text get the n axes.
+    """
 
     _dims = 2
     _states = 1
     _gate_names: Sequence[str] = ("",)
 
+    def __init_subclass__(cls, dims: int = 0, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not dims:
+            return
+        cls._dims = dims
+        layout, states = "NC" + "DHW"[-dims:], "two states" if cls._states == 2 else "one state"
+        axes = ", ".join(layout[1:])
+        cls.__doc__ = f"{cls.__doc__ or ''}\n" + _TEXT.format(layout=layout, axes=axes, space=axes[3:], states=states)
+        defaults = {"i2h_pad": (0,) * dims, "i2h_dilate": (1,) * dims, "h2h_dilate": (1,) * dims, "conv_layout": layout}
+        known = list(inspect.signature(cls.__init__).parameters.values())[1:]
+        cls.__signature__ = inspect.Signature([p.replace(default=defaults.get(p.name, p.default)) for p in known])  # type: ignore[attr-defined]
+
     def __init__(
-        self, input_shape: Sequence[int], hidden_channels: int, i2h_kernel: Size, h2h_kernel: Size, i2h_pad: Size,
-        i2h_dilate: Size, h2h_dilate: Size, i2h_weight_initializer: Any, h2h_weight_initializer: Any,
-        i2h_bias_initializer: Any, h2h_bias_initializer: Any, conv_layout: str, activation: Any,
+        self, input_shape: Sequence[int], hidden_channels: int, i2h_kernel: Size, h2h_kernel: Size, i2h_pad: Size = 0,
+        i2h_dilate: Size = 1, h2h_dilate: Size = 1, i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None, i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros",
+        conv_layout: str | None = None, activation: Any = "tanh",
     ):  # fmt: skip
         super().__init__()
+        conv_layout = conv_layout or "NC" + "DHW"[-self._dims :]
         self._hidden_channels = hidden_channels
         self._input_shape = tuple(input_shape)
         self._conv_layout = conv_layout
@@ -154,289 +187,37 @@ class _ConvGRUCell(_ConvCell):
         return out, [out]
 
 
-class Conv1DRNNCell(_ConvRNNCell):
-    """Elman's cell with 1D convolutions.
-
-    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, W). Outputs: as RNNCell.
-
-    Args:
-      input_shape: of one row, (C, W) as ``conv_layout`` says.
-      hidden_channels: channels of the states.
-      i2h_kernel, i2h_pad, i2h_dilate: of the convolution of the inputs.
-      h2h_kernel, h2h_dilate: of the convolution of the state; odd sizes.
-      i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer: of the
-        parameters of these names.
-      conv_layout: "NCW" or with the channels last.
-      activation: a name or a block.
-    """
-
-    _dims = 1
-
-    def __init__(
-        self, input_shape: Sequence[int], hidden_channels: int, i2h_kernel: Size, h2h_kernel: Size,
-        i2h_pad: Size = (0,), i2h_dilate: Size = (1,), h2h_dilate: Size = (1,),
-        i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros",
-        conv_layout: str = "NCW", activation: Any = "tanh",
-    ):  # fmt: skip
-        super().__init__(
-            input_shape, hidden_channels, i2h_kernel, h2h_kernel, i2h_pad, i2h_dilate, h2h_dilate,
-            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, conv_layout,
-            activation,
-        )  # fmt: skip
+class Conv1DRNNCell(_ConvRNNCell, dims=1):
+    """Elman's cell with 1D convolutions."""
 
 
-class Conv2DRNNCell(_ConvRNNCell):
-    """Elman's cell with 2D convolutions.
-
-    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, H, W). Outputs: as RNNCell.
-
-    Args:
-      input_shape: of one row, (C, H, W) as ``conv_layout`` says.
-      hidden_channels: channels of the states.
-      i2h_kernel, i2h_pad, i2h_dilate: of the convolution of the inputs.
-      h2h_kernel, h2h_dilate: of the convolution of the state; odd sizes.
-      i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer: of the
-        parameters of these names.
-      conv_layout: "NCHW" or with the channels last.
-      activation: a name or a block.
-    """
-
-    _dims = 2
-
-    def __init__(
-        self, input_shape: Sequence[int], hidden_channels: int, i2h_kernel: Size, h2h_kernel: Size,
-        i2h_pad: Size = (0, 0), i2h_dilate: Size = (1, 1), h2h_dilate: Size = (1, 1),
-        i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros",
-        conv_layout: str = "NCHW", activation: Any = "tanh",
-    ):  # fmt: skip
-        super().__init__(
-            input_shape, hidden_channels, i2h_kernel, h2h_kernel, i2h_pad, i2h_dilate, h2h_dilate,
-            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, conv_layout,
-            activation,
-        )  # fmt: skip
+class Conv2DRNNCell(_ConvRNNCell, dims=2):
+    """Elman's cell with 2D convolutions."""
 
 
-class Conv3DRNNCell(_ConvRNNCell):
-    """Elman's cell with 3D convolutions.
-
-    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, D, H, W). Outputs: as RNNCell.
-
-    Args:
-      input_shape: of one row, (C, D, H, W) as ``conv_layout`` says.
-      hidden_channels: channels of the states.
-      i2h_kernel, i2h_pad, i2h_dilate: of the convolution of the inputs.
-      h2h_kernel, h2h_dilate: of the convolution of the state; odd sizes.
-      i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer: of the
-        parameters of these names.
-      conv_layout: "NCDHW" or with the channels last.
-      activation: a name or a block.
-    """
-
-    _dims = 3
-
-    def __init__(
-        self, input_shape: Sequence[int], hidden_channels: int, i2h_kernel: Size, h2h_kernel: Size,
-        i2h_pad: Size = (0, 0, 0), i2h_dilate: Size = (1, 1, 1), h2h_dilate: Size = (1, 1, 1),
-        i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros",
-        conv_layout: str = "NCDHW", activation: Any = "tanh",
-    ):  # fmt: skip
-        super().__init__(
-            input_shape, hidden_channels, i2h_kernel, h2h_kernel, i2h_pad, i2h_dilate, h2h_dilate,
-            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, conv_layout,
-            activation,
-        )  # fmt: skip
+class Conv3DRNNCell(_ConvRNNCell, dims=3):
+    """Elman's cell with 3D convolutions."""
 
 
-class Conv1DLSTMCell(_ConvLSTMCell):
-    """LSTM with 1D convolutions (https://arxiv.org/abs/1506.04214).
-
-    Inputs: data (N, *input_shape), a list of two states (N, hidden_channels, W). Outputs: as RNNCell.
-
-    Args:
-      input_shape: of one row, (C, W) as ``conv_layout`` says.
-      hidden_channels: channels of the states.
-      i2h_kernel, i2h_pad, i2h_dilate: of the convolution of the inputs.
-      h2h_kernel, h2h_dilate: of the convolution of the state; odd sizes.
-      i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer: of the
-        parameters of these names.
-      conv_layout: "NCW" or with the channels last.
-      activation: a name or a block.
-    """
-
-    _dims = 1
-
-    def __init__(
-        self, input_shape: Sequence[int], hidden_channels: int, i2h_kernel: Size, h2h_kernel: Size,
-        i2h_pad: Size = (0,), i2h_dilate: Size = (1,), h2h_dilate: Size = (1,),
-        i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros",
-        conv_layout: str = "NCW", activation: Any = "tanh",
-    ):  # fmt: skip
-        super().__init__(
-            input_shape, hidden_channels, i2h_kernel, h2h_kernel, i2h_pad, i2h_dilate, h2h_dilate,
-            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, conv_layout,
-            activation,
-        )  # fmt: skip
+class Conv1DLSTMCell(_ConvLSTMCell, dims=1):
+    """LSTM with 1D convolutions (https://arxiv.org/abs/1506.04214)."""
 
 
-class Conv2DLSTMCell(_ConvLSTMCell):
-    """LSTM with 2D convolutions (https://arxiv.org/abs/1506.04214).
-
-    Inputs: data (N, *input_shape), a list of two states (N, hidden_channels, H, W). Outputs: as RNNCell.
-
-    Args:
-      input_shape: of one row, (C, H, W) as ``conv_layout`` says.
-      hidden_channels: channels of the states.
-      i2h_kernel, i2h_pad, i2h_dilate: of the convolution of the inputs.
-      h2h_kernel, h2h_dilate: of the convolution of the state; odd sizes.
-      i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer: of the
-        parameters of these names.
-      conv_layout: "NCHW" or with the channels last.
-      activation: a name or a block.
-    """
-
-    _dims = 2
-
-    def __init__(
-        self, input_shape: Sequence[int], hidden_channels: int, i2h_kernel: Size, h2h_kernel: Size,
-        i2h_pad: Size = (0, 0), i2h_dilate: Size = (1, 1), h2h_dilate: Size = (1, 1),
-        i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros",
-        conv_layout: str = "NCHW", activation: Any = "tanh",
-    ):  # fmt: skip
-        super().__init__(
-            input_shape, hidden_channels, i2h_kernel, h2h_kernel, i2h_pad, i2h_dilate, h2h_dilate,
-            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, conv_layout,
-            activation,
-        )  # fmt: skip
+class Conv2DLSTMCell(_ConvLSTMCell, dims=2):
+    """LSTM with 2D convolutions (https://arxiv.org/abs/1506.04214)."""
 
 
-class Conv3DLSTMCell(_ConvLSTMCell):
-    """LSTM with 3D convolutions (https://arxiv.org/abs/1506.04214).
-
-    Inputs: data (N, *input_shape), a list of two states (N, hidden_channels, D, H, W). Outputs: as RNNCell.
-
-    Args:
-      input_shape: of one row, (C, D, H, W) as ``conv_layout`` says.
-      hidden_channels: channels of the states.
-      i2h_kernel, i2h_pad, i2h_dilate: of the convolution of the inputs.
-      h2h_kernel, h2h_dilate: of the convolution of the state; odd sizes.
-      i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer: of the
-        parameters of these names.
-      conv_layout: "NCDHW" or with the channels last.
-      activation: a name or a block.
-    """
-
-    _dims = 3
-
-    def __init__(
-        self, input_shape: Sequence[int], hidden_channels: int, i2h_kernel: Size, h2h_kernel: Size,
-        i2h_pad: Size = (0, 0, 0), i2h_dilate: Size = (1, 1, 1), h2h_dilate: Size = (1, 1, 1),
-        i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros",
-        conv_layout: str = "NCDHW", activation: Any = "tanh",
-    ):  # fmt: skip
-        super().__init__(
-            input_shape, hidden_channels, i2h_kernel, h2h_kernel, i2h_pad, i2h_dilate, h2h_dilate,
-            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, conv_layout,
-            activation,
-        )  # fmt: skip
+class Conv3DLSTMCell(_ConvLSTMCell, dims=3):
+    """LSTM with 3D convolutions (https://arxiv.org/abs/1506.04214)."""
 
 
-class Conv1DGRUCell(_ConvGRUCell):
-    """GRU with 1D convolutions.
-
-    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, W). Outputs: as RNNCell.
-
-    Args:
-      input_shape: of one row, (C, W) as ``conv_layout`` says.
-      hidden_channels: channels of the states.
-      i2h_kernel, i2h_pad, i2h_dilate: of the convolution of the inputs.
-      h2h_kernel, h2h_dilate: of the convolution of the state; odd sizes.
-      i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer: of the
-        parameters of these names.
-      conv_layout: "NCW" or with the channels last.
-      activation: a name or a block.
-    """
-
-    _dims = 1
-
-    def __init__(
-        self, input_shape: Sequence[int], hidden_channels: int, i2h_kernel: Size, h2h_kernel: Size,
-        i2h_pad: Size = (0,), i2h_dilate: Size = (1,), h2h_dilate: Size = (1,),
-        i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros",
-        conv_layout: str = "NCW", activation: Any = "tanh",
-    ):  # fmt: skip
-        super().__init__(
-            input_shape, hidden_channels, i2h_kernel, h2h_kernel, i2h_pad, i2h_dilate, h2h_dilate,
-            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, conv_layout,
-            activation,
-        )  # fmt: skip
+class Conv1DGRUCell(_ConvGRUCell, dims=1):
+    """GRU with 1D convolutions."""
 
 
-class Conv2DGRUCell(_ConvGRUCell):
-    """GRU with 2D convolutions.
-
-    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, H, W). Outputs: as RNNCell.
-
-    Args:
-      input_shape: of one row, (C, H, W) as ``conv_layout`` says.
-      hidden_channels: channels of the states.
-      i2h_kernel, i2h_pad, i2h_dilate: of the convolution of the inputs.
-      h2h_kernel, h2h_dilate: of the convolution of the state; odd sizes.
-      i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer: of the
-        parameters of these names.
-      conv_layout: "NCHW" or with the channels last.
-      activation: a name or a block.
-    """
-
-    _dims = 2
-
-    def __init__(
-        self, input_shape: Sequence[int], hidden_channels: int, i2h_kernel: Size, h2h_kernel: Size,
-        i2h_pad: Size = (0, 0), i2h_dilate: Size = (1, 1), h2h_dilate: Size = (1, 1),
-        i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros",
-        conv_layout: str = "NCHW", activation: Any = "tanh",
-    ):  # fmt: skip
-        super().__init__(
-            input_shape, hidden_channels, i2h_kernel, h2h_kernel, i2h_pad, i2h_dilate, h2h_dilate,
-            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, conv_layout,
-            activation,
-        )  # fmt: skip
+class Conv2DGRUCell(_ConvGRUCell, dims=2):
+    """GRU with 2D convolutions."""
 
 
-class Conv3DGRUCell(_ConvGRUCell):
-    """GRU with 3D convolutions.
-
-    Inputs: data (N, *input_shape), a list of one state (N, hidden_channels, D, H, W). Outputs: as RNNCell.
-
-    Args:
-      input_shape: of one row, (C, D, H, W) as ``conv_layout`` says.
-      hidden_channels: channels of the states.
-      i2h_kernel, i2h_pad, i2h_dilate: of the convolution of the inputs.
-      h2h_kernel, h2h_dilate: of the convolution of the state; odd sizes.
-      i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer: of the
-        parameters of these names.
-      conv_layout: "NCDHW" or with the channels last.
-      activation: a name or a block.
-    """
-
-    _dims = 3
-
-    def __init__(
-        self, input_shape: Sequence[int], hidden_channels: int, i2h_kernel: Size, h2h_kernel: Size,
-        i2h_pad: Size = (0, 0, 0), i2h_dilate: Size = (1, 1, 1), h2h_dilate: Size = (1, 1, 1),
-        i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros",
-        conv_layout: str = "NCDHW", activation: Any = "tanh",
-    ):  # fmt: skip
-        super().__init__(
-            input_shape, hidden_channels, i2h_kernel, h2h_kernel, i2h_pad, i2h_dilate, h2h_dilate,
-            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, conv_layout,
-            activation,
-        )  # fmt: skip
+class Conv3DGRUCell(_ConvGRUCell, dims=3):
+    """GRU with 3D convolutions."""
