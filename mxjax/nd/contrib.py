@@ -11,6 +11,7 @@ from ..array.frontend import fill
 from ..errors import explain_names as _explain_names
 from ..npx.control_flow import cond, foreach, while_loop
 from . import take as _take
+from ._steps import steps as _steps
 
 
 def boolean_mask(data: Any, index: Any, axis: int = 0, **kwargs: Any) -> NDArray:
@@ -98,7 +99,11 @@ def _threshold(hist: Any, edges: Any, steps: int) -> tuple[float, float]:
     return best, least
 
 
+_made = _steps()
+globals().update(_made)
+
 __all__ = [
+    *_made,
     "boolean_mask",
     "calibrate_entropy",
     "cond",

@@ -17,6 +17,7 @@ from . import linalg as linalg
 from . import loss as loss
 from . import nn as nn
 from . import optimizer as optimizer
+from . import optimizer_contrib as optimizer_contrib
 from . import pdf as pdf
 from . import quantized as quantized
 from . import random as random

@@ -42,18 +42,18 @@ def _grad(grad: Any, weight: Any, wd: float, rescale_grad: float, clip_gradient:
     g = grad.astype(weight.dtype) * rescale_grad
     if decay_clipped:
         g = g + wd * weight
-    g = _within(g, clip_gradient)
+    g = within(g, clip_gradient)
     return g if decay_clipped else g + wd * weight
 
 
-def _within(x: Any, bound: Any) -> Any:
+def within(x: Any, bound: Any) -> Any:
     """x between -bound and bound, if that is not negative."""
     if hasattr(bound, "dtype"):
         return jnp.where(bound >= 0, jnp.clip(x, -bound, bound), x)
     return jnp.clip(x, -bound, bound) if bound is not None and bound >= 0 else x
 
 
-def _bias(beta: float, t: Any) -> Any:
+def bias(beta: float, t: Any) -> Any:
     """What a moving average from zero has reached after t steps, ``1 - beta**t``, exact in float32 too."""
     if hasattr(beta, "dtype"):
         return jnp.where(beta > 0, -jnp.expm1(t * jnp.log(beta)), 1)
@@ -137,7 +137,7 @@ def rmsprop_update(
     g = _grad(grad, weight, wd, rescale_grad, clip_gradient, decay_clipped=True)
     n = rho * n + (1 - rho) * g * g
     new = weight - lr * g / jnp.sqrt(n + epsilon)
-    return _within(new, clip_weights), n
+    return within(new, clip_weights), n
 
 
 @_row("rmspropalex", 3, "rho", "momentum", "epsilon", "clip_weights")
@@ -152,7 +152,7 @@ def rmspropalex_update(
     g = rho * g + (1 - rho) * d * d
     delta = momentum * delta - lr * d / jnp.sqrt(g - n * n + epsilon)
     new = weight + delta
-    return _within(new, clip_weights), n, g, delta
+    return within(new, clip_weights), n, g, delta
 
 
 @_row("ftrl", 2, "lamda1", "beta")
@@ -174,7 +174,7 @@ def ftml_update(
 ) -> Any:  # fmt: skip
     g = _grad(grad, weight, wd, rescale_grad, clip_grad, decay_clipped=True)
     v = beta2 * v + (1 - beta2) * g * g
-    new_d = _bias(beta1, t) / lr * (jnp.sqrt(v / _bias(beta2, t)) + epsilon)
+    new_d = bias(beta1, t) / lr * (jnp.sqrt(v / bias(beta2, t)) + epsilon)
     z = beta1 * z + (1 - beta1) * g - (new_d - beta1 * d) * weight
     return -z / new_d, new_d, v, z
 
@@ -207,7 +207,7 @@ def lamb_update_phase1(
     g = _grad(grad, weight, 0.0, rescale_grad, clip_gradient)
     mean = beta1 * mean + (1 - beta1) * g
     var = beta2 * var + (1 - beta2) * g * g
-    m, v = (mean / _bias(beta1, t), var / _bias(beta2, t)) if bias_correction else (mean, var)
+    m, v = (mean / bias(beta1, t), var / bias(beta2, t)) if bias_correction else (mean, var)
     return m / (jnp.sqrt(v) + epsilon) + wd * weight, mean, var
 
 
@@ -216,13 +216,13 @@ def lamb_update_phase2(
     weight: Any, g: Any, r1: Any, r2: Any, *, lr: float, lower_bound: float = -1.0, upper_bound: float = -1.0
 ) -> Any:
     """The new weight of a LAMB step, from its direction and the norms of weight and direction."""
-    r1 = _bounded(jnp.maximum, r1, lower_bound)
-    r1 = _bounded(jnp.minimum, r1, upper_bound)
+    r1 = bounded(jnp.maximum, r1, lower_bound)
+    r1 = bounded(jnp.minimum, r1, upper_bound)
     ratio = jnp.where((r1 == 0) | (r2 == 0), 1, r1 / jnp.where(r2 == 0, 1, r2))
     return weight - lr * ratio * g
 
 
-def _bounded(fn: Any, x: Any, bound: Any) -> Any:
+def bounded(fn: Any, x: Any, bound: Any) -> Any:
     """x with a bound, if that is not negative."""
     if hasattr(bound, "dtype"):
         return jnp.where(bound >= 0, fn(x, fitted(bound, x.dtype)), x)

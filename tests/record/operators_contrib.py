@@ -30,6 +30,7 @@ for _name, _shape in {
     normal(_name, *_shape)
 for _name in ("lstm", "gru", "tanh"):
     POOL[_name] = (POOL[_name] / 2).astype("float32")
+POOL["sx"] = onp.abs(POOL["x"]) + 1
 POOL["s1"], POOL["s2"] = onp.abs(POOL["w"]) + 1, onp.abs(POOL["g"]) + 1
 given("small", [0.1, -0.1, 0.05, 0, 0.2])
 given("boxes", [[0.1, 0.1, 0.5, 0.6], [0.12, 0.1, 0.5, 0.6], [0.7, 0.7, 0.9, 0.9]])
@@ -49,6 +50,9 @@ given("three", [1, 2, 3.0])
 given("lab", [0, 2, 1.0])
 given("coords", [[0, 1], [2, 1.0]])
 given("flat", [3, 5.0])
+given("scale", [0.5])
+given("none", [float("nan")])
+POOL["w16"], POOL["g16"] = POOL["w"].astype("float16"), POOL["g"].astype("float16")
 C = Recorder(mx, "nd", POOL)
 
 
@@ -99,6 +103,19 @@ def main():
     C("nd.rmsprop_update", "@w", "@g", "@s1", **step)
     C("nd.rmspropalex_update", "@w", "@g", "@small", "@s1", "@s2", **step)
     C("nd.ftrl_update", "@w", "@g", "@s1", "@s2", **step)
+    many = ["@w", "@x"], ["@g", "@x"], ["@s1", "@x"], ["@s2", "@sx"]
+    rates = {"lrs": [0.1, 0.2], "wds": [0.01, 0.02], "grad": False, "check_after": True}
+    for name in ("adamw", "adabelief"):
+        one = {**step, "eta": 0.7, "clip_gradient": 0.6, "epsilon": 0.05}
+        C(c + f"{name}_update", "@w", "@g", "@s1", "@s2", "@scale", tol=1e-4, **one)
+        C.cases[-1]["after"].pop("1")  # MXNet leaves the scaled gradient in the gradient's place, of one weight only
+        C(c + f"{name}_update", "@w", "@g", "@s1", "@s2", "@none", out="@w", **one)
+        C(c + f"mp_{name}_update", "@w16", "@g16", "@s1", "@s2", "@w", "@scale", tol=1e-4, **one)
+        C(c + f"multi_{name}_update", *many, 0.5, etas=[1.0, 0.7], epsilon=0.05, out=["@w", "@x"], **rates)
+    for name in ("lamb", "lans"):
+        C(c + f"multi_{name}_update", *many, step_count=[1, 3], epsilon=0.05, out=["@w", "@x"], tol=1e-4, **rates)
+        C(c + f"multi_mp_{name}_update", ["@w16"], ["@g16"], ["@s1"], ["@s2"], ["@w"], step_count=[2], lrs=[0.1],
+          wds=[0.01], rescale_grad=0.5, out=["@w16"], lower_bound=1.5, upper_bound=1.8, tol=1e-3, grad=False, check_after=True)
     for mode, more in (("lstm", ("@c",)), ("gru", ()), ("rnn_tanh", ())):
         name = "@tanh" if mode == "rnn_tanh" else "@" + mode
         C("nd.RNN", "@seq", name, "@h", *more, mode=mode, state_size=3, num_layers=2, bidirectional=True,

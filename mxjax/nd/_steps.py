@@ -1,0 +1,85 @@
+"""Steps of optimizers that take lists of weights, and a scale that may be a number, as `mx.nd.contrib` has them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ..array.classes import NDArray
+from . import _internal
+
+_STATES = ("mean", "var")
+
+
+def _signature(required: tuple[str, ...], **optional: Any) -> inspect.Signature:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    found = [inspect.Parameter(n, kind) for n in required]
+    found += [inspect.Parameter(n, kind, default=d) for n, d in optional.items()]
+    return inspect.Signature([*found, inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)])
+
+
+def _scale(scale: Any, weight: NDArray) -> NDArray:
+    """The scale on the weight's device, as an array."""
+    from . import full
+
+    if isinstance(scale, NDArray):
+        return scale.as_in_context(weight.context)
+    return full((1,), scale, ctx=weight.context)
+
+
+def _one(name: str, wide: bool) -> Callable[..., Any]:
+    """The step of one weight."""
+    takes = _signature(
+        ("weight", "grad", *_STATES, *["weight32"] * wide, "rescale_grad", "lr", "eta"), beta1=0.9, beta2=0.999,
+        epsilon=1e-8, wd=0.0, clip_gradient=-1.0, out=None, name=None,
+    )  # fmt: skip
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        given = takes.bind(*args, **kwargs).arguments
+        rest = given.pop("kwargs", {})
+        given["rescale_grad"] = _scale(given["rescale_grad"], given["weight"])
+        return getattr(_internal, "_" + name)(**given, **rest)
+
+    return _named(step, name, takes, "The arrays are (weight, gradient, mean, variance[, float32 copy]), a scale, and numbers.")
+
+
+def _many(name: str, wide: bool, scaled: bool) -> Callable[..., Any]:
+    """The step of many weights, whose arrays are given as lists."""
+    size, lrs = ("size", "lrs") if scaled else ("num_tensors", "learning_rates")
+    lists = ("weights", "grads", *_STATES, *["weights32"] * wide)
+    after = ("rescale_grad", "lrs", "wds", "etas") if scaled else ("step_count", "lrs", "wds")
+    takes = _signature((*lists, *after), out=None, **({"name": None, size: 0} if scaled else {size: 0}))
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        given = takes.bind(*args, **kwargs).arguments
+        rest = given.pop("kwargs", {})
+        arrays = [given.pop(n) for n in lists]
+        data = [x for of_one in zip(*arrays, strict=True) for x in of_one]
+        if scaled:
+            data.append(_scale(given.pop("rescale_grad"), arrays[0][0]))
+        given["num_weights" if scaled else size] = given.pop(size, 0) or len(arrays[0])
+        given[lrs] = given.pop("lrs")
+        return getattr(_internal, "_" + name)(*data, **given, **rest)
+
+    return _named(step, name, takes, "Lists of weights, gradients, means, variances (and float32 copies), and a number of each kind for each weight.")
+
+
+def _named(step: Callable[..., Any], name: str, takes: inspect.Signature, about: str) -> Callable[..., Any]:
+    step.__name__ = step.__qualname__ = name
+    step.__doc__ = f"One step of an optimizer: the new weights, into ``out`` if it is given; the states change in place. {about}"
+    step.__signature__ = takes  # type: ignore[attr-defined]
+    return step
+
+
+def steps() -> dict[str, Callable[..., Any]]:
+    """All of them by name."""
+    made: dict[str, Callable[..., Any]] = {}
+    for wide in (False, True):
+        mp = "mp_" * wide
+        for rule in ("adamw", "adabelief"):
+            made[f"{mp}{rule}_update"] = _one(f"{mp}{rule}_update", wide)
+            made[f"multi_{mp}{rule}_update"] = _many(f"multi_{mp}{rule}_update", wide, True)
+        for rule in ("lamb", "lans"):
+            made[f"multi_{mp}{rule}_update"] = _many(f"multi_{mp}{rule}_update", wide, False)
+    return made
