@@ -458,7 +458,7 @@ class Optimizer:
             if self._init_reads_weight:
                 arrays = self.init(memory.on_device(weight._value()))
             else:  # zeros need no program of their own
-                made = jax.eval_shape(self.init, aval.struct)
+                made = rules.state_shapes(self, aval.struct)
                 arrays = tuple(
                     jax.device_put(np.zeros(m.shape, m.dtype), aval.sharding) for m in made
                 )

@@ -51,6 +51,25 @@ def moment(value: jax.Array, average: jax.Array, decay: float, order: int = 1) -
     return tree_utils.tree_update_moment(value, average, decay, order)
 
 
+#: States' shapes and dtypes, by optimizer, hyperparameters and the weight's shape and dtype.
+_SHAPES: dict[Any, Any] = {}
+
+
+def state_shapes(optimizer: Any, struct: Any) -> Any:
+    """What `Optimizer.init` gives for a weight like this: asked for once for each kind of weight and of our own rules."""
+    cls = type(optimizer)
+    if not cls.__module__.startswith(__package__):
+        return jax.eval_shape(optimizer.init, struct)
+    said = [(k, v) for k, v in vars(optimizer).items() if v is None or isinstance(v, (bool, int, float, str))]
+    key = cls, struct.shape, struct.dtype, tuple(said)
+    made = _SHAPES.get(key)
+    if made is None:
+        if len(_SHAPES) > 1_000:
+            _SHAPES.clear()
+        made = _SHAPES[key] = jax.eval_shape(optimizer.init, struct)
+    return made
+
+
 def norm(x: jax.Array) -> jax.Array:
     """The Euclidean norm over all elements."""
     return jnp.sqrt(jnp.sum(jnp.square(x)))

@@ -9,7 +9,7 @@ from mxjax import optimizer
 
 RECORDED = np.load(Path(__file__).parents[1] / "data" / "optimizer_steps.npz")
 CASES = json.loads(str(RECORDED["cases"]))
-STEPS = 6
+STEPS = 10
 
 
 def case_id(case):

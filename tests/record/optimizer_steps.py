@@ -2,7 +2,7 @@
 
     python tests/record/optimizer_steps.py tests/data/optimizer_steps.npz
 
-Every case runs six updates of two weights through ``mx.optimizer.get_updater`` and keeps, in one
+Every case runs ten updates of two weights through ``mx.optimizer.get_updater`` and keeps, in one
 float32 vector, both weights after each update and then the states after the last.  Starting weights
 and gradients come from ``RandomState(7)``, so the test draws the same.  Epsilons are large, so that
 their place in the rule shows.
@@ -13,14 +13,14 @@ import sys
 import mxnet as mx
 import numpy as np
 
-STEPS = 6
+STEPS = 10
 COMMON = {"learning_rate": 0.05, "wd": 0.1, "rescale_grad": 0.5, "clip_gradient": 0.4}
 PLAIN = {"learning_rate": 0.05}
 BOTH = ("SGD NAG Adam RMSProp AdaGrad Ftrl FTML Signum LAMB LANS LARS AdamW AdaBelief").split()
 VARIANTS = {
     "SGD": [{}, {"momentum": 0.9}],
     "NAG": [{}, {"momentum": 0.0}],
-    "Adam": [{"epsilon": 0.05}, {}],
+    "Adam": [{"epsilon": 0.05}, {}, {"begin_num_update": 7}],
     "AdamW": [{"epsilon": 0.05}, {"correct_bias": False}],
     "RMSProp": [{"epsilon": 0.05}, {"epsilon": 0.05, "centered": True}, {"clip_weights": 0.5}],
     "AdaGrad": [{"epsilon": 0.05}],
