@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax.gluon import SymbolBlock, nn
+from mxjax.gluon import HybridBlock, SymbolBlock, nn, rnn
 
 from .exported import network
 
@@ -221,3 +222,59 @@ def test_a_weight_that_is_broadcast_keeps_its_shape(tmp_path):
     module.set_params(args, states)
     module.forward(mx.io.DataBatch([mx.nd.ones((5, 3, 4))]))
     np.testing.assert_array_equal(module.get_outputs()[0].asnumpy(), np.ones((5, 3, 4)))
+
+
+class Unrolled(HybridBlock):
+    """A cell over four steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = rnn.GRUCell(3, input_size=5)
+
+    def forward(self, x):
+        return self.cell.unroll(4, x, merge_outputs=True)[0]
+
+
+class Loops(HybridBlock):
+    """A loop and a branch that share a layer's parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Dense(3, in_units=3)
+
+    def forward(self, x):
+        def step(i, v):
+            return self.layer(v), (i + 1, v + self.layer(v))
+
+        outs, (_, last) = mx.npx.while_loop(lambda i, v: i.sum() < 2, step, (mx.np.zeros(1), x), max_iterations=3)
+        return outs, mx.npx.cond(lambda v: v.sum() > 0, lambda v: self.layer(v) * 2, lambda v: v - 1, last)
+
+
+def again(net, x, path):
+    net.initialize(mx.init.One())
+    net.hybridize()
+    net(x)
+    return SymbolBlock.imports(net.export(path)[0], ["data"], f"{path}-0000.params")
+
+
+def test_an_unrolled_cell(tmp_path):
+    """Real MXNet 2.0.0b1 read this file with these results."""
+    made = again(Unrolled(), mx.np.ones((2, 4, 5)), tmp_path / "cell")
+    want = np.tile(np.array([0.00669222, 0.01320848, 0.01955745, 0.02574732])[None, :, None], (2, 1, 3))
+    np.testing.assert_allclose(made(mx.np.ones((2, 4, 5))).asnumpy(), want, rtol=1e-5)
+    nodes = json.loads((tmp_path / "cell-symbol.json").read_text())["nodes"]
+    (loop,) = [n for n in nodes if n["op"] == "_foreach"]
+    assert len(loop["subgraphs"]) == 1 and loop["attrs"]["num_out_data"] == "1"
+
+
+def test_loops_and_branches(tmp_path):
+    x = np.array([[0.5, 1.0, -2.0]], "float32")
+    made = again(Loops(), mx.np.array(x), tmp_path / "loops")
+    rows = [np.full((1, 3), x.sum())]
+    last = x + rows[0]
+    rows.append(np.full((1, 3), last.sum()))
+    last = last + rows[1]
+    chosen = np.full((1, 3), 2 * last.sum()) if last.sum() > 0 else last - 1
+    outs, got = made(mx.np.array(x))
+    np.testing.assert_allclose(outs.asnumpy()[:2], rows, rtol=1e-6)
+    np.testing.assert_allclose(got.asnumpy(), chosen, rtol=1e-6)
