@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -100,6 +101,7 @@ class Parameter:
         self._arrays: dict[Device, ndarray] | None = None
         self._only: ndarray | None = None  # the array, if there is one device, and that device
         self._only_at: Device | None = None
+        self._trainer: weakref.ref[Any] | None = None
         self._deferred: tuple[Any, list[Device], Any, Any] | None = None
         self._to_lie: tuple[Any, Any, str] | None = None  # mesh, spec and name, until there is a shape
         self._memory: tuple[str | None] | None = None  # what place() said, else the setting counts
@@ -384,8 +386,15 @@ class Parameter:
 
     list_ctx = list_device
 
+    def _set_trainer(self, trainer: Any) -> None:
+        """The trainer that is to hear when a value is set; None: none."""
+        self._trainer = None if trainer is None else weakref.ref(trainer)
+
     def set_data(self, data: Any) -> None:
-        """Set the value on all devices."""
+        """Set the value on all devices.
+
+        A kvstore that updates the weights is made anew at the next step, and the optimizer's states in it with it.
+        """
         if self._arrays is None:
             if self._deferred is None:
                 raise self._missing()
@@ -397,6 +406,11 @@ class Parameter:
             self._finish_deferred_init()
             return
         self.shape = tuple(np.shape(data))
+        # A store that updates the weights has the old value: it begins anew.
+        trainer = self._trainer() if self._trainer is not None else None
+        if trainer is not None and trainer._kv_initialized and trainer._update_on_kvstore:
+            if not any(p is self for p in trainer._params_to_init):
+                trainer._reset_kvstore()
         with pause():
             for d, a in self._arrays.items():
                 if isinstance(data, NDArray):

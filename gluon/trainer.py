@@ -83,6 +83,8 @@ class Trainer:
         self._steps = 0
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._reset_kvstore()
+        for p in self._params:
+            p._set_trainer(self)
 
     # -- making ------------------------------------------------------------------------------------
 

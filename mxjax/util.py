@@ -127,9 +127,14 @@ def use_np(func: Any) -> Any:
 
 def _within(func: Any, scope: Callable[[], Any]) -> Any:
     if isinstance(func, type):
-        for name, method in list(vars(func).items()):
-            if inspect.isfunction(method) and name != "__new__":
+        # Inherited methods as well: a block's initialize() makes arrays of the kind that its class was decorated for.
+        for name in dir(func):
+            method = inspect.getattr_static(func, name)
+            own = name in vars(func) or not name.startswith("__") or name == "__call__"
+            if inspect.isfunction(method) and name != "__new__" and own:
                 setattr(func, name, _within(method, scope))
+            elif isinstance(method, property) and method.fget is not None and own:
+                setattr(func, name, property(_within(method.fget, scope), method.fset, method.fdel, method.__doc__))
         return func
     if not callable(func):
         raise MXNetTypeError(f"a function or a class is expected, got {type(func).__name__}")

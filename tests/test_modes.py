@@ -88,3 +88,19 @@ def test_default_array_follows_the_mode():
     assert type(mx.util.default_array([1.0])) is mx.np.ndarray
     with mx.np_array(False):
         assert type(mx.util.default_array([1.0])) is mx.nd.NDArray
+
+
+def test_a_decorated_class_decorates_what_it_inherits():
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.w = mx.gluon.Parameter("w", shape=(2, 3))
+
+        @property
+        def modes(self):
+            return mx.is_np_array(), mx.is_np_shape()
+
+    with mx.np_array(False), mx.np_shape(False):
+        net = mx.use_np(Net)()
+        net.initialize()
+        assert net.modes == (True, True) and type(net.w.data()) is mx.np.ndarray

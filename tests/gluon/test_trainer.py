@@ -379,3 +379,19 @@ def test_physical_devices_and_their_names_train_together():
         got, _ = train([mx.cpu(0), mx.cpu(1), mx.cpu(4)], update_on_kvstore=on_kvstore)
         for a, b in zip(got, want, strict=True):
             onp.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_a_value_that_is_set_reaches_the_store():
+    """MXNet makes the store anew: the next step starts from the new value, without momentum."""
+    x = gluon.Parameter("x", shape=(3,))
+    x.initialize(init="zeros", device=[mx.cpu(0), mx.cpu(1)])
+    trainer = gluon.Trainer([x], "sgd", {"learning_rate": 0.5, "momentum": 0.5}, update_on_kvstore=True)
+    for start in (0, 10):
+        x.set_data(mx.np.full(3, start))
+        for _ in range(2):
+            with mx.autograd.record():
+                losses = [w.sum() for w in x.list_data()]
+            mx.autograd.backward(losses)
+            trainer.step(1)
+        # The gradient is 2 for two devices: steps of 1 and 1.5.
+        onp.testing.assert_allclose(x.data(mx.cpu(1)).asnumpy(), start - 2.5)
