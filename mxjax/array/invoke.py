@@ -56,7 +56,7 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         if bound is not None:
             values = [a._v or a._value() for a in args[: op.n_arrays] if a is not None]
             outs: Any = record(bound, values)
-            return wrap(cls, outs[0]) if len(outs) == 1 else [wrap(cls, v) for v in outs]
+            return wrap(cls, outs[0]) if len(outs) == 1 and not op.listed else [wrap(cls, v) for v in outs]
     if symbolic:
         composed = symbolic[0](op, args, kwargs)
         if composed is not None:
@@ -148,7 +148,7 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         outs = record(bound, values) if here else record_on(_target(device), bound, values)
     if op.aux and (not op.modal or training):
         outs = _write_back(op.aux(dict(attrs)) if callable(op.aux) else op.aux, inputs, outs)
-    return deliver(cls, outs, out, single=len(outs) == 1)
+    return deliver(cls, outs, out, single=len(outs) == 1 and not op.listed)
 
 
 def _widened(arrays: Sequence[Any], dtype: str) -> list[Any]:
@@ -348,6 +348,8 @@ def _split(
         if name not in op.attr_params:
             if name in params:
                 raise errors.MXNetTypeError(f"{op.name} got the array {name!r} twice")
+            if not op.attr_params and op.legacy:
+                continue  # MXNet looks at no argument of an operator that has none
             raise errors.MXNetTypeError(
                 f"{op.name}() got an unexpected keyword argument {name!r}"
                 f"{errors.did_you_mean(name, [*params, *op.attr_params])}. "

@@ -41,7 +41,7 @@ def _one(name: str, wide: bool) -> Callable[..., Any]:
         given["rescale_grad"] = _scale(given["rescale_grad"], given["weight"])
         return getattr(_internal, "_" + name)(**given, **rest)
 
-    return _named(step, name, takes, "The arrays are (weight, gradient, mean, variance[, float32 copy]), a scale, and numbers.")
+    return _named(step, name, takes, "Weight, gradient, mean, variance (and float32 copy), a scale, numbers.")
 
 
 def _many(name: str, wide: bool, scaled: bool) -> Callable[..., Any]:
@@ -62,12 +62,12 @@ def _many(name: str, wide: bool, scaled: bool) -> Callable[..., Any]:
         given[lrs] = given.pop("lrs")
         return getattr(_internal, "_" + name)(*data, **given, **rest)
 
-    return _named(step, name, takes, "Lists of weights, gradients, means, variances (and float32 copies), and a number of each kind for each weight.")
+    return _named(step, name, takes, "The arrays and numbers are lists, of an entry for each weight.")
 
 
 def _named(step: Callable[..., Any], name: str, takes: inspect.Signature, about: str) -> Callable[..., Any]:
     step.__name__ = step.__qualname__ = name
-    step.__doc__ = f"One step of an optimizer: the new weights, into ``out`` if it is given; the states change in place. {about}"
+    step.__doc__ = f"One step: the new weights, into ``out`` if it is given; the states change in place. {about}"
     step.__signature__ = takes  # type: ignore[attr-defined]
     return step
 

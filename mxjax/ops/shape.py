@@ -468,25 +468,25 @@ def _parts(attrs: dict[str, Any], n: int) -> int:
 _SPLIT = [case(f(4, 6), indices_or_sections=2), case(f(4, 6), indices_or_sections=(1, 3), axis=-1)]
 
 
-@op(np="split", samples=_SPLIT, internal="_split_v2", outputs=_parts, methods="np")
+@op(np="split", samples=_SPLIT, internal="_split_v2", outputs=_parts, listed=True, methods="np")
 def split(ary: Any, *, indices_or_sections: Any, axis: int = 0) -> Any:
     """Equal parts, or parts between the given places."""
     return _split(ary, indices_or_sections, axis)
 
 
-@op(np="array_split", samples=[case(f(5), indices_or_sections=3)], internal="_split_v2", outputs=_parts)
+@op(np="array_split", samples=[case(f(5), indices_or_sections=3)], internal="_split_v2", outputs=_parts, listed=True)
 def array_split(ary: Any, *, indices_or_sections: Any, axis: int = 0) -> Any:
     """Nearly equal parts, or parts between the given places."""
     return _split(ary, indices_or_sections, axis, even=False)
 
 
-@op(np="hsplit", samples=[case(f(4, 6), indices_or_sections=2), case(f(4), indices_or_sections=2)], outputs=_parts)
+@op(np="hsplit", samples=[case(f(4, 6), indices_or_sections=2), case(f(4), indices_or_sections=2)], outputs=_parts, listed=True)
 def hsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     """Parts along axis 1 (of vectors: axis 0)."""
     return _split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
 
 
-@op(np="vsplit", samples=[case(f(4, 6), indices_or_sections=2)], internal="_split_v2", outputs=_parts)
+@op(np="vsplit", samples=[case(f(4, 6), indices_or_sections=2)], internal="_split_v2", outputs=_parts, listed=True)
 def vsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     """Parts along axis 0."""
     if ary.ndim < 2:
@@ -494,7 +494,7 @@ def vsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     return _split(ary, indices_or_sections, 0)
 
 
-@op(np="dsplit", samples=[case(f(2, 3, 4), indices_or_sections=2)], internal="_split_v2", outputs=_parts)
+@op(np="dsplit", samples=[case(f(2, 3, 4), indices_or_sections=2)], internal="_split_v2", outputs=_parts, listed=True)
 def dsplit(ary: Any, *, indices_or_sections: Any) -> Any:
     """Parts along axis 2."""
     if ary.ndim < 3:

@@ -78,6 +78,7 @@ class Op(Row):
         "internal_scalar",
         "keyed",
         "legacy",
+        "listed",
         "looks",
         "methods",
         "modal",
@@ -128,6 +129,7 @@ class Op(Row):
         internal_scalar: str | None = None,
         internal_rscalar: str | None = None,
         outputs: Outputs = 1,
+        listed: bool = False,
         shapes: Shapes = None,
         amp: str | None = None,
         amp_full_if: tuple[str, tuple[str, ...]] | None = None,
@@ -186,6 +188,7 @@ class Op(Row):
         self.internal_scalar = internal_scalar
         self.internal_rscalar = internal_rscalar
         self.outputs = outputs
+        self.listed = listed  # a list even of one result
         self.shapes = shapes
         if amp not in AMP:
             raise errors.MXNetValueError(f"the operator {name!r} has amp={amp!r}; it is one of {AMP}")

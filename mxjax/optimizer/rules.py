@@ -56,7 +56,7 @@ _SHAPES: dict[Any, Any] = {}
 
 
 def state_shapes(optimizer: Any, struct: Any) -> Any:
-    """What `Optimizer.init` gives for a weight like this: asked for once for each kind of weight and of our own rules."""
+    """What `Optimizer.init` gives for a weight like this: asked once for each kind of weight and of our own rules."""
     cls = type(optimizer)
     if not cls.__module__.startswith(__package__):
         return jax.eval_shape(optimizer.init, struct)

@@ -148,7 +148,7 @@ class _Inside:
         return tuple([self.order.index(v) for v in variables])
 
     def inputs(self, first: int, captured: int) -> tuple[int, ...]:
-        """For each variable the node's input: the given ones stand at ``first``, what this graph captured at ``captured``."""
+        """Each variable's input of the node: the given ones stand at ``first``, what was captured at ``captured``."""
         at = {v: first + k for k, v in enumerate(self.given)} | {v: captured + k for k, v in enumerate(self.inner)}
         return tuple([at[v] for v in self.order])
 
@@ -161,8 +161,8 @@ def _insides(call: Call, operands: Sequence[Any], given: int, keys: Sequence[str
     attrs = dict(call.attrs)
     if attrs.get("updated"):
         raise errors.MXNetError(
-            f"{call.name} cannot be part of a symbol: its body writes to arrays from outside (moving statistics). Export "
-            "the network as it is recorded in prediction"
+            f"{call.name} cannot be part of a symbol: its body writes to arrays from outside (moving statistics). "
+            "Export the network as it is recorded in prediction"
         )
     found = []
     for key in keys:

@@ -166,3 +166,18 @@ def test_an_array_given_by_its_name_counts_at_every_call():
 def test_lists_stand_for_tuples_among_arguments():
     for _ in range(2):
         assert mx.np.transpose(mx.np.ones((2, 3)), [1, 0]).shape == (3, 2)
+
+
+@pytest.mark.parametrize("name", ["split", "array_split", "hsplit", "vsplit", "dsplit"])
+def test_one_part_is_a_list_of_one(name):
+    for _ in range(2):  # the second call is the remembered one
+        (part,) = getattr(mx.np, name)(mx.np.ones((2, 3, 4)), 1)
+        assert part.shape == (2, 3, 4)
+    assert mx.nd.split(mx.nd.ones((2, 3)), 1).shape == (2, 3)
+
+
+def test_an_operator_of_nd_without_arguments_ignores_what_it_is_given():
+    made = mx.nd.broadcast_maximum(mx.nd.array([0]), mx.nd.array([-1, 2]), axis=1)
+    assert made.asnumpy().tolist() == [0, 2]
+    with pytest.raises(TypeError, match="axis"):
+        mx.np.maximum(mx.np.zeros(1), mx.np.zeros(1), axis=1)

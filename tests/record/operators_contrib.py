@@ -115,7 +115,8 @@ def main():
     for name in ("lamb", "lans"):
         C(c + f"multi_{name}_update", *many, step_count=[1, 3], epsilon=0.05, out=["@w", "@x"], tol=1e-4, **rates)
         C(c + f"multi_mp_{name}_update", ["@w16"], ["@g16"], ["@s1"], ["@s2"], ["@w"], step_count=[2], lrs=[0.1],
-          wds=[0.01], rescale_grad=0.5, out=["@w16"], lower_bound=1.5, upper_bound=1.8, tol=1e-3, grad=False, check_after=True)
+          wds=[0.01], rescale_grad=0.5, out=["@w16"], lower_bound=1.5, upper_bound=1.8, tol=1e-3, grad=False,
+          check_after=True)
     for mode, more in (("lstm", ("@c",)), ("gru", ()), ("rnn_tanh", ())):
         name = "@tanh" if mode == "rnn_tanh" else "@" + mode
         C("nd.RNN", "@seq", name, "@h", *more, mode=mode, state_size=3, num_layers=2, bidirectional=True,
