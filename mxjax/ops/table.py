@@ -170,7 +170,7 @@ class Op(Row):
         self.attr_defaults: dict[str, Any] = {}
         _read_signature(self, signature or inspect.signature(fn))
         self.n_arrays = len(self.array_params)
-        self.array_names = frozenset(self.array_params)
+        self.array_names: frozenset[str] = frozenset(self.array_params)
         unknown = [m for m in numbers if m not in (*self.array_params, *self.attr_params)]
         if unknown:
             raise errors.MXNetValueError(f"the operator {name!r} has no parameters {unknown}, which numbers= names")
