@@ -45,7 +45,8 @@ class Row:
     """
 
     __slots__ = (
-        "calls", "differentiable", "display", "effect", "fn", "most", "name", "numbers", "operator", "ragged", "settled",
+        "calls", "differentiable", "display", "effect", "fn", "most", "name", "numbers", "operator", "ragged",
+        "settled",
         "takes_numbers", "tries",
     )  # fmt: skip
 
