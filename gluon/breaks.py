@@ -23,7 +23,8 @@ import numpy as np
 
 from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
-from mxjax.core import ReadWhileRecording, local, stats
+from mxjax.core import ReadWhileRecording, local, record, stats
+from mxjax.ops import TABLE
 
 from .parameter import Layout
 
@@ -82,6 +83,9 @@ class GraphBreak(errors.MXNetError):
             f"does not have ({cause}). Choose by value and keep shapes, as np.where(mask, x, 0) does, or compute it "
             "outside of the block"
         )
+
+
+_FOLLOWS = TABLE["_found"].bind()
 
 
 class Listening:
@@ -212,10 +216,11 @@ def _arrays_of(value: Any) -> list[NDArray]:
 class Opened:
     """That a block runs imperatively: why, and for which blocks in it that was found."""
 
-    __slots__ = ("blocks", "cause", "version")
+    __slots__ = ("args", "blocks", "cause", "version")
 
     def __init__(self, cause: Break | None, block: HybridBlock):
         self.cause = cause
+        self.args: tuple[Any, ...] | None = None  # of the call that found it, for an export
         self.blocks = _inner(block)
         self.version = Layout.version
 
@@ -248,8 +253,11 @@ def _strict(path: list[HybridBlock], cause: Break) -> bool:
     return _on_break() == "error" or (cause.asks in _TO_PYTHON and any(b._static_shape for b in path))
 
 
-def give_up(broken: GraphBreak) -> None:
+def give_up(broken: GraphBreak, args: tuple[Any, ...]) -> None:
     """Let the blocks on the way to what asks for a number run imperatively from now on, and say so once.
+
+    ``args`` are those of the call that found it. They are kept where an operator asks: the numbers in them show what
+    an export takes.
 
     Raises:
       GraphBreak: `hybridize(static_shape=True)` or engine.graph_breaks makes that an error.
@@ -265,14 +273,17 @@ def give_up(broken: GraphBreak) -> None:
         known = asker._opened is not None
         for block in path:
             block._opened = Opened(cause, block)
+        if cause.asks not in _TO_PYTHON and path[0]._opened is not None:
+            path[0]._opened.args = args
     if known or _on_break() == "quiet":
         return
     around = [type(b).__name__ for b in path[:-1]]
+    strictly = "hybridize(static_shape=True) or " if cause.asks in _TO_PYTHON else ""
     also = f", and so do the blocks around it ({', '.join(around)})" if around else ""
     warnings.warn_explicit(
         f"{cause.block} ({cause.scope}) asks for the number of an array in its forward ({cause.asks}), so it runs "
         f"imperatively from now on{also}; other blocks stay compiled by themselves. "
-        "hybridize(static_shape=True) or engine.graph_breaks='error' makes this an error, 'quiet' leaves it unsaid",
+        f"{strictly}engine.graph_breaks='error' makes this an error, 'quiet' leaves it unsaid",
         UserWarning,
         cause.file,
         cause.line,
@@ -286,9 +297,23 @@ def run_opened(block: HybridBlock, args: tuple[Any, ...]) -> Any:
     """The forward of a block that gave up its graph."""
     token = _around.set(True)
     try:
-        return block._run_forward(*args)
+        out = block._run_forward(*args)
     finally:
         _around.reset(token)
+    return _held_together(out) if local.st.taping else out
+
+
+def _held_together(out: Any) -> Any:
+    """Results that are all in autograd's graph if one is, as those of a graph are; a new one's gradient is zero."""
+    leaves, tree = jax.tree_util.tree_flatten(out, is_leaf=lambda x: isinstance(x, NDArray))
+    arrays = [a for a in leaves if isinstance(a, NDArray)]
+    taped = next((a for a in arrays if a._value().tape is not None), None)
+    if taped is None or all(a._value().tape is not None for a in arrays):
+        return out
+    for k, a in enumerate(leaves):
+        if isinstance(a, NDArray) and a._value().tape is None:
+            leaves[k] = a._wrap(record(_FOLLOWS, (a._value(), taped._value()))[0])
+    return jax.tree_util.tree_unflatten(tree, leaves)
 
 
 def in_opened() -> bool:

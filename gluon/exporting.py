@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 def export(block: HybridBlock, path: Any, epoch: int, remove_amp_cast: bool, format: str) -> Any:  # noqa: A002
     """What `HybridBlock.export` does."""
-    recorded = _last(block)
     if format == "stablehlo":
-        return _stablehlo(block, recorded, path)
+        return _stablehlo(block, _last(block), path)
     if format != "symbol":
         raise errors.MXNetValueError(f"format={format!r}: 'symbol' (MXNet's files) or 'stablehlo' is expected")
-    symbol, arrays = symbol_of(block, recorded)
+    opened = block._opened
+    if opened is not None and opened.args is not None and not block._graphs:
+        symbol, arrays = _symbol_of_run(block, opened.args)
+    else:
+        symbol, arrays = symbol_of(block, _last(block))
     states = set(symbol.list_auxiliary_states())
     marked = {f"{'aux' if name in states else 'arg'}:{name}": a for name, a in arrays.items()}
     if path is None:
@@ -50,6 +53,36 @@ def _last(block: HybridBlock) -> CachedGraph:
         )
     graphs = list(block._graphs.values())
     return next((g for g in reversed(graphs) if not g.training), graphs[-1])
+
+
+def _symbol_of_run(block: HybridBlock, args: tuple[Any, ...]) -> tuple[Any, dict[str, Any]]:
+    """A network some of whose operators have results as long as the numbers say, as a symbol, and its parameters.
+
+    It is run once, in prediction, by deferred computation.
+    """
+    from mxjax import _deferred_compute as deferred
+    from mxjax import autograd
+    from mxjax.symbol import Symbol, attributes, var
+
+    from .hybrid import flatten
+
+    inputs = [a for a in flatten(args)[0] if isinstance(a, NDArray)]
+    names = ["data"] if len(inputs) == 1 else [f"data{k}" for k in range(len(inputs))]
+    params = {name: p._reduce() for name, p in block.collect_params().items() if p._arrays is not None}
+    here = {name: p.data(inputs[0].device) for name, p in block.collect_params().items() if name in params}
+    shapes = {name: attributes.text(tuple(a.shape)) for name, a in here.items()}
+    variables = [var(n) for n in names] + [var(n, attr={"__shape__": shapes[n]}) for n in here]
+    known = [*inputs, *here.values()]
+    deferred.clear(known)
+    try:
+        deferred.set_variable(known, variables)
+        with autograd.pause(), deferred.context():
+            outs = flatten(block._run_forward(*args))[0]
+        symbol = deferred.get_symbol(outs, sym_cls=Symbol)
+    finally:
+        deferred.clear(known)
+    used = set(symbol.list_inputs())
+    return symbol, {name: array(a.asnumpy(), dtype=a.dtype) for name, a in params.items() if name in used}
 
 
 def symbol_of(block: HybridBlock, recorded: CachedGraph) -> tuple[Any, dict[str, Any]]:

@@ -301,7 +301,7 @@ class HybridBlock(Block):
             kin = [g for key, g in self._graphs.items() if key[3] is local.st.training]
             return CachedGraph(self, args, leaves, tree, self._run_forward, policy, kin, moving)
         except GraphBreak as broken:
-            give_up(broken)
+            give_up(broken, args)
         except NoArrays:
             if not in_opened():
                 raise

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mxjax import nd
 from mxjax.core import Value, end_note, local, note_calls
 from mxjax.modes import generation
+from mxjax.ops.table import by_internal
 
 if TYPE_CHECKING:
     from .hybrid_block import HybridBlock
@@ -33,6 +34,28 @@ def run_heard(block: HybridBlock, args: tuple[Any, ...], hook: OpHook, monitor_a
         end_note(heard.note)
         for b, active, own in before:
             b._active, b._op_hook = active, own
+
+
+#: Operators of one input to which MXNet gave no name for it.
+_NAMELESS = frozenset(
+    "Activation BlockGrad Cast Flatten _npi_argmax _npx_relu _npx_sigmoid clip erf expand_dims shape_array slice "
+    "smooth_l1 sort topk".split()
+)
+
+
+def _titles(row: Any, count: int) -> list[str]:
+    """What MXNet's registry calls an operator's inputs."""
+    internal = getattr(row, "internal", None)
+    if count == 1 and internal in _NAMELESS:
+        return ["input0"]
+    registered = by_internal(internal) if internal else None
+    for known in (registered, row):
+        titles = list(getattr(known, "array_params", ()))
+        if titles == ["x1", "x2"]:
+            return ["lhs", "rhs"]
+        if len(titles) >= count and not known.variadic:  # type: ignore[union-attr]
+            return titles
+    return [f"arg{k}" for k in range(count)]
 
 
 class _Heard:
@@ -64,10 +87,9 @@ class _Heard:
         self._busy = True
         try:
             if self._all:
-                arrays = [v for v in inputs if isinstance(v, Value)]
-                titles = list(getattr(row, "array_params", ()))
-                if len(titles) < len(arrays) or getattr(row, "variadic", False):
-                    titles = [f"arg{k}" for k in range(len(arrays))]
+                given = inputs[1:] if getattr(row, "keyed", False) else inputs  # without the random key
+                arrays = [v for v in given if isinstance(v, Value)]
+                titles = _titles(row, len(arrays))
                 for title, v in zip(titles, arrays, strict=False):
                     self._hook(f"{name}_{title}", kind, nd.NDArray._wrap(v))
             shown = getattr(row, "aux", None)

@@ -149,7 +149,7 @@ def _entry(value: Value) -> Entry:
             )
         made, _ = found
         if made.results is None:
-            waiting = [i for i in made.inputs if type(i) is Value and not _is_key(made, i) and not _ready(i)]
+            waiting = [i for i in made.inputs if type(i) is Value and not _is_aside(made, i) and not _ready(i)]
             if waiting:
                 todo += waiting
                 continue
@@ -158,9 +158,15 @@ def _entry(value: Value) -> Entry:
     return _of(value)
 
 
-def _is_key(made: _Made, v: Value) -> bool:
-    """Whether it is the random key, which symbols draw with by themselves."""
-    return bool(getattr(made.call.row, "keyed", False)) and v is made.inputs[0]
+def _is_aside(made: _Made, v: Value) -> bool:
+    """Whether it is no input of the node: the random key, which symbols draw with by themselves, or what was found."""
+    aside = getattr(made.call.row, "keyed", False) or _finder(made.call)
+    return bool(aside) and v is made.inputs[0]
+
+
+def _finder(call: Call) -> str:
+    """The operator that gave positions which were looked up on the host; empty for other calls."""
+    return str(dict(call.attrs).get("registry", "")) if call.row.name == "_found" else ""
 
 
 def _ready(v: Value) -> bool:
@@ -180,12 +186,19 @@ _number = iter(range(1 << 62))
 
 def _results(made: _Made) -> list[Entry]:
     operands: list[Any] = [
-        i.value if isinstance(i, Dynamic) else (_SKIPPED, 0) if _is_key(made, i) else _of(i) for i in made.inputs
+        i.value if isinstance(i, Dynamic) else (_SKIPPED, 0) if _is_aside(made, i) else _of(i) for i in made.inputs
     ]
     call = made.call
     if call.graph is not None:
         return entries_of(call.graph, operands)
-    first = next((i for i in made.inputs if type(i) is Value and not _is_key(made, i)), None)
+    if call.row.name == "_found":
+        registry = _finder(call)
+        if not registry:
+            return [operands[0]]
+        # No row computes it: how many there are depends on the numbers.
+        title = f"{registry.rpartition('_')[2]}{next(_number)}"
+        return [(Node(title, None, {}, {}, operands[1:], ["arg0"], {"outputs": 1}, registry=registry, is_np=True), 0)]
+    first = next((i for i in made.inputs if type(i) is Value and not _is_aside(made, i)), None)
     axes = None if first is None else len(first.aval.shape)
     node = node_of(call, operands, f"{call.name.lower()}{next(_number)}", axes)
     return [(node, k) for k in range(made.count)]

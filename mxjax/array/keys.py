@@ -9,14 +9,16 @@ import jax
 import numpy as np
 
 from .. import errors
-from ..core import is_recording
+from ..core import hooks, is_recording, record
 from ..core.reading import asked
 from ..core.state import local
 from ..core.value import TRACED
 from ..ops.keys import ARRAY, Slice, Window, checked, grows, in_range, window
-from .handle import Handle
+from ..ops.table import TABLE
+from .handle import Handle, to_value
 
 BASIC, ARRAYS, MASKS = 0, 1, 2
+_FOUND = TABLE["_found"].bind((("registry", "_npx_nonzero"),))
 
 
 def parse(key: Any, x: Handle, legacy: bool) -> tuple[list[Any], int, tuple[Any, ...]]:
@@ -159,6 +161,10 @@ def places(mask: Any, shape: tuple[int, ...], axis: int) -> list[np.ndarray]:
             )
         if is_recording():  # a mask from outside too: its numbers may be others at the next call
             raise asked(local.st.seg)
+        if hooks.call_listeners and mask.ndim:  # deferred computation sees where the positions come from
+            rows = to_value(np.argwhere(mask.asnumpy()), mask)
+            found = mask._wrap(record(_FOUND, (rows, mask._value()))[0])
+            return [found[:, axis] for axis in range(mask.ndim)]
         mask = mask.asnumpy()
     found = [a.astype(np.int32) for a in np.nonzero(mask)]
     return found if mask.ndim else [np.zeros(len(found[0]), np.int32)]

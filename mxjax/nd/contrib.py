@@ -16,10 +16,10 @@ from ._steps import steps as _steps
 
 def boolean_mask(data: Any, index: Any, axis: int = 0, **kwargs: Any) -> NDArray:
     """The rows whose number in ``index`` is not zero."""
-    from ..array.creation import nd_array
+    from ..np.functions import flatnonzero
 
-    rows = _np.flatnonzero(index.asnumpy())
-    return _take(data, nd_array(rows, dtype="int64"), axis=axis, mode="clip")
+    rows = flatnonzero(index).as_nd_ndarray()
+    return _take(data, rows, axis=axis, mode="clip")
 
 
 def dynamic_reshape(data: NDArray, shape: NDArray, **kwargs: Any) -> NDArray:

@@ -8,6 +8,7 @@ from ..array.classes import ndarray
 from ..array.creation import array, asarray, empty, from_dlpack, from_jax, from_numpy
 from ..array.frontend import fill
 from ..errors import explain_names as _explain_names
+from . import _internal as _internal
 from . import fallback as _fallback
 from . import linalg, random
 from .functions import (

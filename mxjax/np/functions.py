@@ -15,6 +15,7 @@ from ..array.invoke import call
 from ..array.lent import may_share as _may_share
 from ..array.ndarray import NDArray
 from ..array.protocol import default_dtype
+from ..core import hooks
 from ..ops.table import TABLE
 from .fallback import flat, host, ours, refuse_taped
 
@@ -156,12 +157,28 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 def nonzero(a: Any) -> tuple[Any, ...]:
     """The indices of the elements that are not zero, an int64 array for each axis."""
+    if hooks.call_listeners and isinstance(a, NDArray) and a.ndim:
+        rows = where_nonzero(a)
+        return tuple([rows[:, axis] for axis in range(a.ndim)])
     return flat(tuple(ours(x) for x in _np.nonzero(_np.atleast_1d(host(a)))), a)  # type: ignore[no-any-return]
 
 
-def flatnonzero(a: Any) -> ndarray:
+def where_nonzero(a: Any) -> Any:
+    """The indices of the elements that are not zero, as rows of an int64 array."""
+    return _found(_np.argwhere(_np.atleast_1d(host(a))), a, "_npx_nonzero")
+
+
+def flatnonzero(a: Any) -> Any:
     """The places of the elements of the flat array that are not zero, int64."""
-    return nonzero(a.reshape(-1) if isinstance(a, NDArray) else array(a).reshape(-1))[0]
+    return _found(_np.flatnonzero(host(a)), a, "_npi_flatnonzero")
+
+
+def _found(positions: Any, a: Any, registry: str) -> Any:
+    """Positions on the host as an array; deferred computation sees the operator that gives them."""
+    made = array(positions, dtype="int64")
+    if hooks.call_listeners and isinstance(a, NDArray):
+        return _row("_found", made, a, registry=registry)
+    return flat(made, a)
 
 
 def unique(

@@ -22,7 +22,7 @@ from ..device import (
     num_gpus,
     tpu,
 )
-from ..np.functions import nonzero as _nonzero
+from ..np.functions import where_nonzero as _where_nonzero
 from ..ops.table import TABLE as _TABLE
 from ..util import (
     is_np_array,
@@ -38,9 +38,7 @@ from .control_flow import cond, foreach, while_loop
 
 def nonzero(a: Any) -> Any:
     """The indices of the elements that are not zero, as rows of an int64 array."""
-    from ..np import stack
-
-    return stack(_nonzero(a), axis=1)
+    return _where_nonzero(a)
 
 
 def constraint_check(x: Any, msg: str = "Constraint violated.") -> Any:

@@ -35,6 +35,13 @@ def copied(x: Any) -> Any:
     return jnp.copy(x)
 
 
+@op("_found", display="found", samples=[case(i(4), f(3, 4), registry="_npi_flatnonzero")], **_FLAT)
+def found(positions: Any, data: Any, *, registry: str = "") -> Any:
+    """The first array, as one that follows from the second, whose gradient is zero: positions that were looked up on
+    the host, with the operator of MXNet's registry that gives them, which deferred computation sees."""
+    return positions
+
+
 @op("_round_bits", display="round_bits", samples=[case(f(3, 4), exponent=8, mantissa=7)], **_FLAT)
 def round_bits(x: Any, *, exponent: int, mantissa: int) -> Any:
     """Floats rounded to so many bits, in their own dtype."""

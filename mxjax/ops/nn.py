@@ -500,11 +500,26 @@ def sync_batch_norm(
     )  # fmt: skip
 
 
-def _standardised(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _by_deviation(x: Any, axes: tuple[int, ...], eps: Any) -> tuple[Any, Any, Any]:
     mean = x.mean(axes, keepdims=True)
     centred = x - mean
-    std = jnp.sqrt(jnp.square(centred).mean(axes, keepdims=True) + fitted(eps, x.dtype))
+    std = jnp.sqrt(jnp.square(centred).mean(axes, keepdims=True) + eps)
     return centred / std, mean, std
+
+
+@_by_deviation.defjvp
+def _by_deviation_jvp(axes: Any, primals: Any, tangents: Any) -> Any:
+    # Transposed it divides last: a constant gradient gives exactly zero, whatever 1 / std is.
+    (x, eps), (t, _) = primals, tangents
+    out, mean, std = _by_deviation(x, axes, eps)
+    u = t / std
+    du = u - u.mean(axes, keepdims=True) - out * (out * u).mean(axes, keepdims=True)
+    return (out, mean, std), (du, t.mean(axes, keepdims=True), (out * t).mean(axes, keepdims=True))
+
+
+def _standardised(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
+    return _by_deviation(x, axes, fitted(eps, x.dtype))  # type: ignore[no-any-return]
 
 
 @op(

@@ -12,7 +12,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd
-from mxjax.gluon import HybridBlock, nn
+from mxjax.gluon import HybridBlock, SymbolBlock, nn
 from mxjax.gluon.breaks import GraphBreak, breaks_of
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, -1.0]], "float32")
@@ -261,6 +261,44 @@ def test_static_shapes_make_it_an_error_but_for_operators_of_unknown_length():
     masked.hybridize(static_alloc=True, static_shape=True)  # as in MXNet, whose graphs have such operators
     np.testing.assert_array_equal(broken(masked, mx.np.array(X))[0].asnumpy(), X[X > 0] * 2)
     np.testing.assert_array_equal(masked(mx.np.array(-X)).asnumpy(), -X[X < 0] * 2)
+
+
+class Masked(HybridBlock):
+    """A forward whose results are as long as the numbers say."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Dense(2, in_units=2)
+
+    def forward(self, x, keep):
+        return x[keep].reshape((2, 2)), mx.np.flatnonzero(self.dense(x) > 0), self.dense(x)
+
+
+def test_it_is_exported_with_its_operators_of_unknown_length(tmp_path):
+    net = Masked()
+    net.initialize(mx.init.One())
+    net.hybridize()
+    x, keep = mx.np.array([[0.0, 1], [-1, -1], [2, 2]]), mx.np.array([True, False, True], dtype=bool)
+    want = [a.asnumpy() for a in broken(net, x, keep)[0]]
+    assert [a.tolist() for a in want[:2]] == [[[0, 1], [2, 2]], [0, 1, 4, 5]]
+    net.export(str(tmp_path / "net"))
+    symbol, params = str(tmp_path / "net-symbol.json"), str(tmp_path / "net-0000.params")
+    back = SymbolBlock.imports(symbol, ["data0", "data1"], params)
+    for got, numbers in zip(back(x, keep), want, strict=True):
+        np.testing.assert_array_equal(got.asnumpy(), numbers)
+    got = back(-x, mx.np.array([False, True, True], dtype=bool))
+    assert [got[0].asnumpy().tolist(), got[1].asnumpy().tolist()] == [[[1, 1], [-2, -2]], [2, 3]]
+
+
+def test_its_results_are_in_autograds_graph_together():
+    net = Masked()
+    net.initialize(mx.init.One())
+    net.hybridize()
+    with mx.autograd.record():
+        x, keep = mx.np.array([[0.0, 1], [-1, -1], [2, 2]]), mx.np.array([True, False, True], dtype=bool)
+        masked, found, out = broken(net, x, keep)[0]
+    mx.autograd.backward([masked, found, out])
+    assert net.dense.weight.grad().asnumpy().tolist() == [[1, 2], [1, 2]]
 
 
 def test_it_can_be_an_error():

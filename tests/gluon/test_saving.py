@@ -95,6 +95,26 @@ def test_hooks_say_the_names_of_mxnet_1():
     assert heard == ["dense0_fwd_output", "dense0_relu_fwd_output", "flatten0_flatten0_output"]
 
 
+@pytest.mark.parametrize(
+    ("layer", "titles"),
+    [
+        (nn.Dense(2), "data weight bias"), (nn.Activation("relu"), "input0"), (nn.AvgPool1D(), "data"),
+        (nn.BatchNorm(), "data gamma beta moving_mean moving_var"), (nn.PReLU(), "data gamma"),
+        (nn.Flatten(), "input0"), (nn.Dropout(0.5), "data"), (nn.HybridLambda(lambda x: mx.np.exp(x)), "x"),
+        (nn.HybridLambda(lambda x: x + x), "lhs rhs"),
+        (nn.HybridLambda(lambda x: mx.np.concatenate([x, x])), "arg0 arg1"),
+    ],
+    ids=lambda x: None if isinstance(x, str) else type(x).__name__,
+)  # fmt: skip
+def test_a_hook_hears_the_inputs_names_of_mxnets_registry(layer, titles):
+    # What MXNet 2.0.0b1 calls them.
+    heard = []
+    layer.initialize()
+    layer.register_op_hook(lambda name, kind, x: heard.append(name.split("_", 2)[-1]), monitor_all=True)
+    layer(mx.np.ones((2, 3, 4)))
+    assert heard[:-1] == titles.split()
+
+
 def test_optimize_for():
     net = nn.Dense(2, in_units=3)
     net.initialize()
