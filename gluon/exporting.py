@@ -60,9 +60,9 @@ def _symbol_of_run(block: HybridBlock, args: tuple[Any, ...]) -> tuple[Any, dict
 
     It is run once, in prediction, by deferred computation.
     """
-    from mxjax import _deferred_compute as deferred
     from mxjax import autograd
-    from mxjax.symbol import Symbol, attributes, var
+    from mxjax.symbol import attributes, var
+    from mxjax.symbol.recorded import symbol_of_run
 
     from .hybrid import flatten
 
@@ -72,15 +72,10 @@ def _symbol_of_run(block: HybridBlock, args: tuple[Any, ...]) -> tuple[Any, dict
     here = {name: p.data(inputs[0].device) for name, p in block.collect_params().items() if name in params}
     shapes = {name: attributes.text(tuple(a.shape)) for name, a in here.items()}
     variables = [var(n) for n in names] + [var(n, attr={"__shape__": shapes[n]}) for n in here]
-    known = [*inputs, *here.values()]
-    deferred.clear(known)
-    try:
-        deferred.set_variable(known, variables)
-        with autograd.pause(), deferred.context():
-            outs = flatten(block._run_forward(*args))[0]
-        symbol = deferred.get_symbol(outs, sym_cls=Symbol)
-    finally:
-        deferred.clear(known)
+    with autograd.pause():
+        symbol = symbol_of_run(
+            lambda: flatten(block._run_forward(*args))[0], [*inputs, *here.values()], variables
+        )
     used = set(symbol.list_inputs())
     return symbol, {name: array(a.asnumpy(), dtype=a.dtype) for name, a in params.items() if name in used}
 

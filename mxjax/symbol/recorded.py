@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .. import errors
@@ -226,4 +226,22 @@ def _cond(call: Call, operands: Sequence[Any], title: str) -> Node:
 
 _LOOPS = {"_foreach": _foreach, "_while_loop": _while_loop, "_cond": _cond}
 
-__all__ = ["entries_of", "node_of"]
+
+def symbol_of_run(run: Callable[[], Sequence[Any]], arrays: Sequence[Any], variables: Sequence[Any]) -> Any:
+    """The symbol of what a function gives, which is called once, by deferred computation.
+
+    Arrays for which there are variables are those.
+    """
+    from .. import _deferred_compute as deferred
+
+    deferred.clear(arrays)
+    try:
+        deferred.set_variable(arrays, variables)
+        with deferred.context():
+            made = run()
+        return deferred.get_symbol(made)
+    finally:
+        deferred.clear(arrays)
+
+
+__all__ = ["entries_of", "node_of", "symbol_of_run"]
