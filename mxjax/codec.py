@@ -52,15 +52,16 @@ def decode(data: Any, flag: int = 1, to_rgb: bool = True, where: str = "the buff
 
 
 def _by_opencv(cv2: Any, data: memoryview, flag: int, to_rgb: bool, where: str) -> np.ndarray:
+    in_order = flag == 1 and to_rgb and hasattr(cv2, "IMREAD_COLOR_RGB")  # from 4.11 on it can give red first
     try:
-        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flag)
+        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB if in_order else flag)
     except cv2.error as error:
         raise FormatError(f"{where} is no picture that can be read: {error}") from None
     if pixels is None:
         raise FormatError(f"{where} is no picture that OpenCV reads, or a damaged one; it has {len(data)} bytes")
     if pixels.ndim == 2:
         return pixels[..., None]
-    return _swapped(pixels) if to_rgb else pixels
+    return _swapped(pixels) if to_rgb and not in_order else pixels
 
 
 def _swapped(pixels: np.ndarray) -> np.ndarray:
@@ -77,7 +78,9 @@ def _by_pillow(data: memoryview, flag: int, to_rgb: bool, where: str) -> np.ndar
         with pillow.open(io.BytesIO(data)) as picture:
             if flag == 0:
                 picture.draft("L", picture.size)  # a JPEG's own gray, as OpenCV takes it
-            pixels = _pixels(picture if flag < 0 else ops.exif_transpose(picture), flag)
+            # Both give a copy where there is nothing to do, so they are asked only where there is.
+            turned = flag >= 0 and (picture.format != "JPEG" or "exif" in picture.info)
+            pixels = _pixels(ops.exif_transpose(picture) if turned else picture, flag)
     except MemoryError:
         raise
     except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
@@ -99,7 +102,8 @@ def _pixels(picture: Any, flag: int) -> np.ndarray:
     if deep:
         gray = (np.asarray(picture) >> 8).astype(np.uint8)
         return np.repeat(gray[..., None], 3, axis=2) if flag else gray
-    return np.asarray(picture.convert("RGB" if flag else "L"))
+    mode = "RGB" if flag else "L"
+    return np.asarray(picture if picture.mode == mode else picture.convert(mode))
 
 
 def encode(pixels: Any, img_fmt: str = ".jpg", quality: int = 95) -> bytes:

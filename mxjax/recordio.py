@@ -47,6 +47,7 @@ _MAGIC = struct.pack("<I", 0xCED7230A)
 _HEAD = struct.Struct("<II")
 _MOST = (1 << 29) - 1  # bytes of a part
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
+_BLOCK = 1 << 20  # bytes that are searched at once
 
 
 def _parts(buf: bytes) -> Iterator[tuple[int, bytes]]:
@@ -108,6 +109,21 @@ class _Source:
             if place in (_WHOLE, _LAST):
                 return at
             wanted = (_MIDDLE, _LAST)
+
+    def next_beginning(self, at: int) -> int:
+        """The first offset after one where a record seems to begin; the file's end where there is none."""
+        at += 4
+        while at < self._known:
+            block = self.fetch(_BLOCK, at)
+            found = block.find(_MAGIC)
+            while 0 <= found <= len(block) - 8:
+                word = _HEAD.unpack_from(block, found)[1]
+                end = at + found + 8 + (((word & _MOST) + 3) & ~3)
+                if found % 4 == 0 and word >> 29 in (_WHOLE, _FIRST) and end <= self._known:
+                    return at + found
+                found = block.find(_MAGIC, found + 1)
+            at += _BLOCK - 8 if len(block) == _BLOCK else _BLOCK
+        return self._known
 
     def is_end(self, at: int) -> bool:
         """Whether there is nothing at an offset; a file may have grown."""
@@ -412,18 +428,28 @@ class MXIndexedRecordIO(MXRecordIO):
         self.keys.append(key)
 
 
-def offsets(uri: str) -> list[int]:
+def offsets(uri: str, wrong: Callable[[FormatError], None] | None = None) -> list[int]:
     """Where the records of a file begin.
+
+    Args:
+      wrong: is told of damaged records, which are left out; without it they are an error.
 
     Raises:
       FormatError: the file is damaged.
     """
     found = []
     with MXRecordIO(uri, "r") as reader:
-        at = 0
-        while not reader._anywhere.is_end(at):
-            found.append(at)
-            at = reader._anywhere.skip(at)
+        at, source = 0, reader._anywhere
+        while not source.is_end(at):
+            try:
+                end = source.skip(at)
+                found.append(at)
+            except FormatError as error:
+                if wrong is None:
+                    raise
+                wrong(error)
+                end = source.next_beginning(at)
+            at = end
     return found
 
 

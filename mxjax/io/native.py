@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import queue
 import threading
 import weakref
@@ -42,6 +44,45 @@ def part(count: int, part_index: int, num_parts: int) -> slice:
     return slice(*(-(-count * each // num_parts) for each in (part_index, part_index + 1)))
 
 
+class Buffers:
+    """Memory of batches: that of a batch which nobody holds any more serves a later one.
+
+    Fresh memory for each batch takes as long as its normalisation. What is given begins where a CPU's XLA can use it
+    without a copy.
+
+    Args:
+      most: how many batches' memory is kept for later.
+    """
+
+    def __init__(self, most: int):
+        self._most = most
+        self._free: list[bytearray] = []
+
+    def take(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """An array, whose contents are whatever was there."""
+        dtype = np.dtype(dtype)
+        count = math.prod(shape)
+        wanted = count * dtype.itemsize + _ALIGNMENT
+        try:
+            raw = self._free.pop()
+        except IndexError:
+            raw = bytearray(wanted)
+        if len(raw) != wanted:
+            raw = bytearray(wanted)
+        lease = (ctypes.c_char * wanted).from_buffer(raw)
+        weakref.finalize(lease, _returned, self._free, self._most, raw).atexit = False
+        begin = -ctypes.addressof(lease) % _ALIGNMENT
+        return np.frombuffer(lease, dtype, count, begin).reshape(shape)
+
+
+_ALIGNMENT = 64
+
+
+def _returned(free: list[bytearray], most: int, raw: bytearray) -> None:
+    if len(free) < most:
+        free.append(raw)
+
+
 class Source:
     """What an iterator's batches are made of, on the host.
 
@@ -74,14 +115,17 @@ class Source:
         With `round_batch` the last one is filled from the beginning; otherwise by zeros.
         """
         for at in range(begin, len(order), self.batch_size):
-            numbers = order[at : at + self.batch_size]
-            pad = self.batch_size - len(numbers)
-            if pad and self.round_batch:
-                numbers = np.concatenate([numbers, np.resize(order, pad)])
-            data, label = self.make(numbers)
-            if len(data) < self.batch_size:
-                data, label, numbers = (_filled(each, self.batch_size) for each in (data, label, numbers))
-            yield data, label, pad, self.indices(numbers)
+            yield self.batch(order[at : at + self.batch_size], order)
+
+    def batch(self, numbers: np.ndarray, order: np.ndarray) -> HostBatch:
+        """A batch of some samples, filled where they are too few."""
+        pad = self.batch_size - len(numbers)
+        if pad and self.round_batch:
+            numbers = np.concatenate([numbers, np.resize(order, pad)])
+        data, label = self.make(numbers)
+        if len(data) < self.batch_size:
+            data, label, numbers = (_filled(each, self.batch_size) for each in (data, label, numbers))
+        return data, label, pad, self.indices(numbers)
 
     def indices(self, numbers: np.ndarray) -> np.ndarray:
         """What `getindex` gives for these samples."""
@@ -200,13 +244,11 @@ class MXDataIter(DataIter):
 
     def getdata(self) -> Any:
         """The data of this batch: one array."""
-        data = self._batch()[0]
-        return nd.array(data, dtype=data.dtype)
+        return nd.from_numpy(self._batch()[0])  # nobody writes to what a source has made
 
     def getlabel(self) -> Any:
         """The labels of this batch: one array."""
-        label = self._batch()[1]
-        return nd.array(label, dtype=label.dtype)
+        return nd.from_numpy(self._batch()[1])
 
     def getitems(self) -> tuple[Any, Any]:
         """Data and labels of this batch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import colorsys
 import struct
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import mxjax as mx
 from mxjax import recordio
 from mxjax.errors import FormatError, MXNetError
+from mxjax.io import augment, native
 
 
 def batches(it):
@@ -30,7 +32,8 @@ def images(tmp_path_factory):
 
 
 def records(path, shape=(3, 2, 2), size=2, kind="ImageRecordIter", **more):
-    return getattr(mx.io, kind)(path_imgrec=path, data_shape=shape, batch_size=size, preprocess_threads=2, **more)
+    more = {"preprocess_threads": 2, **more}
+    return getattr(mx.io, kind)(path_imgrec=path, data_shape=shape, batch_size=size, **more)
 
 
 def labels(it):
@@ -150,3 +153,108 @@ def test_boxes(tmp_path):
     assert it.provide_label[0].shape == (2, 21)
     (_, label, _), _ = batches(it)
     np.testing.assert_allclose(label[0], [3, 4, 4, 7, 2, 5, 0, 0.1, 0.2, 0.6, 0.7, *[-1] * 10], rtol=1e-6)
+
+
+def damaged(images, tmp_path):
+    """The file of `images` with a record that holds no picture, another without its beginning, and rubbish."""
+    reader = recordio.MXRecordIO(images, "r")
+    whole = list(iter(reader.read, None))
+    path = tmp_path / "damaged.rec"
+    with recordio.MXRecordIO(path, "w") as writer:
+        for number, record in enumerate(whole):
+            writer.write(record)
+            if number == 1:
+                writer.write(recordio.pack((0, 9.0, 9, 0), b"no picture"))
+    offsets = recordio.offsets(str(path))
+    data = bytearray(path.read_bytes())
+    data[offsets[4] : offsets[4] + 4] = b"\0\0\0\0"  # the picture that has the label 3
+    path.write_bytes(bytes(data) + b"rubbish.")
+    return str(path), offsets
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_damaged_records_are_left_out_where_asked(images, tmp_path, threads):
+    path, offsets = damaged(images, tmp_path)
+    with pytest.raises(FormatError, match=f"offset {offsets[4]}"):
+        records(path)
+    with pytest.warns(UserWarning) as told:
+        it = records(path, corrupt_records="skip", preprocess_threads=threads, prefetch_buffer=0)
+        first = [label.tolist() for _, label, _ in batches(it)]
+    said = [str(each.message) for each in told]
+    assert len(said) == 3 and f"offset {offsets[4]}" in said[0] and "record 2" in said[2]
+    assert first == [[0, 1], [2, 4]]
+    assert [label.tolist() for _, label, _ in batches(it)] == first  # without another warning
+    with pytest.raises(MXNetError, match="raise or skip"):
+        records(path, corrupt_records="ignore")
+
+
+def test_a_mean_image_without_damaged_records(images, tmp_path):
+    path, _ = damaged(images, tmp_path)
+    with pytest.warns(UserWarning):
+        records(path, corrupt_records="skip", mean_img=str(tmp_path / "mean.bin"))
+    mean = mx.nd.load(str(tmp_path / "mean.bin"))["mean_img"].asnumpy()
+    np.testing.assert_array_equal(mean[:, 0, 0], np.array([0, 10, 20, 40]).mean() + np.arange(3))
+
+
+def test_pieces_of_a_file_are_mixed(tmp_path):
+    path = str(tmp_path / "big.rec")
+    with recordio.MXRecordIO(path, "w") as writer:
+        for n in range(40):
+            picture = recordio.pack_img((0, n, n, 0), np.full((2, 2, 3), n, np.uint8), 9, ".png")
+            writer.write(picture + bytes(100_000 - len(picture)))  # a PNG's reader stops at its end
+    order = [label for row in labels(records(path, size=4, shuffle_chunk_size=1, round_batch=False)) for label in row]
+    steps = np.diff(order)
+    assert sorted(order) == list(range(40)) and order != sorted(order)
+    assert 2 <= (steps != 1).sum() < 8  # 4 MB in pieces of less than 1 MB: within each the order is kept
+    one, other = (
+        labels(records(path, size=4, shuffle_chunk_size=1, shuffle=True, shuffle_chunk_seed=seed)) for seed in (3, 4)
+    )
+    assert one != other and sorted(sum(one, [])) == list(range(40))
+    spread = np.abs(np.diff(sum(one, [])))
+    assert np.median(spread) < 8  # neighbours come from the same piece
+
+
+def test_hue_lightness_and_saturation_are_moved(images):
+    """Gray pictures have no hue: only the lightness of theirs changes."""
+    plain = batches(records(images))[2][0]
+    for name, most in (("random_h", 90), ("random_s", 0)):
+        np.testing.assert_allclose(batches(records(images, **{name: most}))[2][0], plain, atol=2)
+    light = [batches(records(images, random_l=30, seed=seed))[2][0] for seed in range(8)]
+    moved = [each[0, 0, 0, 0] - plain[0, 0, 0, 0] for each in light]
+    assert min(moved) < -3 and max(moved) > 3 and np.abs(moved).max() <= 31
+
+
+def test_hls_against_colorsys():
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (20, 20, 3), np.uint8)
+    pixels[0, :4] = [[0, 0, 0], [255, 255, 255], [255, 0, 0], [7, 7, 7]]
+    hls = augment._to_hls(pixels).astype(float)
+    expected = np.array([colorsys.rgb_to_hls(*(each / 255)) for each in pixels.reshape(-1, 3)]).reshape(20, 20, 3)
+    difference = np.abs(hls - expected * [180, 255, 255])
+    difference[..., 0] = np.minimum(difference[..., 0], 180 - difference[..., 0])
+    assert difference.max() <= 1
+    again = augment._from_hls(augment._to_hls(pixels)).astype(int)
+    assert np.abs(again - pixels).max() <= 6 and np.abs(again - pixels).mean() < 1.2
+
+
+def test_memory_of_batches_serves_again_when_nobody_holds_it():
+    buffers = native.Buffers(2)
+    first = buffers.take((3, 5), np.float32)
+    first[:] = 1
+    address = first.ctypes.data
+    assert address % 64 == 0
+    array, part = mx.nd.from_numpy(first), first[1:]
+    del first, array
+    assert buffers.take((3, 5), np.float32).ctypes.data != address  # a part of it is still held
+    del part
+    assert buffers.take((3, 5), np.float32).ctypes.data == address
+
+
+def test_batches_that_are_held_keep_their_values(images):
+    it = records(images, prefetch_buffer=1)
+    held = []
+    for _ in range(4):
+        held += [(batch.data[0], batch.label[0]) for batch in it]
+        it.reset()
+    for data, label in held:
+        assert (data.asnumpy()[:, 0] == 10 * label.asnumpy()[:, None, None]).all()
