@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 JOBS ?= 2
 PYTEST := $(RUN) -m pytest -n $(JOBS)
 
-.PHONY: help demo test test-all test-matrix bench bench-cold bench-kvstore bench-memory bench-profiler lint stubs \
+.PHONY: help demo test test-all test-matrix bench bench-cold bench-data bench-kvstore bench-memory bench-profiler lint stubs \
 	settings-pages wheel clean
 .DEFAULT_GOAL := help
 
@@ -17,6 +17,7 @@ help:
 	@echo "make test-matrix  the tests on the oldest and the newest Python and JAX"
 	@echo "make bench        the benchmarks, as ratios"
 	@echo "make bench-cold   what code costs that runs before it is compiled"
+	@echo "make bench-data   what reading records and images costs"
 	@echo "make bench-kvstore what sums between devices and processes cost"
 	@echo "make bench-memory what rematerialisation saves and costs, in bytes and time"
 	@echo "make bench-profiler what the profiler costs"
@@ -42,6 +43,9 @@ bench: $(VENV)/.ready
 
 bench-cold: $(VENV)/.ready
 	$(RUN) benchmarks/cold.py
+
+bench-data: $(VENV)/.ready
+	$(RUN) benchmarks/data.py
 
 bench-kvstore: $(VENV)/.ready
 	$(RUN) benchmarks/kvstore.py

@@ -11,7 +11,7 @@ from .. import codec
 from ..errors import FormatError
 from ..ops.image import resized_on_host
 
-__all__ = ["AUGMENT", "Augmenter", "resized"]
+__all__ = ["AUGMENT", "Augmenter", "channels_first", "mirrored", "resized"]
 
 _EIGVAL = np.array([55.46, 4.794, 1.148])
 _EIGVEC = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
@@ -38,6 +38,22 @@ def resized(pixels: np.ndarray, width: int, height: int, method: int, dice: Any)
         return resized_on_host(pixels, width, height, method)
     out = cv2.resize(pixels, (width, height), interpolation=method)
     return out[..., None] if out.ndim == 2 else out
+
+
+def mirrored(pixels: np.ndarray) -> np.ndarray:
+    """Left becomes right."""
+    cv2 = codec.opencv()
+    return pixels[:, ::-1] if cv2 is None or pixels.shape[2] == 1 else cv2.flip(pixels, 1)
+
+
+def channels_first(pixels: np.ndarray, out: np.ndarray) -> None:
+    """Put a picture (height, width, channels) into an array (channels, height, width), whatever its dtype."""
+    cv2 = codec.opencv()
+    if cv2 is None or out.dtype == pixels.dtype:
+        np.copyto(out, pixels.transpose(2, 0, 1))
+    else:  # planes first: NumPy converts what lies together much faster
+        for plane, part in zip(cv2.split(pixels), out, strict=True):
+            np.copyto(part, plane)
 
 
 def _warped(pixels: np.ndarray, matrix: np.ndarray, width: int, height: int, fill: float) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import codec, nd, recordio, serialization
 from ..errors import FormatError, MXNetValueError
-from .augment import AUGMENT, Augmenter, resized
+from .augment import AUGMENT, Augmenter, channels_first, mirrored, resized
 from .native import Buffers, HostBatch, MXDataIter, Source, part, take
 
 __all__ = [
@@ -207,16 +207,17 @@ class _Records(Source):
         """Put the picture into `out`; its label."""
         pixels = self.augment(pixels, dice)
         if self.given["mirror"] or self.given["rand_mirror"] and dice.random() < 0.5:
-            pixels = pixels[:, ::-1]
-        self._values(pixels.transpose(2, 0, 1), dice, out)
+            pixels = mirrored(pixels)
+        self._values(pixels, dice, out)
         return label
 
     def _values(self, pixels: np.ndarray, dice: Any, out: np.ndarray) -> None:
+        """The values of a picture (height, width, channels) as they go into the batch."""
         if self.dtype == np.uint8:
-            np.copyto(out, pixels)
+            channels_first(pixels, out)
             return
         work = out if self.dtype == np.float32 else np.empty(out.shape, np.float32)
-        np.copyto(work, pixels)
+        channels_first(pixels, work)
         if self.centred:
             work -= self.mean
         contrast, light = self.given["max_random_contrast"], self.given["max_random_illumination"]
@@ -320,14 +321,14 @@ class _DetRecords(_Records):
         channels, height, width = self.data_shape
         label = label.copy()
         if self.given["rand_mirror_prob"] and dice.random() < self.given["rand_mirror_prob"]:
-            pixels = pixels[:, ::-1]
+            pixels = mirrored(pixels)
             boxes = label[int(label[0]) :].reshape(-1, int(label[1]))
             boxes[:, [1, 3]] = 1 - boxes[:, [3, 1]]
         pixels = resized(pixels, width, height, int(self.given["inter_method"]), dice)
         row = np.full(self.label_shape, self.given["label_pad_value"], np.float32)
         row[:4] = channels, height, width, label.size
         row[4 : 4 + label.size] = label
-        self._values(pixels.transpose(2, 0, 1), dice, out)
+        self._values(pixels, dice, out)
         return row
 
 
