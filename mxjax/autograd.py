@@ -9,6 +9,7 @@ from typing import Any
 from . import core, errors, settings
 from .array.handle import cast
 from .array.ndarray import NDArray, Variable, head_gradient, values
+from .array.sparse import taped_value, wrap
 from .core.state import local
 from .core.value import Value
 
@@ -250,8 +251,13 @@ def grad(
                 "unreachable from the "
                 "outputs: they were not computed from it inside autograd.record()"
             )
-        out.append(type(x)._wrap(_own(g, x._value())))
+        out.append(type(x)._wrap(_own(g, x._value())) if type(g) is Value else _sparse(g, x))
     return out
+
+
+def _sparse(g: Any, x: Any) -> Any:
+    """A sparse gradient as an array, in the dtype of its variable."""
+    return wrap(g.cast(x.dtype))
 
 
 def _own(g: Value, like: Value) -> Value:
@@ -334,9 +340,9 @@ class Function:
                     f"{type(self).__name__}.backward returned {len(back)} gradients for "
                     f"{len(inputs)} inputs"
                 )
-            return [None if b is None else b._value() for b in back]
+            return [None if b is None else taped_value(b) for b in back]
 
-        core.attach_python(values(inputs), values(fresh), pull)
+        core.attach_python([taped_value(x) for x in inputs], [taped_value(x) for x in fresh], pull)
         return fresh[0] if single else fresh
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import errors, settings
-from .errors import MXNetError
+from .errors import MXNetError, NotSupportedForSparseNDArray
 
 __all__ = [
     "MXNetError",
@@ -41,16 +41,6 @@ class NotImplementedForSymbol(MXNetError):
         names = f" (namely operator {alias!r})" if alias else ""
         shown = f" with arguments ({', '.join(type(arg).__name__ for arg in args)})" if args else ""
         super().__init__(f"Function {function.__name__}{names}{shown} is not implemented for Symbol and only "
-                         "available in NDArray.")
-
-
-class NotSupportedForSparseNDArray(MXNetError):
-    """A function of dense arrays that sparse ones do not have."""
-
-    def __init__(self, function: Callable[..., Any], alias: str | None = None, *args: Any):
-        names = f" (namely operator {alias!r})" if alias else ""
-        shown = f" with arguments ({', '.join(type(arg).__name__ for arg in args)})" if args else ""
-        super().__init__(f"Function {function.__name__}{names}{shown} is not supported for SparseNDArray and only "
                          "available in NDArray.")
 
 

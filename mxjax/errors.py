@@ -11,7 +11,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable
 from types import FrameType, ModuleType
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from ._modules import real
 
@@ -50,6 +50,16 @@ class MXNetKeyError(MXNetError, KeyError):
 
 class MXNetNotImplementedError(MXNetError, NotImplementedError):
     """Something that MXNet has and mxjax does not, or not in this combination."""
+
+
+class NotSupportedForSparseNDArray(MXNetError):
+    """A function of dense arrays that sparse ones do not have."""
+
+    def __init__(self, function: Callable[..., Any], alias: str | None = None, *args: Any):
+        names = f" (namely operator {alias!r})" if alias else ""
+        shown = f" with arguments ({', '.join(type(arg).__name__ for arg in args)})" if args else ""
+        super().__init__(f"Function {function.__name__}{names}{shown} is not supported for SparseNDArray and only "
+                         "available in NDArray.")
 
 
 class MXNetMemoryError(MXNetError, MemoryError):

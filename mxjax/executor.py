@@ -10,6 +10,7 @@ from . import autograd, errors, settings
 from .array.classes import NDArray
 from .array.creation import nd_array
 from .array.ndarray import head_gradient
+from .array.sparse import taped_value, wrap
 from .core import Leaf, Value, gradients
 from .device import Device, current_device
 from .symbol import infer, types
@@ -20,6 +21,9 @@ from .symbol.run import run
 __all__ = ["Executor", "simple_bind"]
 
 _REQUESTS = ("write", "add", "null", "inplace")
+
+#: A value of the tape (dense, or sparse), the argument that it is, and where its gradient arrives.
+Mark = tuple[Any, str, Leaf]
 
 
 class Executor:
@@ -71,12 +75,13 @@ class Executor:
         self._requests = {n: _request(grad_req, n, self._arg_names) for n in self._arg_names}
         self.outputs: list[NDArray] = []
         self._op = CachedOp(sym)
+        self._casts = any(_casts(n) for n in walk(sym._entries))
         off = settings.variable("MXNET_ELIMINATE_COMMON_EXPR") in ("0", "false")  # which may change as programs run
         self._merges = not off and settings.get("compiler.passes").get("cse") is not False
         self._shapes: dict[Any, Any] = {}
         self._monitor: Callable[[str, NDArray], None] | None = None
         self._monitors_all = False
-        self._marks: list[tuple[Value, str]] = []  # what the last forward computed gradients from
+        self._marks: list[Mark] = []  # what the last forward computed gradients from
         self._again = True  # the next backward needs another forward
         self._training = False
 
@@ -130,15 +135,28 @@ class Executor:
         shapes = self._settled(arrays)
         self._again = not taped
         # Held until backward: afterwards nobody but the arrays has their values, so that an update may overwrite them.
-        self._marks = [
-            (self._arrays[n]._value(), n) for n in self._arg_names
-            if self._requests[n] != "null" and (n in self._grads or self._args_grad is None)
-        ] if taped else []  # fmt: skip
-        with _marked(self._marks if taped else ()), autograd._Scope(taped, self._training):
-            if self._monitor is not None:
+        self._marks = self._variables_of_tape() if taped else []
+        # Sparse arrays, and gradients that are to be sparse, are for calls one by one: a program's arrays are dense.
+        stored = self._casts or any(
+            a.stype != "default" for a in (*arrays, *(self._grads.values() if taped else ()))
+        )
+        with _marked(self._marks), autograd._Scope(taped, self._training):
+            if self._monitor is not None or stored:
                 feed = dict(zip(self._variables, arrays, strict=True))
-                return run(self._symbol._entries, feed, shapes, self._watch, device=self._device)
+                watch = None if self._monitor is None else self._watch
+                return run(self._symbol._entries, feed, shapes, watch, device=self._device)
             return self._op.run(arrays, shapes, device=self._device)
+
+    def _variables_of_tape(self) -> list[Mark]:
+        """The values that gradients are wanted of, with their names and leaves; one array has one leaf."""
+        leaves: dict[int, Leaf] = {}
+        marks = []
+        for name in self._arg_names:
+            if self._requests[name] != "null" and (name in self._grads or self._args_grad is None):
+                v = taped_value(self._arrays[name])
+                stype = self._grads[name].stype if name in self._grads else "default"
+                marks.append((v, name, leaves.setdefault(id(v), Leaf("write", _nowhere, stype))))
+        return marks
 
     def _settled(self, arrays: Sequence[NDArray]) -> dict[Node, tuple[int, ...]] | None:
         """The shapes of nodes whose attribute leaves lengths open."""
@@ -174,17 +192,19 @@ class Executor:
         heads, grads = self._heads(out_grads)
         self._again = True
         marks, self._marks = self._marks, []
-        with _marked(marks) as leaves:
+        with _marked(marks):
             found = gradients(heads, grads, retain=False)
-        for (_, name), leaf in zip(marks, leaves, strict=True):
+        for _, name, leaf in marks:
             target, made = self._grads.get(name), found.get(leaf)
             if target is None:
                 continue
             if made is None:
                 if self._requests[name] != "add":
-                    target[:] = 0
+                    target._clear()
+            elif target.stype != "default":
+                target._receive(made, self._requests[name])
             elif self._requests[name] == "add":
-                target += type(target)._wrap(made)
+                target += wrap(made).tostype("default")
             else:
                 target._assign(made)
 
@@ -198,10 +218,12 @@ class Executor:
         heads: list[Value] = []
         grads: list[Value | None] = []
         for out, grad in zip(self.outputs, given, strict=True):
-            value = out._value()
+            value = taped_value(out)
             if value.tape is None:
                 continue  # a result that depends on no argument with a gradient
             heads.append(value)
+            if grad is None and out.stype != "default":
+                grad = NDArray._wrap(value.dense()).ones_like()  # type: ignore[attr-defined]
             grads.append(None if grad is None else head_gradient(value, grad))
         if not heads:
             raise errors.MXNetError("no result depends on an argument that has a gradient")
@@ -321,21 +343,21 @@ class Executor:
 
 
 @contextmanager
-def _marked(marks: Sequence[tuple[Value, str]]) -> Iterator[list[Leaf]]:
-    """These values as variables of the tape, for the while; the leaf of each."""
-    before = [v.tape for v, _ in marks]
-    leaves: dict[int, Leaf] = {}
-    for v, name in marks:
-        v.tape = leaves.setdefault(id(v), _leaf(v, name))
+def _marked(marks: Sequence[Mark]) -> Iterator[None]:
+    """These values as variables of the tape, for the while."""
+    before = [v.tape for v, _, _ in marks]
+    for v, _, leaf in marks:
+        v.tape = leaf
     try:
-        yield [leaves[id(v)] for v, _ in marks]
+        yield
     finally:
-        for (v, _), tape_of in zip(marks, before, strict=True):
+        for (v, _, _), tape_of in zip(marks, before, strict=True):
             v.tape = tape_of
 
 
-def _leaf(v: Value, name: str) -> Leaf:
-    return Leaf("write", _nowhere)
+def _casts(node: Node) -> bool:
+    """Whether a node makes a sparse array of what may be dense ones."""
+    return any(node.params.get(name) not in (None, "default") for name in ("stype", "forward_stype"))
 
 
 def _nowhere(gradient: Value) -> None:
@@ -376,10 +398,17 @@ def _size(shape: Sequence[int]) -> int:
     return size
 
 
-def _zeros(shape: Any, dtype: Any, device: Any) -> NDArray:
+def _zeros(shape: Any, dtype: Any, device: Any, stype: str = "default") -> NDArray:
     from . import nd
 
-    return nd.zeros(tuple(shape), ctx=device, dtype=dtype)  # type: ignore[attr-defined, no-any-return]
+    return nd.sparse.zeros(stype, tuple(shape), ctx=device, dtype=dtype)  # type: ignore[return-value]
+
+
+def _stype_of(node: Node, given: Mapping[str, str] | None) -> str:
+    """The storage type of a variable: as it is asked for, or as the variable says."""
+    number = node.attrs.get("__storage_type__")
+    own = "default" if number is None else ("default", "row_sparse", "csr")[int(number)]
+    return (given or {}).get(node.name) or own
 
 
 def simple_bind(
@@ -392,15 +421,11 @@ def simple_bind(
     shapes: dict[str, Any],
 ) -> Executor:
     """An executor whose arrays are made for these shapes (`Symbol.simple_bind`)."""
-    from .array.storage import fallback
-
     device = current_device() if device is None else device
     given = infer.named(sym, (), {k: v for k, v in shapes.items() if v is not None})
     nodes = walk(sym._entries)
     dtypes = types.complete(nodes, {k: types.name_of(v) for k, v in (type_dict or {}).items() if v is not None})
     found = infer.Inference(nodes, given, dtypes)
-    for stype in (stype_dict or {}).values():
-        fallback("simple_bind", stype)
     missing = [n.name for n in nodes if n.is_variable and not infer.known(found.found[n][0])]
     if missing:
         raise errors.MXNetError(
@@ -415,8 +440,8 @@ def simple_bind(
             if old is not None and old.shape == shape and types.name_of(old.dtype) == dtypes[node]:
                 arrays[node.name] = old
             else:
-                arrays[node.name] = _zeros(shape, dtypes[node], device)
+                arrays[node.name] = _zeros(shape, dtypes[node], device, _stype_of(node, stype_dict))
     names, states = sym.list_arguments(), sym.list_auxiliary_states()
     wanted = [n for n in names if _request(grad_req, n, names) != "null"]
-    grads = {n: _zeros(arrays[n].shape, arrays[n].dtype, device) for n in wanted}
+    grads = {n: _zeros(arrays[n].shape, arrays[n].dtype, device, arrays[n].stype) for n in wanted}
     return Executor(sym, device, {n: arrays[n] for n in names}, grads, grad_req, {n: arrays[n] for n in states})

@@ -22,7 +22,9 @@ import numpy as np
 from . import errors
 from .array import creation
 from .array.ndarray import NDArray
-from .array.storage import fallback
+from .array.sparse import BaseSparseNDArray
+from .array.sparse.host import HostSparse, members
+from .core import default_device
 
 __all__ = [
     *("from_raw_bytes", "load", "load_frombuffer", "load_parameters", "nd_load", "nd_save"),
@@ -33,7 +35,6 @@ _CONTAINER = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 _MAX_AXES = 32
 _MAX_HEADER = 1 << 16  # bytes of a .npy header
-_MAX_DENSE = 1 << 32  # bytes that a sparse array may become
 _MAX_RATIO = 1100  # deflate's own limit is 1032
 _CODES = (
     *("float32", "float64", "float16", "uint8", "int32", "int8", "int64"),
@@ -123,7 +124,11 @@ def _contents(data: _Bytes, shape: tuple[int, ...], code: int) -> np.ndarray:
     return made.reshape(shape).copy()
 
 
-def _array(data: _Bytes) -> np.ndarray | None:
+#: What is read and written: arrays of the host.
+Host = np.ndarray | HostSparse
+
+
+def _array(data: _Bytes) -> Host | None:
     """One array; ``None`` for a place that was never filled."""
     magic = data.number("I", "start of an array")
     if magic in (_V2, _V3):
@@ -140,7 +145,7 @@ def _array(data: _Bytes) -> np.ndarray | None:
     return _contents(data, shape, data.number("i", "element type"))
 
 
-def _array_v2(data: _Bytes, scalars: bool) -> np.ndarray | None:
+def _array_v2(data: _Bytes, scalars: bool) -> Host | None:
     kind = data.number("i", "storage type")
     if kind not in (-1, 0, 1, 2):
         raise _bad(f"unknown storage type {kind}")
@@ -163,55 +168,20 @@ def _array_v2(data: _Bytes, scalars: bool) -> np.ndarray | None:
         aux.append((aux_shape, aux_code))
     values = _contents(data, stored, code)
     parts = [_contents(data, s, c) for s, c in aux]
-    fallback("load", "row_sparse" if kind == 1 else "csr")
     if kind == 1:
-        return _dense_rows(values, parts[0], shape)
-    return _dense_csr(values, parts[0], parts[1], shape)
+        return _sound(HostSparse("row_sparse", shape, (values, parts[0])))
+    return _sound(HostSparse("csr", shape, (values, parts[1], parts[0])))
 
 
-def _empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    size = math.prod(shape) * dtype.itemsize
-    if size > _MAX_DENSE:
-        raise errors.MXNetMemoryError(
-            f"a sparse array of shape {shape} would take {size} bytes as a dense one, and arrays "
-            "are dense here"
-        )
-    return np.zeros(shape, dtype)
+def _sound(found: HostSparse) -> HostSparse:
+    """The sparse array, unless its numbers make no sense."""
+    fault = found.fault()
+    if fault is not None:
+        raise _bad(fault)
+    return found
 
 
-def _indices(given: np.ndarray, n: int) -> np.ndarray:
-    if given.dtype.kind not in "iu":
-        raise _bad(f"indices of {given.dtype}")
-    if given.size and (int(given.min()) < 0 or int(given.max()) >= n):
-        raise _bad(f"an index outside of 0 ... {n - 1}")
-    return given.astype(np.int64)
-
-
-def _dense_rows(values: np.ndarray, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    if not shape or values.shape != (len(rows), *shape[1:]):
-        raise _bad(f"{values.shape} values in {len(rows)} rows of an array of shape {shape}")
-    made = _empty(shape, values.dtype)
-    made[_indices(rows, shape[0])] = values
-    return made
-
-
-def _dense_csr(
-    values: np.ndarray, starts: np.ndarray, columns: np.ndarray, shape: tuple[int, ...]
-) -> np.ndarray:
-    if len(shape) != 2 or values.ndim != 1 or starts.shape != (shape[0] + 1,):
-        raise _bad(f"compressed rows of shape {values.shape} in an array of shape {shape}")
-    starts = _indices(starts, len(values) + 1)
-    if starts[0] != 0 or starts[-1] != len(values) or (np.diff(starts) < 0).any():
-        raise _bad("the rows of a sparse array do not follow each other")
-    if columns.shape != values.shape:
-        raise _bad(f"{len(columns)} columns for {len(values)} values")
-    columns = _indices(columns, shape[1])
-    made = _empty(shape, values.dtype)
-    np.add.at(made, (np.repeat(np.arange(shape[0]), np.diff(starts)), columns), values)
-    return made
-
-
-def _read_container(raw: bytes | memoryview) -> tuple[list[np.ndarray | None], list[str]]:
+def _read_container(raw: bytes | memoryview) -> tuple[list[Host | None], list[str]]:
     data = _Bytes(raw)
     if data.number("Q", "start") != _CONTAINER:
         raise _bad("it does not begin as one")
@@ -231,10 +201,13 @@ def _read_container(raw: bytes | memoryview) -> tuple[list[np.ndarray | None], l
     return arrays, names
 
 
-def _raw(array: np.ndarray) -> Iterator[bytes]:
+def _raw(array: Host) -> Iterator[bytes]:
     """The bytes of one array: version 2, which every MXNet since 0.12 reads, where that can hold
     it.
     """
+    if isinstance(array, HostSparse):
+        yield from _raw_sparse(array)
+        return
     name = array.dtype.name
     if name not in _CODE_OF:
         raise errors.MXNetTypeError(f"arrays of {name} cannot be stored in MXNet's format")
@@ -247,7 +220,23 @@ def _raw(array: np.ndarray) -> Iterator[bytes]:
     yield np.ascontiguousarray(array, _dtype(name)).tobytes()
 
 
-def _write_container(out: BinaryIO, names: Sequence[str], arrays: Sequence[np.ndarray]) -> None:
+def _raw_sparse(array: HostSparse) -> Iterator[bytes]:
+    name = array.dtype.name
+    if name not in _CODE_OF:
+        raise errors.MXNetTypeError(f"arrays of {name} cannot be stored in MXNet's format")
+    data, indices, *indptr = array.parts
+    yield struct.pack("<Ii", _V2, 1 + len(indptr))
+    for shape in (data.shape, array.shape):
+        yield struct.pack(f"<i{len(shape)}q", len(shape), *shape)
+    yield struct.pack("<iii", 1, 0, _CODE_OF[name])
+    for part in (*indptr, indices):  # in this order
+        yield struct.pack("<iiq", _CODE_OF["int64"], 1, len(part))
+    yield np.ascontiguousarray(data, _dtype(name)).tobytes()
+    for part in (*indptr, indices):
+        yield np.ascontiguousarray(part, "<i8").tobytes()
+
+
+def _write_container(out: BinaryIO, names: Sequence[str], arrays: Sequence[Host]) -> None:
     out.write(struct.pack("<QQQ", _CONTAINER, 0, len(arrays)))
     for a in arrays:
         for part in _raw(a):
@@ -316,9 +305,9 @@ def _read_header(stream: Any) -> tuple[_Header, int]:
 
 def _npy_header(array: np.ndarray) -> bytes:
     name = array.dtype.name
-    if name not in _CODE_OF:
+    if name not in _CODE_OF and array.dtype.kind != "S":
         raise errors.MXNetTypeError(f"arrays of {name} cannot be stored")
-    descr = "<b2" if name == "bfloat16" else np.dtype(name).newbyteorder("<").str
+    descr = "<b2" if name == "bfloat16" else array.dtype.newbyteorder("<").str
     text = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {array.shape!r}, }}"
     room = -(10 + len(text) + 1) % 64
     encoded = (text + " " * room + "\n").encode("latin1")
@@ -327,14 +316,14 @@ def _npy_header(array: np.ndarray) -> bytes:
 
 def _write_npy(out: Any, array: np.ndarray) -> None:
     out.write(_npy_header(array))
-    out.write(np.ascontiguousarray(array, _dtype(array.dtype.name)).tobytes())
+    out.write(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
 
 
-def _read_npz(source: Any) -> dict[str, np.ndarray]:
+def _read_npz(source: Any) -> dict[str, Host]:
     import zipfile
     import zlib
 
-    made: dict[str, np.ndarray] = {}
+    made: dict[str, Host] = {}
     sparse: dict[str, dict[str, np.ndarray | bytes]] = {}
     try:
         with zipfile.ZipFile(source) as archive:
@@ -342,6 +331,7 @@ def _read_npz(source: Any) -> dict[str, np.ndarray]:
             folders = {
                 m.filename.rsplit("/", 1)[0] for m in members if m.filename.endswith("/format.npy")
             }
+            folders |= {""} if {m.filename for m in members} == _SCIPY else set()
             for m in members:
                 if m.file_size > _MAX_RATIO * m.compress_size + 1024:
                     raise _bad(f"{m.filename} claims {m.file_size} bytes in {m.compress_size}")
@@ -361,7 +351,11 @@ def _read_npz(source: Any) -> dict[str, np.ndarray]:
     except (NotImplementedError, RuntimeError, OverflowError) as error:  # a method or flag nobody uses
         raise _bad(str(error)) from error
     for key, parts in sparse.items():
-        made[key] = _dense_parts(key, parts)
+        kept = HostSparse.of_members(parts)
+        if kept is None:
+            raise _bad(f"the sparse array {key!r} is not complete")
+        _sane(kept.shape)
+        made[key] = _sound(kept)
     return made
 
 
@@ -377,26 +371,15 @@ def _format_of(stream: Any, size: int) -> bytes:
     return bytes(stream.read(64)).strip(b"\0")
 
 
-def _dense_parts(key: str, parts: dict[str, Any]) -> np.ndarray:
-    kind = parts.get("format")
-    needed = ("data", "indices", "shape") + (("indptr",) if kind == b"csr" else ())
-    if kind not in (b"csr", b"row_sparse") or any(p not in parts for p in needed):
-        raise _bad(f"the sparse array {key!r} is not complete")
-    if parts["shape"].ndim != 1 or not 1 <= len(parts["shape"]) <= _MAX_AXES:
-        raise _bad(f"the sparse array {key!r} has no shape")
-    shape = tuple(int(n) for n in parts["shape"])
-    _sane(shape)
-    fallback("load", kind.decode())
-    if kind == b"csr":
-        return _dense_csr(parts["data"], parts["indptr"], parts["indices"], shape)
-    return _dense_rows(parts["data"], parts["indices"], shape)
+#: The members of a matrix that SciPy's `save_npz` wrote.
+_SCIPY = {f"{part}.npy" for part in ("data", "indices", "indptr", "shape", "format")}
 
 
-def _write_npz(out: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
+def _write_npz(out: BinaryIO, arrays: Mapping[str, Host]) -> None:
     import zipfile
 
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, a in arrays.items():
+        for name, a in members(arrays):
             info = zipfile.ZipInfo(name + ".npy")  # no time in it: equal arrays are equal files
             with archive.open(info, "w", force_zip64=a.nbytes > 1 << 31) as member:
                 _write_npy(member, a)
@@ -444,7 +427,7 @@ def _bytes_of(path: Any) -> bytes:
         raise errors.MXNetOSError(error.errno, error.strerror, target) from error
 
 
-def _parse(raw: bytes) -> np.ndarray | list[np.ndarray | None] | dict[str, np.ndarray | None]:
+def _parse(raw: bytes) -> Host | list[Host | None] | dict[str, Host | None]:
     start = bytes(raw[:4])
     if start == b"\x93NUM":
         return _read_npy(io.BytesIO(raw), len(raw))
@@ -456,13 +439,8 @@ def _parse(raw: bytes) -> np.ndarray | list[np.ndarray | None] | dict[str, np.nd
     raise _bad(f"it begins with {start!r}; .params, .npz and .npy files are read")
 
 
-def read_arrays(path: Any) -> Any:
-    """What a file holds, as NumPy arrays: one, a list, or a dictionary by name.
-
-    MXNet's containers of all versions and NumPy's formats are told apart by their contents. Sparse
-    arrays arrive dense, places that were never filled as ``None``. Raises ``ValueError`` for a
-    damaged file, ``OSError`` for one that cannot be read.
-    """
+def _read(path: Any) -> Any:
+    """What a file holds, sparse arrays as such."""
     raw = _bytes_of(path)
     try:
         return _parse(raw)
@@ -470,11 +448,26 @@ def read_arrays(path: Any) -> Any:
         raise errors.MXNetValueError(f"{os.fspath(path)}: {error}") from error
 
 
-def _wrapped(found: Any, make: Any) -> Any:
+def read_arrays(path: Any) -> Any:
+    """What a file holds, as NumPy arrays: one, a list, or a dictionary by name.
+
+    MXNet's containers of all versions and NumPy's formats are told apart by their contents. Sparse
+    arrays arrive dense, places that were never filled as ``None``. Raises ``ValueError`` for a
+    damaged file, ``OSError`` for one that cannot be read.
+    """
+    return _wrapped(_read(path), lambda host, dtype: host)
+
+
+def _wrapped(found: Any, make: Any, sparse: bool = False) -> Any:
+    """What was read, as `make` makes arrays; sparse ones as such if wanted."""
     if isinstance(found, dict):
-        return {k: _wrapped(v, make) for k, v in found.items()}
+        return {k: _wrapped(v, make, sparse) for k, v in found.items()}
     if isinstance(found, list):
-        return [_wrapped(v, make) for v in found]
+        return [_wrapped(v, make, sparse) for v in found]
+    if isinstance(found, HostSparse):
+        if sparse:
+            return found.array(default_device())
+        found = found.dense()
     return None if found is None else make(found, dtype=found.dtype)
 
 
@@ -489,7 +482,7 @@ def load(file: Any, legacy: bool = False) -> Any:
     >>> mx.npx.load(path)
     {'a': array([1., 1.])}
     """
-    found = _wrapped(read_arrays(file), creation.nd_array if legacy else creation.array)
+    found = _wrapped(_read(file), creation.nd_array if legacy else creation.array, sparse=True)
     return found[0] if isinstance(found, list) and len(found) == 1 else found
 
 
@@ -501,11 +494,13 @@ def nd_load(fname: Any) -> Any:
 
 def load_frombuffer(buf: bytes) -> Any:
     """:func:`nd_load` from the bytes of a file."""
-    found = _wrapped(_parse(bytes(buf)), creation.nd_array)
+    found = _wrapped(_parse(bytes(buf)), creation.nd_array, sparse=True)
     return found if isinstance(found, (list, dict)) else [found]
 
 
-def _host(a: Any, name: str = "") -> np.ndarray:
+def _host(a: Any, name: str = "") -> Host:
+    if isinstance(a, BaseSparseNDArray):
+        return HostSparse.of(a)
     if isinstance(a, NDArray):
         return a.asnumpy()
     if isinstance(a, np.ndarray):
@@ -517,7 +512,7 @@ def _host(a: Any, name: str = "") -> np.ndarray:
     )
 
 
-def _named(data: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _named(data: Mapping[str, Any]) -> dict[str, Host]:
     for name in data:
         if not isinstance(name, str):
             raise errors.MXNetTypeError(f"save only accept dict str->NDArray; got the key {name!r}")
@@ -534,7 +529,12 @@ def save(file: Any, arr: Any) -> None:
     elif isinstance(arr, (list, tuple)):
         write_whole(file, _write_container, (), [_host(a) for a in arr])
     else:
-        write_whole(file, _write_npy, _host(arr))
+        host = _host(arr)
+        if isinstance(host, HostSparse):
+            raise errors.MXNetTypeError(
+                "a .npy file holds one dense array: savez and mx.nd.save write sparse ones"
+            )
+        write_whole(file, _write_npy, host)
 
 
 def savez(file: Any, *args: Any, **kwds: Any) -> None:
@@ -597,4 +597,4 @@ def from_raw_bytes(raw: bytes, legacy: bool = True) -> Any:
     found = _array(data)
     if data.left:
         raise _bad(f"{data.left} bytes after the end")
-    return _wrapped(found, creation.nd_array if legacy else creation.array)
+    return _wrapped(found, creation.nd_array if legacy else creation.array, sparse=True)

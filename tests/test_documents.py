@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import mxjax as mx
 from mxjax import settings
 
 ROOT = Path(__file__).parents[1]
@@ -114,16 +113,3 @@ def test_the_setting_of_contributing_works(variable):
     assert registry.get("data.prefetch") == int(variable or 2)
     with registry.scope(enable_data_pre_proc=False):
         assert registry.get("data.prefetch") == 0
-
-
-def test_what_the_readme_calls_missing_is_missing():
-    """Whoever adds one of these takes it off the list."""
-    (paragraph,) = re.findall(r"^Not there yet.*?\n\n", (ROOT / "README.md").read_text(), re.DOTALL | re.M)
-    names = re.findall(r"`([\w.]+)`", paragraph)
-    assert names
-    for name in names:
-        first, *parts = name.split(".")
-        owner = mx if first == "mx" else getattr(mx.gluon, first)
-        for part in parts[:-1]:
-            owner = getattr(owner, part)
-        assert not hasattr(owner, parts[-1]), f"README.md says that {name} is not there yet"

@@ -17,7 +17,6 @@ from .handle import Handle, numbers, on_device, to_value
 from .lent import lent
 from .ndarray import NDArray, element_type, place
 from .protocol import default_dtype
-from .storage import fallback
 
 
 def array(
@@ -57,6 +56,10 @@ def nd_array(source_array: Any, ctx: Any = None, dtype: Any = None, device: Any 
     >>> mx.nd.array([1, 2]).shape
     (2,)
     """
+    if getattr(source_array, "stype", "default") != "default" or hasattr(source_array, "nnz"):
+        from .sparse.creation import of_sparse
+
+        return of_sparse(source_array, device or ctx, dtype)
     return _make(NDArray, source_array, dtype, device or ctx)
 
 
@@ -118,7 +121,12 @@ def nd_empty(
     shape: int | tuple[int, ...], ctx: Any = None, dtype: Any = None, stype: str | None = None
 ) -> NDArray:
     """A new nd array without given contents (they are zeros); float32 unless ``dtype`` is given."""
-    fallback("empty", stype)
+    if stype not in (None, "default"):
+        from .sparse import nothing, wrap
+
+        dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        kind = default_dtype[0] if dtype is None else element_type(dtype)
+        return wrap(nothing(stype, dims, kind, default_device() if ctx is None else place(ctx)))
     return _empty(NDArray, shape, dtype, "C", ctx)
 
 

@@ -195,8 +195,10 @@ class Handle:
             v.out = 0
         self._v = v
 
-    def _assign(self, v: Value) -> None:
-        """Store a value as ``x[:] = v`` does: it is cast to this array's dtype."""
+    def _assign(self, v: Any) -> None:
+        """Store a value, dense or sparse, as ``x[:] = v`` does: it is cast to this array's dtype."""
+        if type(v) is not Value:
+            v = v.dense()
         mine = self._value().aval
         if v.aval.dtype != mine.dtype:
             v = record1(cast(mine.dtype), v)
@@ -251,13 +253,19 @@ class Variable:
         self.req = req
         self.since = passes[0]
         self.fresh = False  # a gradient arrived that nobody has used yet (Trainer asks)
-        self.leaf = Leaf(req, self.deliver)
+        self.leaf = Leaf(req, self.deliver, "default" if grad is None else grad.stype)
 
-    def deliver(self, g: Value) -> None:
-        """Store a gradient as ``req`` says."""
+    def deliver(self, g: Any) -> None:
+        """Store a gradient, a value or a sparse one, as ``req`` says."""
         grad = self.grad
         if grad is None or self.req == "null":
             return
+        if grad.stype != "default":
+            grad._receive(g, self.req)
+            self.fresh = True
+            return
+        if type(g) is not Value:
+            g = g.dense()
         old = grad._value()
         if g.aval.dtype != old.aval.dtype:
             g = record1(cast(old.aval.dtype), g)

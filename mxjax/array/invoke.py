@@ -21,19 +21,22 @@ from .handle import dense, numbers
 from .indexing import check_write
 from .ndarray import NDArray, to_value
 from .protocol import default_dtype
-from .storage import fallback
 
 _new = object.__new__
 _NUMBERS = (bool, int, float)
 _OPERANDS = (int, float)
 # Attributes that say where a result goes; they are no part of the operator.
 _PLACES = ("device", "ctx")
-_STORAGE = ("stype", "forward_stype")
+_STORAGE = ("stype", "forward_stype")  # the storage type of a result
 _NOT_ATTRIBUTES = frozenset(("out", "name", *_PLACES))
 
 
 #: What composes a call one of whose arguments is a symbol, and gives None for others; mx.sym puts it here.
 symbolic: list[Callable[[Op, Sequence[Any], dict[str, Any]], Any]] = []
+
+#: What computes a call with a sparse array among its arguments or results, and gives NotImplemented for others; the
+#: first sparse array puts it here (`sparse/dispatch.py`).
+stored: list[Callable[[Op, type[NDArray], Sequence[Any], dict[str, Any]], Any]] = []
 
 
 def wrap(cls: type[NDArray], v: Value) -> Any:
@@ -46,6 +49,10 @@ def wrap(cls: type[NDArray], v: Value) -> Any:
 
 def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Invoke an operator with the arguments a user gave; ``out=`` receives the result if given."""
+    if stored:
+        answer = stored[0](op, cls, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
     in_graph = local.st.seg.graph
     key = _key_of(op, cls, args, kwargs) if op.plain and not in_graph else None
     if key is not None:
@@ -61,6 +68,7 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         composed = symbolic[0](op, args, kwargs)
         if composed is not None:
             return composed
+    before, given = args, dict(kwargs)
     out = kwargs.pop("out", None) if kwargs else None
     device = None
     if kwargs:
@@ -72,10 +80,12 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         # nd.zeros(shape, ctx, dtype): the place may stand among the arguments.
         device = next(a for a in args if isinstance(a, Device))
         args = tuple(a for a in args if not isinstance(a, Device))
-    arrays, attrs = _split(op, args, kwargs)
+    arrays, attrs = split(op, args, kwargs)
     for name, value in attrs:
-        if name in _STORAGE:
-            fallback(op.display, value)
+        if name in _STORAGE and value not in (None, "default"):
+            from .sparse.dispatch import in_storage
+
+            return in_storage(op, cls, before, given, value)
     if op.wide and default_dtype[0].itemsize == 8 and "dtype" not in op.attr_params:
         arrays = _widened(arrays, op.wide)
     elif op.wide and default_dtype[0].itemsize == 8 and all(k != "dtype" or v is None for k, v in attrs):
@@ -308,7 +318,7 @@ def _target(device: Any) -> Any:
     return device.placement if isinstance(device, Device) else Device(device).placement
 
 
-def _split(
+def split(
     op: Op, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[list[Any], tuple[tuple[str, Any], ...]]:
     """Arrays in order and attributes as a hashable tuple."""

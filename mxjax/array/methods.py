@@ -88,12 +88,14 @@ class NDMethods:
         return self.transpose()
 
     def tostype(self: Any, stype: str) -> Any:
-        """The array in a storage type; ``default`` (dense) is the only one."""
-        if stype != "default":
-            raise errors.MXNetNotImplementedError(
-                f"storage type {stype!r}: arrays are dense ('default') here"
+        """A copy in a storage type: ``default`` (dense), ``row_sparse``, or ``csr`` of a matrix."""
+        from .sparse import cast_storage
+
+        if stype == "csr" and self.ndim != 2:
+            raise errors.MXNetValueError(
+                f"To convert to a CSR, the NDArray should be 2 Dimensional. Current shape is {self.shape}"
             )
-        return self
+        return cast_storage(self, stype)
 
     def expand_dims(self: Any, axis: int, inplace: bool = False) -> Any:
         made = row(self, "expand_dims", axis=axis)

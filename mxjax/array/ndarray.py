@@ -22,7 +22,6 @@ from .indexing import Indexing
 from .interop import Interop
 from .methods import NDMethods
 from .protocol import Protocol
-from .storage import fallback
 from .view import View, alias, converted
 
 
@@ -147,7 +146,9 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
             raise errors.MXNetKeyError(
                 f"grad_req={grad_req!r}: one of 'write', 'add', 'null' is expected"
             )
-        fallback("attach_grad", stype)
+        if stype not in (None, "default"):
+            self._mark(settled_gradient(self, grad_req, stype), grad_req)
+            return
         self._mark(self._wrap(record1(ZEROS, self._value())), grad_req)
 
     def _mark(self, grad: NDArray | None, grad_req: str) -> None:
@@ -199,7 +200,11 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
         """Set the gradient to zeros."""
         grad = self.grad
         if grad is not None:
-            grad._set(record1(ZEROS, grad._value()))
+            grad._clear()
+
+    def _clear(self) -> None:
+        """Set all elements to zero."""
+        self._set(record1(ZEROS, self._value()))
 
     @property
     def _fresh_grad(self) -> bool:
@@ -322,6 +327,18 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
         return self if type(self) is NDArray else converted(self, NDArray)
 
 
+def settled_gradient(x: Any, grad_req: str, stype: str) -> Any:
+    """Zeros for the gradient of an array, in a storage type."""
+    from .sparse import nothing, wrap
+
+    if grad_req not in ("write", "add", "null"):
+        raise errors.MXNetKeyError(f"grad_req={grad_req!r}: one of 'write', 'add', 'null' is expected")
+    if stype not in ("default", "row_sparse", "csr"):
+        raise errors.MXNetValueError(f"unknown storage type: {stype}: 'default', 'row_sparse' or 'csr' is expected")
+    zeros = nothing("row_sparse" if stype == "default" else stype, x.shape, np.dtype(x.dtype), place(x.device))
+    return NDArray._wrap(zeros.dense()) if stype == "default" else wrap(zeros)
+
+
 def _again(v: Value) -> Value:
     """Another value on the same array in the host's memory: a copy would travel to the device and back."""
     if v.seg is not None:
@@ -332,7 +349,7 @@ def _again(v: Value) -> Value:
 
 def head_gradient(head: Value, given: NDArray | None) -> Value | None:
     """The gradient given for a head, which has its shape."""
-    g = None if given is None else given._value()
+    g = None if given is None else given._value() if given.stype == "default" else given._stored  # type: ignore[attr-defined]
     if g is not None and g.aval.shape != head.aval.shape:
         raise errors.MXNetValueError(
             f"the gradient given for a head has shape {g.aval.shape}, the head has "

@@ -21,7 +21,7 @@ from .protocol import default_dtype
 _new = object.__new__
 
 # method -> row; the row with @nd is the nd form of the same operator.
-_BINARY = {
+BINARY = {
     "add": "add",
     "sub": "subtract",
     "mul": "multiply",
@@ -36,7 +36,7 @@ _BINARY = {
     "lshift": "bitwise_left_shift",
     "rshift": "bitwise_right_shift",
 }
-_COMPARE = {
+COMPARE = {
     "eq": "equal",
     "ne": "not_equal",
     "lt": "less",
@@ -153,7 +153,7 @@ def install(cls: type[NDArray], suffix: str = "") -> None:
     def row(name: str) -> Op | None:
         return TABLE.get(name + suffix) or TABLE.get(name)
 
-    for method, name in _BINARY.items():
+    for method, name in BINARY.items():
         op = row(name)
         if op is None or (suffix and method in ("floordiv", "matmul")):
             continue
@@ -161,7 +161,7 @@ def install(cls: type[NDArray], suffix: str = "") -> None:
         _set(cls, f"__{method}__", plain)
         _set(cls, f"__r{method}__", _binary(op, cls, True))
         _set(cls, f"__i{method}__", _inplace(f"x.__i{method}__(y)", plain))
-    for method, name in _COMPARE.items():
+    for method, name in COMPARE.items():
         op = row(name)
         if op is not None:
             _set(cls, f"__{method}__", _binary(op, cls, False, compares=True))

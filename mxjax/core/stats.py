@@ -23,6 +23,7 @@ class Stats:
     rewritten: int = 0  # operators that stand for several (compiler.scope_fusions), each time a program is traced
     waits: int = 0  # how often the host waited because too many programs ran ahead of it
     breaks: int = 0  # recordings of hybridized blocks given up, because the forward asked for a number
+    dense_fallbacks: int = 0  # operators that worked on dense arrays made of sparse ones
     evicted: int = 0  # programs that went because the store of them was full
     solo: int = 0  # segments of one small operator, counted here alone and added when asked
 

@@ -80,13 +80,18 @@ class Node:
 
 
 class Leaf:
-    """A variable: where gradients arrive. ``deliver(gradient, summed)`` stores one."""
+    """A variable: where gradients arrive. ``deliver(gradient, summed)`` stores one.
 
-    __slots__ = ("__weakref__", "deliver", "req")
+    ``stype`` is how it is stored. A gradient of rows that were chosen by number may come as a sparse value
+    (`array/sparse`), which knows how it is added to another (``plus``) and becomes dense (``dense``).
+    """
 
-    def __init__(self, req: str, deliver: Callable[[Value], None]):
+    __slots__ = ("__weakref__", "deliver", "req", "stype")
+
+    def __init__(self, req: str, deliver: Callable[[Any], None], stype: str = "default"):
         self.req = req
         self.deliver = deliver
+        self.stype = stype
 
 
 _RELEASED = (
@@ -117,9 +122,9 @@ def attach(call: Call, inputs: Sequence[Any], outs: Sequence[Value], many: bool)
 
 
 def attach_python(
-    inputs: Sequence[Value],
-    outs: Sequence[Value],
-    pull: Callable[[list[Value | None]], Sequence[Value | None]],
+    inputs: Sequence[Any],
+    outs: Sequence[Any],
+    pull: Callable[[list[Any]], Sequence[Any]],
 ) -> None:
     """Put a forward that ran in Python on the tape."""
     if all(v.tape is None for v in inputs):
@@ -218,25 +223,38 @@ def _add(
     t = v.tape
     if type(t) is Leaf:
         old = leaves.get(t)
-        leaves[t] = g if old is None else record2(ADD, old, g)
+        leaves[t] = g if old is None else _sum(old, g)
         return
     arrived = cotangents.get(t)
     if arrived is None:
         arrived = cotangents[t] = [None] * len(t.avals)
         heappush(waiting, (-t.number, t))
     prior = arrived[v.out]
-    arrived[v.out] = g if prior is None else record2(ADD, prior, g)
+    arrived[v.out] = g if prior is None else _sum(prior, g)
+
+
+def _sum(a: Any, b: Any) -> Any:
+    """The sum of two gradients, sparse where both are."""
+    if type(a) is not Value:
+        return a.plus(b)
+    return record2(ADD, a, b) if type(b) is Value else b.plus(a)
+
+
+def _dense(g: Any) -> Value | None:
+    return g if g is None or type(g) is Value else g.dense()
 
 
 def _pull(node: Node, given: list[Value | None]) -> Sequence[Value | None]:
     """The gradients of a node's inputs, ``None`` where there is none."""
     inputs: Sequence[Any] = node.inputs or ()
     if node.pull is not None:
+        if not getattr(node.pull, "stored", False):  # it knows dense gradients only
+            given = [_dense(g) for g in given]
         return node.pull(given)
     call = node.call
     assert call is not None
     has = tuple([c is not None for c in given])
-    present = given if all(has) else [c for c in given if c is not None]
+    present = [_dense(c) for c in given if c is not None]
     if node.saved is not None and not local.st.taping:
         pair, residuals = node.saved
         wants = pair.wants

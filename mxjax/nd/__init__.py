@@ -40,11 +40,6 @@ def histogram(a: NDArray, bins: Any = 10, range: Any = None) -> list[NDArray]:  
     return [array(counts, dtype="int64"), array(found, dtype=a.dtype)]
 
 
-def cast_storage(data: NDArray, stype: str = "default", out: NDArray | None = None, name: str | None = None) -> NDArray:
-    """The array in a storage type: arrays are dense here, whatever is asked for."""
-    return data.copy() if out is None else data.copyto(out)
-
-
 def sample_multinomial(*args: Any, **kwargs: Any) -> Any:
     """`sample_multinomial(data, shape, get_prob, dtype)`: outcomes drawn from rows of probabilities, as in MXNet 1.
 
@@ -84,7 +79,6 @@ __all__ = [
     "NDArray",
     "_internal",
     "array",
-    "cast_storage",
     "contrib",
     "empty",
     "from_dlpack",
@@ -99,6 +93,7 @@ __all__ = [
     "random",
     "sample_multinomial",
     "save",
+    "sparse",
     "to_dlpack_for_read",
     "to_dlpack_for_write",
     "waitall",
@@ -108,7 +103,7 @@ __all__ = [
 #: MXNet's numbers of storage types.
 _STORAGE_TYPE_STR_TO_ID = {"undefined": -1, "default": 0, "row_sparse": 1, "csr": 2}
 
-from . import _internal, contrib, image, linalg, random  # noqa: E402  (they use the functions above)
+from . import _internal, contrib, image, linalg, random, sparse  # noqa: E402  (they use the functions above)
 
 py_slice = builtins.slice  # Python's class, under MXNet's name
 op = sys.modules[__name__]  # what MXNet calls the module of its generated operators

@@ -27,6 +27,7 @@ from . import sequence as sequence
 from . import shape as shape
 from . import signal as signal
 from . import sorting as sorting
+from . import sparse as sparse
 from .table import FRONT_ENDS, TABLE, Op, binary, op, unary
 
 __all__ = ["FRONT_ENDS", "TABLE", "Op", "binary", "op", "unary"]

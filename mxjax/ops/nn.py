@@ -66,7 +66,7 @@ def fully_connected(
     if bias is None and not no_bias:
         raise ValueError("FullyConnected expects 3 inputs, but got 2 instead: give a bias or no_bias=True")
     out = lax.dot_general(x, weight, (((x.ndim - 1,), (1,)), ((), ())))
-    return out if bias is None or no_bias else out + bias
+    return out if bias is None or no_bias else out + bias.reshape(-1)
 
 
 # ---------------------------------------------------------------------------------- convolution

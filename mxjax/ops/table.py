@@ -94,6 +94,7 @@ class Op(Row):
         "scalars",
         "shapes",
         "smooth",
+        "sparse",
         "variadic",
         "varying",
         "wide",
@@ -162,6 +163,7 @@ class Op(Row):
         self.doc = doc or inspect.getdoc(fn) or ""
         self.legacy = legacy
         self.scalars: tuple[Op, Op] | None = None
+        self.sparse: Any = None  # what it computes of sparse arrays, where these need not become dense (array/sparse)
         self.varying = varying
         self.variadic = False
         self.array_params: tuple[str, ...] = ()

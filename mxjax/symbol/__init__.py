@@ -26,7 +26,6 @@ from .functions import (
     power,
     zeros,
 )
-from .lists import cast_storage
 from .lists import nd_histogram as histogram
 from .symbol import Group, Symbol, Variable, var
 
@@ -39,7 +38,6 @@ __all__ = [
     "Variable",
     "_internal",
     "arange",
-    "cast_storage",
     "contrib",
     "eye",
     "fromjson",

@@ -26,11 +26,6 @@ def boolean_mask(data: Any, index: Any, axis: int = 0, **kwargs: Any) -> Any:
     return special("_contrib_boolean_mask", "boolean_mask", [data, index], {"axis": axis, **kwargs})
 
 
-def cast_storage(data: Any, stype: str = "default", **kwargs: Any) -> Any:
-    """The symbol in a storage type: arrays are dense here, whatever is asked for."""
-    return special("cast_storage", "cast_storage", [data], {"stype": stype, **kwargs})
-
-
 def rand_zipfian(true_classes: Any, num_sampled: int, range_max: int) -> tuple[Any, Any, Any]:
     """Classes drawn with odds that fall like 1 / rank, and how often each of the true and of the drawn is expected.
 

@@ -49,7 +49,8 @@ def run(
     for node, k in entries:
         array = env[node][k]
         kind = cls or (type(array) if node.is_variable else ndarray if node.is_np else NDArray)
-        found.append(array if type(array) is kind else kind._wrap(array._value()))
+        keeps = type(array) is kind or array.stype != "default"
+        found.append(array if keeps else kind._wrap(array._value()))
     return found
 
 

@@ -12,11 +12,16 @@ broadcast_minus broadcast_mul broadcast_plus broadcast_sub cast_storage cbrt cei
 dot elemwise_add elemwise_div elemwise_mul elemwise_sub exp expm1 fix floor ftrl_update gamma gammaln log log10 log1p
 log2 log_sigmoid make_loss mean mish negative norm radians relu retain rint round rsqrt sgd_mom_update sgd_update
 sigmoid sign sin sinh slice sqrt square stop_gradient sum tan tanh trunc where zeros_like""".split()
+#: Names that are those of `mx.sym._internal`, or of no function of `mx.sym`.
+_OWN = {"retain": "_sparse_retain", "adagrad_update": "_sparse_adagrad_update"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _NAMES:
         from mxjax import symbol
+
+        if name in _OWN:
+            return getattr(symbol._internal, _OWN[name])
 
         if hasattr(symbol, name):
             return getattr(symbol, name)

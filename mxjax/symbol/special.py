@@ -229,7 +229,6 @@ SPECIAL: dict[str, Special] = {
     "_cond": Special(_cond, _shapes_of_cond),
     "Custom": Special(_custom, _shapes_of_custom),
     "_contrib_boolean_mask": _plain(nd.contrib.boolean_mask, "axis"),
-    "cast_storage": Special(lambda node, inputs: inputs[0].copy(), lambda node, ins: (ins, list(ins))),
     "_npx_nonzero": _plain(npx_nonzero),
     "_npi_unique": Special(_unique),
     "_npi_bincount": _plain(mnp.bincount, "minlength"),
