@@ -3,6 +3,8 @@
 Expected values are what the same code gives without a graph, which other tests hold to MXNet.
 """
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -42,14 +44,19 @@ def same(graph, other):
     assert graph.avals == other.avals and repr(graph) == repr(other)
 
 
+def primitives(graph, arrays):
+    """What a graph computes, as text."""
+    with jax.enable_x64(True):
+        return re.sub("0x[0-9a-f]+", "", str(jax.make_jaxpr(graph.run)(*arrays)))
+
+
 NAMES = sorted(TABLE)
 GROUPS = [NAMES[k : k + 60] for k in range(0, len(NAMES), 60)]
 
 
 @pytest.mark.parametrize("names", GROUPS, ids=lambda names: names[0])
 def test_every_row_is_read_back(names):
-    """Every sample of every row: text and back, with equal results."""
-    graphs, arrays = [], []
+    """Every sample of every row: text and back, to the same primitives of JAX (compiling them all takes a minute)."""
     for name in names:
         op = TABLE[name]
         for k, case in enumerate(op.samples):
@@ -58,17 +65,7 @@ def test_every_row_is_read_back(names):
             back = core.Graph.read(repr(graph), DEVICE)
             same(graph, back)
             same(graph, graph.replay())
-            graphs.append((name, graph, back))
-            arrays.append(given)
-
-    def run(arrays):
-        return [(g.run(*xs), b.run(*xs)) for (_, g, b), xs in zip(graphs, arrays, strict=True)]
-
-    with jax.enable_x64(True):
-        found = jax.jit(run)(arrays)
-    for (name, *_), (one, other) in zip(graphs, found, strict=True):
-        for a, b in zip(one, other, strict=True):
-            np.testing.assert_array_equal(np.asarray(a), np.asarray(b), err_msg=name)
+            assert primitives(graph, given) == primitives(back, given), name
 
 
 def test_the_engine_s_rows_are_there():

@@ -40,7 +40,11 @@ WINDOWS = [((3, 3), (1, 1), (1, 1), (1, 1)), ((3, 2), (2, 3), (1, 1), (0, 1)),
 
 def some(rows, always):
     """Those numbered so are always run, the others with the slow tests: each is a program or two."""
-    return [r if k in always else pytest.param(*r, marks=pytest.mark.slow) for k, r in enumerate(rows)]
+    return [r if k in always else slowly(*r) for k, r in enumerate(rows)]
+
+
+def slowly(*row):
+    return pytest.param(*row, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("plan", PLANS, ids="-".join)
@@ -59,7 +63,7 @@ def test_weight_gradients_in_pieces_equal_lax(monkeypatch):
     equals_lax(PLANS[1], (7, 9), 2, (3, 2), (2, 1), (1, 2), (1, 0))
 
 
-@pytest.mark.parametrize("images", [1, 3, 17])
+@pytest.mark.parametrize("images", [slowly(1), 3, slowly(17)])
 @pytest.mark.parametrize("kernel,stride,dilate,pad", some(WINDOWS, {1, 2}))
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_where_memory_is_short_pieces_equal_lax(monkeypatch, images, kernel, stride, dilate, pad, layout):
@@ -109,7 +113,9 @@ def test_a_weight_gradient_has_patches_of_a_part_of_one_image_where_memory_is_sh
     assert step.memory_analysis().temp_size_in_bytes <= 1 << 20  # of one image they are 2.25 MiB
 
 
-@pytest.mark.parametrize("channels,filters,layout", [(16, 16, "NCHW"), (5, 8, "NHWC"), (1, 12, "NCHW")])
+@pytest.mark.parametrize(
+    "channels,filters,layout", [(16, 16, "NCHW"), (5, 8, "NHWC"), slowly(1, 12, "NCHW")]
+)
 @pytest.mark.parametrize(
     "kernel,stride,pad",
     some(
@@ -159,7 +165,7 @@ def test_narrow_convolutions_give_neighbouring_pixels(monkeypatch, version, core
     assert form((64, 32, 32, 16), (16, 3, 3, 16), pad=(3, 3))[1] == "lax"
 
 
-@pytest.mark.parametrize("images", [1, 2, 5, 17])
+@pytest.mark.parametrize("images", [slowly(1), slowly(2), 5, slowly(17)])
 @pytest.mark.parametrize("kernel,stride,dilate,pad", some(WINDOWS, {1, 2}))
 def test_input_gradients_in_pieces_equal_lax(images, kernel, stride, dilate, pad):
     x, w = normal(images, 3, 8, 9), normal(4, 3, *kernel)
