@@ -38,6 +38,7 @@ class Row:
     do, and the attributes that ``settled(attributes)`` makes of them besides (a length).
     ``takes_numbers``: an attribute that comes as an operand reaches ``fn`` as it is. ``ragged`` is False where operands
     keep their shapes (weights), so that no trace for all sizes is tried.
+    ``wholes=False``: the gradients of integers are zeros, instead of the formula's.
 
     >>> scale = Row("scale", lambda x, *, by: x * by)
     >>> scale.bind((("by", 2),))
@@ -46,8 +47,7 @@ class Row:
 
     __slots__ = (
         "calls", "differentiable", "display", "effect", "fn", "most", "name", "numbers", "operator", "ragged",
-        "settled",
-        "takes_numbers", "tries",
+        "settled", "takes_numbers", "tries", "wholes",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +63,7 @@ class Row:
         settled: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         takes_numbers: bool = False,
         ragged: bool = True,
+        wholes: bool = True,
     ):
         self.name = name
         self.fn = fn
@@ -74,6 +75,7 @@ class Row:
         self.settled = settled
         self.takes_numbers = takes_numbers
         self.ragged = ragged
+        self.wholes = wholes
         self.calls: dict[Any, Call] = {}
         self.tries: dict[tuple[bool, str], list[int]] = {}  # kinds of traces (symbolic.py)
         self.most = CALLS
@@ -352,13 +354,15 @@ def _make_vjp(
     n = len(wants)
     plain = wanting(call.fn, wants)
     operator = None if call.op is None else call
-    smooth, whole = call.row.differentiable, _of_wholes(call)
+    smooth, whole, wholes = call.row.differentiable, _of_wholes(call), call.row.wholes
     del call  # a graph must not be held by its derivative
 
     def backward(*args: Any) -> tuple[Any, ...]:
         if not smooth:
             return tuple([jnp.zeros(a.shape, a.dtype) for a, w in zip(args, wants, strict=False) if w])
         if any(not differentiable(a.dtype) for a in (*[a for a, w in zip(args, wants, strict=False) if w], *args[n:])):
+            if not wholes:
+                return tuple([jnp.zeros(a.shape, a.dtype) for a, w in zip(args, wants, strict=False) if w])
             return whole_gradients(whole, args[:n], wants, has, args[n:])
         fn = dressed(operator) if operator_wrappers and operator is not None else plain
         inputs, given = args[:n], iter(args[n:])

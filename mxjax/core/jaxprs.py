@@ -134,7 +134,7 @@ def whole_gradients(
     MXNet has the formula of the derivative run in the array's own dtype. Here it is run in float64 and cut down to
     whole numbers; zeros where the function takes none but integers.
     """
-    full = [x.astype("float64") if w and x.dtype.kind in "iu" else x for x, w in zip(inputs, wants, strict=True)]
+    full = [x.astype("float64") if w and x.dtype.kind in "biu" else x for x, w in zip(inputs, wants, strict=True)]
     moving = [w and differentiable(x.dtype) for x, w in zip(full, wants, strict=True)]
     found: Any = iter(())
     if any(moving):

@@ -111,7 +111,7 @@ def on_host(fn: Callable[..., Any], module: str) -> Callable[..., Any]:
 
 
 def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
-    """The array without some of its elements, rows or columns; places out of range are ignored.
+    """The array without some of its elements, rows or columns; of several, places out of range (negative ones, too) are ignored.
 
     arr: any shape; obj: an integer, a slice, or integers; axis: None for the flat array.
     """
@@ -119,7 +119,7 @@ def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     size = arr.size if axis is None else arr.shape[axis]
     if not isinstance(obj, (slice, int, np.integer)):
         at = np.asarray(obj)
-        obj = at if at.dtype == bool else at[(at >= -size) & (at < size)].astype(np.int64)
+        obj = at if at.dtype == bool else at[(at >= 0) & (at < size)].astype(np.int64)
     left = np.delete(np.arange(size), obj)
     return call(TABLE["take"], ndarray, (arr, array(left, dtype="int64")), {"axis": axis})
 
@@ -140,10 +140,10 @@ def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         arr, axis = arr.reshape(-1), 0
     axis = axis % arr.ndim
     size = arr.shape[axis]
-    alone = not isinstance(obj, slice) and np.ndim(obj) == 0
-    if alone:  # how many are put in is for the values to say
+    if not isinstance(obj, slice) and np.size(obj) == 1:  # how many are put in is for the values to say
         new = new.reshape((1,) * (arr.ndim - new.ndim) + new.shape)
-        new = call(TABLE["moveaxis"], ndarray, (new,), {"source": 0, "destination": axis})
+        if np.ndim(obj) == 0:
+            new = call(TABLE["moveaxis"], ndarray, (new,), {"source": 0, "destination": axis})
         count = new.shape[axis]
     else:
         places = np.arange(size)[obj] if isinstance(obj, slice) else np.asarray(obj)

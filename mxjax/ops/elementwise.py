@@ -138,6 +138,21 @@ def minimum(a: Any, b: Any) -> Any:
     return jnp.where((a <= b) | jnp.isnan(a), a, b)
 
 
+def fmax(a: Any, b: Any) -> Any:
+    """The larger one, a number before NaN; where both are equal the gradient goes to the left."""
+    a, b = _promote(a, b)
+    if not jnp.issubdtype(a.dtype, jnp.inexact):
+        return jnp.maximum(a, b)
+    return jnp.where((a >= b) | jnp.isnan(b), a, b)
+
+
+def fmin(a: Any, b: Any) -> Any:
+    a, b = _promote(a, b)
+    if not jnp.issubdtype(a.dtype, jnp.inexact):
+        return jnp.minimum(a, b)
+    return jnp.where((a <= b) | jnp.isnan(b), a, b)
+
+
 def _float_binary(name: str, fn: Any, **row: Any) -> None:
     """A row of a function of floats: np refuses two integer arrays, nd cuts its numbers off to their dtype,
     and so do both for an integer array and an integer."""
@@ -227,8 +242,8 @@ binary(
     elemwise_aliases=("_div",),
 )
 binary("floor_divide", floor_divide, samples=_OFF0, smooth=False)
-binary("mod", mod, np=("mod", "remainder"), nd=("broadcast_mod", "modulo"), nd_aliases=("_mod",), samples=_OFF0, smooth=False)
-binary("fmod", fmod, samples=_OFF0, smooth=False, amp="widest")
+binary("mod", mod, np=("mod", "remainder"), nd=("broadcast_mod", "modulo"), nd_aliases=("_mod",), samples=_OFF0, smooth=False, wholes=False)
+binary("fmod", fmod, samples=_OFF0, smooth=False, amp="widest", wholes=False)
 binary("power", power, np=("power", "pow"), nd=("broadcast_power", "power", "pow"), samples=_POSITIVE, amp="full")
 binary(
     "float_power",
@@ -241,8 +256,8 @@ _MAXIMUM = dict(internal="broadcast_maximum", internal_scalar="_maximum_scalar",
 _MINIMUM = dict(internal="broadcast_minimum", internal_scalar="_minimum_scalar", amp="widest")
 binary("maximum", maximum, nd=("broadcast_maximum", "maximum"), commutes=True, **_MAXIMUM)
 binary("minimum", minimum, nd=("broadcast_minimum", "minimum"), commutes=True, **_MINIMUM)
-binary("fmax", lambda a, b: jnp.fmax(*_promote(a, b)), internal_rscalar="_npi_fmax_scalar", amp="widest")
-binary("fmin", lambda a, b: jnp.fmin(*_promote(a, b)), internal_rscalar="_npi_fmin_scalar", amp="widest")
+binary("fmax", fmax, internal_rscalar="_npi_fmax_scalar", amp="widest")
+binary("fmin", fmin, internal_rscalar="_npi_fmin_scalar", amp="widest")
 _HYPOT = dict.fromkeys(("internal_scalar", "internal_rscalar", "nd_scalar", "nd_rscalar"), "_hypot_scalar")
 _float_binary("hypot", _hypot, nd=("broadcast_hypot", "hypot"), amp="widest", **_HYPOT)
 _NOT_IN_ND = dict(nd_internal=None, nd_scalar=None, nd_rscalar=None)

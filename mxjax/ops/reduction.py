@@ -65,6 +65,10 @@ def _total(fn: Callable[..., Any]) -> Callable[..., Any]:
 def mean(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
     """float32 whatever the array is, unless told otherwise."""
     dtype = np.dtype(dtype or "float32")
+    if dtype.kind in "iu":  # the sum, too, is in this dtype, and wraps there
+        axes, x = axes_of(axis, x.ndim), x.astype(dtype)
+        total = x.sum(axes, keepdims=keepdims, dtype=x.dtype).astype("float64")
+        return (total / max(int(np.prod([x.shape[a] for a in axes])), 1)).astype(dtype)
     wide = jnp.promote_types(x.dtype, dtype) if x.dtype.kind == "f" else dtype
     return x.astype(wide).mean(axes_of(axis, x.ndim), keepdims=keepdims).astype(dtype)
 

@@ -125,6 +125,7 @@ class Op(Row):
         smooth: bool = True,
         varying: tuple[str, ...] = (),
         wide: str | None = None,
+        wholes: bool = True,
         internal: str | None = CONVENTION,
         aliases: tuple[str, ...] = (),
         internal_scalar: str | None = None,
@@ -150,6 +151,7 @@ class Op(Row):
             operator=operator,
             takes_numbers=takes_numbers,
             settled=settled,
+            wholes=wholes,
         )
         self.names = names
         self.samples = samples
@@ -250,6 +252,7 @@ def _beside_numbers(op: Op, fn: Callable[..., Any], fit: Any, commutes: bool) ->
     fit = _fit_legacy if op.legacy else fit if callable(fit) else _fit
     shared = dict(
         display=op.display, differentiable=op.differentiable, smooth=op.smooth, legacy=op.legacy, takes_numbers=True,
+        wholes=op.wholes,
         numbers=("scalar",),
         samples=_with_a_number(op.samples), amp=op.amp if op.amp == "full" else None, signature=_BESIDE,
     )  # fmt: skip
