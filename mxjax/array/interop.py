@@ -91,7 +91,11 @@ class NumpyDispatch(Handle):
         ours = _counterpart(func.__module__ or "numpy", func.__name__)
         of_objects = func is np.broadcast_arrays and any(a is None for a in args)  # of None NumPy makes arrays
         if ours is not None and not of_objects:
-            return ours(*args, **kwargs)
+            try:
+                return ours(*args, **kwargs)
+            except TypeError as error:  # an argument that only NumPy's has
+                if "unexpected keyword argument" not in str(error):
+                    raise
         _refuse_taped(func.__name__, (args, kwargs))
         return func(*_plain(args), **_plain(kwargs))
 

@@ -63,7 +63,9 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         if bound is not None:
             values = [a._v or a._value() for a in args[: op.n_arrays] if a is not None]
             outs: Any = record(bound, values)
-            return wrap(cls, outs[0]) if len(outs) == 1 and not op.listed else [wrap(cls, v) for v in outs]
+            if len(outs) == 1 and not op.listed:
+                return wrap(cls, outs[0])
+            return tuple([wrap(cls, v) for v in outs]) if op.tupled else [wrap(cls, v) for v in outs]
     if symbolic:
         composed = symbolic[0](op, args, kwargs)
         if composed is not None:
@@ -158,7 +160,8 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         outs = record(bound, values) if here else record_on(_target(device), bound, values)
     if op.aux and (not op.modal or training):
         outs = _write_back(op.aux(dict(attrs)) if callable(op.aux) else op.aux, inputs, outs)
-    return deliver(cls, outs, out, single=len(outs) == 1 and not op.listed)
+    made = deliver(cls, outs, out, single=len(outs) == 1 and not op.listed)
+    return tuple(made) if op.tupled and type(made) is list else made
 
 
 def _widened(arrays: Sequence[Any], dtype: str) -> list[Any]:

@@ -4,7 +4,7 @@ they give Python values."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as _np
 
@@ -197,19 +197,42 @@ def unique(
     return flat(ours(made), ar)
 
 
-def unique_all(x: Any) -> tuple[Any, ...]:
+class UniqueAll(NamedTuple):
+    """What `unique_all` gives."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` gives."""
+
+    values: Any
+    inverse_indices: Any
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` gives."""
+
+    values: Any
+    counts: Any
+
+
+def unique_all(x: Any) -> UniqueAll:
     """(values, first indices, inverse indices, counts)."""
-    return unique(x, True, True, True)
+    return UniqueAll(*unique(x, True, True, True))
 
 
-def unique_inverse(x: Any) -> tuple[Any, ...]:
+def unique_inverse(x: Any) -> UniqueInverse:
     """(values, inverse indices)."""
-    return unique(x, return_inverse=True)
+    return UniqueInverse(*unique(x, return_inverse=True))
 
 
-def unique_counts(x: Any) -> tuple[Any, ...]:
+def unique_counts(x: Any) -> UniqueCounts:
     """(values, counts)."""
-    return unique(x, return_counts=True)
+    return UniqueCounts(*unique(x, return_counts=True))
 
 
 def unique_values(x: Any) -> Any:

@@ -6,14 +6,25 @@ from typing import Any
 
 from ..array.classes import ndarray
 from ..array.frontend import fill
+from ..array.invoke import call
+from ..array.ndarray import NDArray
 from ..errors import explain_names as _explain_names
-from ..random import seed
+from ..ops.table import TABLE
+from ..random import seed as _seed
+
+
+def seed(seed: int, device: Any = "all") -> None:
+    """Start all random numbers from ``seed``, on all devices or on one."""
+    _seed(seed, device)
 
 
 def multinomial(
-    n: int, p: Any, shape: Any = None, ctx: Any = None, dtype: Any = None, out: Any = None, name: str | None = None
+    n: Any, p: Any, shape: Any = None, ctx: Any = None, dtype: Any = None, out: Any = None, name: str | None = None
 ) -> ndarray:
-    """How often each outcome comes in ``n`` trials with probabilities ``p``."""
+    """How often each outcome comes in ``n`` trials with probabilities ``p``; arrays of both give ``shape`` for each row."""
+    if isinstance(n, NDArray):
+        made = call(TABLE["_sample_multinomial"], ndarray, (n, p), {"shape": shape or (), "device": ctx})
+        return made if out is None else made.copyto(out)
     from ..np.random import multinomial as draw
 
     made = draw(n, p, size=shape, device=ctx)

@@ -426,11 +426,12 @@ unary("rcbrt", lambda x: 1 / jnp.cbrt(x), np=None, domain=_P, amp="full")
 op("round@nd", nd="round", samples=[case(f(3, 4))], doc="Rounds, halves away from zero.", methods="nd", **_FLAT)(lambda data: _half_away(data))
 
 
-@op("around", np=("around", "round", "round_"), samples=[case(f(3, 4)), case(f(3, 4), decimals=1)], ref=np.around, methods={"np": "round"}, **_FLAT)
+@op("around", np=("around", "round", "round_"), samples=[case(f(3, 4)), case(f(3, 4), decimals=1), case(Given([15, 25, -149, 7], "int32"), decimals=-1)], ref=np.around, methods={"np": "round"}, **_FLAT)
 def around(x: Any, *, decimals: int = 0) -> Any:
-    """Rounds to ``decimals`` places, halves to the even neighbour."""
-    if jnp.issubdtype(x.dtype, jnp.integer) and decimals >= 0:
-        return x
+    """Rounds to ``decimals`` places, halves to the even neighbour; integers to tens as NumPy does, where MXNet cuts off."""
+    if jnp.issubdtype(x.dtype, jnp.integer):
+        unit = 10.0**-decimals
+        return x if decimals >= 0 else (jnp.round(x.astype("float64") / unit) * unit).astype(x.dtype)
     return jnp.round(x, decimals)
 
 

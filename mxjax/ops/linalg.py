@@ -205,8 +205,18 @@ def norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -
 
 @op("linalg_vector_norm", np_linalg="vector_norm", samples=[case(f(3, 4)), case(f(3, 4), ord=1, axis=0)], internal=None, amp="full")
 def vector_norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Norms of vectors: of all elements, or along axes."""
-    return jnp.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=2 if ord is None else ord)
+    """Norms of vectors: of all elements, or along axes, which become one; ``keepdims`` keeps it, as the first one.
+
+    In MXNet the axes of a tuple cannot be negative.
+    """
+    ord = {"inf": np.inf, "-inf": -np.inf}.get(ord, ord) if isinstance(ord, str) else ord
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    elif isinstance(axis, tuple):
+        axis = tuple(a % x.ndim for a in axis)
+        x = jnp.moveaxis(x, axis, range(len(axis)))
+        x, axis = x.reshape(int(np.prod(x.shape[: len(axis)])), *x.shape[len(axis) :]), 0
+    return jnp.linalg.norm(x, 2 if ord is None else ord, axis, keepdims)
 
 
 @op("linalg_matrix_norm", np_linalg="matrix_norm", samples=[case(f(2, 3, 4)), case(f(3, 4), ord=1)], internal="_npi_norm", amp="full")
@@ -221,13 +231,13 @@ def cholesky(a: Any, *, upper: bool = False) -> Any:
     return jnp.linalg.cholesky(a, upper=upper)
 
 
-@op("linalg_qr", np_linalg="qr", samples=[case(f(4, 3))], amp="full", outputs=2, **_FLAT)
+@op("linalg_qr", np_linalg="qr", samples=[case(f(4, 3))], amp="full", tupled=True, outputs=2, **_FLAT)
 def qr(a: Any, *, mode: str = "reduced") -> Any:
     """Orthogonal and upper triangular factors."""
     return tuple(jnp.linalg.qr(a, mode))
 
 
-@op("linalg_svd", np_linalg="svd", samples=[case(f(3, 4))], outputs=3, amp="full", **_FLAT)
+@op("linalg_svd", np_linalg="svd", samples=[case(f(3, 4))], tupled=True, outputs=3, amp="full", **_FLAT)
 def svd(a: Any) -> Any:
     """Singular value decomposition (U, L, V), without the vectors that belong to zeros."""
     return tuple(jnp.linalg.svd(a, full_matrices=False))
@@ -239,30 +249,53 @@ def svdvals(a: Any) -> Any:
     return jnp.linalg.svd(a, compute_uv=False)
 
 
+def _tensorsolve(a: Any, b: Any, axes: Any) -> Any:
+    if axes is not None:
+        moved = tuple(d % a.ndim for d in (axes if isinstance(axes, tuple) else (axes,)))
+        a = jnp.transpose(a, [*[d for d in range(a.ndim) if d not in moved], *moved])
+    shape = a.shape[-(a.ndim - b.ndim) :]
+    size = int(np.prod(shape))
+    if size * size != a.size or size != b.size:
+        raise ValueError(
+            f"tensorsolve: a of shape {list(a.shape)} is no square matrix for b of shape {list(b.shape)}: the product "
+            "of its first lengths must be that of the others, and b's size"
+        )
+    return jnp.linalg.solve(a.reshape(-1, size), b.reshape(-1)).reshape(shape)
+
+
 _row("inv", lambda a: jnp.linalg.inv(a), case(_SQUARE), ref=np.linalg.inv, doc="Inverses of matrices.", internal="_linalg_inverse", amp="full")
 _row("det", lambda a: jnp.linalg.det(a), case(_SQUARE), ref=np.linalg.det, doc="Determinants.", internal="_linalg_det", amp="full")
-_row("slogdet", lambda a: tuple(jnp.linalg.slogdet(a)), case(_SQUARE), outputs=2, doc="Sign and logarithm of determinants.", internal="_linalg_slogdet", amp="full")
+_row("slogdet", lambda a: tuple(jnp.linalg.slogdet(a)), case(_SQUARE), outputs=2, tupled=True, doc="Sign and logarithm of determinants.", internal="_linalg_slogdet", amp="full")
 _row("solve", lambda a, b: jnp.linalg.solve(a, b), case(_SQUARE, f(3, 2)), ref=np.linalg.solve, doc="x with a x = b.", amp="full")
 _row("tensorinv", lambda a, *, ind=2: jnp.linalg.tensorinv(a, ind), case(Spd((6, 6)), ind=1), doc="Inverse of a tensor.", amp="full")
 _row(
     "tensorsolve",
-    lambda a, b, *, axes=None: jnp.linalg.tensorsolve(a, b, axes),
+    lambda a, b, *, axes=None: _tensorsolve(a, b, axes),
     case(_SQUARE, f(3)),
+    case(f(1, 1, 1, low=0.5), f(1), axes=(2, 0)),
     doc="x with tensordot(a, x) = b.",
     amp="full",
 )
-_row("pinv", lambda a, *, rtol=None, hermitian=False: jnp.linalg.pinv(a, rtol, hermitian), case(f(4, 3)), doc="Pseudo-inverse.", numbers=("rtol",), aliases=("_npi_pinv_scalar_rcond",), amp="full")
-_row("eigh", lambda a, *, upper=False: tuple(jnp.linalg.eigh(a, "U" if upper else "L", symmetrize_input=False)), case(_SQUARE), doc="Eigenvalues and vectors of symmetric matrices.", amp="full", outputs=2, **_FLAT)
+_row("pinv", lambda a, rtol=None, *, hermitian=False: jnp.linalg.pinv(a, rtol, hermitian), case(f(4, 3)), case(f(2, 4, 3), Given([1e-3, 1e-4])), doc="Pseudo-inverse.", numbers=("rtol",), aliases=("_npi_pinv_scalar_rcond",), amp="full")
+_row("eigh", lambda a, *, upper=False: tuple(jnp.linalg.eigh(a, "U" if upper else "L", symmetrize_input=False)), case(_SQUARE), doc="Eigenvalues and vectors of symmetric matrices.", amp="full", outputs=2, tupled=True, **_FLAT)
 _row("eigvalsh", lambda a, *, upper=False: jnp.linalg.eigvalsh(a, "U" if upper else "L"), case(_SQUARE), ref=np.linalg.eigvalsh, doc="Eigenvalues of symmetric matrices.", amp="full", **_FLAT)
 _row("matrix_power", lambda a, *, n: jnp.linalg.matrix_power(a, n), case(f(3, 3), n=3), doc="Powers of matrices.", internal=None)
 _row("cond", lambda x, *, p=None: jnp.linalg.cond(x, p), case(_SQUARE), doc="Condition numbers.", internal=None, **_FLAT)
 _row("multi_dot", lambda *arrays: jnp.linalg.multi_dot(arrays), case(f(2, 3), f(3, 4), f(4, 2)), doc="Product of several matrices in the cheapest order.", internal=None)
 
 
-@op("linalg_matrix_rank", np_linalg="matrix_rank", samples=[case(f(3, 3))], internal="_npi_matrix_rank_none_tol", aliases=("_npi_matrix_rank",), amp="full", **_FLAT, numbers=("rtol",))
-def matrix_rank(M: Any, *, rtol: Any = None, hermitian: bool = False) -> Any:  # noqa: N803
-    """Number of singular values that are not small, int64."""
-    return jnp.linalg.matrix_rank(M, rtol).astype("int64")
+@op("linalg_matrix_rank", np_linalg="matrix_rank", samples=[case(f(3, 3)), case(f(3, 3), Given([0.1, 0.5]))], internal="_npi_matrix_rank_none_tol", aliases=("_npi_matrix_rank",), amp="full", **_FLAT, numbers=("rtol",))
+def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False) -> Any:  # noqa: N803
+    """Number of singular values above ``rtol`` (by default those that are not small), int64; of a vector 1 if it is not 0.
+
+    rtol: one number for each matrix, or that can be repeated to these; as in MXNet it is no factor of the largest value.
+    """
+    if M.ndim < 2:
+        return (M != 0).any().astype("int64")
+    if rtol is None:
+        return jnp.linalg.matrix_rank(M).astype("int64")
+    s = jnp.abs(jnp.linalg.eigvalsh(M)) if hermitian else jnp.linalg.svd(M, compute_uv=False)
+    return (s > jnp.asarray(rtol, s.dtype)[..., None]).sum(-1, dtype="int64")
 
 
 @op("linalg_lstsq", samples=[case(f(4, 2), f(4))], internal="_npi_lstsq", amp="full", outputs=4, **_FLAT)

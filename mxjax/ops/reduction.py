@@ -423,8 +423,20 @@ def _running(fn: Callable[..., Any], nan: float | None = None) -> Callable[..., 
     return running
 
 
+_IN_TURN = 4096  # sums of float16 of so many elements are rounded one after the other
+
+
+def _cumsum(x: Any, axis: int, dtype: Any) -> Any:
+    """jnp.cumsum; of float16 each sum is rounded before the next, as MXNet and NumPy have it."""
+    if np.dtype(dtype) != np.float16 or not 0 < x.shape[axis] <= _IN_TURN:
+        return jnp.cumsum(x, axis, dtype=dtype)
+    rows = jnp.moveaxis(x.astype(dtype), axis, 0)
+    _, sums = jax.lax.scan(lambda total, row: (total + row, total + row), jnp.zeros_like(rows[0]), rows)
+    return jnp.moveaxis(sums, 0, axis)
+
+
 _RUN = [case(f(3, 4)), case(f(3, 4), axis=-1)]
-op("cumsum", np="cumsum", nd="cumsum", samples=_RUN, ref=np.cumsum, doc="Running sum.", amp="full", methods="np")(_running(jnp.cumsum))
+op("cumsum", np="cumsum", nd="cumsum", samples=_RUN, ref=np.cumsum, doc="Running sum.", amp="full", methods="np")(_running(_cumsum))
 op("cumprod", np="cumprod", samples=_RUN, ref=np.cumprod, doc="Running product.", internal=None, methods="np")(_running(jnp.cumprod))
 op("nancumsum", np="nancumsum", samples=_RUN, ref=np.nancumsum, doc="Running sum, NaN as 0.", internal=None)(_running(jnp.cumsum, 0))
 op("nancumprod", np="nancumprod", samples=_RUN, ref=np.nancumprod, doc="Running product, NaN as 1.", internal=None)(_running(jnp.cumprod, 1))

@@ -231,6 +231,8 @@ def rollaxis(a: Any, *, axis: int, start: int = 0) -> Any:
 @op("matrix_transpose", np_linalg="matrix_transpose", np="matrix_transpose", samples=[case(f(2, 3, 4))], internal="SwapAxis")
 def matrix_transpose(a: Any) -> Any:
     """The last two axes exchanged."""
+    if a.ndim < 2:
+        raise ValueError(f"x must be at least 2-dimensional for matrix_transpose; it has shape {list(a.shape)}")
     return jnp.swapaxes(a, -1, -2)
 
 

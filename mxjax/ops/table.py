@@ -95,6 +95,7 @@ class Op(Row):
         "shapes",
         "smooth",
         "sparse",
+        "tupled",
         "variadic",
         "varying",
         "wide",
@@ -132,6 +133,7 @@ class Op(Row):
         internal_rscalar: str | None = None,
         outputs: Outputs = 1,
         listed: bool = False,
+        tupled: bool = False,
         shapes: Shapes = None,
         amp: str | None = None,
         amp_full_if: tuple[str, tuple[str, ...]] | None = None,
@@ -193,6 +195,7 @@ class Op(Row):
         self.internal_rscalar = internal_rscalar
         self.outputs = outputs
         self.listed = listed  # a list even of one result
+        self.tupled = tupled  # several results are a tuple, not a list
         self.shapes = shapes
         if amp not in AMP:
             raise errors.MXNetValueError(f"the operator {name!r} has amp={amp!r}; it is one of {AMP}")

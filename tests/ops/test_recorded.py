@@ -13,7 +13,7 @@ import pytest
 import mxjax as mx
 
 DATA = Path(__file__).parent.parent / "data"
-FILES = tuple(f"operators_{name}.json" for name in ("np", "nn", "nd", "contrib", "more", "deformable"))
+FILES = tuple(f"operators_{name}.json" for name in ("np", "nn", "nd", "contrib", "more", "deformable", "linalg"))
 RTOL = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-9}
 ATOL = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-10}
 
