@@ -111,7 +111,7 @@ def on_host(fn: Callable[..., Any], module: str) -> Callable[..., Any]:
 
 
 def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
-    """The array without some of its elements, rows or columns; of several, places out of range (negative ones, too) are ignored.
+    """The array without some of its elements, rows or columns; of several, those below 0 or beyond the end are ignored.
 
     arr: any shape; obj: an integer, a slice, or integers; axis: None for the flat array.
     """

@@ -21,7 +21,7 @@ def seed(seed: int, device: Any = "all") -> None:
 def multinomial(
     n: Any, p: Any, shape: Any = None, ctx: Any = None, dtype: Any = None, out: Any = None, name: str | None = None
 ) -> ndarray:
-    """How often each outcome comes in ``n`` trials with probabilities ``p``; arrays of both give ``shape`` for each row."""
+    """How often each outcome comes in ``n`` trials with probabilities ``p``; of arrays, ``shape`` times for each."""
     if isinstance(n, NDArray):
         made = call(TABLE["_sample_multinomial"], ndarray, (n, p), {"shape": shape or (), "device": ctx})
         return made if out is None else made.copyto(out)

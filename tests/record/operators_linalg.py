@@ -24,9 +24,10 @@ def near_one(n):
 POOL = {
     "m": drawn(3, 2), "wide": drawn(2, 3), "t": drawn(2, 3, 4), "v3": drawn(3), "v2": drawn(2), "c3": drawn(3, 2),
     "square": near_one(3), "six": near_one(6).reshape(6, 2, 3), "split": near_one(6).reshape(2, 3, 6), "v6": drawn(6),
-    "four": near_one(12).reshape(3, 4, 2, 3, 2), "v34": drawn(3, 4), "axes": near_one(12).reshape(2, 1, 12, 6),
+    "four": near_one(12).reshape(3, 4, 2, 3, 2), "v34": drawn(3, 4),
     "one": onp.array([[1.5]], "float32"), "cube": onp.array([[[1.5]]], "float32"), "o": onp.array([3], "float32"),
-    "s": onp.array(2.5, "float32"), "low": onp.diag([3.0, 2.0, 0.0]).astype("float32"), "tol": onp.array([1.0, 2.5], "float32"),
+    "s": onp.array(2.5, "float32"), "low": onp.diag([3.0, 2.0, 0.0]).astype("float32"),
+    "tol": onp.array([1.0, 2.5], "float32"),
     "nought": onp.zeros(3, "float32"), "pair": onp.stack([near_one(3)] * 2),
     "h": drawn(24, dtype="float16"), "h2": drawn(5, 3, dtype="float16"),
     "i8": onp.array([[100, 100, 60], [-1, 0, 1]], "int8"), "f3": onp.array([[100.5, 99.5, 60], [-1, 0, 1]], "float32"),
