@@ -163,6 +163,7 @@ class Graph:
         last = w.nodes[-1] if w.nodes else None
         if last is not None and name in last.output:
             last.output[list(last.output).index(name)] = final
+            last.name = final
         else:
             w.nodes.append(w.onnx.helper.make_node("Identity", [name], [final], name=w.fresh(f"{final}_Identity")))
 
