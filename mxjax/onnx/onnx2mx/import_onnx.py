@@ -44,7 +44,7 @@ class GraphProto:
         self.opset_version = opset_version
         self.model_metadata = self.get_graph_metadata(graph)
         reader = Reader(onnx, opset_version)
-        self._reader = reader
+        self.reader = reader
         shown = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset_version)])
         try:
             shown = onnx.shape_inference.infer_shapes(shown, data_prop=True)
@@ -84,7 +84,7 @@ class GraphProto:
     def graph_to_gluon(self, graph: Any, ctx: Any, opset_version: int) -> Any:
         """A block that computes a graph, with its parameters on a device or several."""
         made, args, auxs = self.from_onnx(graph, opset_version)
-        inputs = [symbol.Symbol([(n, 0)]) for n in self._reader.inputs]
+        inputs = [symbol.Symbol([(n, 0)]) for n in self.reader.inputs]
         block = gluon.SymbolBlock(made, inputs)
         found = block.collect_params()
         for name, value in {**args, **auxs}.items():

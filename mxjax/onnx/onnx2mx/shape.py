@@ -80,8 +80,8 @@ def range_(r: Reader, s: Step) -> Value:
     start, stop, step = (e[0] for e in ends)  # type: ignore[index]
     known = [isinstance(n, int) for n in (start, stop, step)]
     if all(known):
-        low, high, by = (s.numbers(k).item() for k in range(3))
-        return np.arange(low, high, by, s.numbers(0).dtype)
+        ends_: list[Any] = [s.numbers(k).item() for k in range(3)]
+        return np.arange(*ends_, dtype=s.numbers(0).dtype)
     if known != [True, False, True]:
         raise s.refused("its ends are computed where the network runs")
     if start or step != 1:
