@@ -508,8 +508,14 @@ def _unusual(v: Value, arr: Any) -> Any:
             "the number of an array was asked for that a rehearsed step would have computed: in a rehearsal "
             "nothing runs. Leave asnumpy, float, bool and printing out of the rehearsed function"
         )
-    with jax.enable_x64(True):  # else 64-bit numbers would lose half of their bits
-        arr = v.arr = place(arr, v.aval.device)
+    device = v.aval.device
+    if type(device) is NamedDevice:
+        device = device.physical
+    if type(device) is MeshDevice:
+        with jax.enable_x64(True):  # else 64-bit numbers would lose half of their bits
+            arr = v.arr = place(arr, device)
+    else:
+        arr = v.arr = quick_put(arr, device)
     return arr
 
 

@@ -143,8 +143,7 @@ def _shorter_put() -> Callable[[np.ndarray, Any], Any]:
     """
 
     def plain(array: np.ndarray, device: Any) -> Any:
-        with jax.enable_x64(True):
-            return jax.device_put(array, device)
+        return place(array, device)
 
     try:
         from jax._src.core import ShapedArray
