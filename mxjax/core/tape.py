@@ -187,12 +187,8 @@ def gradients(
                 raise errors.MXNetError(_RELEASED)
             st.scope = node.scope
             for v, g in zip(inputs, _pull(node, given), strict=True):
-                if g is not None and v.tape is not None:
-                    t = v.tape
-                    if type(t) is Node and t.inputs is None and t.released < node.number:
-                        constant = True
-                        continue
-                    _add(v, g, leaves, cotangents, waiting)
+                if g is not None and v.tape is not None and _add(v, g, leaves, cotangents, waiting, node.number):
+                    constant = True
             if not retain:
                 # At once: where operators run one by one, the memory is free for the rest of the way.
                 for manager in memory_managers:
@@ -218,19 +214,26 @@ def _add(
     leaves: dict[Leaf, Value],
     cotangents: dict[Node, list[Value | None]],
     waiting: list[tuple[int, Node]],
-) -> None:
-    """Let a cotangent of ``v`` arrive."""
+    number: int = 0,
+) -> bool:
+    """Let a cotangent of ``v`` arrive, from the node of this number.
+
+    True where it does not: what computed ``v`` was released before that node was taped, so it is a constant.
+    """
     t = v.tape
     if type(t) is Leaf:
         old = leaves.get(t)
         leaves[t] = g if old is None else _sum(old, g)
-        return
+        return False
     arrived = cotangents.get(t)
     if arrived is None:
+        if t.inputs is None and t.released < number:
+            return True
         arrived = cotangents[t] = [None] * len(t.avals)
         heappush(waiting, (-t.number, t))
     prior = arrived[v.out]
     arrived[v.out] = g if prior is None else _sum(prior, g)
+    return False
 
 
 def _sum(a: Any, b: Any) -> Any:
@@ -240,21 +243,17 @@ def _sum(a: Any, b: Any) -> Any:
     return record2(ADD, a, b) if type(b) is Value else b.plus(a)
 
 
-def _dense(g: Any) -> Value | None:
-    return g if g is None or type(g) is Value else g.dense()
-
-
-def _pull(node: Node, given: list[Value | None]) -> Sequence[Value | None]:
+def _pull(node: Node, given: list[Any]) -> Sequence[Value | None]:
     """The gradients of a node's inputs, ``None`` where there is none."""
     inputs: Sequence[Any] = node.inputs or ()
     if node.pull is not None:
         if not getattr(node.pull, "stored", False):  # it knows dense gradients only
-            given = [_dense(g) for g in given]
+            given = [g if g is None or type(g) is Value else g.dense() for g in given]
         return node.pull(given)
     call = node.call
     assert call is not None
     has = tuple([c is not None for c in given])
-    present = [_dense(c) for c in given if c is not None]
+    present = [c if type(c) is Value else c.dense() for c in given if c is not None]
     if node.saved is not None and not local.st.taping:
         pair, residuals = node.saved
         wants = pair.wants
