@@ -22,6 +22,7 @@ from mxjax.array.ndarray import NDArray
 from mxjax.core import Value
 from mxjax.launch import cluster, group
 from mxjax.optimizer import Updater
+from mxjax.serialization import write_whole
 
 from . import _ray
 from ._compression import Packer, Settings, as_words
@@ -299,8 +300,7 @@ class AsyncKVStore(KVStore):
         optimizer = self._running("save")
         asked = [self._outbox.post(k, ("states", True)) for k in range(self._outbox.servers.count)]
         states = joined([a.get() for a in asked], self._places, optimizer, dump_optimizer)
-        with open(fname, "wb") as file:
-            file.write(states)
+        write_whole(fname, lambda file: file.write(states))
 
     def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
         """Read what any store has written, into the servers; by one worker is enough."""

@@ -146,16 +146,16 @@ class Plan(Scheduled):
         """Read what :meth:`save` wrote. Nothing in the file is executed; all of it is checked.
 
         Raises:
-          ValueError: the file is no plan, or one that contradicts itself.
+          FormatError: the file is no plan, or one that contradicts itself.
         """
         try:
             document = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-            raise errors.MXNetValueError(f"{path} is not a plan: {error}") from None
+        except (ValueError, RecursionError) as error:  # no text, no JSON, numbers of thousands of digits
+            raise errors.FormatError(f"{path} is not a plan: {error}") from None
         try:
             return _unpacked(cls, document)
         except _Wrong as wrong:
-            raise errors.MXNetValueError(f"{path} is not a plan: {wrong}") from None
+            raise errors.FormatError(f"{path} is not a plan: {wrong}") from None
 
     def __str__(self) -> str:
         r = self.report

@@ -47,8 +47,40 @@ def decode(data: Any, flag: int = 1, to_rgb: bool = True, where: str = "the buff
     data = memoryview(data).cast("B")
     if not len(data):
         raise FormatError(f"{where} is empty: a picture was expected")
+    width, height = _claimed(data)
+    if width * height > _PIXELS_ANYWAY and width * height > _MOST_PIXELS * len(data):
+        raise FormatError(
+            f"{where} says that it is a picture of {width} x {height} pixels, which is more than {len(data)} bytes can "
+            "hold"
+        )
     cv2 = opencv()
     return _by_pillow(data, flag, to_rgb, where) if cv2 is None else _by_opencv(cv2, data, flag, to_rgb, where)
+
+
+#: So many pixels are taken at a file's word: the memory for them is small.
+_PIXELS_ANYWAY = 1 << 22
+#: Pixels that a byte of a PNG, a JPEG or a GIF can stand for at most: of one bit each, in one colour, by deflate.
+_MOST_PIXELS = 8 * 1032
+
+
+def _claimed(data: memoryview) -> tuple[int, int]:
+    """Width and height that a PNG, a GIF, a BMP or a JPEG says it has; (0, 0) for what is none of them."""
+    start = bytes(data[:32])
+    if start[:8] == b"\x89PNG\r\n\x1a\n" and len(start) >= 24:
+        return int.from_bytes(start[16:20], "big"), int.from_bytes(start[20:24], "big")
+    if start[:4] == b"GIF8":
+        return int.from_bytes(start[6:8], "little"), int.from_bytes(start[8:10], "little")
+    if start[:2] == b"BM":
+        return tuple(abs(int.from_bytes(start[at : at + 4], "little", signed=True)) for at in (18, 22))  # type: ignore[return-value]
+    at = 2 if start[:2] == b"\xff\xd8" else len(data)
+    while at + 9 <= len(data):
+        marker = data[at + 1]
+        if data[at] != 0xFF or marker == 0xDA:
+            break
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            return int.from_bytes(data[at + 7 : at + 9], "big"), int.from_bytes(data[at + 5 : at + 7], "big")
+        at += 1 if marker == 0xFF else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return 0, 0
 
 
 def _by_opencv(cv2: Any, data: memoryview, flag: int, to_rgb: bool, where: str) -> np.ndarray:

@@ -77,6 +77,8 @@ class _Source:
 
     def _part(self, at: int) -> tuple[int, bytes, int]:
         """The part at an offset: its place in the record, its bytes, and the offset of the next one."""
+        if at > self._known and not self.is_end(at) and at > self._known:
+            raise self._wrong(at, f"the file ends before that, at {self._known}")
         head = self.fetch(8, at)
         if len(head) < 8:
             raise self._wrong(at, f"it ends after {len(head)} of the 8 bytes that a part begins with")

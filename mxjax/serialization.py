@@ -492,6 +492,11 @@ def nd_load(fname: Any) -> Any:
     return found if isinstance(found, (list, dict)) else [found]
 
 
+def arrays_of(raw: bytes) -> Any:
+    """:func:`read_arrays` of a file's bytes."""
+    return _parse(raw)
+
+
 def load_frombuffer(buf: bytes) -> Any:
     """:func:`nd_load` from the bytes of a file."""
     found = _wrapped(_parse(bytes(buf)), creation.nd_array, sparse=True)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from mxjax.errors import FormatError
 from mxjax.serialization import write_whole
 
 from ._holdings import GROUPS
@@ -40,15 +41,18 @@ def read(path: str) -> dict[str, Any]:
 
     Raises:
       OSError: there is none.
-      ValueError: it is no JSON, or holds no list of events.
+      FormatError: it is no JSON, or holds no list of events.
     """
-    with open(path, encoding="utf-8") as file:
-        trace = json.load(file)
+    try:
+        with open(path, encoding="utf-8") as file:
+            trace = json.load(file)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path} is no trace: {error}") from None
     if isinstance(trace, list):  # the form's other kind
         trace = {"traceEvents": trace}
     events = trace.get("traceEvents") if isinstance(trace, dict) else None
     if not isinstance(events, list) or not all(isinstance(e, dict) for e in events):
-        raise ValueError("it holds no list of traceEvents")
+        raise FormatError(f"{path} is no trace: it holds no list of traceEvents")
     return dict(trace)
 
 

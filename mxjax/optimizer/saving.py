@@ -9,14 +9,14 @@ from __future__ import annotations
 import io
 import json
 import pickle
-import zipfile
+import pickletools
 from typing import Any
 
 import numpy as np
 
-from mxjax import lr_scheduler
+from mxjax import lr_scheduler, serialization
 from mxjax.array import NDArray
-from mxjax.errors import MXNetTypeError, MXNetValueError
+from mxjax.errors import FormatError
 
 from .optax import Optax
 from .optimizer import Optimizer
@@ -64,24 +64,26 @@ def loads(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Optimizer]
     That is the given one, where the bytes hold none or one of another class that is not registered.
 
     Raises:
-      ValueError: the bytes are neither mxjax's nor MXNet's.
+      FormatError: the bytes are neither mxjax's nor MXNet's, or damaged.
     """
-    if data[:2] != b"PK":
-        return _from_mxnet(data, optimizer)
     try:
-        return _from_archive(data, optimizer)
-    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
-        raise MXNetValueError(f"these optimizer states are damaged: {error}") from error
+        return (_from_archive if data[:2] == b"PK" else _from_mxnet)(data, optimizer)
+    except (FormatError, MemoryError):
+        raise
+    except Exception as error:  # whatever the contents of a damaged file lead to
+        raise FormatError(
+            f"these optimizer states are damaged, or none of mxjax or MXNet: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _from_archive(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Optimizer]:
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        if "header" not in archive:
-            raise MXNetValueError("these are not optimizer states: the archive has no header")
-        header = json.loads(archive["header"].tobytes())
-        if header.get("format") != FORMAT:
-            raise MXNetValueError(f"these are not optimizer states: format {header.get('format')}")
-        leaves = [_as_dtype(archive[f"a{n}"], d) for n, d in enumerate(header["dtypes"])]
+    archive = serialization.arrays_of(data)
+    if not isinstance(archive, dict) or archive.get("header") is None:
+        raise FormatError("these are not optimizer states: the archive has no header")
+    header = json.loads(archive["header"].tobytes())
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise FormatError("these are not optimizer states: the header says something else")
+    leaves = [_as_dtype(archive[f"a{n}"], d) for n, d in enumerate(header["dtypes"])]
 
     def build(structure: Any) -> Any:
         if structure is None:
@@ -140,18 +142,20 @@ def revive(described: dict[str, Any], current: Optimizer) -> Optimizer:
     klass = Optimizer.opt_registry.get(described["class"].lower())
     if klass is None or klass.__name__ != described["class"] or klass is Optax:
         klass = type(current)  # an optax transformation is code, which no file brings back
+    tables = {name: dict(map(tuple, described[name])) for name in ("lr_mult", "wd_mult", "idx2name")}
+    counts = {device: dict(map(tuple, pairs)) for device, pairs in described["counts"]} or {0: {}}
+    schedule = _revive_schedule(described["lr_scheduler"], current.lr_scheduler)
+    attrs = dict(described["attrs"])
+    # From here on nothing fails: an optimizer has all that the file says, or nothing of it.
     optimizer = current if klass is type(current) else klass.__new__(klass)
     fresh = vars(optimizer)
-    fresh.update(described["attrs"])
-    for name in ("lr_mult", "wd_mult", "idx2name"):
-        fresh[name] = dict(map(tuple, described[name]))
-    counts = {device: dict(map(tuple, pairs)) for device, pairs in described["counts"]}
-    fresh["_all_index_update_counts"] = counts or {0: {}}
-    fresh["_index_update_count"] = next(iter(fresh["_all_index_update_counts"].values()))
+    fresh.update(attrs, **tables)
+    fresh["_all_index_update_counts"] = counts
+    fresh["_index_update_count"] = next(iter(counts.values()))
     fresh.setdefault("sym_info", ())
     fresh["_plans"] = {}
     fresh.setdefault("param_dict", current.param_dict)
-    fresh["lr_scheduler"] = _revive_schedule(described["lr_scheduler"], current.lr_scheduler)
+    fresh["lr_scheduler"] = schedule
     return optimizer
 
 
@@ -203,7 +207,7 @@ class _Reader(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in (("builtins", "bytearray"), ("__builtin__", "bytearray")):
-            return bytearray
+            return _bytearray
         if (module, name) == ("_codecs", "encode"):  # how protocol 2 writes bytes
             return _encode
         if module.split(".")[0] == "mxnet":
@@ -213,30 +217,36 @@ class _Reader(pickle.Unpickler):
                 return type(name, (_ForeignOptimizer,), {"from_1x": module == _MODULE_1X})
             if module == "mxnet.lr_scheduler":
                 return type(name, (_ForeignSchedule,), {})
-        raise MXNetTypeError(
+        raise FormatError(
             f"the states refer to {module}.{name}: only MXNet's arrays, optimizers and schedulers "
             "are read, because a pickle can run any code"
         )
 
 
+def _bytearray(*args: Any) -> bytearray:
+    """What the bytes of an array are in a pickle; a number instead of them would be a size."""
+    if args and not isinstance(args[0], str | bytes | bytearray):
+        raise FormatError("the bytes of an array are none")
+    return bytearray(*args)
+
+
 def _encode(text: str, encoding: str) -> bytes:
     if encoding != "latin1":
-        raise MXNetValueError(f"unexpected encoding {encoding!r} in a pickle")
+        raise FormatError(f"unexpected encoding {encoding!r} in a pickle")
     return text.encode("latin1")
 
 
 def _from_mxnet(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Optimizer]:
-    try:
-        loaded = _Reader(io.BytesIO(data)).load()
-    except (pickle.UnpicklingError, EOFError, AttributeError, IndexError, KeyError) as error:
-        raise MXNetValueError(
-            f"these are not optimizer states of mxjax or MXNet: {error}"
-        ) from error
+    for opcode, argument, _ in pickletools.genops(data):
+        # Python's reader makes room for as many objects as the number says.
+        if "PUT" in opcode.name and argument is not None and argument > len(data):
+            raise FormatError(f"the states remember an object number {argument}")
+    loaded = _Reader(io.BytesIO(data)).load()
     foreign = None
     if isinstance(loaded, tuple) and len(loaded) == 2:
         loaded, foreign = loaded
     if not isinstance(loaded, dict):
-        raise MXNetValueError(f"states by index are expected, got {type(loaded).__name__}")
+        raise FormatError(f"states by index are expected, got {type(loaded).__name__}")
     states = {index: _convert(state) for index, state in loaded.items()}
     if isinstance(foreign, _ForeignOptimizer):
         optimizer = revive(_describe_foreign(foreign), optimizer)
@@ -254,7 +264,7 @@ def _convert(state: Any) -> Any:
         return tuple(_convert(s) for s in state)
     if state is None:
         return None
-    raise MXNetTypeError(f"a state holds arrays, tuples and None, got {type(state).__name__}")
+    raise FormatError(f"a state holds arrays, tuples and None, got {type(state).__name__}")
 
 
 def _describe_foreign(foreign: _ForeignOptimizer) -> dict[str, Any]:
@@ -287,20 +297,20 @@ def _raw_array(data: bytes) -> np.ndarray:
         nonlocal data
         size = count * np.dtype(dtype).itemsize
         if count < 0 or size > len(data):
-            raise MXNetValueError("an array in the states ends before its data does")
+            raise FormatError("an array in the states ends before its data does")
         part, data = data[:size], data[size:]
         return np.frombuffer(part, dtype)
 
     magic = int(take(1, "<u4")[0])
     if magic not in (0xF993FAC9, 0xF993FACA):
-        raise MXNetValueError(f"an array in the states begins with {magic:#x}, not MXNet's mark")
+        raise FormatError(f"an array in the states begins with {magic:#x}, not MXNet's mark")
     if int(take(1, "<i4")[0]) != 0:
-        raise MXNetValueError("sparse states are not read")
+        raise FormatError("sparse states are not read")
     shape = tuple(take(int(take(1, "<i4")[0]), "<i8").tolist())
     take(2, "<i4")  # the device it was saved on
     code = int(take(1, "<i4")[0])
     if not 0 <= code < len(_CODES) or min(shape, default=0) < 0:
-        raise MXNetValueError(f"an array in the states has dtype {code} and shape {shape}")
+        raise FormatError(f"an array in the states has dtype {code} and shape {shape}")
     name = _CODES[code]
     count = int(np.prod(shape, dtype=object))
     raw = take(count, "<u2" if name == "bfloat16" else name)

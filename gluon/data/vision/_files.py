@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mxjax.errors import MXNetValueError
+from mxjax.errors import FormatError
 
 _BLOCK = 1 << 20
 # Deflate cannot shrink data more than this.
@@ -27,7 +27,7 @@ def read_idx(path: str, axes: int) -> np.ndarray:
       axes: how many axes the array must have.
 
     Raises:
-      MXNetValueError: it is no such file, it is cut off, or it holds more than it says.
+      FormatError: it is no such file, it is cut off, or it holds more than it says.
     """
     size = os.path.getsize(path)
     with open(path, "rb") as raw:
@@ -39,7 +39,7 @@ def read_idx(path: str, axes: int) -> np.ndarray:
             with gzip.GzipFile(fileobj=raw) as unpacked:
                 return _idx(unpacked, path, axes, size * _MOST_SHRINKING)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise MXNetValueError(
+            raise FormatError(
                 f"{path} is damaged ({error}): it was probably not downloaded completely"
             ) from error
 
@@ -47,14 +47,14 @@ def read_idx(path: str, axes: int) -> np.ndarray:
 def _idx(file: Any, path: str, axes: int, most: int) -> np.ndarray:
     header = file.read(4 + 4 * axes)
     if len(header) < 4 + 4 * axes or header[:4] != bytes([0, 0, _IDX_UBYTE, axes]):
-        raise MXNetValueError(
+        raise FormatError(
             f"{path} is no idx file of unsigned bytes with {axes} axes: it begins with "
             f"{header[:4].hex(' ')} instead of 00 00 08 {axes:02x}"
         )
     shape = struct.unpack(f">{axes}I", header[4:])
     count = math.prod(shape)
     if count > most:
-        raise MXNetValueError(
+        raise FormatError(
             f"{path} is cut off: its header promises {count} bytes, more than a file of its size "
             "can hold"
         )
@@ -63,7 +63,7 @@ def _idx(file: Any, path: str, axes: int, most: int) -> np.ndarray:
         data += block
     if len(data) != count:
         found = "ends after" if len(data) < count else "goes on after"
-        raise MXNetValueError(
+        raise FormatError(
             f"{path} is damaged: its header promises {' x '.join(map(str, shape))} bytes, but it "
             f"{found} {min(len(data), count)}"
         )
@@ -74,12 +74,12 @@ def read_cifar(path: str, label_bytes: int, label_at: int) -> tuple[np.ndarray, 
     """Images (N, 32, 32, 3) in uint8 and labels in int32 of a binary file of CIFAR.
 
     Raises:
-      MXNetValueError: the file is no whole number of records.
+      FormatError: the file is no whole number of records.
     """
     record = label_bytes + 3 * 32 * 32
     size = os.path.getsize(path)
     if size == 0 or size % record:
-        raise MXNetValueError(
+        raise FormatError(
             f"{path} is damaged: {size} bytes are no whole number of records of {record} bytes"
         )
     rows: Any = np.fromfile(path, np.uint8).reshape(-1, record)

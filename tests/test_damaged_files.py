@@ -1,0 +1,358 @@
+"""Every reader of files, given files that were changed at random: a `FormatError` or other contents, never more.
+
+Nothing else is raised, nothing hangs, and memory stays below three times the file and 64 MB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import os
+import random
+import re
+import signal
+import struct
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax import codec, memonger, recordio
+from mxjax.errors import FormatError, MXNetAssertionError, MXNetMemoryError
+from mxjax.gluon.data import vision
+from mxjax.gluon.data.vision import _files
+from mxjax.image import iterator
+from mxjax.io import files
+from mxjax.optimizer import saving
+from mxjax.profiler import _chrome
+
+DATA = Path(__file__).parent / "data"
+LIMIT = 64 << 20  # bytes, beside three times the file
+PATIENCE = 10  # seconds of the processor for one file
+
+
+class Reader(NamedTuple):
+    """What reads a kind of files, and some whole files of it."""
+
+    read: Callable[[Any], Any]
+    samples: Callable[[], list[bytes]]
+    also: tuple[type[Exception], ...] = ()  # errors of MXNet's own kind
+    of_bytes: bool = True  # `read` takes the contents; otherwise the path
+
+
+def on_disk(*names: str) -> Callable[[], list[bytes]]:
+    return lambda: [(DATA / name).read_bytes() for name in names]
+
+
+# ---- kinds of files
+
+
+def records_of(path: Path) -> None:
+    with recordio.MXRecordIO(str(path), "r") as reader:
+        for record in iter(reader.read, None):
+            with contextlib.suppress(FormatError):
+                recordio.unpack(record)
+
+
+def records() -> list[bytes]:
+    return on_disk("recordio/magic.rec", "recordio/imgs.rec")()
+
+
+def by_index(path: Path) -> None:
+    reader = recordio.MXIndexedRecordIO(str(path), str(DATA / "recordio" / "imgs.rec"), "r")
+    with reader:
+        for key in reader.keys:
+            reader.read_idx(key)
+
+
+def rescued(path: Path) -> None:
+    """Reading on behind what is damaged."""
+    found = recordio.offsets(str(path), lambda error: None)
+    with recordio.MXRecordIO(str(path), "r") as reader:
+        for at in found:
+            with contextlib.suppress(FormatError):
+                recordio.unpack(reader.read_at(at))
+
+
+def listed(path: Path) -> None:
+    iterator.read_list(str(path))
+    vision.ImageListDataset(str(path.parent), path.name)
+
+
+def lists() -> list[bytes]:
+    return [b"0\t1.5\ta.jpg\n1\t2\t3\tb c.jpg\n", b"7\t-1e3\tdeep/er/\xc3\xa4.png\n\n12\t0\tx\n"]
+
+
+def pictures() -> list[bytes]:
+    from PIL import Image
+
+    pixels = np.arange(12 * 9 * 3, dtype=np.uint8).reshape(12, 9, 3)
+    found = []
+    for name, picture, more in (
+        ("PNG", Image.fromarray(pixels), {}),
+        ("PNG", Image.fromarray(pixels[..., 0]).convert("P"), {}),
+        ("JPEG", Image.fromarray(pixels), {"exif": b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0"}),
+        ("JPEG", Image.fromarray(pixels[..., 0]), {"progressive": True}),
+        ("GIF", Image.fromarray(pixels).convert("P"), {}),
+        ("BMP", Image.fromarray(pixels), {}),
+    ):
+        buffer = io.BytesIO()
+        picture.save(buffer, name, **more)
+        found.append(buffer.getvalue())
+    return found
+
+
+def decoded(data: bytes) -> None:
+    for flag in (1, 0, -1):
+        with contextlib.suppress(FormatError):
+            codec.decode(data, flag)
+
+
+def comma_separated(path: Path) -> None:
+    for dtype in ("float32", "int32"):
+        with contextlib.suppress(FormatError):
+            files._csv(str(path), (3,), np.dtype(dtype))
+
+
+def libsvm(path: Path) -> None:
+    source = files._libsvm(str(path), 10)
+    files._dense(source[1], 10)
+
+
+@functools.cache
+def symbols() -> list[bytes]:
+    """Graphs with attributes, several results and graphs inside, and one of MXNet 1."""
+    x, y = mx.sym.var("x"), mx.sym.var("y", shape=(2, 3))
+    dense = mx.sym.FullyConnected(x, num_hidden=3, name="dense")
+    split = mx.sym.split(dense + y, num_outputs=3, axis=1, name="split")
+    looped = mx.sym.contrib.foreach(lambda d, s: (d + s, s * 2), x, y)[0]
+    return [
+        mx.sym.Group([split[0], split[2]]).tojson().encode(),
+        looped.tojson().encode(),
+        (DATA / "formats" / "mxnet191" / "module-symbol.json").read_bytes(),
+    ]
+
+
+def states(data: bytes) -> None:
+    saving.loads(data, mx.optimizer.create("sgd", momentum=0.9))
+
+
+def own_states() -> list[bytes]:
+    schedule = mx.lr_scheduler.FactorScheduler(3, base_lr=0.01)
+    updater = mx.optimizer.get_updater(mx.optimizer.create("adam", learning_rate=0.01, lr_scheduler=schedule))
+    updater(0, mx.np.ones((2, 3)), mx.np.ones((2, 3)))
+    return [updater.get_states(dump_optimizer=True), updater.get_states()]
+
+
+def plans() -> list[bytes]:
+    parts = [{"stop": 2, "keep": "all"}, {"stop": 3, "keep": [0, 1], "parts": [{"stop": 3, "keep": "mirror"}]}]
+    report = {
+        "of": "peak", "budget": 1000, "bytes": 900, "baseline_bytes": 2000, "flops": 5.0,
+        "baseline_flops": 4.0, "recompute": 1.0, "bound": 0.5, "compilations": 2, "seconds": 1.5,
+    }  # fmt: skip
+    document = {
+        "format": memonger._plan.FORMAT, "version": memonger._plan.VERSION, "schedule": memonger._plan.MEMORY,
+        "operators": [["add", 1], ["dot", 1], ["tanh", 2]], "parts": parts, "rows": [["net", "kept", 3, 4.0]],
+        "report": report,
+    }  # fmt: skip
+    return [json.dumps(document, indent=1).encode()]
+
+
+def traces() -> list[bytes]:
+    event = {"name": "dot", "ph": "X", "ts": 1.5, "dur": 2, "pid": 1, "tid": 2, "args": {"shape": [1, 2]}}
+    return [json.dumps({"traceEvents": [event], "otherData": {"x": "1"}}).encode(), json.dumps([event]).encode()]
+
+
+def digits() -> list[bytes]:
+    import gzip
+
+    plain = struct.pack(">4B3I", 0, 0, 8, 3, 2, 3, 4) + bytes(range(24))
+    return [plain, gzip.compress(plain, mtime=0)]
+
+
+def digits_of(path: Path) -> None:
+    for read in (_files.read_idx, files._idx):
+        with contextlib.suppress(FormatError):
+            read(str(path), 3)
+
+
+OF_BYTES = {
+    "params": Reader(
+        mx.nd.load_frombuffer,
+        on_disk(
+            "formats/mxnet191/nd_dict_dtypes.params", "formats/mxnet200/nd_sparse.params", "formats/old/v0.params",
+            "formats/old/v1.params", "formats/mxnet191/nd_unicode.params",
+        ),
+        (MXNetMemoryError,),  # a sparse array that would be too large as a dense one
+    ),
+    "npz": Reader(
+        mx.nd.load_frombuffer,
+        on_disk(*(f"formats/mxnet200/{name}" for name in ("npx_savez.npz", "npz_sparse.npz", "npx_save_single.npy"))),
+        (MXNetMemoryError,),
+    ),
+    "symbols": Reader(mx.sym.fromjson, symbols),
+    "states of MXNet": Reader(
+        states,
+        on_disk(*(f"trainer_{name}.states" for name in ("adam_mxnet1", "adam_mxnet2", "sgd_mxnet1", "sgd_mxnet2"))),
+    ),
+    "states": Reader(states, own_states),
+    "pictures": Reader(decoded, pictures),
+}  # fmt: skip
+OF_FILES = {
+    "records": Reader(records_of, records),
+    "records rescued": Reader(rescued, records),
+    "index": Reader(by_index, on_disk("recordio/imgs.idx")),
+    "lists": Reader(listed, lists),
+    "csv": Reader(comma_separated, lambda: [b"1,2,3\n4.5,-6e7,nan\n", b"10,20,30\r\n\r\n4,5,6"]),
+    "libsvm": Reader(libsvm, lambda: [b"1 0:2.5 3:4 # note\n-1.5 9:1\n", b"0\n2 1:1 2:2 3:3"]),
+    "idx": Reader(digits_of, digits),
+    "plans": Reader(memonger.load_plan, plans),
+    "traces": Reader(_chrome.read, traces),
+    "vectors": Reader(
+        mx.contrib.text.embedding.CustomEmbedding,
+        lambda: [b"a 1 2.5\nb 3 4\n", b"2 2\n<unk> 0 1\nx -1e5 7\n"],
+        (MXNetAssertionError,),
+    ),
+}
+READERS = OF_BYTES | {name: reader._replace(of_bytes=False) for name, reader in OF_FILES.items()}
+
+
+# ---- damage
+
+_EXTREME = [struct.pack(code, value) for code in "<I >I <Q <H".split() for value in (0, 1, 0x7FFF, 0xFFFF)]
+_EXTREME += [bytes.fromhex(each) for each in ("ffffffff", "ffffff7f", "00000080", "7fffffff", "0000004000000000")]
+_TEXTS = [
+    b"-1", b"0", b"1e999", b"nan", b"99999999999999999999", b"null", b"[]", b"{}", b'""', b"\t", b"\n", b"\0", b"\xff",
+    b"true", b"[[[[", b'"a"', b"4294967296", b"1" * 5000,
+]  # fmt: skip
+
+
+def damaged(sample: bytes, dice: random.Random) -> bytes:
+    """A file with up to four changes: bytes and numbers that are others, pieces that are cut, doubled or moved."""
+    data = bytearray(sample)
+    for _ in range(dice.randint(1, 4)):
+        at = dice.randrange(len(data) + 1)
+        kind = dice.randrange(8)
+        if kind == 0 and at < len(data):
+            data[at] = dice.randrange(256)
+        elif kind == 1 and at < len(data):
+            data[at] ^= 1 << dice.randrange(8)
+        elif kind == 2:
+            extreme = dice.choice(_EXTREME)
+            data[at : at + len(extreme)] = extreme
+        elif kind == 3:
+            del data[at:]
+        elif kind == 4:
+            del data[at : at + dice.randint(1, 16)]
+        elif kind == 5:
+            begin = dice.randrange(len(data) + 1)
+            data[at:at] = data[begin : begin + dice.randint(1, 64)]
+        elif kind == 6:
+            numbers = list(re.finditer(rb"-?\d+|\"[^\"]*\"", data))
+            if numbers:
+                start, stop = dice.choice(numbers).span()
+                data[start:stop] = dice.choice(_TEXTS)
+        else:
+            data[at:at] = dice.choice(_TEXTS)
+    return bytes(data)
+
+
+@contextlib.contextmanager
+def patience() -> Iterator[Callable[[], None]]:
+    """Ends what takes more than `PATIENCE` seconds of the processor; what it gives begins to count anew."""
+    if not hasattr(signal, "SIGPROF"):
+        yield lambda: None
+        return
+
+    def over(*_: Any) -> None:
+        raise TimeoutError(f"more than {PATIENCE} s for one file")
+
+    before = signal.signal(signal.SIGPROF, over)
+    try:
+        yield lambda: signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def memory(what: str) -> int | None:
+    """`VmRSS`, what this process has now, or `VmHWM`, the most that it had, in bytes; Linux says so."""
+    try:
+        found = re.search(rf"^{what}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.M)
+    except OSError:
+        return None
+    return int(found[1]) << 10 if found else None
+
+
+def forget_most() -> bool:
+    """Let `VmHWM` begin anew from now on."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def attempt(name: str, count: int, tmp_path: Path) -> tuple[int, int]:
+    """How many of so many damaged files were refused and how many were read."""
+    reader = READERS[name]
+    samples = reader.samples()
+    path = tmp_path / "file"
+    file = open(path, "wb", buffering=0)  # open all the time: to begin a file anew takes ten times as long
+
+    def read(data: bytes) -> None:
+        if not reader.of_bytes:
+            file.seek(0)
+            file.write(data)
+            file.truncate()
+        reader.read(data if reader.of_bytes else path)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for sample in samples:
+            read(sample)  # what is whole is read
+    dice = random.Random(f"{name} {count}")
+    refused = 0
+    before, measures = memory("VmRSS"), forget_most()
+    largest = 0
+    with patience() as begin, warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for number in range(count):
+            data = damaged(samples[number % len(samples)], dice)
+            largest = max(largest, len(data))
+            begin()
+            try:
+                read(data)
+            except (FormatError, *reader.also):
+                refused += 1
+            except BaseException as error:
+                error.add_note(f"damaged file {number}: {data[:2000]!r}")
+                raise
+    file.close()
+    most = memory("VmHWM")
+    if measures and before is not None and most is not None:
+        assert most - before <= 3 * largest + LIMIT, f"{(most - before) >> 20} MB for files of {largest} bytes"
+    return refused, count - refused
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_some(name, tmp_path):
+    refused, _ = attempt(name, 2000, tmp_path)
+    assert refused or name in ("pictures", "csv", "idx", "records rescued")  # those try several ways at once
+
+
+@pytest.mark.slow  # half a minute for each kind
+@pytest.mark.parametrize("name", READERS)
+def test_many(name, tmp_path):
+    attempt(name, 100_000, tmp_path)
+
+
+def test_damage_is_the_same_each_time():
+    one, other = ([damaged(b"abc 123", random.Random(n)) for n in range(50)] for _ in range(2))
+    assert one == other and len(set(one)) > 40 and os.sep not in one[:0]
