@@ -57,7 +57,6 @@ def _bad(what: str) -> errors.MXNetError:
 
 
 # ---- the list container
-# --------------------------------------------------------------------------------
 
 
 class _Bytes:
@@ -249,7 +248,6 @@ def _write_container(out: BinaryIO, names: Sequence[str], arrays: Sequence[Host]
 
 
 # ---- NumPy's formats
-# -------------------------------------------------------------------------------------
 
 
 class _Header(NamedTuple):
@@ -386,7 +384,6 @@ def _write_npz(out: BinaryIO, arrays: Mapping[str, Host]) -> None:
 
 
 # ---- files
-# -----------------------------------------------------------------------------------------------
 
 
 def write_whole(path: Any, write: Any, *args: Any) -> None:
@@ -427,7 +424,8 @@ def _bytes_of(path: Any) -> bytes:
         raise errors.MXNetOSError(error.errno, error.strerror, target) from error
 
 
-def _parse(raw: bytes) -> Host | list[Host | None] | dict[str, Host | None]:
+def arrays_of(raw: bytes) -> Host | list[Host | None] | dict[str, Host | None]:
+    """:func:`read_arrays` of a file's bytes."""
     start = bytes(raw[:4])
     if start == b"\x93NUM":
         return _read_npy(io.BytesIO(raw), len(raw))
@@ -443,9 +441,9 @@ def _read(path: Any) -> Any:
     """What a file holds, sparse arrays as such."""
     raw = _bytes_of(path)
     try:
-        return _parse(raw)
-    except errors.MXNetValueError as error:  # many files are read in a row: which of them is it?
-        raise errors.MXNetValueError(f"{os.fspath(path)}: {error}") from error
+        return arrays_of(raw)
+    except errors.FormatError as error:  # many files are read in a row: which of them is it?
+        raise errors.FormatError(f"{os.fspath(path)}: {error}") from error
 
 
 def read_arrays(path: Any) -> Any:
@@ -492,14 +490,9 @@ def nd_load(fname: Any) -> Any:
     return found if isinstance(found, (list, dict)) else [found]
 
 
-def arrays_of(raw: bytes) -> Any:
-    """:func:`read_arrays` of a file's bytes."""
-    return _parse(raw)
-
-
 def load_frombuffer(buf: bytes) -> Any:
     """:func:`nd_load` from the bytes of a file."""
-    found = _wrapped(_parse(bytes(buf)), creation.nd_array, sparse=True)
+    found = _wrapped(arrays_of(bytes(buf)), creation.nd_array, sparse=True)
     return found if isinstance(found, (list, dict)) else [found]
 
 
