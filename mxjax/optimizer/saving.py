@@ -77,7 +77,7 @@ def loads(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Optimizer]
 
 
 def _from_archive(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Optimizer]:
-    archive = serialization.arrays_of(data)
+    archive: Any = serialization.arrays_of(data)
     if not isinstance(archive, dict) or archive.get("header") is None:
         raise FormatError("these are not optimizer states: the archive has no header")
     header = json.loads(archive["header"].tobytes())
