@@ -153,7 +153,7 @@ class CachedGraph:
     KEY: Any  # what stands among the sources for the random key
     __slots__ = (
         "__weakref__", "call", "checks", "draws", "inside", "kinds", "moving", "n_outs", "numbers", "pairs", "parts",
-        "shapes", "sources", "states", "training", "tree",
+        "shapes", "sources", "states", "training", "tree", "whole",
     )
 
     call: GraphCall
@@ -232,6 +232,7 @@ class CachedGraph:
         self.numbers = graph.scalars  # some are computed from those that come with a call
         graph.scalars = tuple([s.value if type(s) is varying.Handed else s for s in self.numbers])
         self.n_outs = len(out_leaves)
+        self.whole = not any(graph.floats()[: self.n_outs])
         self.kinds = [o._front for o in out_leaves]
         self.draws = draws.used
         if any(s.mirroring is not None for s in graph.steps):
@@ -276,7 +277,11 @@ class CachedGraph:
             values.extend(Dynamic(s) for s in self.numbers)
         st = local.st
         wants = wants_of(values) if st.taping else ()
-        if any(wants):
+        if st.taping and (self.whole or not any(wants)) and any(v.tape is not None for v in values):
+            # Of integers: each operator has a rule for them, their composition has none.
+            numbers = [d.value for d in values[len(values) - len(self.numbers) :]]
+            outs = tuple(self.call.graph.onto(values, scalars=numbers))  # type: ignore[union-attr]
+        elif any(wants):
             outs = self._taped(values, wants)
         elif self.draws or st.training or _external():
             outs = record(self.call, values)

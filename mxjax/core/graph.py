@@ -84,19 +84,22 @@ class Graph:
     def __repr__(self) -> str:
         return write(self)
 
-    def onto(self, values: Sequence[Value], visit: Visit | None = None) -> list[Value]:
-        """Record the steps again, on these values; the results.
+    def onto(
+        self, values: Sequence[Any], visit: Visit | None = None, scalars: Sequence[Any] | None = None
+    ) -> list[Value]:
+        """Record the steps again, on these values (and these numbers, if others than the graph's); the results.
 
         ``visit(step, operands)`` records each, or something else in its place, and gives its results; `again` does so
         with the step's own call. Recorded are the calls of the segment or graph that is at hand.
         """
         visit = visit or again
+        scalars = self.scalars if scalars is None else scalars
         env: dict[int, Value] = {-1 - k: v for k, v in enumerate(values)}
         st = local.st
         scope = st.scope
         try:
             for step in self.steps:
-                operands = [Dynamic(self.scalars[i - SCALAR]) if i >= SCALAR else env[i] for i in step.args]
+                operands = [Dynamic(scalars[i - SCALAR]) if i >= SCALAR else env[i] for i in step.args]
                 st.scope = step.scope
                 with stretch(step.mirroring):
                     made = visit(step, tuple(operands))
@@ -109,6 +112,11 @@ class Graph:
         finally:
             st.scope = scope
         return [env[k] for k in self.outputs]
+
+    def floats(self) -> list[bool]:
+        """Of which outputs there is a derivative."""
+        avals = {s.first + k: a for s in self.steps for k, a in enumerate(s.avals)}
+        return [(avals[k] if k >= 0 else self.avals[-1 - k]).differentiable for k in self.outputs]
 
     def replay(self, visit: Visit | None = None, avals: Sequence[Aval] | None = None) -> Graph:
         """The graph that :meth:`onto` records: for inputs of other shapes (``avals``), or with other steps.

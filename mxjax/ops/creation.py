@@ -295,7 +295,7 @@ def _triangle(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name in ("tril_indices", "triu_indices"):
     _internal = "_npi_tril_indices" if _name == "tril_indices" else None
-    op(_name, np=_name, samples=[case(n=3)], doc="Where a triangle is.", internal=_internal, outputs=2, **_FLAT)(
+    op(_name, np=_name, samples=[case(n=3)], doc="Where a triangle is.", internal=_internal, outputs=2, tupled=True, **_FLAT)(
         _triangle(getattr(np, _name))
     )
 

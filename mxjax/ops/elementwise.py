@@ -543,10 +543,10 @@ def multi_sum_sq(*data: Any, num_arrays: int = 1) -> Any:
 
 
 for _name, _fn in (("modf", jnp.modf), ("frexp", jnp.frexp)):
-    unary(_name, _math(_fn), nd=None, outputs=2, internal=None, **_FLAT)
+    unary(_name, _math(_fn), nd=None, outputs=2, tupled=True, internal=None, **_FLAT)
 
 
-@op(np="divmod", samples=_OFF0, outputs=2, ref=np.divmod, internal=None, **_FLAT)
+@op(np="divmod", samples=_OFF0, outputs=2, tupled=True, ref=np.divmod, internal=None, **_FLAT)
 def divmod_(x1: Any, x2: Any) -> Any:
     """(x1 // x2, x1 % x2)."""
     x1, x2 = jnp.asarray(x1), jnp.asarray(x2)

@@ -370,10 +370,16 @@ def allclose(a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_na
     return jnp.isclose(a, b, rtol, atol, equal_nan).all().astype("float32").reshape(1)
 
 
-@op("fill_diagonal", samples=[case(f(3, 3), 7.0)], internal="_npi_fill_diagonal", numbers=("val",))
+@op("fill_diagonal", samples=[case(f(3, 3), 7.0), case(f(7, 3), f(2), wrap=True)], internal="_npi_fill_diagonal", numbers=("val",))
 def fill_diagonal(a: Any, val: Any, *, wrap: bool = False) -> Any:
-    """``a`` with ``val`` on its diagonal."""
-    return jnp.fill_diagonal(a, jnp.asarray(val, a.dtype), wrap=wrap, inplace=False)
+    """``a`` with ``val`` on its diagonal, again and again if it is short; ``wrap``: on those below, too, a row apart."""
+    if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) > 1):
+        raise ValueError(f"fill_diagonal takes matrices, and arrays of equal lengths; got shape {list(a.shape)}")
+    step = 1 + int(np.cumprod(a.shape[:0:-1]).sum())
+    end = a.shape[1] ** 2 if a.ndim == 2 and not wrap else a.size
+    places = np.arange(0, min(end, a.size), step)
+    val = jnp.resize(jnp.asarray(val, a.dtype).reshape(-1), places.shape)
+    return a.reshape(-1).at[places].set(val).reshape(a.shape)
 
 
 @op("constraint_check", samples=[case(b(3))], internal="_npx_constraint_check", **_FLAT)

@@ -72,8 +72,18 @@ def _probability(v: Any, name: str) -> None:
 # ----------------------------------------------------------------- standard variables and families
 
 
+def _standard(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """A standard variable; one of 16 bits is rounded from 32, of which there are more than JAX's thousand steps."""
+
+    def standard(key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return draw(key, shape, dtype) if dtype.itemsize > 2 else draw(key, shape, np.dtype("float32")).astype(dtype)
+
+    return standard
+
+
 def _located(draw: Callable[..., Any]) -> Callable[..., Any]:
     """loc + scale * a standard variable."""
+    draw = _standard(draw)
 
     def located(key: Any, loc: Any, scale: Any, size: Any, dtype: Any) -> Any:
         _not_negative(scale, "scale")
@@ -86,7 +96,7 @@ def _located(draw: Callable[..., Any]) -> Callable[..., Any]:
 
 def _uniform(key: Any, low: Any, high: Any, size: Any, dtype: Any) -> Any:
     dtype = _float(dtype)
-    u = jr.uniform(key, _draw_shape(size, low, high), dtype)
+    u = _standard(jr.uniform)(key, _draw_shape(size, low, high), dtype)
     low, high = _number(low, dtype), _number(high, dtype)
     return low + (high - low) * u
 
@@ -131,7 +141,7 @@ def lognormal(key: Any, mean: Any = 0.0, sigma: Any = 1.0, *, size: Any = None, 
 def _exponential(key: Any, scale: Any, size: Any, dtype: Any) -> Any:
     _not_negative(scale, "scale")
     dtype = _float(dtype)
-    return _number(scale, dtype) * jr.exponential(key, _draw_shape(size, scale), dtype)
+    return _number(scale, dtype) * _standard(jr.exponential)(key, _draw_shape(size, scale), dtype)
 
 
 @op(np_random="exponential", wide="float64", samples=[case(size=3), case(f(3, low=0.5))], keyed=True, numbers=("scale",), check=_checks(scale=_not_negative))
@@ -144,7 +154,7 @@ def exponential(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = No
 def rayleigh(key: Any, scale: Any = 1.0, *, size: Any = None, dtype: Any = None) -> Any:
     """The Rayleigh distribution."""
     _not_negative(scale, "scale")
-    e = jr.exponential(key, _draw_shape(size, scale), _float(dtype))
+    e = _standard(jr.exponential)(key, _draw_shape(size, scale), _float(dtype))
     return _number(scale, e.dtype) * jnp.sqrt(2 * e)
 
 
@@ -362,6 +372,38 @@ def categorical(key: Any, data: Any, *, shape: Any = (), get_prob: bool = False,
     picked = jnp.take_along_axis(rows, draws.reshape(rows.shape[0], -1), 1)
     # The logarithm of what was drawn alone: that of an impossible outcome would make the gradient NaN.
     return draws.astype(dtype), jnp.log(picked).reshape(draws.shape)
+
+
+@op("_sample_unique_zipfian", samples=[case(range_max=9, shape=(2, 5))], keyed=True, smooth=False, internal="_sample_unique_zipfian", outputs=2)
+def unique_zipfian(key: Any, *, range_max: int, shape: Any) -> Any:
+    """Distinct integers below ``range_max``, k with a probability like log(1 + 1 / (k + 1)), and how many draws it took.
+
+    shape: (rows, integers in a row), or of one row; each row is drawn by itself. Both results are int64.
+    """
+    shape = _shape(shape) or ()
+    rows, count = (1, shape[0]) if len(shape) == 1 else shape
+    if count > range_max:
+        raise ValueError(f"{count} distinct integers below {range_max} cannot be drawn")
+    span = np.log(range_max + 1.0)
+
+    def row(key: Any) -> Any:
+        def more(state: Any) -> Any:
+            return state[2] < count
+
+        def draw(state: Any) -> Any:
+            seen, found, got, tries = state
+            u = jr.uniform(jr.fold_in(key, tries), (), "float64")
+            k = jnp.minimum((jnp.exp(u * span) - 1).astype("int64"), range_max - 1)
+            new = ~seen[k]
+            found = found.at[jnp.where(new, got, count)].set(k, mode="drop")
+            return seen.at[k].set(True), found, got + new, tries + 1
+
+        start = jnp.zeros(range_max, bool), jnp.zeros(count, "int64"), jnp.zeros((), "int64"), jnp.zeros((), "int64")
+        _, found, _, tries = jax.lax.while_loop(more, draw, start)
+        return found, tries
+
+    found, tries = jax.lax.map(row, jr.split(key, rows))
+    return found.reshape(shape), tries
 
 
 # ---------------------------------------------------------------------------------- mx.nd, 1.x

@@ -59,7 +59,9 @@ def coded_shape(
     """The shape that reshape codes describe; ``meaning`` says what each code does."""
     split = next(k for k, v in meaning.items() if v == "split")
     source, groups = list(shape), _groups(codes, split)
-    if reverse:
+    if reverse and meaning is _NPX_CODES:  # read from the right, a split's code behind its lengths
+        source, groups = source[::-1], _groups(codes[::-1], split)
+    elif reverse:
         source, groups = source[::-1], [g[:1] + g[:0:-1] for g in groups[::-1]]
     out: list[int] = []
     at = 0

@@ -521,3 +521,32 @@ def test_a_forward_may_write_to_an_array_from_outside(hybridize):
         assert net(mx.np.array([2.0])).item() == 4.0 * k
         assert count.item() == 2.0 * k
     assert net.calls == (1 if hybridize else 3)
+
+
+@pytest.mark.parametrize(
+    ("forward", "given", "want"),
+    [
+        (lambda x: mx.np.mod(x, 3) * x, "int32", [1, 1]),  # a remainder of integers has none
+        (lambda x: x.mean(dtype="int8"), "float32", [0.5, 0.5]),
+        (lambda x: (x * 2.5).astype("int32") + 1, "float32", [2.5, 2.5]),
+    ],
+)
+def test_integers_have_the_gradients_they_have_imperatively(forward, given, want):
+    for hybridize in (False, True):
+        net = Wrap(forward)
+        net.hybridize(hybridize)
+        for _ in range(2):
+            x = mx.np.array([4, 7], dtype=given)
+            x.attach_grad()
+            with autograd.record():
+                y = net(x)
+            y.backward()
+            assert x.grad.tolist() == want
+
+
+def test_results_of_both_kinds_of_arrays_are_refused():
+    for hybridize in (False, True):
+        net = Wrap(lambda x: (x.as_nd_ndarray() * 2, x * 2))
+        net.hybridize(hybridize)
+        with pytest.raises(TypeError, match="must be of one type"):
+            net(mx.np.ones(2))

@@ -119,3 +119,47 @@ def test_moveaxis_refuses_what_is_no_permutation():
             with pytest.raises(ValueError, match="moveaxis"):
                 f(x, source, destination)
         assert f(x, [0, 1], [2, 0]).shape == (2, 3, 1)
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (7, 3), (3, 7), (3, 3, 3)])
+def test_fill_diagonal(shape):
+    for value in (2, [-1, 5]):
+        for wrap in (False, True):
+            want, x = onp.ones(shape, "float32"), np.ones(shape)
+            onp.fill_diagonal(want, value, wrap)
+            np.fill_diagonal(x, value, wrap)
+            assert onp.array_equal(x.asnumpy(), want)
+
+
+def test_triangles_are_indices():
+    x = np.array(GRID)
+    places = np.tril_indices(3, m=4)
+    assert type(places) is tuple and x[places].tolist() == GRID[onp.tril_indices(3, m=4)].tolist()
+
+
+def test_reshape_from_the_right_splits_what_its_code_follows():
+    assert npx.reshape(np.ones((8, 5, 4, 6)), (-4, -1, 3, -6), reverse=True).shape == (8, 5, 4, 2, 3)
+
+
+def test_several_results_are_a_tuple():
+    square = np.array([[2.0, 0.5], [0.5, 1.0]])
+    makers = (np.linalg.svd, np.linalg.slogdet, np.modf, np.unique_all)
+    for made in (*[f(square) for f in makers], np.divmod(square, 2)):
+        assert isinstance(made, tuple)
+    assert np.unique_all(square).counts.tolist() == [2, 1, 1]
+
+
+def test_random_numbers_of_16_bits_have_all_their_bits():
+    for draw in (np.random.uniform, np.random.normal):
+        made = draw(size=20_000, dtype="float16")
+        assert len(onp.unique(made.asnumpy())) > 3000
+
+
+def test_distinct_integers_by_their_logarithms():
+    found, tries = mx.nd._internal._sample_unique_zipfian(50, shape=(80, 10))
+    found = found.asnumpy()
+    assert all(len(set(row)) == 10 for row in found.tolist()) and found.min() == 0 and found.max() < 50
+    assert (tries.asnumpy() >= 10).all()
+    first = onp.bincount(found[:, 0], minlength=50) / 80  # the first of a row is drawn by the probabilities alone
+    want = onp.log1p(1 / onp.arange(1.0, 51)) / onp.log(51)
+    assert abs(first - want).max() < 5 * (0.25 / 80) ** 0.5
