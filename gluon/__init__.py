@@ -17,12 +17,14 @@ from .parameter import Constant, DeferredInitializationError, Parameter
 _LAZY = {name: name for name in ("contrib", "data", "loss", "metric", "model_zoo", "probability", "rnn", "utils")}
 _FROM = {
     "FlaxBlock": "flax", "SymbolBlock": "symbol_block", "Trainer": "trainer", "tensor_types": "parameter",
+    "from_flax_variables": "interchange", "from_torch_state_dict": "interchange", "to_flax_variables": "interchange",
+    "to_torch_state_dict": "interchange",
 }  # fmt: skip
 
 __all__ = [
     "Block", "Constant", "DeferredInitializationError", "FlaxBlock", "HybridBlock", "Parameter", "ParameterDict",
-    "SymbolBlock", "Trainer", "contrib", "data", "loss", "metric", "model_zoo", "nn", "probability",
-    "rnn", "tensor_types", "utils",
+    "SymbolBlock", "Trainer", "contrib", "data", "from_flax_variables", "from_torch_state_dict", "loss", "metric",
+    "model_zoo", "nn", "probability", "rnn", "tensor_types", "to_flax_variables", "to_torch_state_dict", "utils",
 ]  # fmt: skip
 
 

@@ -253,9 +253,10 @@ class Block(Named, MirroredBlock):
     def save_parameters(self, filename: str, deduplicate: bool = False) -> None:
         """Write all parameters to a file, readable by ``load_parameters``.
 
-        In MXNet 2's format, or in MXNet 1's, which every MXNet reads, where `is_np_array` is False.
+        In MXNet 2's format, or in MXNet 1's, which every MXNet reads, where `is_np_array` is False; as safetensors
+        where the name ends so.
         """
-        from mxjax import serialization
+        from mxjax import safetensors, serialization
         from mxjax.modes import is_np_array
 
         arrays: dict[str, Any] = {}
@@ -265,7 +266,7 @@ class Block(Named, MirroredBlock):
                 continue
             seen.add(id(p))
             arrays[name] = p._reduce()
-        if is_np_array():
+        if is_np_array() or safetensors.path_is(filename):
             serialization.save_parameters(filename, arrays)
         else:
             serialization.nd_save(filename, arrays)
@@ -280,7 +281,7 @@ class Block(Named, MirroredBlock):
         dtype_source: str = "current",
         ctx: Any = None,
     ) -> None:
-        """Read parameters from a file of MXNet 1.x or 2.x or of mxjax.
+        """Read parameters from a file of MXNet 1.x or 2.x or of mxjax, or a safetensors file.
 
         Raises ``AssertionError`` for parameters missing in the file (unless ``allow_missing``), not in the
         block (unless ``ignore_extra``) or of another shape or dtype (unless ``cast_dtype``); nothing is

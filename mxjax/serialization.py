@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from . import errors
+from . import errors, safetensors
 from .array import creation
 from .array.ndarray import NDArray
 from .array.sparse import BaseSparseNDArray
@@ -60,9 +60,7 @@ def _bad(what: str) -> errors.MXNetError:
 
 
 class _Bytes:
-    """Bytes read from front to back; asking for more than there is, is an error before it costs
-    anything.
-    """
+    """Bytes read from front to back; asking for more than there is, is an error before it costs anything."""
 
     def __init__(self, data: bytes | memoryview):
         self._data = memoryview(data)
@@ -201,9 +199,7 @@ def _read_container(raw: bytes | memoryview) -> tuple[list[Host | None], list[st
 
 
 def _raw(array: Host) -> Iterator[bytes]:
-    """The bytes of one array: version 2, which every MXNet since 0.12 reads, where that can hold
-    it.
-    """
+    """The bytes of one array: version 2, which every MXNet since 0.12 reads, where that can hold it."""
     if isinstance(array, HostSparse):
         yield from _raw_sparse(array)
         return
@@ -434,7 +430,9 @@ def arrays_of(raw: bytes) -> Host | list[Host | None] | dict[str, Host | None]:
     if start == struct.pack("<I", _CONTAINER):
         arrays, names = _read_container(raw)
         return dict(zip(names, arrays, strict=True)) if names else arrays
-    raise _bad(f"it begins with {start!r}; .params, .npz and .npy files are read")
+    if safetensors.is_safetensors(raw):
+        return dict(safetensors.unpack(raw))
+    raise _bad(f"it begins with {start!r}; .params, .npz, .npy and .safetensors files are read")
 
 
 def _read(path: Any) -> Any:
@@ -563,8 +561,12 @@ def nd_save(fname: Any, data: Any) -> None:
 
 
 def save_parameters(filename: Any, arrays: Mapping[str, Any]) -> None:
-    """Write parameters by name in MXNet 2's format, an .npz file whatever its name."""
-    write_whole(filename, _write_npz, _named(arrays))
+    """Write parameters by name in MXNet 2's format, an .npz file whatever its name; or as .safetensors."""
+    named = _named(arrays)
+    if safetensors.path_is(filename):
+        write_whole(filename, lambda out: out.writelines(safetensors.pack(named)))
+    else:
+        write_whole(filename, _write_npz, named)
 
 
 def load_parameters(filename: Any) -> dict[str, Any]:

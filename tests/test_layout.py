@@ -23,7 +23,7 @@ LAYERS = (
     {"effects"},
     {"engine"},
     {"array"},
-    {"np", "npx", "nd", "autograd", "operator", "random", "serialization", "util", "base", "modes"},
+    {"np", "npx", "nd", "autograd", "operator", "random", "safetensors", "serialization", "util", "base", "modes"},
     {
         *("attribute", "context", "debug", "dlpack", "initializer", "io", "launch", "libinfo", "library", "log"),
         *("im2rec", "image", "lr_scheduler", "misc", "monitor", "name", "notebook"),
