@@ -354,9 +354,7 @@ def _read_npz(source: Any) -> dict[str, Host]:
 
 
 def _format_of(stream: Any, size: int) -> bytes:
-    """MXNet writes this member with a damaged header; what follows it is the name of the storage
-    type.
-    """
+    """MXNet writes this member with a damaged header; what follows it is the name of the storage type."""
     start = stream.read(10)
     length = int.from_bytes(start[8:10], "little")
     if length > _MAX_HEADER or size - 10 - length > 64:
@@ -543,9 +541,7 @@ def savez(file: Any, *args: Any, **kwds: Any) -> None:
 
 
 def nd_save(fname: Any, data: Any) -> None:
-    """Write an array, a list of arrays or a dictionary of them in MXNet's container, which every
-    MXNet reads.
-    """
+    """Write an array, a list of arrays or a dictionary of them in MXNet's container, which every MXNet reads."""
     if isinstance(data, NDArray):
         data = [data]
     if isinstance(data, Mapping):

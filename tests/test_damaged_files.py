@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax import codec, memonger, recordio
+from mxjax import codec, memonger, recordio, safetensors
 from mxjax.errors import FormatError, MXNetAssertionError, MXNetMemoryError
 from mxjax.gluon.data import vision
 from mxjax.gluon.data.vision import _files
@@ -139,6 +139,11 @@ def symbols() -> list[bytes]:
     ]
 
 
+def tables() -> list[bytes]:
+    arrays = {"w": np.arange(6, dtype="float32").reshape(2, 3), "b": np.zeros(2, "int64"), "flag": np.array(True)}
+    return [b"".join(safetensors.pack(arrays)), b"".join(safetensors.pack({}, {"by": "nobody"}))]
+
+
 def states(data: bytes) -> None:
     saving.loads(data, mx.optimizer.create("sgd", momentum=0.9))
 
@@ -196,6 +201,7 @@ OF_BYTES = {
         on_disk(*(f"formats/mxnet200/{name}" for name in ("npx_savez.npz", "npz_sparse.npz", "npx_save_single.npy"))),
         (MXNetMemoryError,),
     ),
+    "safetensors": Reader(mx.nd.load_frombuffer, tables),
     "symbols": Reader(mx.sym.fromjson, symbols),
     "states of MXNet": Reader(
         states,
