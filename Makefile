@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 JOBS ?= 2
 PYTEST := $(RUN) -m pytest -n $(JOBS)
 
-.PHONY: help demo test test-all test-matrix bench bench-cold bench-data bench-kvstore bench-memory bench-profiler lint stubs \
+.PHONY: help demo test test-all test-matrix bench bench-cold bench-data bench-kvstore bench-memory bench-profiler bench-sparse lint stubs \
 	settings-pages wheel clean
 .DEFAULT_GOAL := help
 
@@ -21,6 +21,7 @@ help:
 	@echo "make bench-kvstore what sums between devices and processes cost"
 	@echo "make bench-memory what rematerialisation saves and costs, in bytes and time"
 	@echo "make bench-profiler what the profiler costs"
+	@echo "make bench-sparse what a large embedding costs with sparse gradients"
 	@echo "make lint         ruff, mypy, and whether stubs and docs are current"
 	@echo "make stubs        write the stubs of the generated front ends"
 	@echo "make settings-pages  write docs/settings from the table of settings"
@@ -55,6 +56,9 @@ bench-memory: $(VENV)/.ready
 
 bench-profiler: $(VENV)/.ready
 	$(RUN) benchmarks/profiler.py
+
+bench-sparse: $(VENV)/.ready
+	$(RUN) benchmarks/sparse.py
 
 lint: $(VENV)/.ready
 	$(RUN) -m ruff check .

@@ -11,11 +11,14 @@ import numpy as np
 from mxjax import errors, initializer
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.creation import array, nd_array
+from mxjax.array.sparse import taped_value
 from mxjax.autograd import pause
 from mxjax.core import apart, hooks, lay, memory, outside, relaid
 from mxjax.device import KEEPERS, Device, current_device
 from mxjax.errors import DeferredInitializationError
 from mxjax.modes import array_class, is_np_shape
+
+from .sparse_data import SparseData, in_storage
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter"]
 
@@ -54,12 +57,13 @@ def devices_of(device: Any) -> list[Device]:
     return [device] if isinstance(device, Device) else list(device)
 
 
-class Parameter:
+class Parameter(SparseData):
     """An array that training changes, with a copy and a gradient on each of its devices.
 
     Unknown lengths in ``shape`` are -1 or 0 and are found at the first forward pass
     (``allow_deferred_init``). ``grad_req`` is ``write``, ``add`` or ``null``. ``sharding`` says how
-    `Block.shard` cuts it over a mesh: None, or per dimension the name of a mesh's axis or None.
+    `Block.shard` cuts it over a mesh: None, or per dimension the name of a mesh's axis or None. ``stype`` and
+    ``grad_stype`` are how value and gradient are stored: ``default`` (dense), ``row_sparse`` or ``csr``.
     """
 
     def __init__(
@@ -77,17 +81,9 @@ class Parameter:
         grad_stype: str = "default",
         sharding: Any = None,
     ):
-        for which, value in (("stype", stype), ("grad_stype", grad_stype)):
-            if value not in ("default", "row_sparse", "csr"):
-                raise errors.MXNetAssertionError(
-                    f"invalid {which} for Parameter {name!r}: default, row_sparse or csr is expected, got {value!r}"
-                )
-            if value != "default":
-                raise errors.MXNetNotImplementedError(
-                    f"{which}={value!r} of Parameter {name!r}: dense ('default') parameters are supported"
-                )
-        self.sharding = sharding  # how a mesh cuts it, where `shard` is told nothing else
         self._name = name
+        self._set_storage(stype, grad_stype)
+        self.sharding = sharding  # how a mesh cuts it, where `shard` is told nothing else
         self._long = False  # whether the name begins with that of the block, as in MXNet 1
         self._variable: Any = None
         self._structure: str | None = None  # the name in the network it belongs to
@@ -227,6 +223,7 @@ class Parameter:
             self._spread(data, where)
 
     def _spread(self, data: ndarray, where: Sequence[Device]) -> None:
+        data = in_storage(data, self._stype)
         self._arrays = {d: data.copyto(d) if i else data.to_device(d) for i, d in enumerate(where)}
         self._settle()
         Layout.version += 1
@@ -259,10 +256,17 @@ class Parameter:
         if self._arrays is not None and len(self._arrays) == 1:
             (self._only,) = self._arrays.values()
             self._only_at = self._only.device
+            if self._stype != "default":
+                self._only = None
         else:
             self._only = self._only_at = None
         for a in (self._arrays or {}).values():
-            a.attach_grad(self._grad_req) if self._grad_req != "null" else a.drop_grad()
+            if self._grad_req == "null":
+                a.drop_grad()
+            elif self._grad_stype == a.stype:
+                a.attach_grad(self._grad_req)
+            else:
+                a.attach_grad(self._grad_req, stype=self._grad_stype)
 
     def _check_load(self, data: Any, cast_dtype: bool = False, dtype_source: str = "current") -> Any:
         """A value from a file as a NumPy array; the shape must fit, the dtype too unless it may be cast."""
@@ -325,10 +329,14 @@ class Parameter:
         only = self._only
         if only is not None and ctx is None and (device is None or device is self._only_at):
             return only
+        self._check_dense("data", "row_sparse_data")
+        return self._array_on(device if device is not None else ctx)
+
+    def _array_on(self, where: Any) -> Any:
+        """The array on a device, or the current one."""
         arrays = self._arrays
         if arrays is None:
             raise self._missing()
-        where = device if device is not None else ctx
         if where is None:
             where = current_device()
         found = arrays.get(where)
@@ -350,10 +358,13 @@ class Parameter:
         """The arrays on all devices."""
         if self._arrays is None:
             raise self._missing()
+        self._check_dense("list_data", "list_row_sparse_data")
         return list(self._arrays.values())
 
     def _reduce(self) -> ndarray:
         """What is saved: the mean over the devices where these have numbers of their own (moving statistics)."""
+        if self._stype != "default":
+            return self._all_rows()
         first, *others = self.list_data()
         if not others:
             return first
@@ -365,7 +376,7 @@ class Parameter:
 
     def grad(self, device: Device | None = None, ctx: Device | None = None) -> ndarray:
         """The gradient on a device."""
-        g = self.data(device, ctx).grad
+        g = self._array_on(device if device is not None else ctx).grad
         if g is None:
             raise errors.MXNetError(
                 f"Cannot get gradient array for Parameter {self._label} because grad_req='null'"
@@ -385,10 +396,6 @@ class Parameter:
         return list(self._arrays)
 
     list_ctx = list_device
-
-    def _set_trainer(self, trainer: Any) -> None:
-        """The trainer that is to hear when a value is set; None: none."""
-        self._trainer = None if trainer is None else weakref.ref(trainer)
 
     def set_data(self, data: Any) -> None:
         """Set the value on all devices.
@@ -417,7 +424,10 @@ class Parameter:
                     value = data.copyto(d)
                 else:  # NumPy's arrays have a to_device of their own
                     value = array(data, dtype=a.dtype, device=d)
-                a._assign(relaid(value._value(), a._value().aval))
+                if a.stype == "default":
+                    a._assign(relaid(value._value(), a._value().aval))
+                else:
+                    a._assign(taped_value(in_storage(value, self._stype)))
 
     def var(self) -> Any:
         """The variable that stands for this parameter in symbols (`mx.sym`), by its name."""
@@ -429,36 +439,15 @@ class Parameter:
             from mxjax import symbol
 
             self._variable = symbol.var(
-                name, shape=self.shape, dtype=self.dtype, lr_mult=self.lr_mult, wd_mult=self.wd_mult, init=self.init
-            )
+                name, shape=self.shape, dtype=self.dtype, lr_mult=self.lr_mult, wd_mult=self.wd_mult, init=self.init,
+                stype=self._stype,
+            )  # fmt: skip
         return self._variable
 
     @property
     def variable_name(self) -> str | None:
         """The name of `var`; None where nobody asked for it."""
         return None if self._variable is None else self._variable.name
-
-    def row_sparse_data(self, row_id: Any) -> Any:
-        """Some rows of a row_sparse parameter: parameters are dense here, and `data` gives them whole.
-
-        Raises:
-          RuntimeError: always.
-        """
-        raise errors.MXNetError(
-            f"Cannot return a copy of Parameter {self._label} via row_sparse_data() because its storage type is "
-            "default. Please use data() instead."
-        )
-
-    def list_row_sparse_data(self, row_id: Any) -> Any:
-        """`row_sparse_data` on all devices.
-
-        Raises:
-          RuntimeError: always.
-        """
-        raise errors.MXNetError(
-            f"Cannot return a copy of Parameter {self._label} on all devices via list_row_sparse_data() because its "
-            "storage type is default. Please use list_data() instead."
-        )
 
     @property
     def _data(self) -> list[Any] | None:

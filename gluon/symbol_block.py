@@ -65,6 +65,11 @@ class SymbolBlock(HybridBlock):
         for node in self._nodes:
             if not node.is_variable or node.name in self._input_names:
                 continue
+            if node.attrs.get("__storage_type__", "0") != "0":
+                raise errors.MXNetAssertionError(
+                    f"SymbolBlock doesn't support Parameter {node.name!r} because its storage type is sparse: use a "
+                    "dense variable (stype='default')"
+                )
             p = given.get(node.name)
             if p is None:
                 p = _parameter(node, dtypes[node])

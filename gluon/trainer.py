@@ -65,6 +65,8 @@ class Trainer:
         update_on_kvstore: bool | None = None,
     ):  # fmt: skip
         self._params = _unique(params)
+        self._sparse_weights = any(p._stype != "default" for p in self._params)
+        self._sparse_grads = any(p._grad_stype != "default" for p in self._params)
         kvstore, mesh = self._on_mesh(kvstore)
         self._compression_params = compression_params
         self._devices = self._check_devices()
@@ -139,7 +141,7 @@ class Trainer:
         self._kv_initialized = False
         self._kvstore: Any = None
         self._distributed = False
-        self._update_on_kvstore = False
+        self._update_on_kvstore: bool | None = None
         self._params_to_init = list(self._params)
 
     def _ready(self) -> None:
@@ -152,6 +154,12 @@ class Trainer:
     def _init_kvstore(self) -> None:
         wanted = self._kvstore_params["kvstore"]
         on_kvstore = self._kvstore_params["update_on_kvstore"]
+        if self._sparse_weights:
+            if on_kvstore is False:
+                raise MXNetValueError("Cannot set update_on_kvstore=False when sparse weights are present.")
+            on_kvstore = True
+        elif self._sparse_grads and on_kvstore is None:
+            on_kvstore = isinstance(wanted, str) and _between_processes(wanted)
         asked = on_kvstore is not None
         if not asked and self._optimizer.aggregate_num <= 1:
             on_kvstore = settings.get("comm.update_on_kvstore")
@@ -198,7 +206,7 @@ class Trainer:
 
     def _make_kvstore(self, name: str) -> Any:
         """The store of this name; one device on its own needs none."""
-        if len(self._devices) < 2 and not _between_processes(name):
+        if len(self._devices) < 2 and not _between_processes(name) and not self._sparse_weights:
             return None
         from mxjax import kvstore
 
@@ -213,8 +221,11 @@ class Trainer:
                 if param._arrays is None:  # its shape is not known yet
                     waiting.append(param)
                 else:
-                    arrays = param.list_data()
-                    self._kvstore.broadcast(index, arrays[0], arrays)
+                    arrays = list(param._all())
+                    if param._stype == "default":
+                        self._kvstore.broadcast(index, arrays[0], arrays)
+                    else:
+                        self._kvstore.init(index, arrays[0])
         self._params_to_init = waiting
         if self._kvstore is not None:
             self._kvstore.expect([i for i, p in enumerate(self._params) if any(p is w for w in waiting)])
@@ -320,14 +331,17 @@ class Trainer:
         if self._update_on_kvstore:
             if not ignore_stale_grad:  # before anything is changed
                 for _, param in trained:
-                    for array in param.list_data():
+                    for array in param._all():
                         if not array._fresh_grad:
                             raise _stale(param, array)
+            for _, param in trained:
+                for array in param._all():
+                    array._fresh_grad = False
+            trained = self._push_rows(trained)
             weights = [param.list_data() for _, param in trained]
             self._kvstore.pushpull_all([i for i, _ in trained], [p.list_grad() for _, p in trained], weights)
-            for array in (a for arrays in weights for a in arrays):
-                array._fresh_grad = False
             return
+        trained = self._push_rows(trained)
         grads = [param.list_grad() for _, param in trained]
         keys = [i for i, _ in trained]
         last = len(self._tail())
@@ -336,6 +350,24 @@ class Trainer:
             if last:
                 self._kvstore.flush()
 
+    def _push_rows(self, trained: list[tuple[int, Parameter]]) -> list[tuple[int, Parameter]]:
+        """Hand sparse gradients to the store, and take sums or dense weights from it; gives the other parameters."""
+        for i, param in trained if self._sparse_grads else ():
+            if param._grad_stype == "default":
+                continue
+            grads = param.list_grad()
+            self._kvstore.push(i, grads, priority=-i)
+            if param._stype == "default":
+                outs = param.list_data() if self._update_on_kvstore else grads
+                self._kvstore.pull(i, outs, priority=-i, ignore_sparse=False)
+        return [(i, p) for i, p in trained if p._grad_stype == "default"] if self._sparse_grads else trained
+
+    def _pull_rows(self, param: Parameter, arrays: list[Any], row_id: Any) -> None:
+        """Write rows of a sparse parameter, as the store has them, to arrays."""
+        self._ready()
+        index = next(i for i, p in enumerate(self._params) if p is param)
+        self._kvstore.row_sparse_pull(index, out=arrays, row_ids=row_id, priority=-index)
+
     def _tail(self) -> frozenset[int]:
         """The first parameters, whose gradients are ready last, where these are summed by themselves.
 
@@ -343,7 +375,7 @@ class Trainer:
         """
         if self._kvstore is None or not self._kvstore.gathers or not settings.get("comm.tail_overlap"):
             return frozenset()
-        sizes = {i: param.list_data()[0].size * np.dtype(param.dtype).itemsize for i, param in self._trained()}
+        sizes = {i: int(np.prod(param.shape or ())) * np.dtype(param.dtype).itemsize for i, param in self._trained()}
         chosen: list[int] = []
         for i in list(sizes)[:-1]:
             if sum(sizes[k] for k in chosen) >= 0.0346 * sum(sizes.values()):
@@ -368,7 +400,7 @@ class Trainer:
             if param.grad_req == "null":
                 continue
             of_devices = updates[i in tail]
-            for (indices, grads, weights), array in zip(of_devices, param.list_data(), strict=True):
+            for (indices, grads, weights), array in zip(of_devices, param._all(), strict=True):
                 if not array._fresh_grad:
                     if ignore_stale_grad:
                         continue

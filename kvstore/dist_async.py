@@ -29,6 +29,7 @@ from ._compression import Packer, Settings, as_words
 from ._gather import Gathered, Request
 from ._outbox import Answer, Outbox, Servers
 from ._processes import Operation, on_host, processes
+from ._rows import dense_value, device_of
 from ._server import NUMBERS, described
 from ._shards import Part, Place, Shards, joined, parted
 from .dist import _value
@@ -185,7 +186,7 @@ class AsyncKVStore(KVStore):
         for place, o, ids, parts in waiting:
             whole = np.zeros(place.shape, place.dtype)
             whole[ids] = place.join([p.get() for p in parts])
-            o._assign(_value(whole, o._value().aval.device))
+            o._assign(_value(whole, device_of(o)))
 
     def _push(self, groups: dict[Any, list[NDArray]], priority: int) -> None:
         self._send_numbers()
@@ -201,7 +202,7 @@ class AsyncKVStore(KVStore):
             self._outbox.post(server, ("push", keys, pieces), total, asked=False)
 
     def _summed(self, arrays: list[NDArray]) -> Value:
-        values = [a._value() for a in arrays]
+        values = [dense_value(a) for a in arrays]
         return values[0] if len(values) == 1 else self._devices.all_reduce([values])[0][0]
 
     def _pieces(self, key: Any, place: Place, value: Value) -> list[tuple[Part, Any, int]]:

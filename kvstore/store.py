@@ -7,9 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from mxjax import core, errors
 from mxjax.array.ndarray import NDArray
 from mxjax.core import Value
@@ -19,6 +16,7 @@ from mxjax.serialization import write_whole
 from ._collective import ADD, Devices, moved
 from ._compression import Compressor, Settings
 from ._gather import LIMIT, Gathered, Request, alias, is_gathered
+from ._rows import asked, check_target, dense_targets, dense_value, device_of, give, pushed
 from ._zero import ShardedUpdater
 from .base import KVStoreBase
 
@@ -31,15 +29,6 @@ TYPES = (
     "local_allreduce_cpu",
     "local_allreduce_device",
 )
-
-
-def _only_rows(weight: jax.Array, ids: jax.Array) -> jax.Array:
-    ids = jnp.where(ids < 0, weight.shape[0], ids).astype("int32")  # JAX would count from the end
-    kept = jnp.zeros(weight.shape[0], bool).at[ids].set(True, mode="drop")
-    return jnp.where(kept.reshape(-1, *[1] * (weight.ndim - 1)), weight, jnp.zeros((), weight.dtype))
-
-
-_ROWS = core.row("kvstore_rows", _only_rows).bind()
 
 
 # What is as it was when a gradient was pushed, whenever the update runs.
@@ -58,7 +47,7 @@ class _Entry:
 
     def on(self, device: Any) -> Value:
         """The value on a device."""
-        value = self.array._value()
+        value = dense_value(self.array)
         home = self.copies.get(value.aval.device)
         if home is not value:  # it was written to since
             self.copies = {value.aval.device: value}
@@ -69,10 +58,10 @@ class _Entry:
 
     def put(self, sums: dict[Any, Value]) -> None:
         """Replace the value by one that is known on several devices."""
-        home = self.array._value().aval.device
+        home = device_of(self.array)
         value = sums.get(home) or moved(next(iter(sums.values())), home)
         hand(self.array, value)
-        self.copies = {**sums, home: self.array._value()}
+        self.copies = {**sums, home: dense_value(self.array)}
 
 
 class KVStore(KVStoreBase):
@@ -136,10 +125,11 @@ class KVStore(KVStoreBase):
     def pull(
         self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True
     ) -> None:
-        """Write the stored value of each key to one array or to several."""
+        """Write the stored value of each key to one array or to several; to sparse ones unless `ignore_sparse`."""
         if out is None:
             raise errors.MXNetAssertionError("pull needs out=: the array (or arrays) to write to")
-        self._pull(self._checked(_pairs(key, out, "out")), priority)
+        pairs = self._checked(_pairs(key, out, "out"))
+        self._pull(dense_targets(pairs) if ignore_sparse else pairs, priority)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """`push`, then `pull` to `out`, which defaults to the pushed arrays themselves."""
@@ -161,10 +151,9 @@ class KVStore(KVStoreBase):
     def row_sparse_pull(
         self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
     ) -> None:
-        """Write the rows whose numbers are in `row_ids` to `out`, and zeros to all others.
+        """Write the rows with the numbers in `row_ids` to `out`, a row_sparse array (or one per device).
 
-        There are no arrays of storage type row_sparse here: `out` is an ordinary array (or one per device)
-        of the key's shape.
+        An array of mx.np, which has no sparse ones, gets zeros in all other rows.
 
         Args:
           row_ids: integers in any order, an array for all of a key's outs or one for each; numbers
@@ -178,9 +167,7 @@ class KVStore(KVStoreBase):
         [1.0, 0.0, 1.0]
         """
         for k, o, i in self._rows_asked(key, out, row_ids):
-            device = o._value().aval.device
-            rows = core.record2(_ROWS, self._entries[k].on(device), moved(i._value(), device))
-            o._assign(rows)
+            asked(self._entries[k], o, i)
 
     def _rows_asked(
         self, key: Any, out: Any, row_ids: Any
@@ -192,10 +179,12 @@ class KVStore(KVStoreBase):
         many = isinstance(key, (list, tuple))
         if many and isinstance(row_ids, NDArray):
             row_ids = [row_ids] * len(key)
-        asked = list(_pairs(key, row_ids, "row_ids"))
-        for (k, outs), (_, ids) in zip(pairs, asked, strict=True):
+        wanted = list(_pairs(key, row_ids, "row_ids"))
+        for (k, outs), (_, ids) in zip(pairs, wanted, strict=True):
             if not self._entries[k].shape:
                 raise errors.MXNetValueError(f"key {k!r} holds a single number, which has no rows: use pull()")
+            for o in outs:
+                check_target(k, o)
             if len(ids) not in (1, len(outs)):
                 raise errors.MXNetAssertionError(
                     f"the number of row_ids ({len(ids)}) of key {k!r} doesn't match the number of "
@@ -277,7 +266,10 @@ class KVStore(KVStoreBase):
         under = self._hyperparameters() if shares else None
         if self._gathered is not None and self._gathered.under != under:
             self._end()
-        for key, arrays in groups.items():
+        for key, given in groups.items():
+            arrays = pushed(self, key, given)
+            if arrays is None:
+                continue
             values = [a._value() for a in arrays]
             self._end_of(key)  # what was pushed before comes first
             if not self._needs_sum(values):
@@ -301,6 +293,11 @@ class KVStore(KVStoreBase):
         """Everything gathered, at once."""
         return self._reduce(requests) if under is None else self._update(requests, under)
 
+    @property
+    def sums_rows(self) -> bool:
+        """Whether row_sparse arrays are summed as such: not between processes, and not compressed."""
+        return self._compressor is None and type(self)._push is KVStore._push and type(self)._reduce is KVStore._reduce
+
     def _shares(self) -> bool:
         """Whether sums go to an optimizer that is shared out."""
         if not isinstance(self._updater, ShardedUpdater) or not self._updater.can_share:
@@ -309,7 +306,7 @@ class KVStore(KVStoreBase):
 
     def _spread(self, groups: dict[Any, list[NDArray]]) -> bool:
         """Whether what is pushed lies on several physical devices, between which the optimizer may be shared out."""
-        places = {core.physical(a._value().aval.device) for arrays in groups.values() for a in arrays}
+        places = {core.physical(device_of(a)) for arrays in groups.values() for a in arrays}
         return len(places) > 1
 
     def _hyperparameters(self) -> tuple[Any, ...]:
@@ -354,7 +351,7 @@ class KVStore(KVStoreBase):
             entry.put(sums)
         else:
             stored = entry.array
-            home = stored._value().aval.device
+            home = device_of(stored)
             mine = sums.get(home) or moved(next(iter(sums.values())), home)
             self._updater(key, type(stored)._wrap(mine), stored)
 
@@ -362,7 +359,8 @@ class KVStore(KVStoreBase):
         for k, outs in pairs:
             entry = self._entries[k]
             for o in outs:
-                hand(o, entry.on(o._value().aval.device))
+                if not give(entry, o):
+                    hand(o, entry.on(o._value().aval.device))
 
     gathers = True
 

@@ -153,7 +153,12 @@ class Dropout(HybridBlock):
 
 class Embedding(HybridBlock):
     """Turns integers in [0, input_dim) into vectors of ``output_dim`` elements: shape (...) gives
-    (..., output_dim)."""
+    (..., output_dim).
+
+    ``sparse_grad=True``: the gradient of the weight is row_sparse, it keeps the rows that were used. With a lazy
+    optimizer (``lazy_update=True``, AdaGrad) a step costs what these rows cost. In a hybridized block the gradient is
+    computed densely first.
+    """
 
     def __init__(
         self,
@@ -164,10 +169,7 @@ class Embedding(HybridBlock):
         sparse_grad: bool = False,
     ):
         super().__init__()
-        if sparse_grad:
-            raise errors.MXNetNotImplementedError(
-                "Embedding(sparse_grad=True): gradients are dense here; leave it False"
-            )
+        self._sparse_grad = sparse_grad
         self._input_dim = input_dim
         self._output_dim = output_dim
         self._dtype = onp.dtype(dtype).name
@@ -177,12 +179,14 @@ class Embedding(HybridBlock):
             dtype=dtype,
             init=weight_initializer,
             allow_deferred_init=True,
+            grad_stype="row_sparse" if sparse_grad else "default",
         )
 
     def forward(self, x: Any) -> Any:
         return npx.embedding(
-            x, self.weight.data(x.device), input_dim=self._input_dim, output_dim=self._output_dim
-        )
+            x, self.weight.data(x.device), input_dim=self._input_dim, output_dim=self._output_dim,
+            sparse_grad=self._sparse_grad,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"Embedding({self._input_dim} -> {self._output_dim}, {self._dtype})"

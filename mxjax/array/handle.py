@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import errors
 from ..core import (
+    Aval,
     Call,
     Leaf,
     NamedDevice,
@@ -161,6 +162,11 @@ class Handle:
         """The current value."""
         v = self._v
         return v if v is not None else self._base.value()
+
+    @property
+    def _aval(self) -> Aval:
+        """Shape, dtype and device."""
+        return (self._v or self._value()).aval
 
     def _set(self, v: Value) -> None:
         """Swap the value for a freshly computed one of the same shape and dtype.

@@ -106,7 +106,9 @@ def _inplace(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
         made = plain(self, other)
         if made is NotImplemented:
-            return made
+            if getattr(other, "stype", "default") == "default":
+                return made
+            made = getattr(other, name.replace("__i", "__r").removeprefix("x.").removesuffix("(y)"))(self)
         v: Value = made._value()
         mine = self._value().aval
         if v.aval.dtype != mine.dtype:

@@ -102,6 +102,14 @@ class AdaGrad(Optimizer):
     def init(self, weight: jax.Array) -> States:
         return _zeros(weight, 1)
 
+    def updates_rows(self, index: Any, weight: Any) -> bool:
+        if not self.use_fused_step:
+            return False
+        wd = self._get_wd(index)
+        if wd != 0:
+            raise MXNetValueError(f"{type(self).__name__} has no weight decay for row_sparse gradients, got wd={wd}")
+        return True
+
 
 def group_adagrad_rule(
     weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *,
@@ -199,6 +207,9 @@ class Ftrl(Optimizer):
 
     def init(self, weight: jax.Array) -> States:
         return _zeros(weight, 2)
+
+    def updates_rows(self, index: Any, weight: Any) -> bool:
+        return self.use_fused_step and weight.stype == "row_sparse"
 
 
 def ftml_rule(

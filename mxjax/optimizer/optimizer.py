@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import is_
 from typing import Any, ClassVar, NamedTuple
@@ -29,7 +28,8 @@ from mxjax.core import (
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError, did_you_mean
 from mxjax.util import is_np_array
 
-from . import rules
+from . import rows, rules
+from .rules import not_taped
 
 __all__ = ["Optimizer", "create", "register"]
 
@@ -54,7 +54,7 @@ def on_host(numbers: np.ndarray, device: Any) -> Value:
 
 def memories_of(arrays: Sequence[Any]) -> tuple[str | None, ...] | None:
     """The memories these arrays live in; None where that is the device's own for all of them."""
-    found = tuple([a._value().aval.memory for a in arrays])
+    found = tuple([a._aval.memory for a in arrays])
     return found if any(found) else None
 
 
@@ -80,19 +80,6 @@ class _Plan(NamedTuple):
             and all(map(is_, self.weights, weights))
             and all(map(is_, self.states, states))
         )
-
-
-@contextmanager
-def not_taped() -> Iterator[None]:
-    """Updates are no part of what autograd differentiates, even inside `autograd.record()`."""
-    thread = local.st
-    taping, thread.taping = thread.taping, False
-    thread.refresh()
-    try:
-        yield
-    finally:
-        thread.taping = taping
-        thread.refresh()
 
 
 def _dtype_of(weight: Any) -> str:
@@ -151,6 +138,8 @@ class Optimizer:
     _init_reads_weight: ClassVar[bool] = False
     #: Set while a trainer updates weights whose gradients may have overflowed.
     guard: rules.Guard | None = None
+    lazy_update = False
+    rows_need_all = False  # a lazy update of some rows has to see all of them
 
     def __init__(
         self, rescale_grad: float = 1.0, param_idx2name: dict[Any, str] | None = None,
@@ -445,6 +434,10 @@ class Optimizer:
         pure = self.rule_fn is not None and getattr(type(self), own) is getattr(Optimizer, own)
         return pure and not self._numbers_have_memory
 
+    def updates_rows(self, index: Any, weight: Any) -> bool:
+        """Whether a row_sparse gradient changes only its rows of the weight and of the states."""
+        return self.lazy_update
+
     # -- states and updates of arrays -----------------------------------------------------------
 
     def create_state(self, index: Any, weight: Any) -> Any:
@@ -452,6 +445,7 @@ class Optimizer:
         return self._pack_state(self._state_arrays(weight))
 
     def _state_arrays(self, weight: Any) -> tuple[Any, ...]:
+        weight = rows.plain(weight)
         aval = weight._value().aval
         wrap = type(weight)._wrap
         with jax.enable_x64(True):
@@ -535,7 +529,11 @@ class Optimizer:
         self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any],
         states: Sequence[Any],
     ) -> None:  # fmt: skip
-        """Record the update of all weights as one call of `rules.many`."""
+        """Record the update of all weights as one call of `rules.many`, those of sparse ones apart."""
+        if rows.made and any(x.stype != "default" for x in (*weights, *grads)):
+            indices, weights, grads, states = rows.divided(self, indices, weights, grads, states)
+            if not indices:
+                return
         device = weights[0]._value().aval.device
         guard = self.guard
         fixed = (guard is None, self.multi_precision, self.use_fused_step, *self._raw_statics())

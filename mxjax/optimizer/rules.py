@@ -9,7 +9,8 @@ The equations are MXNet's, put together from optax's pieces where those say the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -17,12 +18,25 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mxjax.core import Row, Value
+from mxjax.core import Row, Value, local
 
 States = tuple[jax.Array, ...]
 Rule = Callable[..., tuple[jax.Array, States]]
 #: Per weight: how many states it has, whether the first is its float32 copy, and the rule's keyword arguments for it.
 Layout = tuple[tuple[int, bool, tuple[tuple[str, Any], ...]], ...]
+
+
+@contextmanager
+def not_taped() -> Iterator[None]:
+    """Updates are no part of what autograd differentiates, even inside `autograd.record()`."""
+    thread = local.st
+    taping, thread.taping = thread.taping, False
+    thread.refresh()
+    try:
+        yield
+    finally:
+        thread.taping = taping
+        thread.refresh()
 
 
 def unworked(lr: Any, wd: Any, t: Any) -> tuple[Any, ...]:

@@ -199,6 +199,7 @@ class LARS(_Momentum):
     """
 
     rule_fn = staticmethod(lars_rule)
+    rows_need_all = True
     _statics = ("momentum", "eta", "epsilon", "clip_gradient")
 
     def __init__(

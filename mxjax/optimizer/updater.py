@@ -81,7 +81,7 @@ class Updater:
 
     def _lie(self, index: Any, weight: Any) -> None:
         """On a mesh, let the states of a weight lie as it does, or cut where it is whole."""
-        like = weight._value().aval
+        like = weight._aval
         if type(like.device) is not MeshDevice:
             return
         whole = like.spread is None or like.spread.is_fully_replicated

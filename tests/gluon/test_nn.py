@@ -252,7 +252,6 @@ def test_channels_last_convolution_equals_channels_first():
         (lambda: nn.Lambda("no_such_operator"), "no_such_operator"),
         (lambda: nn.HybridLambda(3), "Unrecognized function"),
         (lambda: nn.ReflectionPad2D((1, 2)), "padding"),
-        (lambda: nn.Embedding(2, 2, sparse_grad=True), "sparse_grad"),
         (lambda: nn.SyncBatchNorm(num_devices=2), "num_devices=2"),
     ],
 )

@@ -143,11 +143,6 @@ def test_constants_are_not_trained():
         c.grad_req = "write"
 
 
-def test_sparse_parameters_are_refused():
-    with pytest.raises(NotImplementedError, match="row_sparse"):
-        Parameter("weight", shape=(2,), stype="row_sparse")
-
-
 def test_errors_name_the_parameter_in_its_network():
     net = nn.HybridSequential()
     net.add(nn.Dense(2), nn.Dense(3))

@@ -9,10 +9,22 @@ from .classes import (
     RowSparseNDArray,
     cast_storage,
     compact,
+    dense_value,
     taped_value,
     wrap,
 )
-from .value import Stored, in_stype, joined, nothing, of_dense, padded
+from .value import (
+    Stored,
+    in_stype,
+    is_whole,
+    joined,
+    made,
+    nothing,
+    of_dense,
+    padded,
+    rows_at,
+    whole,
+)
 
 __all__ = [
     "BaseSparseNDArray",
@@ -21,11 +33,16 @@ __all__ = [
     "Stored",
     "cast_storage",
     "compact",
+    "dense_value",
     "in_stype",
+    "is_whole",
     "joined",
+    "made",
     "nothing",
     "of_dense",
     "padded",
+    "rows_at",
     "taped_value",
+    "whole",
     "wrap",
 ]

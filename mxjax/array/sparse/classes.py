@@ -21,7 +21,7 @@ from ..ndarray import NDArray, element_type, place, settled_gradient
 from ..operators import BINARY, COMPARE
 from ..storage import fallback
 from .numbers import check, compact, dense_on_host
-from .value import INDEX, STYPES, Stored, in_stype, nothing, padded
+from .value import INDEX, STYPES, Stored, in_stype, is_whole, nothing, padded
 
 
 class BaseSparseNDArray(NDArray):
@@ -72,6 +72,22 @@ class BaseSparseNDArray(NDArray):
             new = new.again()
             new.tape, new.out = var.leaf, 0
         self._stored = new
+
+    @property
+    def _aval(self) -> Any:
+        return self._stored.aval
+
+    def _place(self, where: str | None) -> None:
+        if where not in (None, "device"):
+            raise errors.MXNetValueError(f"a sparse array lies in its device's own memory, not in {where!r}")
+
+    def _renew(self, v: Value) -> None:
+        """Take a dense value over after an update: an array that keeps all rows goes on doing so, whatever they are."""
+        stored = self._stored
+        if is_whole(stored):
+            self._set(stored.with_data(v))
+        else:
+            self._set(v)
 
     def _assign(self, v: Any) -> None:
         """Store a value, dense or sparse, as ``x[:] = v`` does."""
@@ -469,6 +485,14 @@ def wrap(v: Any) -> Any:
     h._stored = v
     h._v = h._var = None
     return h
+
+
+def dense_value(x: NDArray) -> Value:
+    """The dense value of an array for an update, without its history."""
+    if not isinstance(x, BaseSparseNDArray):
+        return x._value()
+    stored = x._stored
+    return stored.data if is_whole(stored) else stored.dense()
 
 
 def taped_value(x: NDArray) -> Any:

@@ -20,6 +20,7 @@ from ..ndarray import NDArray, element_type, place
 from ..storage import report
 from .classes import BaseSparseNDArray, wrap
 from .forms import forms_of, wanted_stype
+from .updates import is_lazy, update
 from .value import Stored, beginnings, in_stype, nothing
 
 _NUMBERS = (bool, int, float, np.generic)
@@ -67,6 +68,8 @@ def _answer(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, A
             if local.st.taping and pull is not False:
                 _attach(op, values, attrs, made, pull)
             return _delivered(like._front, made, out)
+    if is_lazy(op, arrays, attrs):
+        return _delivered(NDArray, update(op, arrays, attrs), out)
     return _on_dense(op, cls, arrays, attrs, out, places)
 
 

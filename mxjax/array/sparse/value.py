@@ -234,3 +234,28 @@ def in_stype(v: Any, stype: str) -> Any:
     if v.stype == stype:
         return v
     return v.dense() if stype == "default" else of_dense(v.dense(), stype)
+
+
+def is_whole(stored: Stored) -> bool:
+    """Whether all rows are kept, so that the data is the dense array."""
+    rows = stored.aval.shape[0]
+    return stored.stype == "row_sparse" and stored.count == stored.capacity == rows
+
+
+def whole(v: Value) -> Stored:
+    """A dense value as a row_sparse one that keeps all rows."""
+    rows = v.aval.shape[0]
+    return Stored("row_sparse", v.aval, (v, on_device(np.arange(rows, dtype=INDEX), v.aval.device)), rows)
+
+
+def rows_at(v: Any, numbers: np.ndarray) -> Stored:
+    """The rows with these ascending numbers, of which there is at least one, of a value, dense or sparse."""
+    device = v.aval.device
+    ids = on_device(np.array(numbers, INDEX), device)
+    dense = v.data if type(v) is Stored and is_whole(v) else v
+    with untaped():
+        if type(dense) is Stored:
+            rows = record(bound("rows_found"), (*dense.parts, ids))[0]
+        else:
+            rows = record(bound("rows_of"), (dense, ids))[0]
+    return Stored("row_sparse", v.aval, (rows, ids), len(numbers))
