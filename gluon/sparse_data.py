@@ -31,7 +31,6 @@ class SparseData:
     _name: str
     _stype: str
     _grad_stype: str
-    _label: str
     _arrays: dict[Device, Any] | None
     _trainer: Any = None
 
@@ -89,6 +88,10 @@ class SparseData:
         if self._arrays is None:
             raise self._missing()
         return list(self._arrays.values())
+
+    @property
+    def _label(self) -> str:
+        return repr(self._name)
 
     def _missing(self) -> Exception:
         raise NotImplementedError
