@@ -71,6 +71,9 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         if composed is not None:
             return composed
     before, given = args, dict(kwargs)
+    if len(args) > op.n_arrays and not (op.legacy or op.variadic or op.attr_params or kwargs):
+        if isinstance(args[-1], NDArray):  # np.exp(x, out)
+            args, kwargs = args[: op.n_arrays], {"out": args[-1]}
     out = kwargs.pop("out", None) if kwargs else None
     device = None
     if kwargs:
@@ -290,6 +293,12 @@ def deliver(cls: type[NDArray], outs: Sequence[Value], out: Any, *, single: bool
         if target.shape != v.aval.shape:
             raise errors.MXNetValueError(
                 f"out= has shape {target.shape}, the result has {v.aval.shape}"
+            )
+        kind = target._value().aval.dtype
+        if kind != v.aval.dtype:
+            raise errors.MXNetTypeError(
+                f"Type inconsistent, Provided = {kind}, inferred type = {v.aval.dtype}: the `out` parameter should "
+                "have the dtype of the result; without it x[:] = ... converts"
             )
         if local.st.taping:
             check_write(target, True, None)

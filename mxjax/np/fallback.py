@@ -24,7 +24,7 @@ ARRAYS = """apply_over_axes histogram histogram2d histogram_bin_edges histogramd
 packbits unpackbits poly polyadd polydiv polyfit polyint polymul polysub roots setdiff1d setxor1d trim_zeros
 union1d compress extract ix_ diag_indices_from tril_indices_from triu_indices_from genfromtxt argwhere""".split()
 # Functions that give Python objects.
-OBJECTS = """can_cast promote_types result_type min_scalar_type finfo iinfo set_printoptions""".split()
+OBJECTS = """can_cast promote_types min_scalar_type finfo iinfo set_printoptions""".split()
 
 
 def host(value: Any) -> Any:

@@ -16,6 +16,7 @@ from ..array.lent import may_share as _may_share
 from ..array.ndarray import NDArray
 from ..array.protocol import default_dtype
 from ..core import hooks
+from ..ops.elementwise import promoted
 from ..ops.table import TABLE
 from .fallback import flat, host, ours, refuse_taped
 
@@ -36,6 +37,7 @@ __all__ = [
     "ndim",
     "nonzero",
     "piecewise",
+    "result_type",
     "select",
     "shape",
     "shares_memory",
@@ -250,6 +252,29 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
 # ------------------------------------------------------------------------------- Python's values
 
 
+def result_type(*arrays_and_dtypes: Any) -> _np.dtype:
+    """The dtype in which arrays and dtypes meet: of a float and an integer it is the float's, however wide these are.
+
+    Raises ``TypeError`` for bools beside numbers and uint64 beside signed integers, which share none in MXNet.
+    """
+    if not arrays_and_dtypes:
+        raise errors.MXNetValueError("result_type: at least one array or dtype is required")
+    found: Any = None
+    for given in arrays_and_dtypes:
+        if not isinstance(given, (NDArray, _np.ndarray, _np.dtype)):
+            raise errors.MXNetValueError(f"Inputs of result_type must be ndarrays or dtypes, got {given!r}")
+        dtype = _np.dtype(given if isinstance(given, _np.dtype) else given.dtype)
+        if found is None:
+            found = dtype
+            continue
+        kinds = {found.kind, dtype.kind}
+        wide = _np.dtype("uint64") in (found, dtype)
+        if ("b" in kinds and len(kinds) > 1) or (wide and "i" in kinds):
+            raise errors.MXNetTypeError(f"Unknown type promotion between {found} and {dtype}")
+        found = promoted(found, dtype)
+    return found  # type: ignore[no-any-return]
+
+
 def shape(a: Any) -> tuple[int, ...]:
     """The shape."""
     return a.shape if hasattr(a, "shape") else _np.shape(a)
@@ -290,12 +315,12 @@ shares_memory = may_share_memory
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """``func1d`` of each vector along an axis."""
+    """``func1d`` of each vector along an axis, a NumPy array as in MXNet."""
 
     refuse_taped("apply_along_axis", arr, args)
 
     def one(vector: Any) -> Any:
-        return host(func1d(array(vector, dtype=vector.dtype), *args, **kwargs))
+        return host(func1d(vector, *args, **kwargs))
 
     return ours(_np.apply_along_axis(one, axis, host(arr)))
 

@@ -138,12 +138,12 @@ def leaky_relu(
 ) -> Any:
     """``leaky prelu rrelu elu selu gelu gelu_tanh``: what they make of negative numbers differs.
 
-    prelu's slopes ``gamma`` are one number, or one for each channel (axis 1).
+    prelu's slopes ``gamma`` are one number, one for each channel (axis 1), or for each of these in each sample.
     """
     x = data
     if act_type == "prelu":
-        if gamma.size != 1 and x.ndim > 1 and gamma.ndim == 1:
-            gamma = gamma.reshape(-1, *(1,) * (x.ndim - 2))
+        if gamma.size != 1 and x.ndim > 1:  # of the channels, or of them in each sample
+            gamma = gamma.reshape(*gamma.shape, *(1,) * (x.ndim - max(gamma.ndim, 2)))
         return jnp.where(x > 0, x, gamma.astype(x.dtype) * x)
     if act_type == "rrelu":  # outside training the slope is the mean one
         slope = (lower_bound + upper_bound) / 2

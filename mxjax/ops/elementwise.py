@@ -47,9 +47,14 @@ def _numbers(fn: Any, name: str) -> Any:
     return checked
 
 
+def promoted(a: Any, b: Any) -> np.dtype:
+    """The dtype that holds both; of a float and an integer it is the float's."""
+    return np.dtype(jnp.promote_types(a, b))
+
+
 def _promote(a: Any, b: Any) -> tuple[Any, Any]:
-    """Both in the dtype that holds both; of a float and an integer it is the float's."""
-    dtype = jnp.promote_types(a.dtype, b.dtype)
+    """Both in the dtype in which they meet."""
+    dtype = promoted(a.dtype, b.dtype)
     return a.astype(dtype), b.astype(dtype)
 
 

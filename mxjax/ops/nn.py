@@ -703,6 +703,7 @@ def batch_flatten(data: Any) -> Any:
         case(f(1, 2, 3, 3), scale=2, sample_type="nearest"),
         case(f(1, 2, 3, 3), f(2, 1, 4, 4), scale=2, sample_type="bilinear", num_filter=2),
     ],
+    shapes=lambda shape, *, scale, sample_type, **attrs: {1: (shape[1], 1, *[2 * scale - scale % 2] * 2)} if sample_type == "bilinear" else {},
 )
 def up_sampling(
     *data: Any,

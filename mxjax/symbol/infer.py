@@ -169,7 +169,7 @@ class Inference:
         """The shapes of the other arrays by the row's column `shapes`."""
         op, first = node.op, ins[0]
         assert op is not None
-        if op.shapes is None or first is None or op.variadic:
+        if op.shapes is None or first is None:
             return
         found = []
         for number in _TRIED[:1] if known(first) else _TRIED[:2]:
@@ -178,11 +178,16 @@ class Inference:
             except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):
                 return
         for name, shape in found[0].items():
-            if name in node.names:
-                k = node.names.index(name)
+            if name in node.names or (type(name) is int and name < len(ins)):  # rows of any number of arrays count them
+                k = name if type(name) is int else node.names.index(name)
                 if _holds_as_much(ins[k], shape):
                     continue  # labels (n, 1) beside data (n,): the row decides
-                self._set(*node.inputs[k], _common([f.get(name) for f in found]) if len(found) > 1 else tuple(shape))
+                made = _common([f.get(name) for f in found]) if len(found) > 1 else tuple(shape)
+                try:
+                    self._set(*node.inputs[k], made)
+                except Conflict:
+                    if not all(known(s) for s in ins) or self._shapes(node, ins) is None:
+                        raise  # else the row takes this shape, too
 
     def _forward(self, node: Node, ins: Sequence[Partial]) -> None:
         if any(s is None for s in ins):

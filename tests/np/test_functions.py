@@ -163,3 +163,21 @@ def test_distinct_integers_by_their_logarithms():
     first = onp.bincount(found[:, 0], minlength=50) / 80  # the first of a row is drawn by the probabilities alone
     want = onp.log1p(1 / onp.arange(1.0, 51)) / onp.log(51)
     assert abs(first - want).max() < 5 * (0.25 / 80) ** 0.5
+
+
+def test_result_type():
+    assert np.result_type(np.int16, np.float16) == "float16"  # NumPy's is float32
+    assert np.result_type(np.ones(2, dtype="int64"), np.int8, np.float32) == "float32"
+    for pair in ((np.bool, np.int8), (np.uint64, np.int8)):
+        with pytest.raises(TypeError, match="Unknown type promotion"):
+            np.result_type(*pair)
+    with pytest.raises(ValueError, match="ndarrays or dtypes"):
+        np.result_type("int8")
+
+
+def test_out_has_the_dtype_of_the_result():
+    x, out = np.array([1.0, onp.nan]), np.zeros(2, dtype="bool")
+    assert np.isnan(x, out) is out and out.tolist() == [False, True]  # the second argument of ufuncs
+    for f, given in ((np.isnan, np.zeros(2)), (np.exp, np.zeros(2, dtype="float64")), (np.less, np.zeros(2))):
+        with pytest.raises(TypeError, match="Type inconsistent"):
+            f(*[x] * (1 + (f is np.less)), out=given)
