@@ -480,7 +480,9 @@ class Parameter(SparseData):
                 f"Cannot reset device for Parameter {self._label} because it has not been initialized."
             )
 
-    reset_ctx = reset_device
+    def reset_ctx(self, ctx: Any) -> None:
+        """`reset_device` under its name in 1.x."""
+        self.reset_device(ctx)
 
     def _lie_on(self, mesh: Any, chosen: Any, name: str) -> None:
         """Begin on a mesh, and lie there as was chosen, once the shape is known."""

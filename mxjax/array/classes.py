@@ -28,9 +28,9 @@ class ndarray(methods.NPMethods, NDArray, NumpyDispatch):  # noqa: N801  (MXNet'
         """The element type, a ``numpy.dtype``."""
         return (self._v or self._value()).aval.dtype
 
-    def as_in_context(self, device: Any) -> Any:
+    def as_in_context(self, context: Any) -> Any:
         """The array on a device; a new array on the same memory if it is there already."""
-        made = self.to_device(device)
+        made = self.to_device(context)
         return self.detach() if made is self else made
 
 

@@ -303,8 +303,13 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
         """The array on a device: itself if it is there already."""
         return self._transfer(device)
 
-    as_in_ctx = to_device
-    as_in_context = to_device
+    def as_in_ctx(self, ctx: Device) -> Any:
+        """`to_device` under its name in 1.x."""
+        return self.to_device(ctx)
+
+    def as_in_context(self, context: Device) -> Any:
+        """`to_device` under its name in 1.x."""
+        return self.to_device(context)
 
     def _transfer(self, device: Device, copy: bool = False) -> Any:
         target = place(device)

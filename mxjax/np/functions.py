@@ -42,6 +42,7 @@ __all__ = [
     "shape",
     "shares_memory",
     "size",
+    "sometrue",
     "unique",
     "unique_all",
     "unique_counts",
@@ -147,6 +148,11 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """How many elements are not zero: a Python int, or an array of them along an axis."""
     made = _row("count_nonzero", a, axis=axis, keepdims=keepdims)
     return made if axis is not None or keepdims else int(made.item())
+
+
+def sometrue(a: Any, axis: Any = None, keepdims: bool = False, out: Any = None) -> Any:
+    """Whether any element is not zero, of all or along axes: `any`, with its parameters in another order."""
+    return _row("any", a, axis=axis, keepdims=keepdims, out=out)
 
 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:

@@ -259,7 +259,6 @@ _SOFTMAX = [
     shapes=lambda shape, **attrs: {"length": without(shape, attrs["axis"])} if attrs["use_length"] else {},
     methods="nd np",
     numbers=("temperature",),
-    order="data axis length temperature use_length dtype",
     nd_order="data length axis temperature dtype use_length",
 )
 def softmax(

@@ -29,7 +29,11 @@ def set_default_device(device: Any) -> None:
 
 
 default_context = default_device
-set_default_context = set_default_device
+
+
+def set_default_context(ctx: Any) -> None:
+    """`set_default_device` under its name in 1.x."""
+    set_default_device(ctx)
 
 
 def list_gpus() -> range:

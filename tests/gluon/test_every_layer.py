@@ -39,7 +39,8 @@ LAYERS = {
 }  # fmt: skip
 #: What holds layers, is no HybridBlock, or is tested by itself.
 CONTAINERS = {
-    "Block", "HybridBlock", "Concatenate", "HybridConcatenate", "Lambda", "Sequential", "HybridSequential", "SymbolBlock",
+    *("Block", "HybridBlock", "Concatenate", "HybridConcatenate", "Lambda", "Sequential", "HybridSequential"),
+    "SymbolBlock",
 }  # fmt: skip
 
 

@@ -46,9 +46,7 @@ def test_out_by_position_of_functions_and_methods():
     onp.testing.assert_allclose(out.asnumpy(), X.max(1, keepdims=True))
 
 
-def test_softmax_takes_the_axis_first_in_npx_and_the_lengths_in_nd():
-    got = mx.npx.softmax(mx.np.array(X), 0)
-    onp.testing.assert_allclose(got.asnumpy().sum(0), onp.ones(4), rtol=1e-5)
+def test_softmax_takes_the_lengths_before_the_axis():
     lengths = mx.nd.array([1, 2, 4], dtype="int32")
     got = mx.nd.softmax(mx.nd.array(X), lengths, -1, None, None, True).asnumpy()
     onp.testing.assert_allclose((got > 0).sum(-1), [1, 2, 4])
@@ -71,6 +69,13 @@ def test_what_is_given_twice_or_too_much_is_refused():
         mx.np.median(x, 1, None, None, False, 3)
     with pytest.raises(errors.MXNetTypeError, match="twice"):
         mx.sym.np.sum(mx.sym.var("x").as_np_ndarray(), 1, None, dtype="float32")
+
+
+def test_names_of_1x_have_their_own_parameters():
+    x = mx.np.array(X)
+    assert mx.np.sometrue(x, 1, True).shape == (3, 1)
+    assert x.as_in_ctx(ctx=mx.cpu()) is x and x.as_in_context(context=mx.cpu()).shape == x.shape
+    mx.npx.random.seed(seed=3)
 
 
 def test_signatures_show_the_order():
