@@ -576,7 +576,7 @@ def hand(array: NDArray, v: Value) -> None:
         return
     twin = alias(v)
     if var.req != "null":
-        twin.tape, twin.out = var.leaf, 0
+        twin.tape, twin.out = var, 0
     array._v = twin
 
 

@@ -35,7 +35,7 @@ def place_of(step: Any) -> str:
 
 def made_by(h: Holding, v: Value) -> str:
     """What a value is, or which call at which line made it."""
-    if type(v.tape) is Leaf:
+    if isinstance(v.tape, Leaf):
         return "a variable (parameter)"
     if h.origin is None:
         return "an input"

@@ -244,7 +244,7 @@ def grad(
     out = []
     for k, x in enumerate(xs, 1):
         variable: Variable = x._var  # type: ignore[assignment]
-        g = found.get(variable.leaf)
+        g = found.get(variable)
         if g is None:
             raise errors.MXNetError(
                 f"Cannot differentiate with respect to the {k}-th variable because it is "

@@ -1,7 +1,9 @@
 """autograd beyond the recorded scenarios: views, orders, several threads, errors of users."""
 
+import gc
 import math
 import threading
+import weakref
 
 import numpy as onp
 import pytest
@@ -323,3 +325,20 @@ def test_both_kinds_of_arrays_share_one_graph():
     y.backward()
     assert type(y) is mx.nd.NDArray
     assert x.grad.asnumpy().tolist() == [2, 4]
+
+
+def test_an_array_that_is_dropped_goes_with_its_gradient_at_once():
+    gc.collect()
+    gc.disable()  # nothing waits for it
+    try:
+        x = mx.np.ones((4,))
+        x.attach_grad()
+        with mx.autograd.record():
+            y = (x * x).sum()
+        y.backward()
+        held = [weakref.ref(x._v), weakref.ref(x.grad._v)]
+        del x, y
+        mx.npx.waitall()
+        assert [ref() for ref in held] == [None, None]
+    finally:
+        gc.enable()

@@ -197,7 +197,7 @@ class Handle:
             if of.spread is not None and v.aval.spread is None and v.seg is not TRACED:
                 (v,) = spread((v,), (of,))
         if live:
-            v.tape = var.leaf  # type: ignore[union-attr]
+            v.tape = var
             v.out = 0
         self._v = v
 
@@ -211,7 +211,7 @@ class Handle:
         elif v.aval.memory is not mine.memory and v.seg is None and not local.st.taping:
             v = memory.move(v, mine.memory)  # a copy by itself, of this one array
         elif self._var is not None or (
-            v.tape is not None and (type(v.tape) is Leaf or not local.st.taping)
+            v.tape is not None and (isinstance(v.tape, Leaf) or not local.st.taping)
         ):
             v = record1(COPY, v)  # another array's history, or its variable, stays with that array
         if mine.layout is not None and v.aval.layout is None and v.seg is not TRACED:
@@ -249,17 +249,20 @@ class Handle:
         return h
 
 
-class Variable:
-    """What attach_grad gives an array: the leaf on the tape and the array its gradients go to."""
+class Variable(Leaf):
+    """What attach_grad gives an array: the leaf on the tape, with the array its gradients go to.
 
-    __slots__ = ("fresh", "grad", "leaf", "req", "since")
+    It knows nothing of the array itself, so that arrays and their gradients go when they are dropped.
+    """
+
+    __slots__ = ("fresh", "grad", "since")
 
     def __init__(self, grad: Any, req: str):
-        self.grad = grad
         self.req = req
+        self.grad = grad
         self.since = passes[0]
         self.fresh = False  # a gradient arrived that nobody has used yet (Trainer asks)
-        self.leaf = Leaf(req, self.deliver, "default" if grad is None else grad.stype)
+        self.stype = "default" if grad is None else grad.stype
 
     def deliver(self, g: Any) -> None:
         """Store a gradient, a value or a sparse one, as ``req`` says."""

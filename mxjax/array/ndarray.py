@@ -157,18 +157,18 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
         self._var = None
         v = self._value()
         if old is not None:
-            _detach_leaf(v, old.leaf)
-        is_leaf = type(v.tape) is Leaf
+            _detach_leaf(v, old)
+        is_leaf = isinstance(v.tape, Leaf)
         made = None if grad is None else Variable(grad, grad_req)
         live = made is not None and grad_req != "null"
         if live and v.tape is not None and not is_leaf:
             # An intermediate result: its gradient is kept and flows on.
             if v.tape.leaves is None:
                 v.tape.leaves = {}
-            v.tape.leaves[v.out] = made.leaf  # type: ignore[union-attr]
+            v.tape.leaves[v.out] = made
         elif live or is_leaf:
             v = record1(COPY, v) if v.aval.memory is None else _again(v)  # others may hold the value
-            v.tape = made.leaf if live else None  # type: ignore[union-attr]
+            v.tape = made if live else None
             v.out = 0
             if self._v is None:
                 self._base.leaf = v.tape
@@ -396,7 +396,7 @@ def _detach_leaf(v: Value, leaf: Leaf) -> None:
     node = v.tape
     if (
         node is not None
-        and type(node) is not Leaf
+        and not isinstance(node, Leaf)
         and node.leaves
         and node.leaves.get(v.out) is leaf
     ):

@@ -71,7 +71,7 @@ class Graph:
         self.scalars = tuple(scalars)
         first = len(self.avals) - len(self.captured)
         self.written = tuple(
-            -1 - i for i, v in enumerate(self.captured, first) if type(v.tape) is Leaf and v.tape.req == "write"
+            -1 - i for i, v in enumerate(self.captured, first) if isinstance(v.tape, Leaf) and v.tape.req == "write"
         )
 
     def run(self, *arrays: Any) -> tuple[Any, ...]:

@@ -221,7 +221,7 @@ def _add(
     True where it does not: what computed ``v`` was released before that node was taped, so it is a constant.
     """
     t = v.tape
-    if type(t) is Leaf:
+    if isinstance(t, Leaf):
         old = leaves.get(t)
         leaves[t] = g if old is None else _sum(old, g)
         return False

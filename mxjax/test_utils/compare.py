@@ -176,7 +176,7 @@ def _compare(
         raise MXNetAssertionError(
             f"shapes differ: {names[0]} has {np.shape(a)}, {names[1]} has {np.shape(b)}"
         ) from None
-    close = np.isclose(_wide(a), _wide(b), rtol=rtol, atol=atol, equal_nan=equal_nan)
+    close = _close(a, b, rtol, atol, equal_nan)
     wrong = int(close.size - np.count_nonzero(close))
     if wrong == 0 or wrong / close.size <= etol:
         return
@@ -196,6 +196,22 @@ def _compare(
         f"({100 * wrong / close.size:.3g} %) by more than rtol={rtol:g}, atol={atol:g}; the "
         "worst:\n" + "\n".join(lines)
     )
+
+
+def _close(a: np.ndarray, b: np.ndarray, rtol: float, atol: float, equal_nan: bool) -> np.ndarray:
+    """Which elements are close; those of large arrays block by block, which takes less memory."""
+    tolerances: Any = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
+    if a.size <= _BLOCK or not (a.flags.c_contiguous and b.flags.c_contiguous):
+        return np.isclose(_wide(a), _wide(b), **tolerances)
+    close = np.empty(a.size, bool)
+    x, y = a.reshape(-1), b.reshape(-1)
+    for at in range(0, a.size, _BLOCK):
+        part = slice(at, at + _BLOCK)
+        close[part] = np.isclose(_wide(x[part]), _wide(y[part]), **tolerances)
+    return close.reshape(a.shape)
+
+
+_BLOCK = 1 << 22
 
 
 def _place(place: Sequence[Any]) -> str:

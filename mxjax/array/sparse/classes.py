@@ -70,7 +70,7 @@ class BaseSparseNDArray(NDArray):
         var = self._var
         if var is not None and var.req != "null":
             new = new.again()
-            new.tape, new.out = var.leaf, 0
+            new.tape, new.out = var, 0
         self._stored = new
 
     @property
@@ -110,7 +110,7 @@ class BaseSparseNDArray(NDArray):
         made = None if grad is None else Variable(grad, grad_req)
         stored = self._stored.again()
         if made is not None and grad_req != "null":
-            stored.tape = made.leaf
+            stored.tape = made
         self._stored, self._var = stored, made
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:

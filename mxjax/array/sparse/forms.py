@@ -328,7 +328,7 @@ def _dot_pull(a: Stored, b: Any, transposed: bool) -> Any:
 
 def wanted_stype(v: Any) -> str:
     """The storage type that the gradient of a value will be stored in, if it is a variable; else dense."""
-    return v.tape.stype if type(v.tape) is Leaf else "default"
+    return v.tape.stype if isinstance(v.tape, Leaf) else "default"
 
 
 def _cast_result(name: str, arrays: list[Any], attrs: dict[str, Any], stype: str | None) -> Any:

@@ -53,6 +53,29 @@ def test_every_plan_equals_lax(plan, kernel, stride, dilate, pad):
     equals_lax(plan, (8, 9), 4, kernel, stride, dilate, pad)
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NCW"])
+def test_kernels_that_cover_their_image_are_one_product(layout):
+    sizes = {"N": 2, "C": 3, "H": 4, "W": 5}
+    x = normal(*(sizes[k] for k in layout))
+    w, b = normal(*({**sizes, "N": 6}[k] for k in layout)), normal(6)
+
+    def plain(x, w, b):
+        return convolution(x, w, b, layout=layout, platform="gpu")
+
+    def here(x, w, b):
+        return convolution(x, w, b, layout=layout)
+
+    weights = normal(*plain(x, w, b).shape)
+    for got, want in zip(
+        jax.value_and_grad(lambda *a: (here(*a) * weights).sum(), (0, 1, 2))(x, w, b),
+        jax.value_and_grad(lambda *a: (plain(*a) * weights).sum(), (0, 1, 2))(x, w, b),
+        strict=True,
+    ):
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), got, want)
+    assert "conv_general_dilated" not in str(jax.make_jaxpr(here)(x, w, b))
+    assert here(x[:0], w, b).shape == plain(x[:0], w, b).shape
+
+
 def test_patches_that_lie_as_the_weight_does_equal_lax():
     # As many filters as there are pixels: then the patches change their order, not the weight.
     equals_lax(PLANS[0], (4, 5), 40, (3, 2), (2, 1), (1, 1), (1, 0))
