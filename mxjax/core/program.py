@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import compiler
+from . import compiler, host_memory
 from .aval import Aval, MeshDevice
 from .call import dressed, place_now
 from .compiler_options import keep_barriers
@@ -409,6 +409,8 @@ def compile_function(
         lowered = traced.lower()
     _let_go(traced.jaxpr)
     options = compiler.options_for(device, calls)
+    if compiler.platform_of(device) == "cpu":
+        host_memory.keep()
     if barriers:
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
     compiled = lowered.compile(compiler_options=options)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -117,8 +119,21 @@ def pick(data: Any, index: Any, *, axis: int | None = -1, mode: str = "clip", ke
     if size <= _MASKED_PICK:
         here = at == lax.broadcasted_iota(at.dtype, data.shape, axis)
         return jnp.where(here, data, jnp.zeros_like(data)).sum(axis, keepdims=keepdims, dtype=data.dtype)
-    out = jnp.take_along_axis(data, at, axis)
+    out = _taken(data, at, axis)
     return out if keepdims else out.squeeze(axis)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _taken(data: Any, at: Any, axis: int) -> Any:
+    """One element along an axis; the gradient is chosen by comparing, which melts into what comes after it."""
+    return jnp.take_along_axis(data, at, axis)
+
+
+@_taken.defjvp
+def _(axis: int, primals: Any, tangents: Any) -> Any:
+    (data, at), (moved, _) = primals, tangents
+    here = at == lax.broadcasted_iota(at.dtype, data.shape, axis)
+    return _taken(data, at, axis), jnp.where(here, moved, jnp.zeros_like(moved)).sum(axis, keepdims=True, dtype=data.dtype)
 
 
 def _indexers(data: Any, indices: Any) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .lowering.product import of_rows
 from .numbers import fitted
 from .samples import Given, Spd, case, f
 from .table import op
@@ -39,7 +40,7 @@ def dot(a: Any, b: Any) -> Any:
     """The sum over the last axis of a and the second last of b (its only one, if it has one)."""
     _products(a, b, "dot")
     _inner_lengths(a, b, -1, -2 if b.ndim > 1 else 0)
-    return jnp.dot(*_common(a, b))
+    return of_rows(*_common(a, b)) if a.ndim > 1 and b.ndim == 2 else jnp.dot(*_common(a, b))
 
 
 @op("dot@nd", nd="dot", samples=[case(f(3, 4), f(4, 2)), case(f(4, 3), f(4, 2), transpose_a=True), case(f(5), f(5))], amp="low", methods="nd")
@@ -60,7 +61,7 @@ def matmul(a: Any, b: Any) -> Any:
     if not a.ndim or not b.ndim:
         raise ValueError("matmul does not take 0-d arrays; multiply with *")
     _inner_lengths(a, b, -1, -2 if b.ndim > 1 else 0)
-    return jnp.matmul(*_common(a, b))
+    return of_rows(*_common(a, b)) if a.ndim > 1 and b.ndim == 2 else jnp.matmul(*_common(a, b))
 
 
 def _batch_dot(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:

@@ -15,6 +15,7 @@ from jax import lax
 from ..core import compiler
 from .lowering import pooling as pools
 from .lowering.convolution import convolution as _convolution
+from .lowering.product import of_rows
 from .numbers import fitted
 from .samples import case, f, i
 from .table import op
@@ -65,8 +66,7 @@ def fully_connected(
         )
     if bias is None and not no_bias:
         raise ValueError("FullyConnected expects 3 inputs, but got 2 instead: give a bias or no_bias=True")
-    out = lax.dot_general(x, weight, (((x.ndim - 1,), (1,)), ((), ())))
-    return out if bias is None or no_bias else out + bias.reshape(-1)
+    return of_rows(x, weight, 1, None if no_bias or bias is None else bias.reshape(-1))
 
 
 # ---------------------------------------------------------------------------------- convolution

@@ -153,6 +153,21 @@ OPTIONS: tuple[Option, ...] = (
             if fields.get("memory_optimization_policy") == "recompute" else {}),
     ),
     Option(
+        "memory.host_kept",
+        Bytes(),
+        512 << 20,
+        doc="How much memory that programs gave back the process keeps for the next ones, on a CPU.",
+        effect="What is larger is got from the system and returned at each run, page by page. 0: glibc decides (128 KiB).",
+        applies="compile",
+        legacy=(
+            Legacy("MXNET_CPU_MEM_POOL_TYPE", Choice(("Naive", "Round", "Unpooled")),
+                   {"Naive": 512 << 20, "Round": 512 << 20, "Unpooled": 0}, fidelity="approximate",
+                   difference="the C library's allocator keeps and rounds"),
+        ),
+        platforms=("cpu",),
+        mechanism="the thresholds of glibc's malloc for mapping and for trimming, from the first program of a CPU on",
+    ),
+    Option(
         "memory.host_round_cutoff",
         Integer(20, 34),
         None,
