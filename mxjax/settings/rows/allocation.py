@@ -157,7 +157,7 @@ OPTIONS: tuple[Option, ...] = (
         Bytes(),
         512 << 20,
         doc="How much memory that programs gave back the process keeps for the next ones, on a CPU.",
-        effect="What is larger is got from the system and returned at each run, page by page. 0: glibc decides (128 KiB).",
+        effect="Larger blocks are got from the system and returned at each run. 0: glibc decides (128 KiB).",
         applies="compile",
         legacy=(
             Legacy("MXNET_CPU_MEM_POOL_TYPE", Choice(("Naive", "Round", "Unpooled")),
