@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from . import autograd, core, errors, settings
+from .array import sparse
 from .array.classes import ndarray
 from .array.invoke import wrap
 from .array.ndarray import NDArray, values
@@ -123,7 +124,7 @@ class CustomOpProp:
         return [*(out_grad if self.need_top_grad_ else []), *in_data, *out_data]
 
     def infer_storage_type(self, in_stype: list[str]) -> tuple[list[str], list[str], list[str]]:
-        """(input, output, auxiliary storage types); dense ones (``'default'``) by default, which there are alone.
+        """(input, output, auxiliary storage types); dense ones (``'default'``) by default.
 
         Raises:
           NotImplementedError: an input is of another kind.
@@ -285,12 +286,19 @@ class _Instance:
         dtypes = [np.dtype(x.dtype).type for x in inputs[: self.n_in]]
         self.out_shapes = [tuple(s) for s in prop.infer_shape(shapes)[1]]
         self.out_dtypes = [np.dtype(t) for t in prop.infer_type(dtypes)[1]]
+        stypes = [getattr(x, "stype", "default") for x in inputs]
+        self.sparse = any(s != "default" for s in stypes[: self.n_in])
+        self.in_stypes, self.out_stypes = stypes[: self.n_in], ["default"] * len(self.out_shapes)
+        if self.sparse:
+            self.in_stypes, self.out_stypes = map(list, prop.infer_storage_type(self.in_stypes)[:2])
+        self.aux_stypes = stypes[self.n_in :]
         self.op = prop.create_operator(device, shapes, dtypes)
         self.cls: Any = cls_
+        self.device = device
 
     def forward(self, ins: list[Any], aux: list[Any], training: bool | None = None) -> list[Any]:
         training = local.st.training if training is None else training
-        outs = self._blank(self.out_shapes, self.out_dtypes, ins[0])
+        outs = self._blank(self.out_shapes, self.out_dtypes, self.out_stypes)
         with autograd.pause(train_mode=training), _watched(self.name):
             self.op.forward(training, ["write"] * len(outs), ins, outs, aux)
         return outs
@@ -307,14 +315,34 @@ class _Instance:
         return [wrap(self.cls, v) for v in found]
 
     def backward(self, grads: list[Any], ins: list[Any], outs: list[Any], aux: list[Any]) -> list[Any]:
-        made = self._blank([x.shape for x in ins], [x.dtype for x in ins], ins[0])
+        stypes = ["default"] * len(ins)
+        if self.sparse:
+            given = [[g.stype for g in grads], self.in_stypes, self.out_stypes, list(self.in_stypes), self.aux_stypes]
+            stypes = list(self.prop.infer_storage_type_backward(*given)[3])
+        made = self._blank([x.shape for x in ins], [x.dtype for x in ins], stypes)
         with autograd.pause(train_mode=True), _watched("_backward_" + self.name):
             self.op.backward(["write"] * len(made), grads, ins, outs, made, aux)
         return made
 
-    def _blank(self, shapes: Sequence[Any], dtypes: Sequence[Any], like: Any) -> list[Any]:
-        with like.device:
-            return [wrap(self.cls, _zeros(s, t)) for s, t in zip(shapes, dtypes, strict=True)]
+    def _blank(self, shapes: Sequence[Any], dtypes: Sequence[Any], stypes: Sequence[str]) -> list[Any]:
+        with self.device:
+            return [
+                wrap(self.cls, _zeros(s, t)) if kind == "default" else
+                sparse.wrap(sparse.nothing(kind, s, np.dtype(t), core.default_device()))
+                for s, t, kind in zip(shapes, dtypes, stypes, strict=True)
+            ]  # fmt: skip
+
+    def taken(self, inputs: Sequence[Any]) -> list[Any]:
+        """The inputs in the storage types in which the operator takes them."""
+        return [
+            _again(sparse.wrap(sparse.in_stype(sparse.taped_value(x), kind)) if x.stype != kind else x, self.cls)
+            for x, kind in zip(inputs, self.in_stypes, strict=True)
+        ]  # fmt: skip
+
+
+def _again(x: Any, cls: Any) -> Any:
+    """Another array on the value of this one."""
+    return cls._wrap(x._value()) if x.stype == "default" else sparse.wrap(sparse.taped_value(x).again())
 
 
 def _zeros(shape: tuple[int, ...], dtype: Any) -> Value:
@@ -349,8 +377,8 @@ def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
     options = tuple([(k, str(v)) for k, v in sorted(kwargs.items())])
     like = inputs[0] if inputs else None
     device = current_device() if like is None else like.device
-    one = _Instance(op_type, inputs, device, ndarray if like is None else type(like), options)
-    ins = [one.cls._wrap(x._value()) for x in inputs[: one.n_in]]
+    one = _Instance(op_type, inputs, device, ndarray if like is None else like._front, options)
+    ins = one.taken(inputs[: one.n_in])
     aux = list(inputs[one.n_in :])
     if core.is_recording():
         try:
@@ -363,25 +391,25 @@ def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
             )  # fmt: skip
             outs = [one.cls._wrap(v) for v in core.record(_CUSTOM.bind(attrs), values(ins))]
             return outs[0] if len(outs) == 1 else outs
-    elif _in_parallel() and not aux:
+    elif _in_parallel() and not aux and not one.sparse:
         outs = one.started(ins)
     else:
         outs = one.forward(ins, aux)
-    taped = [one.cls._wrap(v) for v in values(outs)]
+    taped = [_again(o, one.cls) for o in outs]
     if core.is_recording() or autograd.is_recording():
         _tape(one, inputs[: one.n_in], ins, taped, aux)
     return taped[0] if len(taped) == 1 else taped
 
 
 def _tape(one: _Instance, inputs: Any, ins: list[Any], outs: list[Any], aux: list[Any]) -> None:
-    plain = [one.cls._wrap(v) for v in values(outs)]
+    plain = [_again(o, one.cls) for o in outs]
 
     def pull(given: list[Value | None]) -> list[Value | None]:
         with autograd.pause():
             grads = [o * 0 if g is None else one.cls._wrap(g) for g, o in zip(given, plain, strict=True)]
-        return list(values(one.backward(grads, ins, plain, aux)))
+        return [sparse.taped_value(g) for g in one.backward(grads, ins, plain, aux)]
 
-    core.attach_python(values(inputs), values(outs), pull)
+    core.attach_python([sparse.taped_value(x) for x in inputs], [sparse.taped_value(o) for o in outs], pull)
 
 
 def _in_program(*xs: Any, op_type: str, options: tuple[tuple[str, str], ...], is_train: bool, legacy: bool) -> Any:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..array.sparse.host import HostSparse
 from ..errors import FormatError, MXNetFileNotFoundError, MXNetValueError
-from .native import MXDataIter, Source, part, take
+from .native import HostBatch, MXDataIter, Source, part, take
 
 __all__ = ["CSVIter", "LibSVMIter", "MNISTIter"]
 
@@ -130,7 +131,7 @@ def _libsvm(path: str, width: int) -> tuple[np.ndarray, list[tuple[np.ndarray, n
 
 
 class _Sparse(Source):
-    """Batches of rows that hold few numbers, made dense batch by batch."""
+    """Batches of rows that hold few numbers: csr matrices."""
 
     def __init__(self, rows: Any, labels: Any, width: int, label_width: int | None, batch_size: int, round_batch: bool):
         super().__init__(batch_size, round_batch)
@@ -141,25 +142,34 @@ class _Sparse(Source):
     def order(self) -> np.ndarray:
         return np.arange(len(self.rows))
 
-    def make(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        data = _dense([self.rows[n] for n in numbers], self.width)
-        if self.label_width is None:
-            return data, self.labels[numbers]
-        return data, _dense([self.labels[n] for n in numbers], self.label_width)
+    def batch(self, numbers: np.ndarray, order: np.ndarray) -> HostBatch:
+        pad = self.batch_size - len(numbers)
+        if pad and self.round_batch:
+            numbers = np.concatenate([numbers, np.resize(order, pad)])
+        short = self.batch_size - len(numbers)
+        data = _csr([self.rows[n] for n in numbers], short, self.width)
+        label: Any = np.append(self.labels[numbers], np.zeros(short, np.float32)) if self.label_width is None else None
+        if self.label_width is not None:
+            label = _csr([self.labels[n] for n in numbers], short, self.label_width)
+        return data, label, pad, np.append(numbers, np.zeros(short, numbers.dtype))
 
 
-def _dense(rows: list[tuple[np.ndarray, np.ndarray]], width: int) -> np.ndarray:
-    made = np.zeros((len(rows), width), np.float32)
-    for row, (columns, found) in zip(made, rows, strict=True):
-        row[columns] = found
-    return made
+def _csr(rows: list[tuple[np.ndarray, np.ndarray]], empty: int, width: int) -> HostSparse:
+    """Rows, and so many empty ones after them, as a matrix; of numbers for one column the last counts."""
+    sorted_rows = []
+    for columns, found in rows:
+        kept, last = np.unique(columns[::-1], return_index=True)
+        sorted_rows.append((kept, found[::-1][last]))
+    lengths = [len(columns) for columns, _ in sorted_rows] + [0] * empty
+    data = np.concatenate([np.zeros(0, np.float32), *[found for _, found in sorted_rows]])
+    indices = np.concatenate([np.zeros(0, np.int64), *[columns for columns, _ in sorted_rows]])
+    return HostSparse("csr", (len(lengths), width), (data, indices, np.append(0, np.cumsum(lengths))))
 
 
 def LibSVMIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
     """Batches of the lines of LibSVM files, `label column:value ...`, whose columns count from 0.
 
-    The batches are dense arrays: there are no arrays of MXNet's sparse kinds here yet. The file is held sparse, so that
-    a batch at a time is all that takes its full size.
+    The data of a batch is a csr matrix (`mx.nd.sparse`), and so are labels of a file of their own.
 
     Args:
       data_libsvm: the file.

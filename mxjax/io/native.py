@@ -13,13 +13,16 @@ from typing import Any
 import numpy as np
 
 from .. import nd
+from ..array.sparse.host import HostSparse
+from ..core import default_device
 from ..errors import MXNetTypeError, MXNetValueError, did_you_mean
 from .io import DataBatch, DataDesc, DataIter
 
 __all__ = ["MXDataIter"]
 
-#: What one batch is on the host: data, label, how many samples only fill it, the samples' numbers.
-HostBatch = tuple[np.ndarray, np.ndarray, int, np.ndarray]
+#: What one batch is on the host: data and label (NumPy arrays, or `HostSparse`), how many samples only fill it, the
+#: samples' numbers.
+HostBatch = tuple[Any, Any, int, np.ndarray]
 
 #: Arguments of MXNet that say how its library works inside; here they change nothing.
 WITHOUT_EFFECT = frozenset("ctx device_id dlpack prefer_nvjpeg silent verbose".split())
@@ -136,6 +139,11 @@ def _filled(data: np.ndarray, count: int) -> np.ndarray:
     return np.concatenate([data, np.zeros((count - len(data), *data.shape[1:]), data.dtype)])
 
 
+def _array(made: Any) -> Any:
+    """The array of what a source has made, to which nobody writes."""
+    return made.array(default_device()) if isinstance(made, HostSparse) else nd.from_numpy(made)
+
+
 class _Ahead:
     """The batches of an epoch, made by a thread that is at most `count` batches ahead; it ends with whoever asked."""
 
@@ -244,11 +252,11 @@ class MXDataIter(DataIter):
 
     def getdata(self) -> Any:
         """The data of this batch: one array."""
-        return nd.from_numpy(self._batch()[0])  # nobody writes to what a source has made
+        return _array(self._batch()[0])
 
     def getlabel(self) -> Any:
         """The labels of this batch: one array."""
-        return nd.from_numpy(self._batch()[1])
+        return _array(self._batch()[1])
 
     def getitems(self) -> tuple[Any, Any]:
         """Data and labels of this batch."""

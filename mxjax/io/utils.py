@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from ..array import NDArray
 from ..errors import MXNetAssertionError, MXNetTypeError
-from ..nd import array
+from ..nd import array, take  # type: ignore[attr-defined]
 
 __all__: list[str] = []
 
@@ -78,6 +77,5 @@ def _getdata_by_idx(data: list[tuple[str, Any]], idx: np.ndarray) -> list[tuple[
 
 def _rows(data: Any, idx: np.ndarray) -> Any:
     if _is_sparse(data):
-        sparse = importlib.import_module("mxjax.nd.sparse")
-        return sparse.array(data.asscipy()[idx], data.context)
+        return take(data, array(idx, data.context, "int64"))  # type: ignore[arg-type]
     return array(data.asnumpy()[idx], data.context)  # float32, as in MXNet

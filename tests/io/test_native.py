@@ -63,6 +63,8 @@ def test_csv(tmp_path):
 def test_libsvm(tmp_path):
     (tmp_path / "a.t").write_text("1.0 0:0.5 2:1.2\n-2.0\n-3.0 0:0.6 1:2.4 2:1.2\n4 2:-1.2\n")
     it = mx.io.LibSVMIter(data_libsvm=str(tmp_path / "a.t"), data_shape=(3,), batch_size=3)
+    assert it.next().data[0].stype == "csr"
+    it.reset()
     (first, label, _), (second, _, pad) = batches(it)
     np.testing.assert_allclose(first, [[0.5, 0, 1.2], [0, 0, 0], [0.6, 2.4, 1.2]], rtol=1e-6)
     np.testing.assert_allclose(second, [[0, 0, -1.2], [0.5, 0, 1.2], [0, 0, 0]], rtol=1e-6)
