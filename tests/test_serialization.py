@@ -54,12 +54,36 @@ def test_lists(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_sparse_arrays_become_dense(version):
+def test_sparse_arrays(version, tmp_path):
     want = expected(version, "nd_sparse")
-    got = mx.nd.load(str(FILES / version / "nd_sparse.params"))
-    assert {"rs", "csr", "dense", "zero_rs", "zero_csr"} <= set(got)
+    path = FILES / version / "nd_sparse.params"
+    got = mx.nd.load(str(path))
+    stypes = {"rs": "row_sparse", "csr": "csr", "dense": "default", "zero_rs": "row_sparse", "zero_csr": "csr"}
+    assert {k: a.stype for k, a in got.items()} == stypes
     for k in got:
         agree(got[k], want[k])
+    mx.nd.save(str(tmp_path / "again.params"), got)
+    assert (tmp_path / "again.params").read_bytes() == path.read_bytes()
+    dense = ser.read_arrays(path)  # what readers of parameters get
+    assert all(type(a) is onp.ndarray for a in dense.values())
+    onp.testing.assert_array_equal(dense["csr"], want["csr"])
+
+
+def test_sparse_arrays_in_npz_files(tmp_path):
+    scipy = pytest.importorskip("scipy.sparse")
+    matrix = scipy.random(5, 4, 0.4, format="csr", random_state=0)
+    scipy.save_npz(tmp_path / "scipy.npz", matrix)
+    (found,) = mx.nd.load(str(tmp_path / "scipy.npz")).values()
+    assert found.stype == "csr"
+    assert (found.asscipy() != matrix).nnz == 0
+    rows = mx.nd.sparse.row_sparse_array(([[1, 2]], [3]), shape=(5, 2))
+    mx.npx.savez(str(tmp_path / "both.npz"), a=found, b=rows, c=mx.np.ones(2))
+    again = mx.npx.load(str(tmp_path / "both.npz"))
+    assert {k: v.stype for k, v in again.items()} == {"a": "csr", "b": "row_sparse", "c": "default"}
+    onp.testing.assert_array_equal(again["b"].asnumpy(), rows.asnumpy())
+    onp.testing.assert_array_equal(again["a"].asnumpy(), found.asnumpy())
+    with pytest.raises(TypeError, match="savez"):
+        mx.npx.save(str(tmp_path / "one.npy"), rows)
 
 
 def test_numpy_files_of_mxnet():
@@ -72,6 +96,7 @@ def test_numpy_files_of_mxnet():
     for k, v in mx.npx.load(str(FILES / "mxnet191" / "npx_save.params")).items():
         agree(v, expected("mxnet191", "npx")[k])
     sparse = mx.npx.load(str(FILES / "mxnet200" / "npz_sparse.npz"))
+    assert sparse["csr"].stype == "csr"
     want = expected("mxnet200", "nd_sparse")
     assert {"rs", "csr"} <= set(sparse)
     for k in sparse:
@@ -303,6 +328,12 @@ def test_a_zip_that_claims_too_much():
     at = raw.index(b"PK\x01\x02")
     raw[at + 24 : at + 28] = struct.pack("<I", 0xFFFFFFF0)
     refused(bytes(raw))
+
+
+def test_a_sparse_array_with_rows_that_are_too_long():
+    body = struct.pack("<Ii", 0xF993FAC9, 1) + struct.pack("<i2q", 2, 0, 1 << 28)
+    body += struct.pack("<i2q", 2, 2, 1 << 28) + struct.pack("<iii", 1, 0, 0)
+    refused(container(1, body + struct.pack("<ii1q", 6, 1, 0)))
 
 
 def test_a_sparse_array_too_large_to_be_dense():

@@ -12,6 +12,7 @@ from ... import errors
 from .classes import BaseSparseNDArray, wrap
 from .value import INDEX, padded
 
+_LONGEST = 1 << 28  # bytes of a row, for one of which there is room even where no row is stored
 _MOST = 1 << 32  # bytes that a sparse array of a file may become where a dense one is wanted
 
 
@@ -50,6 +51,9 @@ class HostSparse(NamedTuple):
         if self.stype == "row_sparse":
             if not self.shape or indices.ndim != 1 or data.shape != (len(indices), *self.shape[1:]):
                 return f"{data.shape} values in rows {indices.shape} of an array of shape {self.shape}"
+            length = math.prod(self.shape[1:]) * data.dtype.itemsize
+            if not len(indices) and length > _LONGEST:
+                return f"rows of {length} bytes, of which there is none"
             return _range(indices, self.shape[0])
         indptr = rest[0]
         if len(self.shape) != 2 or data.ndim != 1 or indptr.shape != (self.shape[0] + 1,):
