@@ -58,10 +58,11 @@ def split_data(
     parts = []
     begin = 0
     index = [slice(None)] * len(data.shape)
+    sparse = getattr(data, "stype", "default") == "csr" and batch_axis == 0
     for position in range(num_slice):
         end = begin + each + (position < extra)
         index[batch_axis] = slice(begin, end)
-        parts.append(data[tuple(index)])
+        parts.append(data[index[0] if sparse else tuple(index)])
         begin = end
     return parts
 

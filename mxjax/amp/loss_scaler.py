@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from mxjax import core
 from mxjax import np as mnp
+from mxjax.array.sparse import taped_value
 from mxjax.autograd import pause
 from mxjax.optimizer import Guard
 
@@ -36,6 +37,12 @@ def _after(*arrays: Any, most: float, length: int, scaled: bool) -> tuple[Any, .
         unskipped.astype("int32"),
         skipped + jnp.where(finite, 0, 1).astype("int32"),
     )  # fmt: skip
+
+
+def _numbers(array: Any) -> core.Value:
+    """The value of an array; of a sparse one what it keeps."""
+    value = taped_value(array)
+    return value if isinstance(value, core.Value) else value.data
 
 
 _AFTER = core.row("_amp_after", _after)
@@ -128,7 +135,7 @@ class LossScaler:
                 (("length", self._scale_seq_len), ("most", self._max_loss_scale), ("scaled", scaled))
             )
             skipped = state[3]._value()
-            finite, inverse, *numbers = core.record(call, [a._value() for a in (*state, *grads)])
+            finite, inverse, *numbers = core.record(call, [_numbers(a) for a in (*state, *grads)])
             for array, value in zip(state, numbers, strict=True):
                 array._set(value)
             return Guard(finite, inverse, skipped)

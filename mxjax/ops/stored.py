@@ -158,7 +158,8 @@ def csr_transposed_dot(data: Any, indices: Any, indptr: Any, rhs: Any, *, column
     """The product of the transposed matrix with a dense one (rows, n): (columns, n)."""
     at = _rows_of_places(indptr, data.shape[0])
     products = data[:, None] * jnp.take(rhs, at, axis=0, mode="fill", fill_value=0)
-    return jnp.zeros((columns, rhs.shape[1]), products.dtype).at[indices].add(products, mode="drop")
+    ids = jnp.where(at < indptr.shape[0] - 1, indices, columns)
+    return jnp.zeros((columns, rhs.shape[1]), products.dtype).at[ids].add(products, mode="drop")
 
 
 @_row
@@ -186,12 +187,12 @@ def csr_beside(data: Any, indices: Any, indptr: Any, dense: Any, *, op: str) -> 
 def csr_sum(data: Any, indices: Any, indptr: Any, *, columns: int, axis: int, keepdims: bool, mean: bool) -> Any:
     """The sums, or means, over one axis of the matrix: a dense array."""
     rows = indptr.shape[0] - 1
+    at = _rows_of_places(indptr, data.shape[0])
     wide = data.astype("float32") if data.dtype == jnp.float16 else data
     if axis == 1:
-        at = _rows_of_places(indptr, data.shape[0])
         out = jax.ops.segment_sum(wide, at, rows, indices_are_sorted=True)
     else:
-        out = jnp.zeros(columns, wide.dtype).at[indices].add(wide, mode="drop")
+        out = jnp.zeros(columns, wide.dtype).at[jnp.where(at < rows, indices, columns)].add(wide, mode="drop")
     if mean:
         out = out / (rows, columns)[axis]
     return jnp.expand_dims(out.astype(data.dtype), axis) if keepdims else out.astype(data.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ def plain(array: Any) -> Any:
 
 def updated(
     numbers: jax.Array, weight: jax.Array, data: jax.Array, indices: jax.Array, *states: jax.Array,
-    rule: rules.Rule, statics: tuple[tuple[str, Any], ...], whole: bool, master: bool,
+    rule: rules.Rule, statics: tuple[tuple[str, Any], ...], whole: bool, master: bool, done: Any = True,
 ) -> tuple[jax.Array, ...]:  # fmt: skip
     """The weight and its states with the rows that a row_sparse gradient has updated, all others as they were.
 
@@ -39,6 +39,7 @@ def updated(
       data, indices: the gradient's rows (k, ...) and their numbers (k,); those beyond the end are left out.
       whole: the rule has to see all of the weight and of the gradient.
       master: the first state is a float32 copy of the weight.
+      done: whether anything is updated at all.
     """
     bound = partial(rule, **dict(statics))
     step = rules.with_master if master else rules.one
@@ -54,12 +55,25 @@ def updated(
     else:
         new, after = step(bound, rows(weight), data, tuple(map(rows, states)), *each)
     old = (weight, *states)
+    if done is not True:
+        new, *after = (jnp.where(done, r, rows(x)) for x, r in zip(old, (new, *after), strict=True))
     return tuple(x.at[indices].set(r, mode="drop") for x, r in zip(old, (new, *after), strict=True))
 
 
+def guarded(
+    given: jax.Array, finite: jax.Array, inverse: jax.Array, skipped: jax.Array, *arrays: jax.Array,
+    numbers: Callable[..., tuple[Any, ...]], **how: Any,
+) -> tuple[jax.Array, ...]:  # fmt: skip
+    """`updated`, or nothing where a gradient overflowed: what `rules.guarded` is to `rules.many`."""
+    lr, wd, t = (given[1 + k].astype("float64") for k in range(3))
+    worked = [given[0] * inverse.astype(given.dtype), *numbers(lr, wd, t - skipped)]
+    packed = jnp.stack([jnp.asarray(x).astype(given.dtype) for x in worked])
+    return updated(packed, *arrays, done=finite, **how)
+
+
 @cache
-def _row(name: str) -> Row:
-    return Row(name, updated)
+def _row(name: str, guards: bool) -> Row:
+    return Row(name, guarded if guards else updated)
 
 
 def divided(
@@ -84,7 +98,7 @@ def divided(
 def _can(optimizer: Optimizer, weight: Any) -> bool:
     """Whether rows can be updated where this weight is."""
     of = weight._aval
-    return optimizer.guard is None and of.memory is None and type(of.device) is not MeshDevice
+    return of.memory is None and type(of.device) is not MeshDevice
 
 
 def _update(optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: Any) -> None:
@@ -96,14 +110,16 @@ def _update(optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: Any
     numbers = optimizer.count_updates([index], np.float64 if weight.dtype == np.float64 else np.float32)
     given = host(numbers, device) if numbers.dtype.itemsize <= 4 else placed(numbers, device, shared=True)
     statics = (*optimizer._static_items(), *optimizer._own_statics(index))
-    call = _row(f"{type(optimizer).__name__.lower()}_update_rows").bind(
-        (
-            ("master", optimizer.has_master_copy(weight)), ("rule", optimizer._rule()), ("statics", statics),
-            ("whole", optimizer.rows_need_all),
-        )
+    guard = optimizer.guard
+    attrs: tuple[tuple[str, Any], ...] = (
+        ("master", optimizer.has_master_copy(weight)), ("rule", optimizer._rule()), ("statics", statics),
+        ("whole", optimizer.rows_need_all),
     )  # fmt: skip
+    if guard is not None:
+        attrs = (*attrs, ("numbers", optimizer.numbers))
+    call = _row(f"{type(optimizer).__name__.lower()}_update_rows", guard is not None).bind(attrs)
     kept = grad._stored.cast(weight.dtype)
-    inputs = [given, dense_value(weight), *kept.parts, *[x._value() for x in leaves]]
+    inputs = [given, *(guard or ()), dense_value(weight), *kept.parts, *[x._value() for x in leaves]]
     with rules.not_taped():
         outs = record(call, inputs)
     del inputs  # a buffer that only the segment still refers to is overwritten in place

@@ -95,3 +95,29 @@ def test_a_step_is_one_program_whatever_rows_it_touches():
     assert compiled[-1] == compiled[-3]
     changed = np.flatnonzero((net.weight.data().asnumpy() != before).any(axis=1))
     assert changed.tolist() == sorted(used)
+
+
+def test_scaled_losses_with_sparse_gradients():
+    def trained(scale):
+        mx.random.seed(3)
+        net = mx.gluon.nn.Embedding(20, 4, sparse_grad=True)
+        net.initialize(mx.init.One())
+        trainer = mx.gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1, "lazy_update": True, "wd": 0.1})
+        if scale:
+            trainer.scale_losses_by(mx.amp.LossScaler())
+        for step, factor in enumerate((1.0, 2.0, np.inf, 3.0) if scale else (1.0, 2.0, 3.0)):
+            with mx.autograd.record():
+                loss = (net(mx.np.array([1, step, 7], dtype="int32")) * factor).sum()
+                if scale:
+                    with mx.amp.scale_loss(loss, trainer) as scaled:
+                        mx.autograd.backward(scaled)
+                else:
+                    loss.backward()
+            trainer.step(1)
+        return net.weight.data().asnumpy()
+
+    plain, guarded = trained(False), trained(True)
+    rows = [1, 7]  # the others are those of the step, and of one that was left out
+    np.testing.assert_allclose(guarded[rows], plain[rows], rtol=1e-5)
+    assert (guarded[8:] == 1).all()
+    assert (guarded[2] == 1).all()  # of the step that overflowed
