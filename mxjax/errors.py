@@ -7,9 +7,10 @@ arrived, and how to mend it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, ModuleType
 from typing import Any, TypeVar, overload
 
@@ -185,6 +186,19 @@ def nearest(name: str, names: Iterable[str], count: int = 1) -> list[str]:
     by_lower = {n.lower(): n for n in sorted(names, key=lambda n: n[:1].isupper() is upper)}
     found = difflib.get_close_matches(name.lower(), by_lower, n=count, cutoff=0.6)
     return [by_lower[key] for key in found]
+
+
+@contextlib.contextmanager
+def told(name: str) -> Iterator[None]:
+    """Make an error in a custom operator one of MXNet's, which is of its own kind, too."""
+    try:
+        yield
+    except MXNetError:
+        raise
+    except Exception as error:
+        kinds = [k for k in MXNetError.__subclasses__() if type(error) in k.__mro__]
+        kind = kinds[0] if kinds else MXNetError
+        raise kind(f"{type(error).__name__} in the custom operator {name}: {error}") from error
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

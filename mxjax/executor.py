@@ -74,6 +74,7 @@ class Executor:
         self._grads = {n: g for n, g in _by_name(args_grad, self._arg_names, "args_grad").items() if g is not None}
         self._requests = {n: _request(grad_req, n, self._arg_names) for n in self._arg_names}
         self.outputs: list[NDArray] = []
+        self._results: list[Any] = []
         self._op = CachedOp(sym)
         self._casts = any(_casts(n) for n in walk(sym._entries))
         off = settings.variable("MXNET_ELIMINATE_COMMON_EXPR") in ("0", "false")  # which may change as programs run
@@ -113,7 +114,10 @@ class Executor:
             )
         arrays = list(self._arrays.values())
         self._training = bool(is_train)
-        self.outputs = self._run(arrays, taped=bool(is_train) and bool(self._grads))
+        taped = bool(is_train) and bool(self._grads)
+        self.outputs = self._run(arrays, taped)
+        # A result that is written to before the backward pass is no other to it.
+        self._results = [taped_value(out) for out in self.outputs] if taped else []
         return self.outputs
 
     def _feed(self, name: str, array: Any) -> None:
@@ -188,7 +192,7 @@ class Executor:
             return
         if not self.outputs or self._again:
             self.forward(self._training) if not self.outputs else None
-            self.outputs = self._run(list(self._arrays.values()), taped=True)
+            self.outputs, self._results = self._run(list(self._arrays.values()), taped=True), []
         heads, grads = self._heads(out_grads)
         self._again = True
         marks, self._marks = self._marks, []
@@ -217,8 +221,8 @@ class Executor:
             raise errors.MXNetValueError(f"{len(self.outputs)} results, got {len(given)} gradients of them (out_grads)")
         heads: list[Value] = []
         grads: list[Value | None] = []
-        for out, grad in zip(self.outputs, given, strict=True):
-            value = taped_value(out)
+        results, self._results = self._results or [taped_value(out) for out in self.outputs], []
+        for out, value, grad in zip(self.outputs, results, given, strict=True):
             if value.tape is None:
                 continue  # a result that depends on no argument with a gradient
             heads.append(value)

@@ -299,7 +299,7 @@ class _Instance:
     def forward(self, ins: list[Any], aux: list[Any], training: bool | None = None) -> list[Any]:
         training = local.st.training if training is None else training
         outs = self._blank(self.out_shapes, self.out_dtypes, self.out_stypes)
-        with autograd.pause(train_mode=training), _watched(self.name):
+        with autograd.pause(train_mode=training), _watched(self.name), errors.told(self.name):
             self.op.forward(training, ["write"] * len(outs), ins, outs, aux)
         return outs
 
@@ -320,7 +320,7 @@ class _Instance:
             given = [[g.stype for g in grads], self.in_stypes, self.out_stypes, list(self.in_stypes), self.aux_stypes]
             stypes = list(self.prop.infer_storage_type_backward(*given)[3])
         made = self._blank([x.shape for x in ins], [x.dtype for x in ins], stypes)
-        with autograd.pause(train_mode=True), _watched("_backward_" + self.name):
+        with autograd.pause(train_mode=True), _watched("_backward_" + self.name), errors.told(self.name):
             self.op.backward(["write"] * len(made), grads, ins, outs, made, aux)
         return made
 

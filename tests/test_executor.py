@@ -163,3 +163,12 @@ def test_half_precision_and_types():
     run = _logistic().simple_bind(mx.cpu(), data=(4, 5), type_dict={"data": "float16"})
     assert run.arg_dict["fc_weight"].dtype == np.float16
     assert run.forward()[0].dtype == np.float16
+
+
+def test_results_may_be_written_to_before_the_backward_pass():
+    x = mx.sym.var("x")
+    bound = (x * x)._bind(mx.cpu(), {"x": mx.nd.array([2.0, 3.0])}, args_grad={"x": mx.nd.zeros(2)})
+    bound.forward(is_train=True)
+    bound.outputs[0][0] = 7
+    bound.backward(mx.nd.ones(2))
+    assert bound.grad_dict["x"].asnumpy().tolist() == [4, 6]

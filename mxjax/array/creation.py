@@ -133,7 +133,7 @@ def nd_empty(
 def _empty(cls: type[NDArray], shape: Any, dtype: Any, order: str, device: Any) -> Any:
     if order != "C":
         raise errors.MXNetNotImplementedError(f"only order='C' is there, got order={order!r}")
-    dims = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) else (int(shape),)
+    dims = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list, np.ndarray)) else (int(shape),)
     if any(n < 0 for n in dims):
         raise errors.MXNetValueError(f"an array of shape {dims} cannot be: lengths are at least 0")
     kind = default_dtype[0] if dtype is None else element_type(dtype)

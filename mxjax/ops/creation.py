@@ -112,7 +112,10 @@ def _range(start: Any, stop: Any, step: Any, dtype: Any, length: int | None) -> 
     """``length`` is there where the numbers are operands, which decide no shape."""
     if length is None:
         length = _length(start=start, stop=stop, step=step)
-    made = (0 if stop is None else start) + (1 if step is None else step) * np.arange(length)
+    start, step = (0 if stop is None else start), (1 if step is None else step)
+    if np.dtype(dtype).kind in "iu":  # as in C, before anything is added up
+        start, step = (jnp.trunc(v) if isinstance(v, jax.Array) else np.trunc(v) for v in (start, step))
+    made = start + step * np.arange(length)
     return cast_like_c(made, dtype) if isinstance(made, jax.Array) else made.astype(dtype)
 
 

@@ -158,6 +158,8 @@ def diag(array: Any, *, k: int = 0) -> Any:
 @op("diag@nd", nd="diag", samples=_DIAG, methods="nd")
 def diag_nd(data: Any, *, k: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The diagonal of matrices, or a matrix with this diagonal."""
+    if data.ndim > 1 and not -data.shape[axis1] < k < data.shape[axis2]:
+        raise ValueError(f"diag: k={k} lies outside of matrices of {data.shape[axis1]} rows and {data.shape[axis2]} columns")
     return jnp.diag(data, k) if data.ndim == 1 else jnp.diagonal(data, k, axis1, axis2)
 
 
@@ -250,6 +252,20 @@ def svdvals(a: Any) -> Any:
     return jnp.linalg.svd(a, compute_uv=False)
 
 
+def _signed(vectors: Any) -> Any:
+    """Eigenvectors, as columns, each with the sign that makes its largest element positive, as in MXNet."""
+    if 0 in vectors.shape:
+        return vectors
+    at = jnp.argmax(jnp.abs(vectors), -2, keepdims=True)
+    largest = lax.stop_gradient(jnp.take_along_axis(vectors, at, -2))
+    return jnp.where(largest < 0, -vectors, vectors)
+
+
+def _eigh(a: Any, upper: bool) -> tuple[Any, Any]:
+    values, vectors = jnp.linalg.eigh(a, "U" if upper else "L", symmetrize_input=False)
+    return values, _signed(vectors)
+
+
 def _tensorsolve(a: Any, b: Any, axes: Any) -> Any:
     if axes is not None:
         moved = tuple(d % a.ndim for d in (axes if isinstance(axes, tuple) else (axes,)))
@@ -278,7 +294,7 @@ _row(
     amp="full",
 )
 _row("pinv", lambda a, rtol=None, *, hermitian=False: jnp.linalg.pinv(a, rtol, hermitian), case(f(4, 3)), case(f(2, 4, 3), Given([1e-3, 1e-4])), doc="Pseudo-inverse.", numbers=("rtol",), aliases=("_npi_pinv_scalar_rcond",), amp="full")
-_row("eigh", lambda a, *, upper=False: tuple(jnp.linalg.eigh(a, "U" if upper else "L", symmetrize_input=False)), case(_SQUARE), doc="Eigenvalues and vectors of symmetric matrices.", amp="full", outputs=2, tupled=True, **_FLAT)
+_row("eigh", lambda a, *, upper=False: _eigh(a, upper), case(_SQUARE), doc="Eigenvalues and vectors of symmetric matrices.", amp="full", outputs=2, tupled=True, **_FLAT)
 _row("eigvalsh", lambda a, *, upper=False: jnp.linalg.eigvalsh(a, "U" if upper else "L"), case(_SQUARE), ref=np.linalg.eigvalsh, doc="Eigenvalues of symmetric matrices.", amp="full", **_FLAT)
 _row("matrix_power", lambda a, *, n: jnp.linalg.matrix_power(a, n), case(f(3, 3), n=3), doc="Powers of matrices.", internal=None)
 _row("cond", lambda x, *, p=None: jnp.linalg.cond(x, p), case(_SQUARE), doc="Condition numbers.", internal=None, **_FLAT)
@@ -423,15 +439,14 @@ def maketrian(A: Any, *, offset: int = 0, lower: bool = True) -> Any:  # noqa: N
 def gelqf(A: Any) -> Any:  # noqa: N803
     """(Q, L) with A = L Q, the rows of Q orthonormal."""
     q, r = jnp.linalg.qr(_t(A, True))
-    sign = jnp.sign(jnp.diagonal(r, 0, -2, -1))[..., None]
-    return _t(q, True) * sign, _t(r, True) * jnp.swapaxes(sign, -1, -2)
+    return _t(q, True), _t(r, True)
 
 
 @_la("syevd", case(_SQUARE), outputs=2, amp="full", **_FLAT)
 def syevd(A: Any) -> Any:  # noqa: N803
-    """(U, L) with A = U^T diag(L) U for symmetric A."""
+    """(U, L) with A = U^T diag(L) U for symmetric A; the largest element of each vector is positive."""
     values, vectors = jnp.linalg.eigh(A)
-    return _t(vectors, True), values
+    return _t(_signed(vectors), True), values
 
 
 @_la("inverse", case(_SQUARE), amp="full")

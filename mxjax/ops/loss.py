@@ -331,6 +331,7 @@ def ctc_loss(
         padded = jnp.cumsum(y == pad, 1) > 0
     if use_data_lengths and data_lengths is not None:
         late = jnp.arange(t) >= data_lengths.astype("int32")[:, None]
+        x = jnp.where(late[..., None], jnp.zeros((), x.dtype), x)  # whatever stands there, NaN too, counts for nothing
     else:
         late = jnp.zeros(x.shape[:2], bool)
     out = _ctc_forward()(

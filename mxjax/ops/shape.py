@@ -135,8 +135,10 @@ def reshape_nd(
 ) -> Any:
     """Reshape with codes: 0 copies a length, -1 infers, -2 copies the rest, -3 merges two, -4 splits one
     into the next two. ``reverse`` reads from the right."""
-    if shape is None:
-        shape = target_shape
+    if shape is None or shape == ():  # as it was before there were codes: 0 is inferred
+        shape = [n or -1 for n in _ints(target_shape)]
+        if keep_highest:
+            shape[0] = 0
     return data.reshape(coded_shape(data.shape, _ints(shape), ND_CODES, reverse))
 
 
@@ -323,6 +325,8 @@ def broadcast_axis(data: Any, *, axis: Any = (), size: Any = ()) -> Any:
 @op(np="tile", nd="tile", nd_params="data", samples=[case(f(2, 3), reps=2), case(f(2, 3), reps=(2, 1, 2))], ref=np.tile, internal="tile", methods="nd np")
 def tile(A: Any, *, reps: Any) -> Any:  # noqa: N803  (NumPy's name)
     """The array repeated ``reps`` times along each axis."""
+    if any(n < 0 for n in _ints(reps)):
+        raise ValueError(f"invalid reps, all of them must not be negative, got {reps}")
     return jnp.tile(A, reps)
 
 
@@ -605,11 +609,20 @@ def size_array(data: Any) -> Any:
     return jnp.asarray(np.asarray([data.size], "int64"))
 
 
+def _block(size: int, shape: tuple[int, ...], length: int, power: int) -> int:
+    """The size of blocks, of which a length has to be made."""
+    if size <= 0:
+        raise ValueError(f"block_size must be a positive integer value, got {size}")
+    if 0 in shape or length % size**power:
+        raise ValueError(f"shape {list(shape)} does not divide into blocks of {size}: {length} is no multiple of {size**power}")
+    return size
+
+
 @op(nd="depth_to_space", samples=[case(f(1, 8, 2, 3), block_size=2)], methods="nd np")
 def depth_to_space(data: Any, *, block_size: int) -> Any:
     """(N, C, H, W) to (N, C / b^2, H b, W b)."""
     n, c, h, w = data.shape
-    s = block_size
+    s = _block(block_size, data.shape, c, 2)
     x = data.reshape(n, s, s, c // (s * s), h, w)
     return jnp.transpose(x, (0, 3, 4, 1, 5, 2)).reshape(n, c // (s * s), h * s, w * s)
 
@@ -618,7 +631,8 @@ def depth_to_space(data: Any, *, block_size: int) -> Any:
 def space_to_depth(data: Any, *, block_size: int) -> Any:
     """(N, C, H, W) to (N, C b^2, H / b, W / b)."""
     n, c, h, w = data.shape
-    s = block_size
+    s = _block(block_size, data.shape, h, 1)
+    _block(block_size, data.shape, w, 1)
     x = data.reshape(n, c, h // s, s, w // s, s)
     return jnp.transpose(x, (0, 3, 5, 1, 2, 4)).reshape(n, c * s * s, h // s, w // s)
 
@@ -627,6 +641,8 @@ def space_to_depth(data: Any, *, block_size: int) -> Any:
 def index_array(data: Any, *, axes: Any = None) -> Any:
     """The index of every element: shape (*data.shape, number of axes), int64."""
     axes = range(data.ndim) if axes is None else _ints(axes)
+    if not len(axes):
+        return jnp.zeros((*data.shape, 0), "int64")
     return jnp.stack([lax.broadcasted_iota("int64", data.shape, a % data.ndim) for a in axes], -1)
 
 

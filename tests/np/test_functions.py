@@ -181,3 +181,52 @@ def test_out_has_the_dtype_of_the_result():
     for f, given in ((np.isnan, np.zeros(2)), (np.exp, np.zeros(2, dtype="float64")), (np.less, np.zeros(2))):
         with pytest.raises(TypeError, match="Type inconsistent"):
             f(*[x] * (1 + (f is np.less)), out=given)
+
+
+def test_ranges_of_integers_count_in_integers():
+    made = mx.nd.arange(1.3, 9, 1.3, dtype="int32")
+    assert made.asnumpy().tolist() == onp.arange(1.3, 9, 1.3, dtype="int32").tolist()
+
+
+def test_the_largest_element_of_an_eigenvector_is_positive():
+    a = onp.random.RandomState(3).normal(size=(5, 4, 4))
+    a = a + a.swapaxes(1, 2)
+    _, vectors = np.linalg.eigh(np.array(a, dtype="float64"))
+    rows, values = mx.nd.linalg.syevd(mx.nd.array(a, dtype="float64"))
+    v, u = vectors.asnumpy(), rows.asnumpy()
+    assert (onp.take_along_axis(v, abs(v).argmax(1)[:, None], 1) > 0).all() and onp.allclose(u.swapaxes(1, 2), v)
+    assert onp.allclose(u.swapaxes(1, 2) * values.asnumpy()[:, None] @ u, a)
+
+
+def test_ctc_looks_at_nothing_beyond_the_lengths():
+    x = onp.random.RandomState(0).normal(size=(6, 2, 5)).astype("float32")
+    y, grads = [], []
+    for beyond in (0.0, onp.nan):
+        x[4:] = beyond
+        data = np.array(x)
+        data.attach_grad()
+        with mx.autograd.record():
+            loss = npx.ctc_loss(data, np.array([[1, 2], [3, 0]]), np.array([4, 4]), use_data_lengths=True)
+        loss.backward()
+        y.append(loss.tolist())
+        grads.append(data.grad.asnumpy())
+    assert y[0] == y[1] and (grads[0] == grads[1]).all() and not grads[1][4:].any()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: mx.nd.diag(mx.nd.ones((2, 3)), k=4),
+        lambda: mx.nd.depth_to_space(mx.nd.ones((1, 3, 2, 2)), 2),
+        lambda: mx.nd.depth_to_space(mx.nd.ones((1, 4, 2, 2)), 0),
+        lambda: mx.nd.space_to_depth(mx.nd.ones((1, 4, 3, 2)), 2),
+        lambda: mx.nd.tile(mx.nd.ones((2, 2)), (1, -1)),
+    ],
+)
+def test_refused(call):
+    with pytest.raises(mx.MXNetError):
+        call()
+
+
+def test_old_reshape_infers_zeros():
+    assert mx.nd.Reshape(mx.nd.ones((2, 3, 5, 5)), target_shape=(2, 0)).shape == (2, 75)
