@@ -16,7 +16,7 @@ import numpy as np
 
 from mxjax import nd, util
 from mxjax.device import cpu
-from mxjax.errors import MXNetError, MXNetNotImplementedError, MXNetValueError
+from mxjax.errors import MXNetError, MXNetValueError
 from mxjax.ops.table import by_internal
 from mxjax.symbol import Group, Symbol, var
 from mxjax.symbol.node import Entry, Node, walk
@@ -38,8 +38,9 @@ __all__ = [
 _log = logging.getLogger("mxjax.quantization")
 _FLOAT, _INT32, _INT8 = "0", "4", "5"
 _SUFFIX = "_quantize"
-#: What a node remembers until it is calibrated: the array whose range it needs, and of a bias the layer's weight.
-_RANGE_OF, _WEIGHT_OF = "__calib_range_of__", "__calib_weight__"
+#: What a node remembers until it is calibrated: the array whose range it needs, of a bias the layer's weight and the
+#: greatest integer of its data, and whether weights have a scale for each row.
+_RANGE_OF, _WEIGHT_OF, _DATA_TOP, _BY_ROW = "__calib_range_of__", "__calib_weight__", "__calib_top__", "__calib_by_row__"
 #: Operators that leave integers as they are: their forms for them.
 _PASS = {
     "Pooling": "_contrib_quantized_pooling", "Flatten": "_contrib_quantized_flatten",
@@ -55,12 +56,17 @@ class _Whole(NamedTuple):
     low: Entry
     high: Entry
     range_of: str
+    top: int = 127
 
 
 class _Quantizer:
     """One pass over a graph: what each result is in floats, and in integers where it has been made so."""
 
-    def __init__(self, params: Iterable[str], skip: Iterable[str], skip_ops: Iterable[str], calibrated: bool):
+    def __init__(
+        self, params: Iterable[str], skip: Iterable[str], skip_ops: Iterable[str], calibrated: bool, dtype: str = "int8",
+        by_row: bool = False,
+    ):  # fmt: skip
+        self.dtype, self.by_row = dtype, by_row
         self.params = set(params)
         self.skip, self.skip_ops = set(skip), set(skip_ops)
         self.calibrated = calibrated
@@ -90,16 +96,18 @@ class _Quantizer:
         return found
 
     def _integers(self, entry: Entry) -> _Whole:
-        """A result as int8."""
+        """A result as integers of the dtype that was asked for."""
         found = self.whole.get(entry)
         if found is None:
             name = entry[0].outputs()[entry[1]]
             self.layers[name] = None
             made, _ = self._call(
-                "_contrib_quantize_v2", f"{name}{_SUFFIX}", {"out_type": "int8"}, [self._float(entry)], entry[0]
+                "_contrib_quantize_v2", f"{name}{_SUFFIX}", {"out_type": self.dtype}, [self._float(entry)], entry[0]
             )
             made.attrs[_RANGE_OF] = name
-            found = self.whole[entry] = _Whole((made, 0), (made, 1), (made, 2), name)
+            found = self.whole[entry] = _Whole(
+                (made, 0), (made, 1), (made, 2), name, 255 if self.dtype == "uint8" else 127
+            )
         return found
 
     def _call(
@@ -130,7 +138,7 @@ class _Quantizer:
             return False
         given = self.whole[node.inputs[0]]
         made, _ = self._call(_PASS[node.operator], f"quantized_{node.name}", params, given[:3], node)
-        self.whole[node, 0] = _Whole((made, 0), (made, 1), (made, 2), given.range_of)
+        self.whole[node, 0] = given._replace(data=(made, 0), low=(made, 1), high=(made, 2))
         return True
 
     def _product(self, node: Node) -> bool:
@@ -145,6 +153,9 @@ class _Quantizer:
             return False
         data = self._integers(node.inputs[0])
         w = [self._variable(weight[0].name + _SUFFIX + end, d) for end, d in _ends(_INT8)]
+        if self.by_row:
+            for node_, _ in w:
+                node_.attrs[_BY_ROW] = "1"
         with_bias = bias is not None and not params.get("no_bias")
         inside = with_bias and (node.operator == "FullyConnected" or self.calibrated)
         inputs, names = [data.data, w[0]], ["data", "weight"]
@@ -154,7 +165,9 @@ class _Quantizer:
             own = _INT8 if node.operator == "FullyConnected" else _INT32
             b = [self._variable(bias[0].name + _SUFFIX + end, d) for end, d in _ends(own)]
             if own == _INT32:  # whole numbers on the scale of the products
-                b[0][0].attrs.update({_RANGE_OF: data.range_of, _WEIGHT_OF: weight[0].name})
+                b[0][0].attrs.update({_RANGE_OF: data.range_of, _WEIGHT_OF: weight[0].name, _DATA_TOP: str(data.top)})
+                if self.by_row:
+                    b[0][0].attrs[_BY_ROW] = "1"
             inputs.append(b[0])
             names.append("bias")
             bounds += b[1:]
@@ -209,20 +222,28 @@ def _quantized_params(qsym: Any, params: Mapping[str, Any], ranges: Mapping[str,
             made[node.name] = array
             continue
         numbers = np.asarray(array.asnumpy(), "float32")
-        reach = float(np.abs(numbers).max(initial=0.0)) or 1.0
+        by_row = _BY_ROW in node.attrs
+        reach = _reach(numbers, by_row and _WEIGHT_OF not in node.attrs)
         if node.name.endswith("_min") or node.name.endswith("_max"):
             sign = -1 if node.name.endswith("_min") else 1
-            made[node.name] = _like(array, np.array([sign * reach], "float32"))
+            made[node.name] = _like(array, sign * reach.reshape(-1))
         elif _WEIGHT_OF in node.attrs:
             low, high = ranges.get(node.attrs[_RANGE_OF], (0.0, 0.0))
             data = max(abs(float(low)), abs(float(high)))
-            weight = float(np.abs(params[node.attrs[_WEIGHT_OF]].asnumpy()).max()) or 1.0
-            unit = data * weight / 127**2
-            whole = np.rint(numbers / unit) if unit else np.zeros_like(numbers)
+            weight = _reach(params[node.attrs[_WEIGHT_OF]].asnumpy(), by_row).reshape(-1)
+            unit = data * weight / (127 * int(node.attrs[_DATA_TOP]))
+            whole = np.rint(numbers / unit) if data else np.zeros_like(numbers)
             made[node.name] = _like(array, np.clip(whole, -(2**31) + 1, 2**31 - 129).astype("int32"))
         else:
             made[node.name] = _like(array, np.rint(numbers * (127 / reach)).astype("int8"))
     return made
+
+
+def _reach(numbers: np.ndarray, by_row: bool) -> np.ndarray:
+    """The largest size of all numbers, or of each row's, in a shape that broadcasts against them; 1 for zeros."""
+    axes = tuple(range(1 if by_row else 0, numbers.ndim))
+    found = np.abs(numbers).max(axes, initial=0.0, keepdims=True).astype("float32")
+    return np.where(found == 0, np.float32(1), found)
 
 
 def _like(array: Any, numbers: np.ndarray) -> Any:
@@ -243,16 +264,16 @@ def quantize_graph(
       arg_params, aux_params: its parameters by name.
       excluded_sym_names, excluded_op_names: layers, and operators, that stay float32.
       calib_mode: ``'naive'``, ``'entropy'`` or ``'custom'``; ``'none'``: ranges are those of each batch.
-      quantized_dtype: ``'int8'``, or ``'auto'``, which is that.
+      quantized_dtype: ``'int8'``, or ``'auto'``, which is that; ``'uint8'`` for data without negative numbers, which
+        are lost. Weights, and what layers give, are int8.
       quantize_mode: ``'full'`` or ``'smart'``: operators without products stay in integers behind layers only.
-      quantize_granularity: ``'tensor-wise'``.
+      quantize_granularity: ``'tensor-wise'``, or ``'channel-wise'``: a scale for each row or filter of a weight.
       LayerOutputCollector: with ``'custom'``, an instance of a subclass of `CalibrationCollector`.
 
     Returns the symbol, its parameters, the auxiliary states, the collector, and the names of arrays it needs.
 
     Raises:
       ValueError: an argument is none of these.
-      NotImplementedError: ``'uint8'`` or ``'channel-wise'``.
     """
     if quantized_dtype not in ("int8", "uint8", "auto"):
         raise MXNetValueError(f"unknown quantized_dtype {quantized_dtype} received, expected `int8`, `uint8` or `auto`")
@@ -262,13 +283,11 @@ def quantize_graph(
         )
     if quantize_mode not in ("full", "smart"):
         raise MXNetValueError(f"unknown quantize_mode {quantize_mode} received, expected `full` or `smart`")
-    if quantized_dtype == "uint8" or quantize_granularity == "channel-wise":
-        raise MXNetNotImplementedError(
-            "the layers of integers here take int8 with one scale for each array: quantized_dtype='int8' (or 'auto') "
-            "and quantize_granularity='tensor-wise'"
-        )
     collector = _collector(calib_mode, quantized_dtype, LayerOutputCollector)
-    made = _Quantizer(arg_params, excluded_sym_names or (), excluded_op_names or (), collector is not None)
+    made = _Quantizer(
+        arg_params, excluded_sym_names or (), excluded_op_names or (), collector is not None,
+        "uint8" if quantized_dtype == "uint8" else "int8", quantize_granularity == "channel-wise",
+    )  # fmt: skip
     qsym = made.run(sym)
     layers = list(made.layers)
     if collector is not None and collector.include_layers is None:

@@ -1,7 +1,8 @@
 """Eight-bit integers: quantizing, and layers whose products are whole numbers.
 
 A quantized array goes with the two float32 numbers that bound its range. The larger of their sizes is the greatest integer,
-of uint8 as well, where 0 is 0 and negative numbers are lost: MXNet's rules on CPUs.
+of uint8 as well, where 0 is 0 and negative numbers are lost: MXNet's rules on CPUs. Weights may have two numbers for each
+row or filter; the bounds of the products are then arrays that broadcast against these.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ def _one(x: Any) -> Any:
 
 
 def _reach(low: Any, high: Any) -> Any:
-    """The larger size of two bounds, a scalar."""
-    return jnp.maximum(jnp.abs(_one(low)), jnp.abs(_one(high)))
+    """The larger size of two bounds: a scalar, or as they are where there are more."""
+    low, high = (_one(x) if x.size == 1 else x.astype("float32") for x in (low, high))
+    return jnp.maximum(jnp.abs(low), jnp.abs(high))
 
 
 def _pair(reach: Any) -> tuple[Any, Any]:
-    return -reach.reshape(1), reach.reshape(1)
+    reach = reach if reach.ndim else reach.reshape(1)
+    return -reach, reach
 
 
 def _unit(low: Any, high: Any, dtype: Any) -> Any:
@@ -247,7 +250,9 @@ def quantized_conv(
     )
     if bias is not None:  # as it is: it must have the scale of the products
         total = total + bias.astype("int32").reshape(num_filter, *(1,) * n)
-    unit = _unit(dl, dh, "int8") * _unit(wl, wh, "int8")
+    unit = _unit(dl, dh, data.dtype) * _unit(wl, wh, "int8")
+    if unit.ndim:
+        unit = unit.reshape(1, num_filter, *(1,) * n)
     return (total, *_pair(unit * _MOST["int32"]))
 
 
