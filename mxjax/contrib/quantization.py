@@ -40,7 +40,8 @@ _FLOAT, _INT32, _INT8 = "0", "4", "5"
 _SUFFIX = "_quantize"
 #: What a node remembers until it is calibrated: the array whose range it needs, of a bias the layer's weight and the
 #: greatest integer of its data, and whether weights have a scale for each row.
-_RANGE_OF, _WEIGHT_OF, _DATA_TOP, _BY_ROW = "__calib_range_of__", "__calib_weight__", "__calib_top__", "__calib_by_row__"
+_RANGE_OF, _WEIGHT_OF = "__calib_range_of__", "__calib_weight__"
+_DATA_TOP, _BY_ROW = "__calib_top__", "__calib_by_row__"
 #: Operators that leave integers as they are: their forms for them.
 _PASS = {
     "Pooling": "_contrib_quantized_pooling", "Flatten": "_contrib_quantized_flatten",
@@ -63,8 +64,8 @@ class _Quantizer:
     """One pass over a graph: what each result is in floats, and in integers where it has been made so."""
 
     def __init__(
-        self, params: Iterable[str], skip: Iterable[str], skip_ops: Iterable[str], calibrated: bool, dtype: str = "int8",
-        by_row: bool = False,
+        self, params: Iterable[str], skip: Iterable[str], skip_ops: Iterable[str], calibrated: bool,
+        dtype: str = "int8", by_row: bool = False,
     ):  # fmt: skip
         self.dtype, self.by_row = dtype, by_row
         self.params = set(params)
