@@ -11,6 +11,14 @@ from ..array.frontend import fill
 from ..errors import explain_names as _explain_names
 from ..npx.control_flow import cond, foreach, while_loop
 from . import take as _take
+from ._graphs import (
+    dgl_adjacency,
+    dgl_csr_neighbor_non_uniform_sample,
+    dgl_csr_neighbor_uniform_sample,
+    dgl_graph_compact,
+    dgl_subgraph,
+    edge_id,
+)
 from ._steps import steps as _steps
 
 
@@ -107,7 +115,13 @@ __all__ = [
     "boolean_mask",
     "calibrate_entropy",
     "cond",
+    "dgl_adjacency",
+    "dgl_csr_neighbor_non_uniform_sample",
+    "dgl_csr_neighbor_uniform_sample",
+    "dgl_graph_compact",
+    "dgl_subgraph",
     "dynamic_reshape",
+    "edge_id",
     "foreach",
     "rand_zipfian",
     "while_loop",

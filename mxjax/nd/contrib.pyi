@@ -38,8 +38,14 @@ __all__ = [
     'count_sketch',
     'ctc_loss',
     'dequantize',
+    'dgl_adjacency',
+    'dgl_csr_neighbor_non_uniform_sample',
+    'dgl_csr_neighbor_uniform_sample',
+    'dgl_graph_compact',
+    'dgl_subgraph',
     'div_sqrt_dim',
     'dynamic_reshape',
+    'edge_id',
     'fft',
     'foreach',
     'getnnz',
@@ -129,8 +135,14 @@ from mxjax.npx.control_flow import cond as cond
 def count_sketch(data: Any, h: Any, s: Any, out_dim: Any, processing_batch_size: Any = 32, *, out: Any = None, **kwargs: Any) -> _NDArray: ...
 def ctc_loss(data: Any, label: Any, data_lengths: Any = None, label_lengths: Any = None, use_data_lengths: Any = False, use_label_lengths: Any = False, blank_label: Any = 'first', *, out: Any = None, **kwargs: Any) -> _NDArray: ...
 def dequantize(data: Any, min_range: Any, max_range: Any, out_type: Any = 'float32', *, out: Any = None, **kwargs: Any) -> _NDArray: ...
+from mxjax.nd._graphs import dgl_adjacency as dgl_adjacency
+from mxjax.nd._graphs import dgl_csr_neighbor_non_uniform_sample as dgl_csr_neighbor_non_uniform_sample
+from mxjax.nd._graphs import dgl_csr_neighbor_uniform_sample as dgl_csr_neighbor_uniform_sample
+from mxjax.nd._graphs import dgl_graph_compact as dgl_graph_compact
+from mxjax.nd._graphs import dgl_subgraph as dgl_subgraph
 def div_sqrt_dim(data: Any, *, out: Any = None, **kwargs: Any) -> _NDArray: ...
 def dynamic_reshape(data: _NDArray, shape: _NDArray, **kwargs: Any) -> _NDArray: ...
+from mxjax.nd._graphs import edge_id as edge_id
 def fft(data: Any, compute_size: Any = 128, *, out: Any = None, **kwargs: Any) -> _NDArray: ...
 from mxjax.npx.control_flow import foreach as foreach
 def getnnz(data: Any, axis: Any = None, *, out: Any = None, **kwargs: Any) -> _NDArray: ...
