@@ -277,3 +277,15 @@ def test_images_with_boxes():
     assert vision.ImageBboxRandomFlipLeftRight(0)(img, bbox)[0] is img
     with pytest.raises(AssertionError, match="x_min"):
         vision.ImageBboxCrop((1, 2, 0, 3))
+
+
+def test_sparse_embedding_fetches_and_updates_the_rows_of_a_batch():
+    # The numbers are those of MXNet 1.9.1.
+    net = contrib.nn.SparseEmbedding(10, 3)
+    net.initialize(mx.init.One())
+    assert repr(net) == "SparseEmbedding(10 -> 3, float32)"
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1.0}, kvstore="local")
+    with mx.autograd.record():
+        net(mx.nd.array([1, 4, 1])).sum().backward()
+    trainer.step(1)
+    assert net(mx.nd.array([1, 4, 2])).asnumpy().tolist() == [[-1] * 3, [0] * 3, [1] * 3]
