@@ -1,4 +1,4 @@
-"""Graphs as csr matrices of edge numbers: looking edges up, sub-graphs, and neighbourhoods drawn at random (DGL's operators).
+"""Graphs as csr matrices of edge numbers: edges looked up, sub-graphs, and neighbourhoods drawn at random, for DGL.
 
 Row u has an element for each edge from u. How many there are depends on the numbers, so they are computed on the host.
 """
@@ -119,8 +119,8 @@ def dgl_graph_compact(
     sizes = np.asarray(getattr(graph_sizes, "asnumpy", lambda: graph_sizes)()).reshape(-1).astype(int)
     if len(graph_data) != 2 * count or len(sizes) != count:
         raise errors.MXNetValueError(
-            f"dgl_graph_compact takes as many graphs as arrays of vertices and graph_sizes, got {len(graph_data)} arrays "
-            f"and {len(sizes)} sizes"
+            "dgl_graph_compact takes as many graphs as arrays of vertices and graph_sizes, got "
+            f"{len(graph_data)} arrays and {len(sizes)} sizes"
         )
     found, mappings = [], []
     for each, ids, size in zip(graph_data[:count], graph_data[count:], sizes, strict=True):
@@ -130,7 +130,7 @@ def dgl_graph_compact(
         indptr = graph.indptr[: size + 1]
         indices, data = place[graph.indices[: indptr[-1]]], graph.data[: indptr[-1]]
         if (indices < 0).any():
-            raise errors.MXNetValueError("dgl_graph_compact: an edge leads to a vertex that is not among the drawn ones")
+            raise errors.MXNetValueError("dgl_graph_compact: an edge leads to a vertex that was not drawn")
         found.append(_csr(np.arange(len(data)), indices, indptr, (size, size), np.int64))
         mappings.append(_csr(data, indices, indptr, (size, size), data.dtype))
     return _one_or_all([*found, *mappings] if return_mapping else found)
@@ -219,7 +219,7 @@ def dgl_csr_neighbor_uniform_sample(
     csr_matrix: Any, *seed_arrays: Any, num_hops: int = 1, num_neighbor: int = 2, max_num_vertices: int = 100,
     num_args: int | None = None, **kwargs: Any,
 ) -> list[NDArray]:  # fmt: skip
-    """Neighbourhoods of vertices: from each vertex at most ``num_neighbor`` of its edges, all as likely, ``num_hops`` far.
+    """Neighbourhoods of vertices, ``num_hops`` far: of each vertex at most ``num_neighbor`` edges, all as likely.
 
     Returns:
       for each array of seeds the vertices, ascending, (max_num_vertices + 1,) with their number at the end; then for

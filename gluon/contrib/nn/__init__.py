@@ -17,7 +17,6 @@ from ...nn import (
     PixelShuffle3D,
     SyncBatchNorm,
 )
-
 from ...parameter import Parameter
 
 
