@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import os
-import shutil
-import tempfile
-import urllib.error
-import urllib.request
 import warnings
 import weakref
 from collections import OrderedDict
@@ -17,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from mxjax.errors import MXNetError, MXNetOSError, MXNetValueError
+from mxjax.errors import MXNetValueError
 from mxjax.errors import explain_names as _explain_names
+
+from .downloading import check_sha1, download, replace_file
 
 __all__ = [
     "split_data",
@@ -139,119 +135,6 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
             stacklevel=2,
         )
     return norm
-
-
-def check_sha1(filename: str, sha1_hash: str) -> bool:
-    """Whether a file has this SHA-1 hash, given in hexadecimal."""
-    with open(filename, "rb") as file:
-        return hashlib.file_digest(file, hashlib.sha1).hexdigest() == sha1_hash.lower()
-
-
-def replace_file(src: str, dst: str) -> None:
-    """Move a file over another in one step.
-
-    Raises:
-      MXNetOSError: it cannot be moved; `src` is removed then.
-    """
-    try:
-        os.replace(src, dst)
-    except OSError as error:
-        try:
-            os.remove(src)
-        except OSError:
-            pass
-        raise MXNetOSError(f"cannot move {src} to {dst}: {error}") from error
-
-
-def download(
-    url: str,
-    path: str | None = None,
-    overwrite: bool = False,
-    sha1_hash: str | None = None,
-    retries: int = 5,
-    verify_ssl: bool = True,
-) -> str:
-    """Fetch a URL (http, https, file) into a file, unless the file is there already.
-
-    Args:
-      url: what to fetch.
-      path: the file or an existing folder; the current folder if None.
-      overwrite: fetch even if the file is there.
-      sha1_hash: the file's hash; a file that has another one is fetched again.
-      retries: how often a failing transfer is tried once more.
-      verify_ssl: False does not check the server's certificate, with a warning.
-
-    Returns:
-      The file's path.
-
-    Raises:
-      MXNetOSError: it could not be fetched; the message says what to do without a network.
-      MXNetError: what came has another hash.
-    """
-    name = url.split("/")[-1]
-    target = os.path.expanduser(path) if path is not None else name
-    if not target or (os.path.isdir(target) and not name):
-        raise MXNetValueError(f"no file name can be taken from {url!r}: give path=")
-    if os.path.isdir(target):
-        target = os.path.join(target, name)
-    if retries < 0:
-        raise MXNetValueError(f"retries must be at least 0, got {retries}")
-    if not overwrite and os.path.exists(target):
-        if sha1_hash is None or check_sha1(target, sha1_hash):
-            return target
-    folder = os.path.dirname(os.path.abspath(target))
-    os.makedirs(folder, exist_ok=True)
-    if not verify_ssl:
-        warnings.warn(
-            "Unverified HTTPS request is being made (verify_ssl=False). Adding certificate verification is strongly "
-            "advised.",
-            stacklevel=2,
-        )
-    for attempt in range(retries + 1):
-        try:
-            fetched = _fetch(url, folder, verify_ssl)
-            break
-        except (OSError, ValueError) as error:
-            # An address that does not exist, or a refusal, will be the same in a moment.
-            final = isinstance(error, ValueError | urllib.error.HTTPError) or (
-                isinstance(error, urllib.error.URLError) and not _may_recover(error.reason)
-            )
-            if final or attempt == retries:
-                reason = getattr(error, "reason", None) or error
-                raise MXNetOSError(
-                    f"cannot download {url}: {reason}. Without a network, fetch the file on "
-                    f"another machine and put it at {target}"
-                ) from error
-    if sha1_hash is not None and not check_sha1(fetched, sha1_hash):
-        os.remove(fetched)
-        raise MXNetError(
-            f"{url} is not the expected file: its SHA-1 is not {sha1_hash}. The repository may "
-            "have changed, or something between here and there answers in its place"
-        )
-    replace_file(fetched, target)
-    return target
-
-
-def _may_recover(reason: object) -> bool:
-    return isinstance(reason, TimeoutError | ConnectionError)
-
-
-def _fetch(url: str, folder: str, verify_ssl: bool) -> str:
-    context = None
-    if not verify_ssl:
-        import ssl
-
-        warnings.warn(f"the certificate of {url} is not checked", stacklevel=3)
-        context = ssl._create_unverified_context()
-    descriptor, part = tempfile.mkstemp(prefix="download-", dir=folder)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            with urllib.request.urlopen(url, timeout=20, context=context) as answer:
-                shutil.copyfileobj(answer, file, 1 << 20)
-    except BaseException:
-        os.remove(part)
-        raise
-    return part
 
 
 def _get_repo_file_url(namespace: str, filename: str) -> str:

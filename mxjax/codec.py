@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import struct
 from types import ModuleType
 from typing import Any
 
@@ -47,8 +48,8 @@ def decode(data: Any, flag: int = 1, to_rgb: bool = True, where: str = "the buff
     data = memoryview(data).cast("B")
     if not len(data):
         raise FormatError(f"{where} is empty: a picture was expected")
-    width, height = _claimed(data)
-    if width * height > _PIXELS_ANYWAY and width * height > _MOST_PIXELS * len(data):
+    width, height, most = _claimed(data)
+    if width * height > max(_PIXELS_ANYWAY, most * len(data)):
         raise FormatError(
             f"{where} says that it is a picture of {width} x {height} pixels, which is more than {len(data)} bytes can "
             "hold"
@@ -59,28 +60,36 @@ def decode(data: Any, flag: int = 1, to_rgb: bool = True, where: str = "the buff
 
 #: So many pixels are taken at a file's word: the memory for them is small.
 _PIXELS_ANYWAY = 1 << 22
-#: Pixels that a byte of a PNG, a JPEG or a GIF can stand for at most: of one bit each, in one colour, by deflate.
-_MOST_PIXELS = 8 * 1032
+#: How many pixels a byte stands for at most: of a JPEG one bit for each block of 8 x 8 in each colour, of a GIF (LZW)
+#: and of a BMP in runs; deflate, in a PNG, makes 1032 bytes of one.
+_JPEG, _GIF, _BMP, _DEFLATE = 512, 2730, 128, 1032
 
 
-def _claimed(data: memoryview) -> tuple[int, int]:
-    """Width and height that a PNG, a GIF, a BMP or a JPEG says it has; (0, 0) for what is none of them."""
+def _claimed(data: memoryview) -> tuple[int, int, int]:
+    """Width and height that a PNG, a GIF, a BMP or a JPEG says it has, and how many pixels a byte of it can hold.
+
+    Zeros for what is none of them.
+    """
     start = bytes(data[:32])
-    if start[:8] == b"\x89PNG\r\n\x1a\n" and len(start) >= 24:
-        return int.from_bytes(start[16:20], "big"), int.from_bytes(start[20:24], "big")
-    if start[:4] == b"GIF8":
-        return int.from_bytes(start[6:8], "little"), int.from_bytes(start[8:10], "little")
-    if start[:2] == b"BM":
-        return tuple(abs(int.from_bytes(start[at : at + 4], "little", signed=True)) for at in (18, 22))  # type: ignore[return-value]
+    if start[:8] == b"\x89PNG\r\n\x1a\n" and len(start) >= 26:
+        width, height, depth, kind = struct.unpack_from(">IIBB", start, 16)
+        bits = max(1, depth) * {0: 1, 2: 3, 3: 1, 4: 2}.get(kind, 4)
+        return width, height, max(1, 8 * _DEFLATE // bits)
+    if start[:4] == b"GIF8" and len(start) >= 10:
+        return *struct.unpack_from("<HH", start, 6), _GIF
+    if start[:2] == b"BM" and len(start) >= 26:
+        width, height = struct.unpack_from("<ii", start, 18)
+        return abs(width), abs(height), _BMP
     at = 2 if start[:2] == b"\xff\xd8" else len(data)
     while at + 9 <= len(data):
         marker = data[at + 1]
         if data[at] != 0xFF or marker == 0xDA:
             break
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            return int.from_bytes(data[at + 7 : at + 9], "big"), int.from_bytes(data[at + 5 : at + 7], "big")
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return width, height, _JPEG
         at += 1 if marker == 0xFF else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
-    return 0, 0
+    return 0, 0, 0
 
 
 def _by_opencv(cv2: Any, data: memoryview, flag: int, to_rgb: bool, where: str) -> np.ndarray:

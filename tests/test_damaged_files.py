@@ -242,6 +242,7 @@ _TEXTS = [
 def damaged(sample: bytes, dice: random.Random) -> bytes:
     """A file with up to four changes: bytes and numbers that are others, pieces that are cut, doubled or moved."""
     data = bytearray(sample)
+    texts = _TEXTS[: None if sample.isascii() else -1]  # in other files the longest would only make them large
     for _ in range(dice.randint(1, 4)):
         at = dice.randrange(len(data) + 1)
         kind = dice.randrange(8)
@@ -263,9 +264,9 @@ def damaged(sample: bytes, dice: random.Random) -> bytes:
             numbers = list(re.finditer(rb"-?\d+|\"[^\"]*\"", data))
             if numbers:
                 start, stop = dice.choice(numbers).span()
-                data[start:stop] = dice.choice(_TEXTS)
+                data[start:stop] = dice.choice(texts)
         else:
-            data[at:at] = dice.choice(_TEXTS)
+            data[at:at] = dice.choice(texts)
     return bytes(data)
 
 

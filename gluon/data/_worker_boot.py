@@ -7,6 +7,7 @@ is NumPy, files or plain Python thus start in a tenth of a second and hold no JA
 
 from __future__ import annotations
 
+import importlib
 import importlib.machinery
 import importlib.util
 import signal
@@ -36,6 +37,9 @@ class _Closed(ModuleType):
         # Python asks modules for many dunder names; only this one is a reason to open the package.
         if name.startswith("__") and name != "__version__":
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        inner = f"{self.__name__}.{name}"
+        if _is(inner, LIGHT):  # `from mxjax import recordio` asks for an attribute first
+            return importlib.import_module(inner)
         _open(self.__name__)
         return getattr(self, name)
 
@@ -65,7 +69,7 @@ def _open(name: str) -> None:
                 package.__class__ = ModuleType  # type: ignore[assignment]
                 package.__spec__.loader.exec_module(package)  # type: ignore[union-attr]
         worker = sys.modules.get("mxjax.gluon.data._worker")
-        if worker is not None:
+        if hasattr(worker, "seed_again"):  # it may be about to be imported
             worker.seed_again()
 
 
@@ -78,8 +82,9 @@ class _Opener:
             return None
         _open(name)
         module = sys.modules.get(name)
-        if module is None:
-            return None
+        if module is None:  # opening may have put finders before this one: Python has passed them by
+            specs = (each.find_spec(name, path, target) for each in sys.meta_path if each is not _Opener)
+            return next((spec for spec in specs if spec is not None), None)
         return importlib.machinery.ModuleSpec(name, _Opened(module))  # type: ignore[arg-type]
 
 

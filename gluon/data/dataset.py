@@ -104,6 +104,10 @@ class Dataset:
         """Each sample with `fn` applied to its first part alone: the image, not the label."""
         return self.transform(_TransformFirstClosure(fn), lazy)
 
+    def __mx_handle__(self) -> Dataset:
+        """What MXNet's loader in C++ takes in the dataset's place; here the loader takes the dataset itself."""
+        return self
+
     def _host_item(self, idx: Any) -> Any:
         """The sample with a `HostArray` for each mxjax array that is held on the host."""
         return self[idx]

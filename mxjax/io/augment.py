@@ -58,18 +58,24 @@ def channels_first(pixels: np.ndarray, out: np.ndarray) -> None:
 
 def _warped(pixels: np.ndarray, matrix: np.ndarray, width: int, height: int, fill: float) -> np.ndarray:
     """The picture moved by an affine map (2, 3), between pixels bilinear, outside `fill`."""
-    inner = np.linalg.inv(matrix[:, :2])
-    y, x = np.mgrid[:height, :width].astype(np.float32)
-    from_x, from_y = (row[0] * (x - matrix[0, 2]) + row[1] * (y - matrix[1, 2]) for row in inner)
+    cv2 = codec.opencv()
+    if cv2 is not None:
+        border = {"borderMode": cv2.BORDER_CONSTANT, "borderValue": (fill,) * 4}
+        out = cv2.warpAffine(pixels, matrix, (width, height), flags=cv2.INTER_LINEAR, **border)
+        return out[..., None] if out.ndim == 2 else out
+    (a, b, right), (c, d, down) = matrix.tolist()
+    whole = a * d - b * c
+    x, y = np.arange(width) - right, (np.arange(height) - down)[:, None]
+    from_x, from_y = (d * x - b * y) / whole, (a * y - c * x) / whole
     around = np.pad(pixels.astype(np.float32), ((1, 1), (1, 1), (0, 0)), constant_values=fill)
     # One step outside everything is the colour around it.
     from_x = np.clip(from_x + 1, 0, around.shape[1] - 1.001)
     from_y = np.clip(from_y + 1, 0, around.shape[0] - 1.001)
     left, top = from_x.astype(np.int64), from_y.astype(np.int64)
-    right, low = (from_x - left)[..., None], (from_y - top)[..., None]
-    upper = around[top, left] * (1 - right) + around[top, left + 1] * right
-    lower = around[top + 1, left] * (1 - right) + around[top + 1, left + 1] * right
-    return np.rint(upper * (1 - low) + lower * low).astype(pixels.dtype)
+    beside, below = (from_x - left)[..., None], (from_y - top)[..., None]
+    upper = around[top, left] * (1 - beside) + around[top, left + 1] * beside
+    lower = around[top + 1, left] * (1 - beside) + around[top + 1, left + 1] * beside
+    return np.rint(upper * (1 - below) + lower * below).astype(pixels.dtype)
 
 
 class Augmenter:

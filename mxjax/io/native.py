@@ -6,6 +6,7 @@ import ctypes
 import math
 import queue
 import threading
+import warnings
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from .. import nd
 from ..array.sparse.host import HostSparse
 from ..core import default_device
-from ..errors import MXNetTypeError, MXNetValueError, did_you_mean
+from ..errors import MXNetValueError, did_you_mean
 from .io import DataBatch, DataDesc, DataIter
 
 __all__ = ["MXDataIter"]
@@ -31,12 +32,13 @@ WITHOUT_EFFECT = frozenset("ctx device_id dlpack prefer_nvjpeg silent verbose".s
 def take(given: dict[str, Any], owner: str, **known: Any) -> dict[str, Any]:
     """The arguments of an iterator, by name: `known` has the defaults.
 
-    Raises:
-      TypeError: an argument that the iterator does not have; the message has the nearest one that it has.
+    One that the iterator does not have is warned of, with the nearest one that it has, and changes nothing: so it is in
+    MXNet, without the warning.
     """
     for name in given:
         if name not in known and name not in WITHOUT_EFFECT:
-            raise MXNetTypeError(f"{owner} has no argument {name!r}{did_you_mean(name, known)}")
+            near = did_you_mean(name, known)
+            warnings.warn(f"{owner} has no argument {name!r}{near}; it changes nothing", UserWarning, stacklevel=4)
     return {name: given.get(name, default) for name, default in known.items()}
 
 

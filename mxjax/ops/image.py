@@ -321,7 +321,7 @@ def _bilinear_on_host(pixels: np.ndarray, width: int, height: int) -> np.ndarray
     for number, part in enumerate((upper, lower)):
         np.take(flat, top[:, number], axis=0, out=bytes_, mode="clip")
         np.copyto(part, bytes_)
-    lower -= upper
+    upper *= down[:, :1]
     lower *= down[:, 1:]
     upper += lower
     line = upper.reshape(height, columns, channels)
@@ -329,7 +329,7 @@ def _bilinear_on_host(pixels: np.ndarray, width: int, height: int) -> np.ndarray
     for number, part in enumerate(parts):
         np.take(line, left[:, number], axis=1, out=part.reshape(height, width, channels), mode="clip")
     near, far = parts
-    far -= near
+    near *= np.repeat(right[:, 0], channels)
     far *= np.repeat(right[:, 1], channels)
     near += far
     np.rint(near, out=near)

@@ -56,7 +56,8 @@ def test_csv(tmp_path):
     (tmp_path / "bad.csv").write_text("1,2\n3,x\n")
     with pytest.raises(FormatError, match="line 2"):
         mx.io.CSVIter(data_csv=str(tmp_path / "bad.csv"), data_shape=(2,), batch_size=1)
-    with pytest.raises(TypeError, match="data_csv"):
+    near = "'data_cvs'; did you mean 'data_csv'"
+    with pytest.warns(UserWarning, match=near), pytest.raises(MXNetError, match="needs"):
         mx.io.CSVIter(data_cvs="a", data_shape=(2,), batch_size=1)
 
 

@@ -235,6 +235,8 @@ class CIFAR10(_DownloadedDataset):
 
     def _unpack(self, archive: str, names: tuple[str, ...]) -> None:
         """Take out the files by their names alone, so that no path in the archive matters."""
+        from mxjax.serialization import write_whole  # which workers need not import
+
         missing = set(names)
         try:
             with tarfile.open(archive) as tar:
@@ -242,15 +244,17 @@ class CIFAR10(_DownloadedDataset):
                     name = os.path.basename(member.name)
                     content = tar.extractfile(member) if name in missing else None
                     if content is not None:
-                        with content, open(os.path.join(self._root, name), "wb") as file:
-                            shutil.copyfileobj(content, file, 1 << 20)
+                        with content:
+                            path = os.path.join(self._root, name)
+                            # Whole or not at all: other processes may be about to read it.
+                            write_whole(path, lambda file, of=content: shutil.copyfileobj(of, file, 1 << 20))
                         missing.remove(name)
         except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise MXNetValueError(
+            raise FormatError(
                 f"{archive} is damaged ({error}): it was probably not downloaded completely"
             ) from error
         if missing:
-            raise MXNetValueError(f"{archive} does not hold {', '.join(sorted(missing))}")
+            raise FormatError(f"{archive} does not hold {', '.join(sorted(missing))}")
 
 
 class CIFAR100(CIFAR10):

@@ -134,3 +134,13 @@ def test_a_subclass_without_methods_says_so():
         Empty()[0]
     with pytest.raises(NotImplementedError, match="Empty must define __len__"):
         len(Empty())
+
+
+def test_what_stands_in_for_mxnets_handles():
+    dataset = ArrayDataset(mx.np.arange(6).reshape(3, 2), [0, 1, 2])
+    whole = dataset.__mx_handle__()
+    part = dataset.take(2).__mx_handle__()
+    assert len(whole) == 3 and len(part) == 2 and part[1][0].asnumpy().tolist() == [2, 3]
+    stack = mx.gluon.data.batchify.Group(mx.gluon.data.batchify.Stack(), mx.gluon.data.batchify.Pad(val=-1))
+    both = stack.__mx_handle__()([(np.ones(2), np.ones(1)), (np.ones(2), np.ones(3))])
+    assert [each.shape for each in both] == [(2, 2), (2, 3)]

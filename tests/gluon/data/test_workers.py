@@ -539,6 +539,17 @@ def test_workers_of_a_killed_program_end(tmp_path):
     assert eventually(lambda: not os.path.exists(folder))
 
 
+def test_modules_under_their_other_names_are_found_in_workers():
+    def names(idx):
+        light = type(sys.modules["mxjax"]).__name__
+        import mxjax.ndarray as found  # the first that this worker wants of JAX's part of the package
+
+        return light, found.NDArray.__name__
+
+    first, second = sum(loader(names, length=2, batch_size=1, num_workers=1), [])
+    assert first == ("_Closed", "NDArray") and second == ("module", "NDArray")
+
+
 def test_jax_in_workers_stays_on_the_cpu(tmp_path):
     program = """
     import mxjax as mx, numpy as np
