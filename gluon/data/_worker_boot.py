@@ -68,7 +68,7 @@ def _open(name: str) -> None:
             if _is(name, (package_name,)) and type(package) is _Closed:
                 package.__class__ = ModuleType  # type: ignore[assignment]
                 package.__spec__.loader.exec_module(package)  # type: ignore[union-attr]
-        worker = sys.modules.get("mxjax.gluon.data._worker")
+        worker: Any = sys.modules.get("mxjax.gluon.data._worker")
         if hasattr(worker, "seed_again"):  # it may be about to be imported
             worker.seed_again()
 
