@@ -34,13 +34,11 @@ def export(block: HybridBlock, path: Any, epoch: int, remove_amp_cast: bool, for
         return symbol, marked
     symbol_file, params_file = f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
     symbol.save(symbol_file, remove_amp_cast=remove_amp_cast)
-    if not marked:
-        return symbol_file, None
     if util.is_np_array():
         serialization.save_parameters(params_file, marked)
     else:
         nd.save(params_file, {name: a.as_nd_ndarray() for name, a in marked.items()})
-    return symbol_file, params_file
+    return symbol_file, params_file if marked else None  # there is a file in any case, as in MXNet
 
 
 def _last(block: HybridBlock) -> CachedGraph:

@@ -79,6 +79,16 @@ def test_row(op, k):
             written(node, feed, opset, params)
 
 
+@pytest.mark.parametrize("name", ["mod", "fmod", "mod@nd"])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_rest_of_a_division_by_zero(name, dtype):
+    """It is 0, as in MXNet; ONNX has NaN, and onnxruntime an error."""
+    feed = {Node("a"): np.array([5, -5, 7], dtype), Node("b"): np.array([0, 3, -4], dtype)}
+    op = ROWS[name]
+    node = Node("it", op, {}, {}, [(v, 0) for v in feed], list(op.array_params), is_np=not op.legacy)
+    agrees(node, feed, 17)
+
+
 @pytest.mark.slow  # a thousand sessions of onnxruntime
 @pytest.mark.parametrize("opset", [13, 18, 21, 24])
 def test_rows_at_other_opsets(opset):

@@ -291,20 +291,31 @@ def _multiply(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Nam
 def _floored(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
     if dtype.kind == "f":
         return w.op("Floor", w.op("Div", a, b))
+    b, _ = _beside_zero(w, b, dtype)
     rest = w.op("Mod", a, b)  # with the sign of b
     return w.op("Div", w.op("Sub", a, rest), b)
 
 
+def _beside_zero(w: Writer, b: Name, dtype: np.dtype[Any]) -> tuple[Name, Name]:
+    """1 where a divisor is 0, and where that is: there a rest is 0 in MXNet, and an error or NaN in ONNX."""
+    none = w.op("Equal", b, w.constant(0, dtype))
+    return w.op("Where", none, w.constant(1, dtype), b), none
+
+
 def _mod(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
+    b, none = _beside_zero(w, b, dtype)
     if dtype.kind != "f":
         return w.op("Mod", a, b)
     rest = w.op("Mod", a, b, fmod=1)  # with the sign of a
-    other = w.op("Less", w.op("Mul", rest, b), w.constant(0, dtype))
-    return w.op("Where", other, w.op("Add", rest, b), rest)
+    zero = w.constant(0, dtype)
+    rest = w.op("Where", w.op("Less", w.op("Mul", rest, b), zero), w.op("Add", rest, b), rest)
+    return w.op("Where", none, zero, rest)
 
 
 def _fmod(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
-    return w.op("Mod", a, b, fmod=1)
+    b, none = _beside_zero(w, b, dtype)
+    rest = w.op("Mod", a, b, fmod=1)
+    return w.op("Where", none, w.constant(0, dtype), rest) if dtype.kind == "f" else rest
 
 
 def _hypot(w: Writer, s: Step, a: Name, b: Name, dtype: np.dtype[Any]) -> Name:
