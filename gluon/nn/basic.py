@@ -183,10 +183,10 @@ class Embedding(HybridBlock):
         )
 
     def forward(self, x: Any) -> Any:
+        sparse = {"sparse_grad": True} if self._sparse_grad else {}  # exported files name what is not usual
         return npx.embedding(
-            x, self.weight.data(x.device), input_dim=self._input_dim, output_dim=self._output_dim,
-            sparse_grad=self._sparse_grad,
-        )  # fmt: skip
+            x, self.weight.data(x.device), input_dim=self._input_dim, output_dim=self._output_dim, **sparse
+        )
 
     def __repr__(self) -> str:
         return f"Embedding({self._input_dim} -> {self._output_dim}, {self._dtype})"
