@@ -332,7 +332,7 @@ def _bilinear_on_host(pixels: np.ndarray, width: int, height: int) -> np.ndarray
     near *= np.repeat(right[:, 0], channels)
     far *= np.repeat(right[:, 1], channels)
     near += far
-    np.rint(near, out=near)
+    near += 0.5
     return near.astype(np.uint8).reshape(height, width, channels)
 
 

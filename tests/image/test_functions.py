@@ -12,6 +12,7 @@ from PIL import Image
 
 import mxjax as mx
 from mxjax.errors import FormatError, MXNetError
+from mxjax.ops.image import resized_on_host
 
 DATA = Path(__file__).parents[1] / "data" / "recordio"
 
@@ -104,6 +105,14 @@ def test_host_and_operator_resize_alike(pixels, interp):
         assert np.abs(here.astype(int) - there).max() <= 1
         again = mx.image.imresize(mx.nd.array(pixels, dtype="uint8"), *size, interp=interp)
         np.testing.assert_array_equal(again.asnumpy(), here)
+
+
+def test_host_and_operator_resize_bytes_to_the_same(pixels):
+    """The host's own way of bilinear: the same sums, halves rounded up."""
+    large = np.random.default_rng(0).integers(0, 256, (30, 20, 3), np.uint8)
+    for size in ((10, 15), (40, 90), (7, 31), (20, 40)):
+        there = mx.nd.image.resize(mx.nd.array(large, dtype="uint8"), size=size, interp=1).asnumpy()
+        np.testing.assert_array_equal(resized_on_host(large, *size, 1), there)
 
 
 def test_choice_of_interpolation(pixels):
