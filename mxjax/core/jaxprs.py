@@ -171,3 +171,13 @@ def bound_traces() -> None:
             trace_to_jaxpr.cache_clear()
     except (AttributeError, ImportError):  # another JAX
         pass
+
+
+def keeps_apart(jaxpr: Any) -> bool:
+    """Whether a gradient in it is to stay apart from its forward pass (`jax.checkpoint`)."""
+    from jax.extend.core import jaxprs_in_params
+
+    return any(
+        (e.primitive.name in AGAIN and e.params.get("differentiated")) or any(map(keeps_apart, jaxprs_in_params(e.params)))
+        for e in jaxpr.eqns
+    )

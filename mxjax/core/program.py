@@ -24,6 +24,7 @@ from .hooks import (
     program_rollers,
     trace_watchers,
 )
+from .jaxprs import keeps_apart
 from .segment import SCALAR, Step
 from .state import local
 from .stats import stats
@@ -411,7 +412,7 @@ def compile_function(
     options = compiler.options_for(device, calls)
     if compiler.platform_of(device) == "cpu":
         host_memory.keep()
-    if barriers:
+    if barriers or keeps_apart(traced.jaxpr.jaxpr):
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
     compiled = lowered.compile(compiler_options=options)
     for listen in compile_listeners:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .lowering.product import of_rows
+from .lowering.product import of_rows, product
 from .numbers import fitted
 from .samples import Given, Spd, case, f
 from .table import op
@@ -61,7 +61,12 @@ def matmul(a: Any, b: Any) -> Any:
     if not a.ndim or not b.ndim:
         raise ValueError("matmul does not take 0-d arrays; multiply with *")
     _inner_lengths(a, b, -1, -2 if b.ndim > 1 else 0)
-    return of_rows(*_common(a, b)) if a.ndim > 1 and b.ndim == 2 else jnp.matmul(*_common(a, b))
+    if a.ndim > 1 and b.ndim == 2:
+        return of_rows(*_common(a, b))
+    if a.ndim == b.ndim > 2 and a.shape[:-2] == b.shape[:-2]:
+        batch = tuple(range(a.ndim - 2))
+        return product(*_common(a, b), (((a.ndim - 1,), (a.ndim - 2,)), (batch, batch)))
+    return jnp.matmul(*_common(a, b))
 
 
 def _batch_dot(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
@@ -75,7 +80,7 @@ def _batch_dot(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
     if a.shape[at] != b.shape[bt]:
         raise ValueError(f"batch_dot shape error: {list(a.shape)} X {list(b.shape)}")
     batch = tuple(range(n - 2))
-    return lax.dot_general(a, b, (((at,), (bt,)), (batch, batch)))
+    return product(a, b, (((at,), (bt,)), (batch, batch)))
 
 
 _BATCH = [
