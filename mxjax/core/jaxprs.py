@@ -177,7 +177,9 @@ def keeps_apart(jaxpr: Any) -> bool:
     """Whether a gradient in it is to stay apart from its forward pass (`jax.checkpoint`)."""
     from jax.extend.core import jaxprs_in_params
 
-    return any(
-        (e.primitive.name in AGAIN and e.params.get("differentiated")) or any(map(keeps_apart, jaxprs_in_params(e.params)))
-        for e in jaxpr.eqns
-    )
+    for e in jaxpr.eqns:
+        if e.primitive.name in AGAIN and e.params.get("differentiated"):
+            return True
+        if any(map(keeps_apart, jaxprs_in_params(e.params))):
+            return True
+    return False
