@@ -26,6 +26,7 @@ from mxjax.core import (
     spread,
 )
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError, did_you_mean
+from mxjax.modes import generation
 from mxjax.util import is_np_array
 
 from . import rows, rules
@@ -225,7 +226,10 @@ class Optimizer:
                     f"optimizer {name} has no option {option!r}{did_you_mean(option, options)}; "
                     f"it takes {', '.join(options)}"
                 )
-        return klass(**kwargs)
+        made = klass(**kwargs)
+        if generation() == 1 and "lazy_update" in options and not made.multi_precision:
+            made.lazy_update = kwargs.get("lazy_update", True)  # MXNet 1's default
+        return made
 
     # -- the pure half -------------------------------------------------------------------------
 

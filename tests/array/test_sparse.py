@@ -382,3 +382,10 @@ def test_gradients_of_sparse_gradients():
         z = g.sum()
     z.backward()
     np.testing.assert_allclose(w.grad.asnumpy(), [[0, 0], [24, 36]])  # 2 * 6 * w, where a row was used
+
+
+def test_what_is_refused_of_sparse_arrays(rows):
+    ones = nd.ones((3,))
+    with pytest.raises(mx.MXNetError, match="fix_gamma"):
+        nd.BatchNorm(rows, ones, ones, ones, ones)
+    assert nd.BatchNorm(rows, ones, ones, ones, ones, fix_gamma=False).stype == "default"

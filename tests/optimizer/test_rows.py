@@ -121,3 +121,10 @@ def test_scaled_losses_with_sparse_gradients():
     np.testing.assert_allclose(guarded[rows], plain[rows], rtol=1e-5)
     assert (guarded[8:] == 1).all()
     assert (guarded[2] == 1).all()  # of the step that overflowed
+
+
+def test_mxnet_1_is_lazy_by_default():
+    assert not mx.optimizer.create("sgd").lazy_update
+    with mx.config.scope(compat_version="1.9"):
+        assert mx.optimizer.create("sgd").lazy_update
+        assert not mx.optimizer.create("adam", lazy_update=False).lazy_update

@@ -263,6 +263,13 @@ def _norm(arrays: list[Any], attrs: dict[str, Any]) -> Any:
     return record(bound("stored_norm"), (a.data,))[0]
 
 
+@form("batch_norm@nd")
+def _batch_norm(arrays: list[Any], attrs: dict[str, Any]) -> Any:
+    if attrs.get("fix_gamma", True):
+        raise errors.MXNetError("BatchNorm: fix_gamma=True is not supported for sparse arrays: give fix_gamma=False")
+    return None
+
+
 # ---- products
 
 
