@@ -18,7 +18,7 @@ from ..indexing import check_write
 from ..invoke import call, split
 from ..ndarray import NDArray, element_type, place
 from ..storage import report
-from .classes import BaseSparseNDArray, wrap
+from .classes import CLASSES, BaseSparseNDArray, wrap
 from .forms import forms_of, wanted_stype
 from .updates import is_lazy, update
 from .value import Stored, beginnings, in_stype, nothing
@@ -26,9 +26,30 @@ from .value import Stored, beginnings, in_stype, nothing
 _NUMBERS = (bool, int, float, np.generic)
 
 
+_KINDS = frozenset(CLASSES.values())
+_LISTS = frozenset((list, tuple))
+
+
 def dispatch(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The results of a call, or NotImplemented where it has nothing to do with sparse arrays."""
-    return _answer(op, cls, args, kwargs) if _concerns(op, args, kwargs) else NotImplemented
+    """The results of a call, or NotImplemented where it has nothing to do with sparse arrays.
+
+    Every call asks here once there are sparse arrays, so it looks at types alone.
+    """
+    for a in args:
+        kind = type(a)
+        if kind in _KINDS or (kind in _LISTS and _holds(a)):
+            return _answer(op, cls, args, kwargs)
+    for a in kwargs.values() if kwargs else ():
+        kind = type(a)
+        if kind in _KINDS or (kind in _LISTS and _holds(a)):
+            return _answer(op, cls, args, kwargs)
+    if op.sparse is not None and local.st.taping and _wants_rows(args, kwargs):
+        return _answer(op, cls, args, kwargs)
+    return NotImplemented
+
+
+def _holds(items: Sequence[Any]) -> bool:
+    return any(type(x) in _KINDS for x in items)
 
 
 def in_storage(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any], stype: str) -> Any:
@@ -73,23 +94,11 @@ def _answer(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, A
     return _on_dense(op, cls, arrays, attrs, out, places)
 
 
-def _concerns(op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    for a in args:
-        if isinstance(a, BaseSparseNDArray):
+def _wants_rows(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether the gradient of one of the arrays, such as a table of rows, is to be row_sparse."""
+    for a in (*args, *kwargs.values()):
+        if isinstance(a, NDArray) and a._var is not None and wanted_stype(a._v or a._value()) == "row_sparse":
             return True
-        if isinstance(a, (list, tuple)) and any(isinstance(x, BaseSparseNDArray) for x in a):
-            return True
-    for a in kwargs.values():
-        if isinstance(a, BaseSparseNDArray):
-            return True
-        if isinstance(a, (list, tuple)) and any(isinstance(x, BaseSparseNDArray) for x in a):
-            return True
-    if op.sparse is None:
-        return False
-    if local.st.taping:  # rows of a table whose gradient is to be row_sparse
-        for a in (*args, *kwargs.values()):
-            if isinstance(a, NDArray) and a._var is not None and wanted_stype(a._v or a._value()) == "row_sparse":
-                return True
     return False
 
 
