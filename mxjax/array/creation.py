@@ -207,8 +207,9 @@ def _from_numpy(cls: type[NDArray], host: np.ndarray, zero_copy: bool) -> Any:
             "numpy.ascontiguousarray(x), or zero_copy=False"
         )
     device = default_device()
-    if getattr(device, "platform", "") != "cpu" or not host.flags["WRITEABLE"]:
+    if getattr(device, "platform", "") != "cpu" or not (host.flags["WRITEABLE"] or host.flags["OWNDATA"]):
         return cls._wrap(to_value(host))
+    host.flags["WRITEABLE"] = True  # one that was shared before
     memory = host.view()  # which stays writable
     aliased = host.dtype != bool and host.size > 0
     v = interop.from_dlpack(cls, host)._value() if aliased else to_value(host)

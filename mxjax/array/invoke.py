@@ -31,6 +31,10 @@ _STORAGE = ("stype", "forward_stype")  # the storage type of a result
 _NOT_ATTRIBUTES = frozenset(("out", "name", *_PLACES))
 
 
+#: What NumPy calls a sequence of arrays, which may be one array of one axis more.
+_SEQUENCES = ("arrays", "seq", "tup")
+_ALONE = ([True], [True, False])
+
 #: What composes a call one of whose arguments is a symbol, and gives None for others; mx.sym puts it here.
 symbolic: list[Callable[[Op, Sequence[Any], dict[str, Any]], Any]] = []
 
@@ -340,6 +344,8 @@ def split(
             arrays, rest = list(args), []
         elif args and isinstance(args[0], (list, tuple, Iterator)):
             arrays, rest = list(args[0]), list(args[1:])
+        elif params[-1] in _SEQUENCES and "np" in op.names and [isinstance(a, NDArray) for a in args[:2]] in _ALONE:
+            arrays, rest = list(args[0]), list(args[1:])  # np.stack(x): of the parts of one array
         else:
             count = len(args)
             while count and not isinstance(args[count - 1], (NDArray, np.ndarray)):

@@ -140,13 +140,13 @@ def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         arr, axis = arr.reshape(-1), 0
     axis = axis % arr.ndim
     size = arr.shape[axis]
-    if not isinstance(obj, slice) and np.size(obj) == 1:  # how many are put in is for the values to say
+    places = np.arange(size)[obj] if isinstance(obj, slice) else np.asarray(obj)
+    if places.size == 1 and places.dtype != bool:  # how many are put in is for the values to say
         new = new.reshape((1,) * (arr.ndim - new.ndim) + new.shape)
-        if np.ndim(obj) == 0:
+        if places.ndim == 0:
             new = call(TABLE["moveaxis"], ndarray, (new,), {"source": 0, "destination": axis})
         count = new.shape[axis]
     else:
-        places = np.arange(size)[obj] if isinstance(obj, slice) else np.asarray(obj)
         count = int(places.sum()) if places.dtype == bool else places.size
     shape = tuple([count if d == axis else n for d, n in enumerate(arr.shape)])
     new = call(TABLE["broadcast_to"], ndarray, (new,), {"shape": shape})

@@ -333,6 +333,8 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
 
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     """A function given by pieces: where a condition holds, its function (or number) counts."""
+    if isinstance(condlist, (NDArray, _np.ndarray)) and condlist.ndim > x.ndim:  # one condition behind the other
+        condlist = list(condlist)
     conds = [c.astype("bool") for c in (condlist if isinstance(condlist, (list, tuple)) else [condlist])]
     pieces = list(funclist)
     values = [p(x, *args, **kw) if callable(p) else x * 0 + p for p in pieces]

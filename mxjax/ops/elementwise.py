@@ -186,7 +186,8 @@ def _logical(fn: Any) -> Any:
 
 
 def _hypot(a: Any, b: Any) -> Any:
-    return jnp.sqrt(jnp.square(a) + jnp.square(b))
+    far = jnp.isinf(a) | jnp.isinf(b)  # infinitely far, beside NaN, too
+    return jnp.where(far, jnp.full((), np.inf, a.dtype), jnp.sqrt(jnp.square(a) + jnp.square(b)))
 
 
 def _copysign(a: Any, b: Any) -> Any:

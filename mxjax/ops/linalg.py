@@ -271,6 +271,11 @@ def _eigh(a: Any, upper: bool) -> tuple[Any, Any]:
     return values, _signed(vectors)
 
 
+def _solve(a: Any, b: Any) -> Any:
+    """b with one axis less than a has vectors, whatever their number."""
+    return jnp.linalg.solve(a, b[..., None])[..., 0] if b.ndim == a.ndim - 1 else jnp.linalg.solve(a, b)
+
+
 def _tensorsolve(a: Any, b: Any, axes: Any) -> Any:
     if axes is not None:
         moved = tuple(d % a.ndim for d in (axes if isinstance(axes, tuple) else (axes,)))
@@ -288,7 +293,7 @@ def _tensorsolve(a: Any, b: Any, axes: Any) -> Any:
 _row("inv", lambda a: jnp.linalg.inv(a), case(_SQUARE), ref=np.linalg.inv, doc="Inverses of matrices.", internal="_linalg_inverse", amp="full")
 _row("det", lambda a: jnp.linalg.det(a), case(_SQUARE), ref=np.linalg.det, doc="Determinants.", internal="_linalg_det", amp="full")
 _row("slogdet", lambda a: tuple(jnp.linalg.slogdet(a)), case(_SQUARE), outputs=2, tupled=True, doc="Sign and logarithm of determinants.", internal="_linalg_slogdet", amp="full")
-_row("solve", lambda a, b: jnp.linalg.solve(a, b), case(_SQUARE, f(3, 2)), ref=np.linalg.solve, doc="x with a x = b.", amp="full")
+_row("solve", lambda a, b: _solve(a, b), case(_SQUARE, f(3, 2)), ref=np.linalg.solve, doc="x with a x = b.", amp="full")
 _row("tensorinv", lambda a, *, ind=2: jnp.linalg.tensorinv(a, ind), case(Spd((6, 6)), ind=1), doc="Inverse of a tensor.", amp="full")
 _row(
     "tensorsolve",
@@ -323,7 +328,9 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False) -> Any:  #
 @op("linalg_lstsq", samples=[case(f(4, 2), f(4))], internal="_npi_lstsq", amp="full", outputs=4, **_FLAT)
 def lstsq(a: Any, b: Any, *, rcond: Any = "warn") -> Any:
     """Least squares: (x, residuals, rank, singular values); without residuals where all equations can hold."""
-    x, residuals, rank, s = jnp.linalg.lstsq(a, b, None if rcond in ("warn", -1) else rcond)
+    # As LAPACK reads it: what is no fraction stands for the precision.
+    rcond = rcond if isinstance(rcond, (int, float)) and 0 < rcond < 1 else None
+    x, residuals, rank, s = jnp.linalg.lstsq(a, b, rcond)
     if a.shape[0] <= a.shape[1]:
         residuals = residuals[:0]
     return x, residuals, rank, s

@@ -542,13 +542,13 @@ for _n in (1, 2, 3):
     op(f"atleast_{_n}d", np=f"atleast_{_n}d", samples=_samples, doc=_doc, outputs=lambda attrs, n: n)(_at_least(_n))
 
 
-@op(np="broadcast_arrays", samples=[case(f(3, 1), f(4))], internal=None, outputs=lambda attrs, n: n)
+@op(np="broadcast_arrays", listed=True, samples=[case(f(3, 1), f(4))], internal=None, outputs=lambda attrs, n: n)
 def broadcast_arrays(*args: Any) -> Any:
     """All arrays repeated to their common shape."""
     return tuple(jnp.broadcast_arrays(*args))
 
 
-@op(np="meshgrid", samples=[case(f(3), f(2)), case(f(3), f(2), indexing="ij")], internal=None, outputs=lambda attrs, n: n)
+@op(np="meshgrid", listed=True, samples=[case(f(3), f(2)), case(f(3), f(2), indexing="ij")], internal=None, outputs=lambda attrs, n: n)
 def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> Any:
     """Coordinate matrices of coordinate vectors."""
     return tuple(jnp.meshgrid(*[x.reshape(-1) for x in xi], indexing=indexing, sparse=sparse))

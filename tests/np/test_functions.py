@@ -230,3 +230,23 @@ def test_refused(call):
 
 def test_old_reshape_infers_zeros():
     assert mx.nd.Reshape(mx.nd.ones((2, 3, 5, 5)), target_shape=(2, 0)).shape == (2, 75)
+
+
+@pytest.mark.parametrize("name", ["stack", "concatenate", "vstack", "hstack", "dstack", "column_stack"])
+def test_one_array_is_a_sequence_of_its_parts(name):
+    x = onp.arange(24.0, dtype="float32").reshape(2, 3, 4)
+    x = x[0] if name == "column_stack" else x
+    assert onp.array_equal(getattr(np, name)(np.array(x)).asnumpy(), getattr(onp, name)(x))
+
+
+def test_edges_of_numpy_functions():
+    assert np.hypot(np.array([onp.inf, 3]), np.array([onp.nan, 4])).tolist() == [onp.inf, 5]
+    assert np.partition(np.array([3, 1, 2, 0]), (1, 2)).tolist() == [0, 1, 2, 3]
+    assert np.argpartition(np.array([]), 0).shape == (0,)
+    assert type(np.meshgrid(np.ones(3))) is list and np.meshgrid(np.ones(3))[0].shape == (3,)
+    assert np.insert(np.ones((3, 2)), slice(0, 1), np.zeros((2, 2)), axis=0).shape == (5, 2)
+    stack = onp.stack([onp.eye(3) * k for k in (1, 2)])
+    assert np.linalg.solve(np.array(stack), np.ones((2, 3))).tolist() == [[1] * 3, [0.5] * 3]
+    assert np.linalg.lstsq(np.array(onp.eye(3, 2)), np.ones(3), rcond=150.0)[2].item() == 2
+    masks = np.array([[True, False, False], [False, True, False]], dtype="bool")
+    assert np.piecewise(np.array([0.0, 1.0, 2.0]), masks, [5, 6]).tolist() == [5, 6, 0]
