@@ -48,21 +48,25 @@ def decode(data: Any, flag: int = 1, to_rgb: bool = True, where: str = "the buff
     data = memoryview(data).cast("B")
     if not len(data):
         raise FormatError(f"{where} is empty: a picture was expected")
-    width, height, most = _claimed(data)
-    if width * height > max(_PIXELS_ANYWAY, most * len(data)):
-        raise FormatError(
-            f"{where} says that it is a picture of {width} x {height} pixels, which is more than {len(data)} bytes can "
-            "hold"
-        )
+    _check_size(*_claimed(data), data, where)
     cv2 = opencv()
     return _by_pillow(data, flag, to_rgb, where) if cv2 is None else _by_opencv(cv2, data, flag, to_rgb, where)
 
 
 #: So many pixels are taken at a file's word: the memory for them is small.
-_PIXELS_ANYWAY = 1 << 22
+_PIXELS_ANYWAY = 1 << 21
 #: How many pixels a byte stands for at most: of a JPEG one bit for each block of 8 x 8 in each colour, of a GIF (LZW)
 #: and of a BMP in runs; deflate, in a PNG, makes 1032 bytes of one.
 _JPEG, _GIF, _BMP, _DEFLATE = 512, 2730, 128, 1032
+
+
+def _check_size(width: int, height: int, most: int, data: memoryview, where: str) -> None:
+    """Refuse a picture with more pixels than its bytes can hold, before there is memory for them."""
+    if width * height > max(_PIXELS_ANYWAY, most * len(data)):
+        raise FormatError(
+            f"{where} says that it is a picture of {width} x {height} pixels, which is more than {len(data)} bytes can "
+            "hold"
+        )
 
 
 def _claimed(data: memoryview) -> tuple[int, int, int]:
@@ -117,12 +121,15 @@ def _by_pillow(data: memoryview, flag: int, to_rgb: bool, where: str) -> np.ndar
     ops: Any = optional_import("PIL.ImageOps", "data")
     try:
         with pillow.open(io.BytesIO(data)) as picture:
+            most = {"PNG": 8 * _DEFLATE, "JPEG": _JPEG, "MPO": _JPEG, "GIF": _GIF, "BMP": _BMP, "DIB": _BMP}
+            if picture.format in most:  # a later part of the file may say another size than its beginning
+                _check_size(*picture.size, most[picture.format], data, where)
             if flag == 0:
                 picture.draft("L", picture.size)  # a JPEG's own gray, as OpenCV takes it
             # Both give a copy where there is nothing to do, so they are asked only where there is.
             turned = flag >= 0 and (picture.format != "JPEG" or "exif" in picture.info)
             pixels = _pixels(ops.exif_transpose(picture) if turned else picture, flag)
-    except MemoryError:
+    except (FormatError, MemoryError):
         raise
     except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
         raise FormatError(f"{where} is no picture that can be read, or a damaged one: {error}") from None

@@ -121,8 +121,8 @@ def comma_separated(path: Path) -> None:
 
 
 def libsvm(path: Path) -> None:
-    source = files._libsvm(str(path), 10)
-    files._dense(source[1], 10)
+    _, rows = files._libsvm(str(path), 10)
+    files._csr(rows, 1, 10)
 
 
 @functools.cache

@@ -109,6 +109,7 @@ class DataLoader:
         self._load: Callable[[list[Any]], Any] | None = None
         self._whole = False
         self._pool: ThreadPool | ProcessPool | None = None
+        self._begun: Iterator[Any] | None = None
         if try_nopython and self._num_workers:
             self._choose()
         self._epoch = 0
@@ -148,8 +149,20 @@ class DataLoader:
     def _cut(self, batch: Any) -> Any:
         return map_tree(lambda leaf: self._mesh.split(leaf) if is_array(leaf) else leaf, batch)
 
+    def refresh(self) -> None:
+        """Begin an epoch now: workers make its first batches, and the next loop takes it."""
+        self.clean()
+        self._begun = self._own()
+
+    def clean(self) -> None:
+        """Forget the epoch that `refresh` began."""
+        self._begun = None
+
     def _own(self) -> Iterator[Any]:
         """The batches that this process makes."""
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            return begun
         if self._load is None:
             self._choose()
         if self._num_workers == 0:

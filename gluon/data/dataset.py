@@ -204,10 +204,18 @@ class ArrayDataset(Dataset):
             return host_item(self._data[0], idx)
         return tuple(host_item(data, idx) for data in self._data)
 
+    def __mx_handle__(self) -> Dataset:
+        """The dataset as MXNet's loader in C++ has it: tuples in its samples are no tuples of their own."""
+        return self.transform(_flat) if len(self._data) > 1 else self
+
     def _for_worker(self) -> ArrayDataset:
         twin = copy.copy(self)
         twin._data = [host_view(data) if is_array(data) else data for data in self._data]
         return twin
+
+
+def _flat(*parts: Any) -> tuple[Any, ...]:
+    return tuple(one for part in parts for one in (part if isinstance(part, tuple) else (part,)))
 
 
 class RecordFileDataset(Dataset):

@@ -257,3 +257,26 @@ def test_a_batch_of_transformed_arrays_compiles_a_few_small_programs():
     np.testing.assert_array_equal(
         np.concatenate([batch.asnumpy() for batch in batches[:3]]), x.asnumpy() * 3 + 1
     )
+
+
+def test_an_epoch_may_begin_before_its_loop():
+    read = []
+
+    class Noted(Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, idx):
+            read.append(idx)
+            return idx
+
+    loader = DataLoader(Noted(), 1, num_workers=1, thread_pool=True, prefetch=2)
+    loader.refresh()
+    deadline = time.monotonic() + 10
+    while len(read) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert read == [0, 1]
+    assert [batch.item() for batch in loader] == [0, 1, 2, 3] and len(read) == 4
+    loader.refresh()
+    loader.clean()
+    assert [batch.item() for batch in loader] == [0, 1, 2, 3]
