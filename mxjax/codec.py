@@ -123,7 +123,8 @@ def _by_pillow(data: memoryview, flag: int, to_rgb: bool, where: str) -> np.ndar
         with pillow.open(io.BytesIO(data)) as picture:
             most = {"PNG": 8 * _DEFLATE, "JPEG": _JPEG, "MPO": _JPEG, "GIF": _GIF, "BMP": _BMP, "DIB": _BMP}
             if picture.format in most:  # a later part of the file may say another size than its beginning
-                _check_size(*picture.size, most[picture.format], data, where)
+                width, height = picture.size
+                _check_size(width, height, most[picture.format], data, where)
             if flag == 0:
                 picture.draft("L", picture.size)  # a JPEG's own gray, as OpenCV takes it
             # Both give a copy where there is nothing to do, so they are asked only where there is.
