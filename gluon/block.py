@@ -83,6 +83,12 @@ class Block(Named, MirroredBlock):
         lines = [f"({key}): {block!r}" for key, block in self._children.items()]
         return f"{type(self).__name__}(\n" + textwrap.indent("\n".join(lines), "  ", bool) + "\n)"
 
+    def _repr_html_(self) -> str:
+        """The layers as a notebook shows them: they fold, and tell the numbers of their parameters."""
+        from .summary import html_of
+
+        return html_of(self)
+
     def __setattr__(self, name: str, value: Any) -> None:
         existing = self.__dict__.get(name)
         if isinstance(existing, (Parameter, Block)) and not isinstance(value, type(existing)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -111,3 +113,21 @@ def print_summary(block: Block, inputs: tuple[Any, ...], flops: bool = False) ->
     if flops:
         print(f"Forward: {_human(sum(c[0] for c in costs))} FLOPs, {_human(sum(c[1] for c in costs))} bytes")
     print("-" * 80)
+
+
+def html_of(block: Block, name: str = "", depth: int = 0) -> str:
+    """A block for a notebook: its layers, which fold, each with the number of its parameters."""
+    found = block.collect_params().values()
+    shapes = [p.shape for p in found]
+    known = all(shape is not None and all(n > 0 for n in shape) for shape in shapes)
+    count = sum(math.prod(shape) for shape in shapes if shape is not None) if known else 0
+    said = f"{count:,} parameters" if known and shapes else "parameters of shapes still unknown" if shapes else ""
+    written = repr(block)
+    children = block._children if "\n" in written else {}  # a layer and its activation are one line
+    title = type(block).__name__ if children else " ".join(written.split())
+    text = f"<code>{html.escape(f'({name}) ' if name else '')}{html.escape(title)}</code> {said}".rstrip()
+    if not children:
+        return f"<div style='margin-left: {1.2 * bool(depth)}em'>{text}</div>"
+    inner = "".join(html_of(child, key, depth + 1) for key, child in children.items())
+    margin = f" style='margin-left: {1.2 * bool(depth)}em'"
+    return f"<details{' open' if depth < 2 else ''}{margin}><summary>{text}</summary>{inner}</details>"

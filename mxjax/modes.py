@@ -11,6 +11,7 @@ from typing import Any
 
 from . import settings
 from .array.classes import NDArray, ndarray
+from .array.indexing import shapes_of_1x
 from .errors import MXNetValueError
 
 __all__ = ["array_class", "generation", "is_np_array", "is_np_shape", "np_array", "np_shape", "set_arrays",
@@ -64,6 +65,13 @@ def is_np_shape() -> bool:
     if mode is None:
         mode = _shapes_of_all[0]
     return generation() == 2 if mode is None else mode
+
+
+def _shapes_of_1x() -> bool:
+    return not is_np_shape()
+
+
+shapes_of_1x.append(_shapes_of_1x)
 
 
 def set_np_shape(active: bool | int = True) -> bool:

@@ -104,3 +104,17 @@ def test_a_decorated_class_decorates_what_it_inherits():
         net = mx.use_np(Net)()
         net.initialize()
         assert net.modes == (True, True) and type(net.w.data()) is mx.np.ndarray
+
+
+def test_an_element_of_an_nd_array_has_an_axis_where_shapes_are_those_of_mxnet_1():
+    # What MXNet 1.9.1 and 2.0.0b1 give.
+    x = mx.nd.array([1, 2, 3])
+    assert x[-1].shape == () and mx.nd.ones((2, 2))[0, 1].shape == ()
+    with mx.config.scope(compat_version="1.9"):
+        assert [x[-1].shape, x[x.shape[0] - 3].shape, mx.nd.ones((2, 2))[0, 1].shape] == [(1,)] * 3
+        assert x[-1].asscalar() == 3 and [a.shape for a in x] == [(1,)] * 3 and x[1:2].shape == (1,)
+        x[0] = 7
+        x[1][:] = 8  # a view, as in MXNet
+        assert x.asnumpy().tolist() == [7, 8, 3] and mx.np.array([1.0, 2.0])[0].shape == ()
+        with pytest.raises(IndexError):
+            x[3]

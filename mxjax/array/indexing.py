@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -26,6 +26,19 @@ from ..ops.table import TABLE
 from . import keys
 from .handle import Handle, numbers, operand, to_value
 from .view import View, view
+
+#: Whether shapes are those of MXNet 1, which knows no numbers without an axis; `modes` puts it here.
+shapes_of_1x: list[Callable[[], bool]] = []
+
+
+def _keeping_an_axis(key: Any, dims: tuple[int, ...]) -> Any:
+    """A key of one element with a slice for the last axis: what it reads has the shape (1,)."""
+    numbers = key if type(key) is tuple else (key,)
+    if len(numbers) != len(dims) or any(type(k) is not int and not isinstance(k, np.integer) for k in numbers):
+        return key
+    last = in_range(int(numbers[-1]), len(dims) - 1, dims[-1])
+    return (*numbers[:-1], slice(last, last + 1))
+
 
 IN_GRAPH = (
     "Assigning to NDArrays that are already in a computational graph will cause undefined "
@@ -171,6 +184,8 @@ class Indexing(Handle):
     def __getitem__(self, key: Any) -> Any:
         v = self._v or self._value()
         dims = v.aval.shape
+        if self._legacy and dims and shapes_of_1x and shapes_of_1x[0]():
+            key = _keeping_an_axis(key, dims)
         static = v.seg is TRACED or local.st.seg.graph
         if type(key) is int and dims:
             entries: list[Any] = [in_range(key, 0, dims[0])]

@@ -321,3 +321,15 @@ def test_cast_before_the_first_forward():
     net.initialize()
     net.cast("float64")
     assert net(mx.np.ones((1, 3), dtype="float64")).dtype == "float64"
+
+
+def test_a_notebook_shows_the_layers_with_their_parameters():
+    net = nn.HybridSequential()
+    net.add(nn.Dense(4, in_units=3, activation="relu"), nn.Dense(2))
+    text = net._repr_html_()
+    assert "(0) Dense(3 -&gt; 4, Activation(relu))</code> 16 parameters" in text
+    assert "(1) Dense(-1 -&gt; 2, linear)</code> parameters of shapes still unknown" in text
+    net.initialize()
+    net(mx.np.ones((1, 3)))
+    text = net._repr_html_()
+    assert "HybridSequential</code> 26 parameters" in text and text.count("<details") == text.count("</details>") == 1
