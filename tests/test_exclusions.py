@@ -37,5 +37,5 @@ def test_what_is_excluded_is_not_there(name):
 
 
 def test_each_is_listed_once_and_says_why():
-    assert len(NAMES) == len(set(NAMES)) > 40
+    assert len(NAMES) == len(set(NAMES)) > 30
     assert all(len(row) == 2 and len(row[1].split()) > 3 for row in ROWS)
