@@ -135,7 +135,7 @@ def reshape_nd(
 ) -> Any:
     """Reshape with codes: 0 copies a length, -1 infers, -2 copies the rest, -3 merges two, -4 splits one
     into the next two. ``reverse`` reads from the right."""
-    if shape is None or shape == ():  # as it was before there were codes: 0 is inferred
+    if target_shape and not shape:  # as it was before there were codes: 0 is inferred
         shape = [n or -1 for n in _ints(target_shape)]
         if keep_highest:
             shape[0] = 0

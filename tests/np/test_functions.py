@@ -250,3 +250,7 @@ def test_edges_of_numpy_functions():
     assert np.linalg.lstsq(np.array(onp.eye(3, 2)), np.ones(3), rcond=150.0)[2].item() == 2
     masks = np.array([[True, False, False], [False, True, False]], dtype="bool")
     assert np.piecewise(np.array([0.0, 1.0, 2.0]), masks, [5, 6]).tolist() == [5, 6, 0]
+
+
+def test_an_array_of_ones_alone_becomes_one_without_axes():
+    assert mx.nd.ones((1, 1, 1)).squeeze(inplace=True).shape == () == mx.nd.reshape(mx.nd.ones((1, 1)), shape=()).shape
