@@ -23,18 +23,41 @@ def _conv3x3(channels: int, stride: int, in_channels: int) -> nn.Conv2D:
     return nn.Conv2D(channels, 3, stride, 1, use_bias=False, in_channels=in_channels)
 
 
-class _BlockV1(HybridBlock):
+class _Block(HybridBlock):
+    """A residual block: its own layers, and what brings the input to the output's shape where they differ.
+
+    Args:
+      channels: of the output.
+      stride: of the first convolution (of version 2's bottleneck: the second).
+      downsample: the input is brought to the output's shape by a convolution.
+      in_channels: found at the first call when it is 0.
+    """
+
+    def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0):
+        super().__init__()
+        self._build(channels, stride, in_channels)
+        self.downsample: Any = None
+        if downsample:
+            self.downsample = self._shrink(
+                nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels)
+            )
+
+    def _build(self, channels: int, stride: int, in_channels: int) -> None:
+        raise NotImplementedError
+
+    def _shrink(self, conv: nn.Conv2D) -> Any:
+        return conv
+
+
+class _BlockV1(_Block):
     """A residual block of version 1: ``relu(body(x) + x)``, the latter by a convolution where it must shrink."""
 
     body: Any
 
-    def _shrink(self, channels: int, stride: int, downsample: bool, in_channels: int) -> None:
-        self.downsample = None
-        if downsample:
-            self.downsample = nn.HybridSequential()
-            self.downsample.add(
-                nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels), nn.BatchNorm()
-            )
+    def _shrink(self, conv: nn.Conv2D) -> Any:
+        made = nn.HybridSequential()
+        made.add(conv, nn.BatchNorm())
+        return made
 
     def forward(self, x: Any) -> Any:
         residual = x if self.downsample is None else self.downsample(x)
@@ -42,37 +65,20 @@ class _BlockV1(HybridBlock):
 
 
 class BasicBlockV1(_BlockV1):
-    """Two convolutions of 3 x 3 (https://arxiv.org/abs/1512.03385).
+    """Two convolutions of 3 x 3 (https://arxiv.org/abs/1512.03385); called with (channels, stride, downsample)."""
 
-    Args:
-      channels: of the output.
-      stride: of the first convolution.
-      downsample: the input is brought to the output's shape by a convolution.
-      in_channels: found at the first call when it is 0.
-    """
-
-    def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0):
-        super().__init__()
+    def _build(self, channels: int, stride: int, in_channels: int) -> None:
         self.body = nn.HybridSequential()
         self.body.add(
             _conv3x3(channels, stride, in_channels), nn.BatchNorm(), nn.Activation("relu"),
             _conv3x3(channels, 1, channels), nn.BatchNorm(),
         )  # fmt: skip
-        self._shrink(channels, stride, downsample, in_channels)
 
 
 class BottleneckV1(_BlockV1):
-    """Convolutions of 1 x 1, 3 x 3 with a quarter of the channels, and 1 x 1 (https://arxiv.org/abs/1512.03385).
+    """Convolutions of 1 x 1, 3 x 3 with a quarter of the channels, and 1 x 1 (https://arxiv.org/abs/1512.03385)."""
 
-    Args:
-      channels: of the output.
-      stride: of the first convolution.
-      downsample: the input is brought to the output's shape by a convolution.
-      in_channels: found at the first call when it is 0.
-    """
-
-    def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0):
-        super().__init__()
+    def _build(self, channels: int, stride: int, in_channels: int) -> None:
         inner = channels // 4
         self.body = nn.HybridSequential()
         self.body.add(
@@ -80,67 +86,40 @@ class BottleneckV1(_BlockV1):
             _conv3x3(inner, 1, inner), nn.BatchNorm(), nn.Activation("relu"),
             nn.Conv2D(channels, 1, 1), nn.BatchNorm(),
         )  # fmt: skip
-        self._shrink(channels, stride, downsample, in_channels)
 
 
-class _BlockV2(HybridBlock):
+class _BlockV2(_Block):
     """A residual block of version 2: normalization and activation come before each convolution."""
 
-    downsample: Any
-
-    def _shrink(self, channels: int, stride: int, downsample: bool, in_channels: int) -> None:
-        self.downsample = None
-        if downsample:
-            self.downsample = nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels)
-
-    def _parts(self) -> list[tuple[Any, Any]]:
-        """Normalizations and convolutions."""
-        raise NotImplementedError
+    #: How many convolutions, each with its normalization: ``bn1``, ``conv1``, ...
+    _depth = 2
 
     def forward(self, x: Any) -> Any:
         residual = x
-        for k, (norm, conv) in enumerate(self._parts()):
-            x = npx.activation(norm(x), act_type="relu")
-            if k == 0 and self.downsample is not None:
+        for k in range(1, self._depth + 1):
+            x = npx.activation(getattr(self, f"bn{k}")(x), act_type="relu")
+            if k == 1 and self.downsample is not None:
                 residual = self.downsample(x)
-            x = conv(x)
+            x = getattr(self, f"conv{k}")(x)
         return x + residual
 
 
 class BasicBlockV2(_BlockV2):
-    """Two convolutions of 3 x 3 (https://arxiv.org/abs/1603.05027).
+    """Two convolutions of 3 x 3 (https://arxiv.org/abs/1603.05027); called with (channels, stride, downsample)."""
 
-    Args:
-      channels: of the output.
-      stride: of the first convolution.
-      downsample: the input is brought to the output's shape by a convolution.
-      in_channels: found at the first call when it is 0.
-    """
-
-    def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0):
-        super().__init__()
+    def _build(self, channels: int, stride: int, in_channels: int) -> None:
         self.bn1 = nn.BatchNorm()
         self.conv1 = _conv3x3(channels, stride, in_channels)
         self.bn2 = nn.BatchNorm()
         self.conv2 = _conv3x3(channels, 1, channels)
-        self._shrink(channels, stride, downsample, in_channels)
-
-    def _parts(self) -> list[tuple[Any, Any]]:
-        return [(self.bn1, self.conv1), (self.bn2, self.conv2)]
 
 
 class BottleneckV2(_BlockV2):
-    """Convolutions of 1 x 1, 3 x 3 with a quarter of the channels, and 1 x 1 (https://arxiv.org/abs/1603.05027).
+    """Convolutions of 1 x 1, 3 x 3 with a quarter of the channels, and 1 x 1 (https://arxiv.org/abs/1603.05027)."""
 
-    Args:
-      channels: of the output.
-      stride: of the second convolution.
-      downsample: the input is brought to the output's shape by a convolution.
-      in_channels: found at the first call when it is 0.
-    """
+    _depth = 3
 
-    def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0):
-        super().__init__()
+    def _build(self, channels: int, stride: int, in_channels: int) -> None:
         inner = channels // 4
         self.bn1 = nn.BatchNorm()
         self.conv1 = nn.Conv2D(inner, 1, 1, use_bias=False)
@@ -148,10 +127,6 @@ class BottleneckV2(_BlockV2):
         self.conv2 = _conv3x3(inner, stride, inner)
         self.bn3 = nn.BatchNorm()
         self.conv3 = nn.Conv2D(channels, 1, 1, use_bias=False)
-        self._shrink(channels, stride, downsample, in_channels)
-
-    def _parts(self) -> list[tuple[Any, Any]]:
-        return [(self.bn1, self.conv1), (self.bn2, self.conv2), (self.bn3, self.conv3)]
 
 
 class _ResNet(FeatureNetwork):
