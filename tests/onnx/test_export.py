@@ -1,5 +1,8 @@
 """Networks as ONNX files: onnxruntime gives what they give, for other batch sizes too."""
 
+import subprocess
+import sys
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -291,3 +294,8 @@ def test_wrong_arguments(tmp_path):
 def test_operator_support():
     names = mx.onnx.get_operator_support()
     assert {"Convolution", "FullyConnected", "RNN", "_contrib_box_nms", "_npi_add"} <= set(names)
+
+
+def test_onnx_is_loaded_when_it_is_used():
+    code = "import sys, mxjax as mx; mx.gluon.nn, mx.onnx.export_model; sys.exit('onnx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -89,14 +89,22 @@ def test_rest_of_a_division_by_zero(name, dtype):
     agrees(node, feed, 17)
 
 
+@pytest.mark.parametrize("name", ["rint", "rint@nd", "round@nd", "around", "fix", "round_ste"])
+def test_halves(name):
+    op = ROWS[name]
+    v = Node("x")
+    node = Node("it", op, {}, {}, [(v, 0)], list(op.array_params), is_np=not op.legacy)
+    agrees(node, {v: np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.2], "float32")}, 17)
+
+
 @pytest.mark.slow  # a thousand sessions of onnxruntime
-@pytest.mark.parametrize("opset", [13, 18, 21, 24])
+@pytest.mark.parametrize("opset", [13, 18, 21, 24, 28])
 def test_rows_at_other_opsets(opset):
     for name in sorted(TABLE):
         op = ROWS[name]
         for k, case in enumerate(op.samples):
             node, feed = node_of(op, case, k)
-            if opset > 21 and name == "roi_align":
+            if opset > 21 and name in ("roi_align", "roi_pooling"):
                 continue  # onnxruntime has no kernel yet
             try:
                 agrees(node, feed, opset, ("in_parameters",) if name == "rnn" else ())

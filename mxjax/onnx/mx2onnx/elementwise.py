@@ -23,12 +23,10 @@ def both(name: str) -> tuple[str, ...]:
 _ONE = {
     "abs": "Abs", "arccos": "Acos", "arccosh": "Acosh", "arcsin": "Asin", "arcsinh": "Asinh", "arctan": "Atan",
     "arctanh": "Atanh", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "floor": "Floor",
-    "log": "Log", "negative": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", "rint": "Round",
+    "log": "Log", "negative": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", 
     "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin", "sinh": "Sinh", "softsign": "Softsign", "sqrt": "Sqrt",
     "tan": "Tan", "tanh": "Tanh",
 }  # fmt: skip
-#: What changes no whole number.
-_WHOLE = ("ceil", "floor", "rint", "trunc", "fix", "round", "around")
 
 
 def _number(w: Writer, s: Step, value: float) -> Name:
@@ -43,7 +41,7 @@ def _taken(w: Writer, s: Step) -> Name:
 def _one(kind: str) -> Callable[[Writer, Step], Name]:
     def write(w: Writer, s: Step) -> Name:
         x = _taken(w, s)
-        if kind in ("Ceil", "Floor", "Round") and s.dtype().kind != "f":
+        if kind in ("Ceil", "Floor") and s.dtype().kind != "f":
             return w.op("Identity", x)
         return w.op(kind, x)
 
@@ -112,14 +110,27 @@ def round_half_away(w: Writer, s: Step, x: Name) -> Name:
     return _signed(w, x, w.op("Floor", w.op("Add", w.op("Abs", x), _number(w, s, 0.5))))
 
 
-@formula("around")
-def around(w: Writer, s: Step, x: Name) -> Name:
+@formula("rint")
+def rint(w: Writer, s: Step, x: Name) -> Name:
+    """MXNet's goes down from halves, ONNX's Round to the even neighbour."""
     if s.dtype().kind != "f":
         return w.op("Identity", x)
-    factor = 10.0 ** s.params["decimals"]
-    if factor == 1:
+    low, high = w.op("Floor", x), w.op("Ceil", x)
+    nearer = w.op("LessOrEqual", w.op("Sub", x, low), w.op("Sub", high, x))
+    return w.op("Where", nearer, low, high)
+
+
+@formula("around")
+def around(w: Writer, s: Step, x: Name) -> Name:
+    decimals, dtype = s.params["decimals"], s.dtype()
+    if dtype.kind != "f" and decimals >= 0:
+        return w.op("Identity", x)
+    if decimals == 0:
         return w.op("Round", x)
-    return w.op("Div", w.op("Round", w.op("Mul", x, _number(w, s, factor))), _number(w, s, factor))
+    wide = dtype if dtype.kind == "f" else np.dtype(np.float64)
+    factor = w.constant(10.0 ** abs(decimals), wide)
+    there, back = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
+    return w.cast(w.op(back, w.op("Round", w.op(there, w.cast(x, dtype, wide), factor)), factor), wide, dtype)
 
 
 @formula("log2")
@@ -476,9 +487,8 @@ def leaky_relu(w: Writer, s: Step) -> Name:
     kind = p.get("act_type", "rrelu")
     if kind == "prelu":
         gamma = s.array("gamma")
-        shape = w.shape(s.by_name["gamma"])
-        if len(shape) == 1 and shape != (1,) and s.ndim() > 2:
-            gamma = w.reshape(gamma, [-1, *[1] * (s.ndim() - 2)])
+        g = len(w.shape(s.by_name["gamma"]))  # of the channels, or of them in each sample
+        gamma = w.unsqueeze(gamma, *range(g, g + s.ndim() - max(g, 2)))
         return w.op("PRelu", x, w.cast(gamma, s.in_dtype(s.node.names.index("gamma")), s.dtype()))
     if kind == "leaky":
         return w.op("LeakyRelu", x, alpha=float(p["slope"]))

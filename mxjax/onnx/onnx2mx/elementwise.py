@@ -16,7 +16,7 @@ _ONE = {
     "Abs": "abs", "Acos": "arccos", "Acosh": "arccosh", "Asin": "arcsin", "Asinh": "arcsinh", "Atan": "arctan",
     "Atanh": "arctanh", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor",
     "Identity": "copy", "IsNaN": "isnan", "Log": "log", "Neg": "negative", "Not": "logical_not",
-    "Reciprocal": "reciprocal", "Relu": "relu", "Round": "rint", "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin",
+    "Reciprocal": "reciprocal", "Relu": "relu", "Round": "around", "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin",
     "Sinh": "sinh", "Softsign": "softsign", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh", "Det": "linalg_det",
     "BitwiseNot": "bitwise_not",
 }  # fmt: skip
