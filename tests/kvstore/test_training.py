@@ -69,7 +69,7 @@ def _trained(
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("optimizer", [pytest.param("sgd", marks=pytest.mark.slow), "adam"])
 def test_four_devices_train_as_one(hybrid: bool, optimizer: str) -> None:
     alone, _ = _trained(1, hybrid, optimizer, 20)
     together, counts = _trained(4, hybrid, optimizer, 20)

@@ -24,7 +24,7 @@ def _train(mirror: Any, **kwargs: Any) -> list[np.ndarray]:
     return networks.Training(net, *networks.batch(4, 8)).run(3)
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("dropout", [pytest.param(0.0, marks=pytest.mark.slow), 0.5])
 def test_losses_parameters_and_statistics_are_the_same(dropout: float) -> None:
     for plain, mirrored in zip(_train(False, dropout=dropout), _train(True, dropout=dropout), strict=True):
         np.testing.assert_allclose(mirrored, plain, rtol=1e-5, atol=1e-6)

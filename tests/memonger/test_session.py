@@ -57,6 +57,7 @@ def test_parts_that_are_alike_are_traced_once(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.skipif(jax.devices()[0].platform != "cpu", reason="elsewhere images keep MXNet's order")
+@pytest.mark.slow  # a convolutional network twice; test_images turns single graphs
 def test_an_image_that_a_network_gives_is_turned_before_the_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Left to XLA it waits in the order in which it was made until the end of the step."""
     texts: list[str] = []

@@ -490,7 +490,7 @@ def test_a_program_with_workers_at_work_ends_at_once(tmp_path):
     assert time.monotonic() - start < 60
 
 
-@pytest.mark.parametrize("indices", [1, 50_000])
+@pytest.mark.parametrize("indices", [1, pytest.param(50_000, marks=pytest.mark.slow)])
 def test_no_thread_outlives_the_pool_and_releases_its_semaphores(tmp_path, indices):
     """With one that is slow to end, and once with one that waits for room in a full pipe."""
     program = f"""
