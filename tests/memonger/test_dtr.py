@@ -106,7 +106,14 @@ def limit_of(net: Blocks, peak: int, share: float) -> int:
 
 
 @pytest.mark.observes("MEGENGINE_DTR_EVICTION_THRESHOLD")
-@pytest.mark.parametrize(("share", "most"), [pytest.param(0.5, 1.10, marks=pytest.mark.slow), (0.3, 1.25), pytest.param(0.2, 1.35, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("share", "most"),
+    [
+        pytest.param(0.5, 1.10, marks=pytest.mark.slow),
+        (0.3, 1.25),
+        pytest.param(0.2, 1.35, marks=pytest.mark.slow),
+    ],
+)
 def test_operator_by_operator_within_a_share_of_the_peak(whole, share, most):
     net, want, peak, seconds = whole
     limit = mx.dtr.eviction_threshold = limit_of(net, peak, share)

@@ -45,7 +45,9 @@ def plain() -> list[np.ndarray]:
     return _trained(False)[0]
 
 
-@pytest.mark.parametrize("name", ["nested", *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES if n != "nested")])
+@pytest.mark.parametrize(
+    "name", ["nested", *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES if n != "nested")]
+)
 def test_gradients_losses_parameters_and_statistics_are_the_same(name: str, plain: list[np.ndarray]) -> None:
     found, net = _trained(name)
     graph = _graph(net, networks.batch(4, 8)[0])
