@@ -210,17 +210,21 @@ class Parameter(SparseData):
             raise errors.MXNetAssertionError(
                 f"Cannot initialize Parameter {self._label} because it has invalid shape: {self.shape}"
             )
-        self._deferred = None
-        with pause(), outside(), apart():
-            if data is None:
-                with where[0]:
-                    data = _array(np.zeros(self._shape, self._dtype), dtype=self._dtype)
-                    rule = initializer.create(default)
-                    own = rule if init is None else init  # given as its own, so that its name does not matter
-                    if hasattr(own, "set_initializer"):  # of parts, some of which follow the block's
-                        own.set_initializer(rule)
-                    rule(initializer.InitDesc(self._name, {"__init__": own}), data)
-            self._spread(data, where)
+        begun, self._deferred = self._deferred, None
+        try:
+            with pause(), outside(), apart():
+                if data is None:
+                    with where[0]:
+                        data = _array(np.zeros(self._shape, self._dtype), dtype=self._dtype)
+                        rule = initializer.create(default)
+                        own = rule if init is None else init  # given as its own, so that its name does not matter
+                        if hasattr(own, "set_initializer"):  # of parts, some of which follow the block's
+                            own.set_initializer(rule)
+                        rule(initializer.InitDesc(self._name, {"__init__": own}), data)
+                self._spread(data, where)
+        except BaseException:  # interrupted, or refused by the initializer: it is done again when it is asked for
+            self._arrays, self._deferred = None, begun
+            raise
 
     def _spread(self, data: ndarray, where: Sequence[Device]) -> None:
         data = in_storage(data, self._stype)

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from .. import errors
-from . import cold, reasons, varying
+from . import cold, interrupts, reasons, varying
 from .aval import MeshDevice, NamedDevice, physical
 from .by_call import Build, ByCall
 from .call import Call
@@ -219,47 +219,53 @@ def _run(
             v.step = step
             v.seg = None
         return
-    by_call = None
-    if program is None and rehearsing is None and _nearest(home, (live, dying)) is None:
-        by_call = cold.by_call(home, live, device, _alone(device), seg.once)
+    # Weights that are overwritten would be lost with an interrupted run. Custom operators may take for ever.
+    shield = interrupts.begin() if (dying or program is None) and not step.effects else None
     try:
-        if by_call is not None:
-            stats.interpreted += 1
-        else:
-            program = _program(seg, home, program, live, dying, device)
-            if program is None:
-                _fell_back(seg)
-                by_call = ByCall(home, live, device, _alone(device), numpy=cold.is_cold_here(home, device))
-        results: Sequence[Any]
-        if by_call is not None:
-            results, layouts = by_call.run(live, arrays, scalars)
-            if by_call.numpy:
-                results = cold.kept(results, device)
-        elif program is not None:
-            if step is not home and program.call is home.solo is not step.solo:
-                step.solo = home.solo
-                program.names.append(_weak(step))
-            results, layouts = _results(program, arrays, scalars, live), program.layouts
-    except BaseException as error:
-        fail(seg, step, outs, error)
-        if not isinstance(error, Exception):
-            raise
-        if not rules.catch:
-            raise pending_errors.pop() from None
-        return
-    if type(device) is MeshDevice:
+        by_call = None
+        if program is None and rehearsing is None and _nearest(home, (live, dying)) is None:
+            by_call = cold.by_call(home, live, device, _alone(device), seg.once)
+        try:
+            if by_call is not None:
+                stats.interpreted += 1
+            else:
+                program = _program(seg, home, program, live, dying, device)
+                if program is None:
+                    _fell_back(seg)
+                    by_call = ByCall(home, live, device, _alone(device), numpy=cold.is_cold_here(home, device))
+            results: Sequence[Any]
+            if by_call is not None:
+                results, layouts = by_call.run(live, arrays, scalars)
+                if by_call.numpy:
+                    results = cold.kept(results, device)
+            elif program is not None:
+                if step is not home and program.call is home.solo is not step.solo:
+                    step.solo = home.solo
+                    program.names.append(_weak(step))
+                results, layouts = _results(program, arrays, scalars, live), program.layouts
+        except BaseException as error:
+            fail(seg, step, outs, error)
+            if not isinstance(error, Exception):
+                raise
+            if not rules.catch:
+                raise pending_errors.pop() from None
+            return
+        if type(device) is MeshDevice:
+            for v, r in zip(outs, results, strict=True):
+                v.aval = v.aval.laid(r.sharding)
+        if layouts:
+            in_layouts(layouts, outs, live)
         for v, r in zip(outs, results, strict=True):
-            v.aval = v.aval.laid(r.sharding)
-    if layouts:
-        in_layouts(layouts, outs, live)
-    for v, r in zip(outs, results, strict=True):
-        v.arr = r
-        v.step = step
-        v.seg = None
-    if results and type(results[-1]) is not np.ndarray:
-        _running.append(_weak(results[-1]))
-        if len(_running) > rules.queue:
-            _wait_for_oldest()
+            v.arr = r
+            v.step = step
+            v.seg = None
+        if results and type(results[-1]) is not np.ndarray:
+            _running.append(_weak(results[-1]))
+            if len(_running) > rules.queue:
+                _wait_for_oldest()
+    finally:
+        if shield is not None:
+            interrupts.end(shield)
 
 
 def _fetch(ins: list[Value], arrays: list[Any], device: Any, unheld: int) -> None:
