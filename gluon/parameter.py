@@ -337,10 +337,12 @@ class Parameter(SparseData):
         return self._array_on(device if device is not None else ctx)
 
     def _array_on(self, where: Any) -> Any:
-        """The array on a device, or the current one."""
+        """The array on a device, or the only one, or the current device's."""
         arrays = self._arrays
         if arrays is None:
             raise self._missing()
+        if where is None and len(arrays) == 1:
+            return next(iter(arrays.values()))
         if where is None:
             where = current_device()
         found = arrays.get(where)
@@ -379,7 +381,7 @@ class Parameter(SparseData):
         return make(sum(numbers[1:], start=numbers[0]) / len(numbers), dtype=first.dtype)
 
     def grad(self, device: Device | None = None, ctx: Device | None = None) -> ndarray:
-        """The gradient on a device."""
+        """The gradient on a device (the only one it has, or else the current device)."""
         g = self._array_on(device if device is not None else ctx).grad
         if g is None:
             raise errors.MXNetError(

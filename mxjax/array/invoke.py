@@ -91,7 +91,7 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         args = tuple(a for a in args if not isinstance(a, Device))
     arrays, attrs = split(op, args, kwargs)
     for name, value in attrs:
-        if name in _STORAGE and value not in (None, "default"):
+        if name in _STORAGE and value not in (None, "default") and not in_graph:  # in a graph all are dense
             from .sparse.dispatch import in_storage
 
             return in_storage(op, cls, before, given, value)

@@ -11,6 +11,7 @@ import pytest
 import mxjax as mx
 from mxjax import optimizer
 from mxjax.core.scheduler import forget
+from mxjax.errors import FormatError
 from mxjax.optimizer import saving
 from mxjax.optimizer.optimizer import flatten
 from tests.optimizer.recorded import (
@@ -311,7 +312,7 @@ class Evil:
 
 @pytest.mark.parametrize("data", [pickle.dumps(Evil()), pickle.dumps({0: Evil()})])
 def test_foreign_code_is_refused(data, capsys):
-    with pytest.raises(TypeError, match="any code"):
+    with pytest.raises(FormatError, match="any code"):
         saving.loads(data, optimizer.create("sgd"))
     assert capsys.readouterr().out == ""
 

@@ -72,7 +72,15 @@ def is_killed(make, dice):
 def is_interrupted(make, dice):
     """Ctrl-C while a batch is awaited."""
     loader = make(Numbers(slow=0.02))
-    timer = threading.Timer(dice.uniform(0.0, 0.2), signal.raise_signal, (signal.SIGINT,))
+    done, wait = threading.Event(), dice.uniform(0.0, 0.2)
+
+    def press():
+        pause = wait
+        while not done.wait(pause):
+            signal.raise_signal(signal.SIGINT)
+            pause = 5  # again, where a callback of Python's collector swallowed it
+
+    timer = threading.Thread(target=press)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -81,6 +89,7 @@ def is_interrupted(make, dice):
                 for _ in loader:
                     pass
     finally:
+        done.set()
         timer.join()
         signal.signal(signal.SIGINT, before)
 
