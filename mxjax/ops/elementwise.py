@@ -128,34 +128,28 @@ def power(a: Any, b: Any) -> Any:
     return jnp.power(a, b)
 
 
+def _chosen(a: Any, b: Any, whole: Any, left: Any) -> Any:
+    """``whole(a, b)`` of integers; of floats the left one where ``left(a, b)``, so that gradients know which it was."""
+    a, b = _promote(a, b)
+    return jnp.where(left(a, b), a, b) if jnp.issubdtype(a.dtype, jnp.inexact) else whole(a, b)
+
+
 def maximum(a: Any, b: Any) -> Any:
     """The larger one; where both are equal the gradient goes to the left."""
-    a, b = _promote(a, b)
-    if not jnp.issubdtype(a.dtype, jnp.inexact):
-        return jnp.maximum(a, b)
-    return jnp.where((a >= b) | jnp.isnan(a), a, b)
+    return _chosen(a, b, jnp.maximum, lambda a, b: (a >= b) | jnp.isnan(a))
 
 
 def minimum(a: Any, b: Any) -> Any:
-    a, b = _promote(a, b)
-    if not jnp.issubdtype(a.dtype, jnp.inexact):
-        return jnp.minimum(a, b)
-    return jnp.where((a <= b) | jnp.isnan(a), a, b)
+    return _chosen(a, b, jnp.minimum, lambda a, b: (a <= b) | jnp.isnan(a))
 
 
 def fmax(a: Any, b: Any) -> Any:
     """The larger one, a number before NaN; where both are equal the gradient goes to the left."""
-    a, b = _promote(a, b)
-    if not jnp.issubdtype(a.dtype, jnp.inexact):
-        return jnp.maximum(a, b)
-    return jnp.where((a >= b) | jnp.isnan(b), a, b)
+    return _chosen(a, b, jnp.maximum, lambda a, b: (a >= b) | jnp.isnan(b))
 
 
 def fmin(a: Any, b: Any) -> Any:
-    a, b = _promote(a, b)
-    if not jnp.issubdtype(a.dtype, jnp.inexact):
-        return jnp.minimum(a, b)
-    return jnp.where((a <= b) | jnp.isnan(b), a, b)
+    return _chosen(a, b, jnp.minimum, lambda a, b: (a <= b) | jnp.isnan(b))
 
 
 def _float_binary(name: str, fn: Any, **row: Any) -> None:
