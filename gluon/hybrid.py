@@ -25,6 +25,7 @@ from mxjax.core import (
     Value,
     aval,
     flush,
+    is_cheap_once,
     local,
     memory,
     physical,
@@ -152,8 +153,8 @@ class CachedGraph:
 
     KEY: Any  # what stands among the sources for the random key
     __slots__ = (
-        "__weakref__", "call", "checks", "draws", "inside", "kinds", "moving", "n_outs", "numbers", "pairs", "parts",
-        "shapes", "sources", "states", "training", "tree", "whole",
+        "__weakref__", "call", "checks", "draws", "fresh", "inside", "kinds", "moving", "n_outs", "numbers", "pairs",
+        "parts", "shapes", "sources", "states", "training", "tree", "whole",
     )
 
     call: GraphCall
@@ -253,6 +254,7 @@ class CachedGraph:
         self.sources: list[Any] = [_KEY if v is key else now.get(v, v) for v in graph.captured]
         # The parameters' first values need not live as long as the graph.
         graph.captured = ()
+        self.fresh = True  # it was not called yet
         self.inside: tuple[list[Value], Call] | None = None  # the weights in a program, and its call
 
     def __call__(self, arrays: Sequence[NDArray], leaves: Sequence[Any] = ()) -> Any:
@@ -276,9 +278,12 @@ class CachedGraph:
         else:
             values.extend(Dynamic(s) for s in self.numbers)
         st = local.st
+        first, self.fresh = self.fresh, False
         wants = wants_of(values) if st.taping else ()
+        by_call = first and self._may_be_called_once(values)
         if st.taping and (self.whole or not any(wants)) and any(v.tape is not None for v in values):
-            # Of integers: each operator has a rule for them, their composition has none.
+            by_call = True  # of integers: each operator has a rule for them, their composition has none
+        if by_call:
             numbers = [d.value for d in values[len(values) - len(self.numbers) :]]
             outs = tuple(self.call.graph.onto(values, scalars=numbers))  # type: ignore[union-attr]
         elif any(wants):
@@ -295,6 +300,15 @@ class CachedGraph:
                 a._set(v)
         wrapped = [kind._wrap(v) for kind, v in zip(self.kinds, outs[:n], strict=True)]
         return jax.tree_util.tree_unflatten(self.tree, wrapped)
+
+    def _may_be_called_once(self, values: list[Any]) -> bool:
+        """Whether this first call is recorded operator by operator: a small graph is compiled when it comes back."""
+        call, st = self.call, local.st
+        if call.policy is not None or st.seg.graph or st.rehearsing is not None:
+            return False
+        if any(type(v) is Value and v.seg is TRACED for v in values):
+            return False
+        return is_cheap_once(call.graph, values[0].aval.device)  # type: ignore[arg-type]
 
     def _places(self, places: list[Any] | None = None) -> list[Any]:
         """For a call of this graph alone: its programs end with it, as when the network is hybridized anew."""

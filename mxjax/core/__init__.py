@@ -12,6 +12,7 @@ from .call import ROWS as ROWS
 from .call import SCALARS, Call, Row, row
 from .call import Derivative as Derivative
 from .call import enter as enter
+from .cold import is_cheap_once
 from .compiler import platform_of
 from .compiler_options import keep_barriers
 from .devices import default_device
@@ -105,6 +106,7 @@ __all__ = [
     "host",
     "images",
     "in_flight",
+    "is_cheap_once",
     "is_recording",
     "jaxprs",
     "keep_barriers",

@@ -66,24 +66,13 @@ class ByCall:
         self.price = 0.0
         self.draws = 0
         last: dict[int, int] = {}
-        fmt = step.fmt
-        self._numbers: list[float | int] = []  # of the calls themselves: no program or trace for each value
-        for at, s in enumerate(kept):
-            call, before, own = s.call.loose()  # type: ignore[union-attr]
-            gets = list(s.args)
-            if own:
-                before = len(gets) if before < 0 else before
-                gets[before:before] = range(SCALAR + len(fmt), SCALAR + len(fmt) + len(own))
-                fmt += "".join(["d" if type(n) is float else "q" for n in own])
-                self._numbers += own
-            operands = tuple(
-                [results[i] if 0 <= i < SCALAR else inputs[-1 - i] if i < 0 else fmt[i - SCALAR] for i in gets]
-            )
+        calls, self._numbers = loosened(kept, inputs, results, step.fmt)
+        for at, (s, call, gets, operands) in enumerate(calls):
             last.update((i, at) for i in gets)
-            bound = _bound(s, call, operands, device) if numpy else None
+            bound = bound_of(s, call, operands, device) if numpy else None
             work = 0.0 if bound is None else bound.work() * OPERATION
             self.draws += bound is not None and bound.draws
-            part = Part(s, call, tuple(gets), operands, bound, work)
+            part = Part(s, call, gets, operands, bound, work)
             self._parts.append(part)
             self.price += CALL + work
             if bound is None and not self._compiled(part):
@@ -175,6 +164,31 @@ class ByCall:
         return program.run(arrays, numbers)
 
 
+def loosened(
+    steps: Sequence[Step], inputs: Sequence[Any], results: Any, fmt: str
+) -> tuple[list[tuple[Step, Call, tuple[int, ...], tuple[Any, ...]]], list[float | int]]:
+    """Each step's call without numbers of its own, where its operands come from and what they are; the numbers.
+
+    ``inputs`` and ``results`` are the avals of a segment or graph (by their numbers), ``fmt`` the kinds of its dynamic
+    scalars, which the numbers follow: no program or trace for each value.
+    """
+    found = []
+    numbers: list[float | int] = []
+    for s in steps:
+        call, before, own = s.call.loose()  # type: ignore[union-attr]
+        gets = list(s.args)
+        if own:
+            before = len(gets) if before < 0 else before
+            gets[before:before] = range(SCALAR + len(fmt), SCALAR + len(fmt) + len(own))
+            fmt += "".join(["d" if type(n) is float else "q" for n in own])
+            numbers += own
+        operands = tuple(
+            [results[i] if 0 <= i < SCALAR else inputs[-1 - i] if i < 0 else fmt[i - SCALAR] for i in gets]
+        )
+        found.append((s, call, tuple(gets), operands))
+    return found, numbers
+
+
 def _whole(single: Step) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(range(single.n_outs)), ()
 
@@ -197,7 +211,7 @@ def is_asked_for(call: Call) -> bool:
     return call.graph is not None or call.places is not None
 
 
-def _bound(s: Step, call: Call, operands: tuple[Any, ...], device: Any) -> Bound | None:
+def bound_of(s: Step, call: Call, operands: tuple[Any, ...], device: Any) -> Bound | None:
     """How NumPy computes a step, if it does; found once for each."""
     if s.bound is None:
         # The derivative of a graph has no `forward`.

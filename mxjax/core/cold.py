@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -19,11 +19,26 @@ import numpy as np
 from .. import settings
 from . import compiler
 from .aval import MeshDevice, layouts_in_use
-from .by_call import CALL, DRAW, PROGRAM, PROGRAM_CALL, RUN, Build, ByCall, is_asked_for
+from .by_call import (
+    CALL,
+    DRAW,
+    OPERATION,
+    PROGRAM,
+    PROGRAM_CALL,
+    RUN,
+    Build,
+    ByCall,
+    bound_of,
+    is_asked_for,
+    loosened,
+)
 from .hooks import memory_managers, operator_wrappers, trace_watchers
 from .segment import Step
 from .state import local
 from .value import quick_put
+
+if TYPE_CHECKING:
+    from .graph import Graph
 
 # A loop is compiled earlier: where so many of the last segments were this one, at that part of the compiler's price.
 AGAIN, PART = 4, 1 / 4
@@ -31,6 +46,8 @@ AGAIN, PART = 4, 1 / 4
 # what is not overwritten takes less than so many bytes, much later.
 SELDOM, LATER, SMALL = 3, 1000, 1 << 20
 COMPILED = -1.0  # spent on a segment with a hybridized block in it: it is compiled at once
+# Graphs with more numbers than this are not tried by call: they come back.
+ONCE = 1 << 18
 # Results larger than this go to the device at once: else each program that takes one would fetch it anew.
 LARGE = 1 << 16
 
@@ -52,9 +69,9 @@ class Cold:
         self.runs = 0
 
 
-def is_cold_here(step: Step, device: Any) -> bool:
-    """Whether NumPy may compute this segment's calls: on a CPU, while nobody changes or watches programs."""
-    if _mode() == "compile" or step.effects or operator_wrappers or trace_watchers or memory_managers:
+def is_cold_here(effects: Any, device: Any) -> bool:
+    """Whether NumPy may compute calls (with these effects): on a CPU, while nobody changes or watches programs."""
+    if _mode() == "compile" or effects or operator_wrappers or trace_watchers or memory_managers:
         return False
     if layouts_in_use[0]:
         return False  # NumPy would not keep the order of a weight's axes
@@ -68,7 +85,7 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
 
     ``once``: it will not come back, so compiling it never pays.
     """
-    here = is_cold_here(step, device)
+    here = is_cold_here(step.effects, device)
     if once and type(device) is not MeshDevice and not memory_managers:
         used[0] = used[0] or here
         return ByCall(step, live, device, build, numpy=here)
@@ -98,6 +115,25 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
     known.spent = spent
     known.runs += 1
     return known.by_call
+
+
+def is_cheap_once(graph: Graph, device: Any) -> bool:
+    """Whether a graph that may never be called again costs far less by NumPy than as a program.
+
+    Derivatives are counted in, at twice the work.
+    """
+    if sum(a.size for s in graph.steps for a in s.avals) > ONCE or sum(a.size for a in graph.avals) > ONCE:
+        return False  # a large network will come back, and its traces cost, too
+    if not is_cold_here(any(s.call.effect for s in graph.steps), device):  # type: ignore[union-attr]
+        return False
+    price = 0.0
+    results = {s.first + k: a for s in graph.steps for k, a in enumerate(s.avals)}
+    for s, call, _, operands in loosened(graph.steps, graph.avals, results, graph.fmt)[0]:
+        bound = bound_of(s, call, operands, device)
+        if bound is None:
+            return False
+        price += 3 * (CALL + bound.work() * OPERATION)
+    return price < (PROGRAM + PROGRAM_CALL * len(graph.steps)) * PART
 
 
 def is_new_variant(step: Step, key: Any, device: Any) -> bool:

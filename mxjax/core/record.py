@@ -271,7 +271,8 @@ def _grow(st: ThreadState, seg: Segment, key: tuple[Any, ...], inputs: Sequence[
         seg.times.append(-time_ns())  # this takes longer than others
     avals = tuple(v.kind if type(v) is Dynamic else v.aval for v in inputs)
     try:
-        traced = not seg.graph and cold.is_cold_here(seg.step, seg.device)  # the interpreter would ask for the trace
+        # The interpreter would ask for the trace.
+        traced = not seg.graph and cold.is_cold_here(seg.step.effects, seg.device)
         step = seg.step.grow(key, avals, seg.device, st.scope, traced)
         if seg.graph:  # elsewhere threads share the steps
             step.mirroring = mirroring.get()

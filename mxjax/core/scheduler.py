@@ -232,7 +232,7 @@ def _run(
                 program = _program(seg, home, program, live, dying, device)
                 if program is None:
                     _fell_back(seg)
-                    by_call = ByCall(home, live, device, _alone(device), numpy=cold.is_cold_here(home, device))
+                    by_call = ByCall(home, live, device, _alone(device), numpy=cold.is_cold_here(home.effects, device))
             results: Sequence[Any]
             if by_call is not None:
                 results, layouts = by_call.run(live, arrays, scalars)

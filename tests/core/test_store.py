@@ -310,7 +310,7 @@ def test_small_networks_of_other_sizes_are_trained_and_dropped():
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_400_small_networks_end_below_700_megabytes():
-    command = [sys.executable, str(ROOT / "benchmarks" / "cold_work.py"), "programs", "mxjax", "400"]
+    command = [sys.executable, str(ROOT / "benchmarks" / "cold_work.py"), "mxjax", "programs", "400"]
     flags = "--xla_backend_optimization_level=0 --xla_cpu_multi_thread_eigen=false"
     env = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": flags}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)

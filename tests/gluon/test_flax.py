@@ -146,7 +146,7 @@ def test_dropout_differs_call_by_call_and_repeats_with_the_seed(hybridized):
 
     first, again = two(), two()
     assert (first[0] != first[1]).any()
-    np.testing.assert_array_equal(first[0], again[0])
+    np.testing.assert_allclose(first[0], again[0], rtol=2e-5, atol=1e-6)  # a graph's first call is NumPy's
     np.testing.assert_array_equal(net(x).asnumpy(), net(x).asnumpy())
 
 

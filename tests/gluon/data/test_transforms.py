@@ -112,7 +112,8 @@ def test_numpy_images_become_arrays():
     for transform in (T.ToTensor(), T.Compose([T.Resize((7, 5)), T.ToTensor()])):
         got = transform(IMAGE)
         assert isinstance(got, mx.np.ndarray)
-        np.testing.assert_array_equal(got.asnumpy(), transform(image()).asnumpy())
+        # A graph's first call is NumPy's.
+        np.testing.assert_allclose(got.asnumpy(), transform(image()).asnumpy(), rtol=2e-7)
 
 
 def test_random_crop_pads():
@@ -155,7 +156,7 @@ def test_random_transforms_differ_from_call_to_call_and_follow_the_seed(transfor
     mx.random.seed(3)
     second = run()
     for a, b in zip(first, second, strict=True):
-        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-4)  # of numbers up to 255; a graph's first call is NumPy's
     assert len({out.tobytes() for out in first}) > 1
 
 
