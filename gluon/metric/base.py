@@ -20,6 +20,7 @@ from mxjax.errors import (
     MXNetTypeError,
     MXNetValueError,
 )
+from mxjax.modes import generation
 
 __all__ = [
     "Caffe",
@@ -67,6 +68,20 @@ def _is_array(x: Any) -> bool:
 def as_np(x: Any) -> Any:
     """The array as `mx.np.ndarray`; NumPy's are taken too."""
     return x.as_np_ndarray() if isinstance(x, NDArray) else mnp.array(x, dtype=x.dtype)
+
+
+def average_of(said: str | None) -> str:
+    """"macro", the mean of the batches' values, or "micro", one value of everything; None is what MXNet 1 begins with,
+    "macro", under its defaults, else "micro".
+
+    Raises:
+      ValueError: it is neither.
+    """
+    if said is None:
+        return "macro" if generation() == 1 else "micro"
+    if said not in ("macro", "micro"):
+        raise MXNetValueError(f"average is 'macro', 'micro' or None, got {said!r}")
+    return said
 
 
 def pairs(labels: Any, preds: Any) -> list[tuple[Any, Any]]:

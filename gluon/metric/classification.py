@@ -14,8 +14,9 @@ from mxjax import np as mnp
 from mxjax import npx
 from mxjax.array import NDArray
 from mxjax.errors import MXNetAssertionError, MXNetValueError
+from mxjax.modes import generation
 
-from .base import EvalMetric, alias, check_label_shapes, pairs, register
+from .base import EvalMetric, alias, average_of, check_label_shapes, pairs, register
 
 __all__ = [
     "F1",
@@ -212,7 +213,9 @@ class _Counts:
                     raise MXNetValueError(
                         f"The shape of prediction {pred.shape} is wrong for binary classification"
                     )
-                pred = pred.reshape(-1, pred.shape[-1])[:, -1]
+                pred = pred.reshape(-1, pred.shape[-1])
+                two = generation() == 1 and pred.shape[-1] == 2
+                pred = pred[:, 1] > pred[:, 0] if two else pred[:, -1]  # MXNet 1 looks for the larger one
             said = predict_with_threshold(pred, threshold).reshape(-1, 1)
         elif self.class_type == "multiclass":
             if label.max(initial=0) >= classes:
@@ -269,8 +272,11 @@ class _Counts:
 class _Counted(EvalMetric):
     """Metrics that are a function of the counts so far."""
 
-    def __init__(self, counts: _Counts, name: str, output_names: Names, label_names: Names):
+    def __init__(
+        self, counts: _Counts, name: str, output_names: Names, label_names: Names, by_batch: bool = False
+    ):  # fmt: skip
         self.metrics = counts
+        self.by_batch = by_batch  # the mean of the batches' values, as MXNet 1 has it
         super().__init__(name, output_names=output_names, label_names=label_names)
 
     def _value(self) -> Any:
@@ -279,6 +285,10 @@ class _Counted(EvalMetric):
     def update(self, labels: Any, preds: Any) -> None:
         for label, pred in pairs(labels, preds):
             self.metrics.update(label, pred)
+        if self.by_batch:
+            self._add(self._value(), 1)
+            self.metrics.reset()
+            return
         self.num_inst = self.metrics.total
         self.sum_metric = self._value() * self.num_inst
 
@@ -292,6 +302,8 @@ class _Counted(EvalMetric):
         self.metrics.earlier = table
 
     def get_global(self) -> tuple[Any, Any]:
+        if self.by_batch:
+            return super().get_global()
         local, self.metrics.table = self.metrics.table, self.metrics.all()
         try:
             return self.name, self._value() if self.metrics.total else float("nan")
@@ -306,7 +318,8 @@ class F1(_Counted):
     Args:
       class_type: "binary", "multiclass" or "multilabel".
       threshold: for the scores of binary and multilabel predictions.
-      average: "micro" over all decisions, "macro" over classes, None for a value per class.
+      average: "micro" over all decisions, "macro" over classes, None for a value per class. Under the defaults of
+        MXNet 1 "macro", which is the default there, is the mean of the batches' values where the class type is binary.
 
     >>> F1(average="macro").average
     'macro'
@@ -314,10 +327,13 @@ class F1(_Counted):
 
     def __init__(
         self, name: str = "f1", output_names: Names = None, label_names: Names = None,
-        class_type: str = "binary", threshold: Any = 0.5, average: str | None = "micro",
+        class_type: str = "binary", threshold: Any = 0.5, average: str | None = "",
     ):  # fmt: skip
-        self.average = average
-        super().__init__(_Counts(class_type, threshold), name, output_names, label_names)
+        if class_type in ("micro", "macro"):  # the fourth argument of MXNet 1
+            class_type, average = "binary", class_type
+        self.average = average_of(None) if average == "" else average
+        by_batch = generation() == 1 and class_type == "binary" and self.average == "macro"
+        super().__init__(_Counts(class_type, threshold), name, output_names, label_names, by_batch)
 
     def _value(self) -> Any:
         return self.metrics.fscore(self.average)
@@ -334,7 +350,7 @@ class Fbeta(F1):
     def __init__(
         self, name: str = "fbeta", output_names: Names = None, label_names: Names = None,
         class_type: str = "binary", beta: float = 1, threshold: Any = 0.5,
-        average: str | None = "micro",
+        average: str | None = "",
     ):  # fmt: skip
         super().__init__(name, output_names, label_names, class_type, threshold, average)
         self.metrics.beta = beta
@@ -344,14 +360,19 @@ class Fbeta(F1):
 class MCC(_Counted):
     """Matthews' correlation coefficient of binary predictions; it reads its inputs at once.
 
+    Args:
+      average: "micro" over everything, "macro" for the mean of the batches' coefficients; None is "micro", in MXNet 1
+        "macro".
+
     >>> MCC().name
     'mcc'
     """
 
     def __init__(
-        self, name: str = "mcc", output_names: Names = None, label_names: Names = None
-    ):
-        super().__init__(_Counts(), name, output_names, label_names)
+        self, name: str = "mcc", output_names: Names = None, label_names: Names = None,
+        average: str | None = None,
+    ):  # fmt: skip
+        super().__init__(_Counts(), name, output_names, label_names, average_of(average) == "macro")
 
     def _value(self) -> float:
         return self.metrics.matthews()

@@ -10,7 +10,7 @@ from mxjax import np as mnp
 from mxjax.autograd import pause
 from mxjax.modes import generation
 
-from .base import EvalMetric, alias, check_label_shapes, pairs, register
+from .base import EvalMetric, alias, average_of, check_label_shapes, pairs, register
 
 __all__ = [
     "MAE",
@@ -33,9 +33,26 @@ class _Mean(EvalMetric):
 
     def update(self, labels: Any, preds: Any) -> None:
         for label, pred in pairs(labels, preds):
-            if generation() == 1:  # MXNet 1 makes columns of them; MXNet 2 takes them as NumPy does
-                label, pred = (x.reshape(-1, 1) if x.ndim == 1 else x for x in (label, pred))
             self._add(self._each(label, pred).sum(), label.shape[0])
+
+
+class _Errors(_Mean):
+    """The mean over samples; in MXNet 1 that of the batches' means, whatever their sizes, of vectors as columns."""
+
+    def __init__(self, name: str, output_names: Names, label_names: Names):
+        self.by_batch = generation() == 1
+        super().__init__(name, output_names=output_names, label_names=label_names)
+
+    def update(self, labels: Any, preds: Any) -> None:
+        if not self.by_batch:
+            super().update(labels, preds)
+            return
+        for label, pred in pairs(labels, preds):
+            label, pred = (x.reshape(-1, 1) if x.ndim == 1 else x for x in (label, pred))
+            self._add(self._of_batch(self._each(label, pred).mean()), 1)
+
+    def _of_batch(self, mean: Any) -> Any:
+        return mean
 
 
 def _per_sample(x: Any, count: int) -> Any:
@@ -43,7 +60,7 @@ def _per_sample(x: Any, count: int) -> Any:
 
 
 @register
-class MAE(_Mean):
+class MAE(_Errors):
     """The mean absolute error.
 
     >>> MAE().name
@@ -53,14 +70,14 @@ class MAE(_Mean):
     def __init__(
         self, name: str = "mae", output_names: Names = None, label_names: Names = None
     ):
-        super().__init__(name, output_names=output_names, label_names=label_names)
+        super().__init__(name, output_names, label_names)
 
     def _each(self, label: Any, pred: Any) -> Any:
         return _per_sample(mnp.abs(label - pred), label.shape[0])
 
 
 @register
-class MSE(_Mean):
+class MSE(_Errors):
     """The mean squared error.
 
     >>> MSE().name
@@ -70,7 +87,7 @@ class MSE(_Mean):
     def __init__(
         self, name: str = "mse", output_names: Names = None, label_names: Names = None
     ):
-        super().__init__(name, output_names=output_names, label_names=label_names)
+        super().__init__(name, output_names, label_names)
 
     def _each(self, label: Any, pred: Any) -> Any:
         return _per_sample(mnp.square(label - pred), label.shape[0])
@@ -87,10 +104,13 @@ class RMSE(MSE):
     def __init__(
         self, name: str = "rmse", output_names: Names = None, label_names: Names = None
     ):
-        super().__init__(name, output_names=output_names, label_names=label_names)
+        super().__init__(name, output_names, label_names)
+
+    def _of_batch(self, mean: Any) -> Any:
+        return mnp.sqrt(mean)
 
     def get(self) -> tuple[Any, Any]:
-        return self.name, math.sqrt(self._mean())
+        return self.name, self._mean() if self.by_batch else math.sqrt(self._mean())
 
 
 @register
@@ -142,6 +162,9 @@ class MeanCosineSimilarity(EvalMetric):
 class PearsonCorrelation(EvalMetric):
     """Pearson's correlation of all labels and predictions seen.
 
+    Args:
+      average: "micro" for that, "macro" for the mean of the batches' correlations; None is "micro", in MXNet 1 "macro".
+
     Counts, means and sums of squared deviations are merged batch by batch in double precision
     (Chan, Golub and LeVeque 1979), so nothing is kept and nothing waits.
 
@@ -150,8 +173,10 @@ class PearsonCorrelation(EvalMetric):
     """
 
     def __init__(
-        self, name: str = "pearsonr", output_names: Names = None, label_names: Names = None
-    ):
+        self, name: str = "pearsonr", output_names: Names = None, label_names: Names = None,
+        average: str | None = None,
+    ):  # fmt: skip
+        self.average = average_of(average)
         super().__init__(name, output_names=output_names, label_names=label_names)
 
     def reset(self) -> None:
@@ -192,14 +217,22 @@ class PearsonCorrelation(EvalMetric):
                 mean_l, mean_p = label.sum() / label.size, pred.sum() / label.size
                 off_l, off_p = label - mean_l, pred - mean_p
                 squares = (off_l * off_l).sum(), (off_p * off_p).sum(), (off_l * off_p).sum()
-                self._moments = _merged(self._moments, (label.size, mean_l, mean_p, *squares))
-                self.num_inst += 1
+                moments = (label.size, mean_l, mean_p, *squares)
+                if self.average == "macro":
+                    self._add(_correlation(moments), 1)
+                else:
+                    self._moments = _merged(self._moments, moments)
+                    self.num_inst += 1
 
     def get(self) -> tuple[Any, Any]:
-        return self.name, _correlation(self._moments)
+        if self.average == "macro":
+            return super().get()
+        return self.name, _read(self._moments)
 
     def get_global(self) -> tuple[Any, Any]:
-        return self.name, _correlation(_merged(self._earlier_moments, self._moments))
+        if self.average == "macro":
+            return super().get_global()
+        return self.name, _read(_merged(self._earlier_moments, self._moments))
 
 
 def _merged(old: _Moments, new: _Moments) -> _Moments:
@@ -215,6 +248,10 @@ def _merged(old: _Moments, new: _Moments) -> _Moments:
     )  # fmt: skip
 
 
-def _correlation(moments: _Moments) -> float:
-    count, _, _, var_l, var_p, cov = moments
-    return (cov / mnp.sqrt(var_l * var_p)).item() if count else float("nan")
+def _correlation(moments: _Moments) -> Any:
+    _, _, _, var_l, var_p, cov = moments
+    return cov / mnp.sqrt(var_l * var_p)
+
+
+def _read(moments: _Moments) -> float:
+    return _correlation(moments).item() if moments[0] else float("nan")

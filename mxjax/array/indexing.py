@@ -326,9 +326,8 @@ class Indexing(Handle):
         return operand(made, v.aval.device)
 
     def __iter__(self) -> Iterator[Any]:
-        if not self._value().aval.shape:
-            raise errors.MXNetTypeError("iteration over a 0-d array")
-        for i in range(self._value().aval.shape[0]):
+        # A 0-d array has nothing to iterate over, which is no error in MXNet.
+        for i in range(*self._value().aval.shape[:1] or (0,)):
             yield self[i]
 
 

@@ -4,6 +4,7 @@ numbers or because nobody needs it fast. The arrays are read, the results are ar
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -110,6 +111,29 @@ def on_host(fn: Callable[..., Any], module: str) -> Callable[..., Any]:
     return wrapped
 
 
+def _normed(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A histogram of NumPy with `normed` before `weights`, as there was until 1.24: an older word for `density`."""
+    known = inspect.signature(fn)
+    density = known.parameters.get("density")
+    if density is None:
+        return fn
+    named = [density.replace(name="normed") if p is density else p for p in known.parameters.values()]
+    signature = known.replace(parameters=[*named, density])
+
+    @functools.wraps(fn, updated=())
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        normed = given.pop("normed", None)
+        if normed is not None:
+            if given.get("density") is not None:
+                raise errors.MXNetTypeError(f"{fn.__name__} takes density, or its older name normed, not both")
+            given["density"] = normed
+        return fn(**given)
+
+    counted.__signature__ = signature  # type: ignore[attr-defined]
+    return counted
+
+
 def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     """The array without some of its elements, rows or columns; of several, those below 0 or beyond the end are ignored.
 
@@ -163,7 +187,9 @@ def fill(namespace: dict[str, Any]) -> list[str]:
     made = []
     for name in ARRAYS:
         if name not in namespace and hasattr(np, name):
-            namespace[name] = on_host(getattr(np, name), namespace["__name__"])
+            fn = getattr(np, name)
+            fn = _normed(fn) if name.startswith("histogram") else fn
+            namespace[name] = on_host(fn, namespace["__name__"])
             made.append(name)
     for function in (_delete, _insert):
         function.__module__ = namespace["__name__"]

@@ -254,3 +254,17 @@ def test_edges_of_numpy_functions():
 
 def test_an_array_of_ones_alone_becomes_one_without_axes():
     assert mx.nd.ones((1, 1, 1)).squeeze(inplace=True).shape == () == mx.nd.reshape(mx.nd.ones((1, 1)), shape=()).shape
+
+
+def test_normed_is_an_older_word_for_density():
+    x = onp.array([1.0, 2, 2, 5])
+    want = onp.histogram(x, 3, density=True)[0]
+    for made in (np.histogram(np.array(x), 3, normed=True), np.histogram(np.array(x), 3, None, True),
+                 np.histogram(np.array(x), 3, density=True, normed=None)):  # fmt: skip
+        assert made[0].tolist() == pytest.approx(want, rel=1e-6)
+    assert np.histogram(np.array(x), 3, normed=False)[0].tolist() == [3, 0, 1]
+    both = np.array(onp.stack([x, x], 1))
+    assert np.histogram2d(both[:, 0], both[:, 1], 2, normed=True)[0].tolist() == [[0.1875, 0], [0, 0.0625]]
+    assert np.histogramdd(both, 2, normed=True)[0].tolist() == [[0.1875, 0], [0, 0.0625]]
+    with pytest.raises(TypeError, match="not both"):
+        np.histogram2d(both[:, 0], both[:, 1], 2, normed=False, density=True)

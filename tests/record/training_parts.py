@@ -56,6 +56,16 @@ mx.io.DataBatch([mx.nd.ones((2, 3))], mx.nd.ones((2,)))
 local('acc')
 local(mx.metric.create(['acc', 'ce']))
 local(mx.metric.create('top_k_accuracy', top_k=2))
+batches('f1', 'classes')
+batches(mx.metric.F1('f1', None, None, 'micro'), 'classes')
+batches(mx.metric.F1(average='macro'), 'classes')
+batches('mcc', 'classes')
+batches(mx.metric.MCC(average='micro'), 'classes')
+batches('pearsonr', 'numbers')
+batches(mx.metric.PearsonCorrelation(average='micro'), 'numbers', False)
+batches('mae', 'vectors')
+batches('mse', 'vectors')
+batches('rmse', 'numbers')
 [round(mx.misc.FactorScheduler(3, 0.5)(i), 6) for i in range(10)]
 mx.misc.FactorScheduler(0)
 mx.misc.FactorScheduler(1, 1.0)
@@ -87,6 +97,22 @@ def renamed():
     one, two = (mx.io.NDArrayIter({'data': A(6)}, {'label': A(6)}, 2) for _ in range(2))
     return mx.io.PrefetchingIter([one, two], rename_data=[{'data': 'p'}, {'data': 'q'}],
                                  rename_label=[{'label': 'r'}, {'label': 's'}])
+
+def batches(metric, kind, local=True):
+    metric, rs, seen = mx.metric.create(metric), np.random.RandomState(3), []
+    for count in (6, 4, 5):
+        label = rs.randint(0, 2, count) if kind == 'classes' else rs.randn(count, 2)
+        pred = rs.rand(count, 2)
+        if kind == 'vectors':
+            label, pred = label[:, 0], pred[:, 0]
+        metric.update([mx.nd.array(label)], [mx.nd.array(pred)])
+        seen += [metric.get()[1], metric.get_global()[1]] if local else [metric.get()[1]]
+        if local and count == 4:
+            metric.reset_local()
+    metric.reset()
+    metric.update([mx.nd.array(label)], [mx.nd.array(pred)])
+    return [round(float(v), 4) for v in (*seen, metric.get()[1], metric.num_inst)]
+
 
 def local(metric):
     metric = mx.metric.create(metric)
