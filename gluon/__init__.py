@@ -18,13 +18,14 @@ _LAZY = {name: name for name in ("contrib", "data", "loss", "metric", "model_zoo
 _FROM = {
     "FlaxBlock": "flax", "SymbolBlock": "symbol_block", "Trainer": "trainer", "tensor_types": "parameter",
     "from_flax_variables": "interchange", "from_torch_state_dict": "interchange", "to_flax_variables": "interchange",
-    "to_torch_state_dict": "interchange",
+    "to_torch_state_dict": "interchange", "load_checkpoint": "resuming", "save_checkpoint": "resuming",
 }  # fmt: skip
 
 __all__ = [
     "Block", "Constant", "DeferredInitializationError", "FlaxBlock", "HybridBlock", "Parameter", "ParameterDict",
-    "SymbolBlock", "Trainer", "contrib", "data", "from_flax_variables", "from_torch_state_dict", "loss", "metric",
-    "model_zoo", "nn", "probability", "rnn", "tensor_types", "to_flax_variables", "to_torch_state_dict", "utils",
+    "SymbolBlock", "Trainer", "contrib", "data", "from_flax_variables", "from_torch_state_dict", "load_checkpoint",
+    "loss", "metric", "model_zoo", "nn", "probability", "rnn", "save_checkpoint", "tensor_types",
+    "to_flax_variables", "to_torch_state_dict", "utils",
 ]  # fmt: skip
 
 

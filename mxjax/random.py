@@ -6,8 +6,9 @@ from typing import Any
 
 from .core import rng
 from .device import Device
+from .errors import FormatError
 
-__all__ = ["seed"]
+__all__ = ["get_state", "seed", "set_state"]
 
 
 def seed(seed_state: int, device: Device | str = "all", ctx: Any = None) -> None:
@@ -21,6 +22,33 @@ def seed(seed_state: int, device: Device | str = "all", ctx: Any = None) -> None
         rng.seed(int(seed_state))
     else:
         rng.seed(int(seed_state), Device(where).placement)
+
+
+def get_state() -> dict[str, Any]:
+    """Where the random numbers of all devices are, as plain data (numbers, texts, dictionaries, lists).
+
+    NumPy's and Python's own generators are not in it; `gluon.save_checkpoint` keeps them too.
+    """
+    return rng.state()
+
+
+def set_state(state: dict[str, Any]) -> None:
+    """Let random numbers go on from where `get_state` was called, in this process or in another.
+
+    Raises:
+      FormatError: it is nothing that `get_state` gives.
+
+    >>> import mxjax as mx
+    >>> before = get_state()
+    >>> first = mx.np.random.uniform(size=3)
+    >>> set_state(before)
+    >>> bool((mx.np.random.uniform(size=3) == first).all())
+    True
+    """
+    try:
+        rng.restore(state)
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
+        raise FormatError(f"this is no state of random numbers as get_state gives it: {error!r}") from None
 
 
 def __getattr__(name: str) -> Any:

@@ -262,6 +262,18 @@ class MXRecordIO:
         self.is_open = False
         self.pid = None
 
+    @property
+    def offset(self) -> int:
+        """Where in the file the next record is read or written; of a reader it can be set."""
+        return self._at
+
+    @offset.setter
+    def offset(self, at: int) -> None:
+        if self.writable or isinstance(at, bool) or not isinstance(at, int) or at < 0:
+            raise MXNetValueError(f"the offset of a reader is an integer from 0 on, got {at!r}")
+        self._check_pid()
+        self._at = at
+
     def reset(self) -> None:
         """Begin anew: a reader at its first record, a writer with an empty file."""
         self.close()

@@ -16,7 +16,7 @@ import numpy as np
 
 from . import errors
 
-__all__ = ["is_safetensors", "pack", "unpack"]
+__all__ = ["is_safetensors", "metadata_of", "pack", "unpack"]
 
 _DTYPES = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32", "I32": "int32",
@@ -81,17 +81,7 @@ def unpack(raw: bytes | memoryview) -> dict[str, np.ndarray]:
     >>> unpack(b"".join(pack({"x": np.arange(3.0)})))
     {'x': array([0., 1., 2.])}
     """
-    if len(raw) < 8:
-        raise _bad(f"it has {len(raw)} bytes")
-    length = int.from_bytes(raw[:8], "little")
-    if length > min(_LONGEST_TABLE, len(raw) - 8):
-        raise _bad(f"a table of {length} bytes in a file of {len(raw)}")
-    try:
-        table = json.loads(bytes(raw[8 : 8 + length]), object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
-        raise _bad(f"its table is no JSON: {error}") from None
-    if not isinstance(table, dict):
-        raise _bad("its table is no dictionary")
+    table, length = _table(raw)
     table.pop("__metadata__", None)
     body = memoryview(raw)[8 + length :]
     places = {name: _place(name, said, len(body)) for name, said in table.items()}
@@ -103,6 +93,37 @@ def unpack(raw: bytes | memoryview) -> dict[str, np.ndarray]:
     if end != len(body):
         raise _bad(f"{len(body) - end} bytes belong to no array")
     return {name: _array(body[begin:stop], dtype, shape) for name, (dtype, shape, begin, stop) in places.items()}
+
+
+def metadata_of(raw: bytes | memoryview) -> dict[str, str]:
+    """The texts by name that were packed with the arrays.
+
+    Raises:
+      FormatError: the file is damaged or of another kind.
+
+    >>> metadata_of(b"".join(pack({}, {"by": "nobody"})))
+    {'format': 'np', 'by': 'nobody'}
+    """
+    found = _table(raw)[0].get("__metadata__", {})
+    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
+        raise _bad("its metadata are no texts")
+    return found
+
+
+def _table(raw: bytes | memoryview) -> tuple[dict[str, Any], int]:
+    """The table, as it stands there, and how many bytes it takes."""
+    if len(raw) < 8:
+        raise _bad(f"it has {len(raw)} bytes")
+    length = int.from_bytes(raw[:8], "little")
+    if length > min(_LONGEST_TABLE, len(raw) - 8):
+        raise _bad(f"a table of {length} bytes in a file of {len(raw)}")
+    try:
+        table = json.loads(bytes(raw[8 : 8 + length]), object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise _bad(f"its table is no JSON: {error}") from None
+    if not isinstance(table, dict):
+        raise _bad("its table is no dictionary")
+    return table, length
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

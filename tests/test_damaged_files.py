@@ -25,7 +25,8 @@ import pytest
 import mxjax as mx
 from mxjax import codec, memonger, recordio, safetensors
 from mxjax.errors import FormatError, MXNetAssertionError, MXNetMemoryError
-from mxjax.gluon.data import vision
+from mxjax.gluon import resuming
+from mxjax.gluon.data import _position, vision
 from mxjax.gluon.data.vision import _files
 from mxjax.image import iterator
 from mxjax.io import files
@@ -155,6 +156,54 @@ def own_states() -> list[bytes]:
     return [updater.get_states(dump_optimizer=True), updater.get_states()]
 
 
+def some_loader() -> tuple[Any, ...]:
+    """What positions are of."""
+    loader = mx.gluon.data.DataLoader(mx.gluon.data.ArrayDataset(np.arange(9)), 2, shuffle=True, last_batch="rollover")
+    rows = mx.io.NDArrayIter(np.arange(9), batch_size=2, shuffle=True, last_batch_handle="roll_over")
+    return loader, mx.io.ResizeIter(rows, 7)
+
+
+@functools.cache
+def positions() -> list[bytes]:
+    loader, rows = some_loader()
+    next(iter(loader)), list(rows)
+    begun = iter(loader)
+    next(begun)
+    found = {
+        "data": {"a": loader.state_dict(), "b": rows.state_dict()},
+        "trainers": {"trainer": {"steps": 3, "scale": None}},
+        "random": mx.random.get_state(), "numpy": _position.numpy_state(), "python": resuming._python_state(),
+        "extra": {"epoch": 3, "best": 0.5},
+    }  # fmt: skip
+    return [b"".join(resuming._packed(found))]
+
+
+@functools.cache
+def taking() -> tuple[Any, ...]:
+    return some_loader()
+
+
+def position_in(data: bytes) -> None:
+    """Where a training goes on: every part of it has to be of its kind."""
+    found = resuming.read_position(data)
+    loader, rows = taking()
+    numpy, python, own = np.random.get_state(), random.getstate(), mx.random.get_state()
+    try:
+        for take in (
+            lambda: loader.load_state_dict(found["data"]["a"]) or list(loader),
+            lambda: rows.load_state_dict(found["data"]["b"]),
+            lambda: mx.random.set_state(found["random"]),
+            lambda: _position.numpy_restored(_position.checked(found["numpy"])),
+            lambda: resuming._set_python_state(found["python"]),
+        ):
+            with contextlib.suppress(FormatError, KeyError):  # KeyError: a name that is another
+                take()
+    finally:
+        np.random.set_state(numpy)
+        random.setstate(python)
+        mx.random.set_state(own)
+
+
 def plans() -> list[bytes]:
     parts = [{"stop": 2, "keep": "all"}, {"stop": 3, "keep": [0, 1], "parts": [{"stop": 3, "keep": "mirror"}]}]
     report = {
@@ -208,6 +257,7 @@ OF_BYTES = {
         on_disk(*(f"trainer_{name}.states" for name in ("adam_mxnet1", "adam_mxnet2", "sgd_mxnet1", "sgd_mxnet2"))),
     ),
     "states": Reader(states, own_states),
+    "positions": Reader(position_in, positions),
     "pictures": Reader(decoded, pictures),
 }  # fmt: skip
 OF_FILES = {

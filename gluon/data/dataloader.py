@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -11,11 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from mxjax.errors import MXNetError, MXNetImportError, MXNetTypeError, MXNetValueError
+from mxjax.errors import (
+    MXNetError,
+    MXNetImportError,
+    MXNetNotImplementedError,
+    MXNetTypeError,
+    MXNetValueError,
+)
 from mxjax.settings import get as setting
 
 from ._host import is_array, map_tree, packed
 from ._pools import ProcessPool, ThreadPool
+from ._position import Epoch, position_of, resumed
 from ._samples import sample_by_sample
 from ._whole import whole_batches
 from .batchify import Stack
@@ -113,6 +121,8 @@ class DataLoader:
         if try_nopython and self._num_workers:
             self._choose()
         self._epoch = 0
+        self._now: weakref.ref[Epoch] | None = None  # the epoch that is being read, as long as somebody reads it
+        self._resumed: dict[str, Any] | None = None
         self._last_state = b""
         self._repeats = 0
         self._feed, self._mesh = self._shared_out()
@@ -149,6 +159,43 @@ class DataLoader:
     def _cut(self, batch: Any) -> Any:
         return map_tree(lambda leaf: self._mesh.split(leaf) if is_array(leaf) else leaf, batch)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Where a loop over this loader is: plain values and NumPy arrays, for `load_state_dict` in another process.
+
+        Samplers are taken to draw their order when an epoch begins, from NumPy's global generator, as those here do.
+        `gluon.save_checkpoint` saves it with the rest of a training.
+
+        Raises:
+          NotImplementedError: one process of a job loads for all (`data.loader_rank`).
+
+        >>> from mxjax.gluon.data import ArrayDataset
+        >>> one, two = (DataLoader(ArrayDataset(np.arange(6)), batch_size=2, shuffle=True) for _ in range(2))
+        >>> batches = iter(one)
+        >>> first = next(batches)
+        >>> two.load_state_dict(one.state_dict())
+        >>> [bool((rest == other).all()) for rest, other in zip(batches, two)]
+        [True, True]
+        """
+        if self._feed is not None:
+            raise MXNetNotImplementedError(
+                "state_dict() knows no position where one process of a job loads for all (data.loader_rank): save the "
+                "number of batches instead"
+            )
+        epoch = None if self._now is None else self._now()
+        if self._resumed is not None:
+            return {**position_of(None, self._batch_sampler, self._last_state, self._repeats), "epoch": self._resumed}
+        return position_of(epoch, self._batch_sampler, self._last_state, self._repeats)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next loop go on where `state_dict` was called: with the batches of that epoch that are left.
+
+        Raises:
+          FormatError: `state` is nothing that `state_dict` gives.
+        """
+        self.clean()
+        self._last_state, self._repeats, self._resumed = resumed(state, self._batch_sampler)
+        self._now = None
+
     def refresh(self) -> None:
         """Begin an epoch now: workers make its first batches, and the next loop takes it."""
         self.clean()
@@ -165,10 +212,13 @@ class DataLoader:
             return begun
         if self._load is None:
             self._choose()
+        saved, self._resumed = self._resumed, None
         if self._num_workers == 0:
-            return self._batches_made_here()
+            return self._batches_made_here(saved)
         self._epoch += 1
-        return _BatchesOfWorkers(self, self._running_pool(), self._epoch, self._seed_of_epoch())
+        epoch = Epoch(self._batch_sampler, self._seed_of_epoch, saved)
+        self._now = weakref.ref(epoch)
+        return _BatchesOfWorkers(self, self._running_pool(), self._epoch, epoch)
 
     def _choose(self) -> None:
         """How batches are made: as a whole or sample by sample."""
@@ -186,13 +236,16 @@ class DataLoader:
         load = whole or sample_by_sample(self._dataset, self._batchify_fn)
         self._load = _packing(load, self._pack) if self._pack else load
 
-    def _batches_made_here(self) -> Iterator[Any]:
+    def _batches_made_here(self, saved: dict[str, Any] | None) -> Iterator[Any]:
         assert self._load is not None
         from mxjax.core import span  # not above: worker processes import this module without JAX
 
-        for indices in self._batch_sampler:
+        epoch = Epoch(self._batch_sampler, None, saved)
+        self._now = weakref.ref(epoch)
+        for indices in epoch.indices:
             with span("input", "DataLoader: load"):
                 batch = self._load(indices)
+            epoch.given += 1
             yield self._pinned(batch)
 
     def _pinned(self, batch: Any) -> Any:
@@ -245,15 +298,16 @@ class _BatchesOfWorkers(Iterator[Any]):
     """One epoch: batches in order, at most `prefetch + 1` of them asked for and not yet given."""
 
     def __init__(
-        self, loader: DataLoader, pool: ThreadPool | ProcessPool, epoch: int, seed: int
+        self, loader: DataLoader, pool: ThreadPool | ProcessPool, number: int, epoch: Epoch
     ) -> None:
         self._loader = loader
         self._pool = pool
-        self._epoch = epoch
-        self._seed = seed
-        self._count = 0
+        self._epoch = number
+        self._position: Epoch | None = epoch
+        self._seed = epoch.seed
+        self._count = epoch.given
         self._pending: deque[Future[Any]] = deque()
-        self._indices = iter(loader._batch_sampler)
+        self._indices = epoch.indices
         for _ in range(loader._prefetch):
             self._ask()
 
@@ -272,6 +326,7 @@ class _BatchesOfWorkers(Iterator[Any]):
 
         self._ask()
         if not self._pending:
+            self._position = None
             raise StopIteration
         try:
             with span("input", "DataLoader: wait"), packed(self._loader._pack):
@@ -279,12 +334,15 @@ class _BatchesOfWorkers(Iterator[Any]):
         except BaseException:
             self._end()
             raise
+        if self._position is not None:
+            self._position.given += 1
         return self._loader._pinned(batch)
 
     next = __next__
 
     def _end(self) -> None:
         self._indices = iter(())
+        self._position = None
         if self._pending:
             self._pool.drop(self._pending, self._epoch)
             self._pending.clear()

@@ -12,6 +12,7 @@ from mxjax import core
 from mxjax import np as mnp
 from mxjax.array.sparse import taped_value
 from mxjax.autograd import pause
+from mxjax.errors import FormatError
 from mxjax.optimizer import Guard
 
 __all__ = ["LossScaler"]
@@ -80,6 +81,7 @@ class LossScaler:
     def __init__(self) -> None:
         self._max_loss_scale = 2.0**24
         self._scale_seq_len = 2000
+        self._begin: tuple[float, float, int, int] = (_FIRST, _FIRST, 0, 0)
         #: By device: scale, the next one, steps without overflow since it changed, and steps skipped.
         self._states: dict[Any, list[Any]] = {}
 
@@ -87,8 +89,8 @@ class LossScaler:
         found = self._states.get(device)
         if found is None:
             with core.apart():
-                scales = [mnp.array(_FIRST, dtype="float32", device=device) for _ in range(2)]
-                counts = [mnp.array(0, dtype="int32", device=device) for _ in range(2)]
+                scales = [mnp.array(each, dtype="float32", device=device) for each in self._begin[:2]]
+                counts = [mnp.array(each, dtype="int32", device=device) for each in self._begin[2:]]
                 found = self._states[device] = scales + counts
         return found
 
@@ -97,14 +99,36 @@ class LossScaler:
         """The current scale; reading it waits for the last step."""
         for state in self._states.values():
             return float(state[0].item())
-        return _FIRST
+        return self._begin[0]
 
     @property
     def skipped(self) -> int:
         """How many steps were left out because a gradient overflowed; reading it waits for the last step."""
         for state in self._states.values():
             return int(state[3].item())
-        return 0
+        return self._begin[3]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Scale and counts as plain numbers, for `load_state_dict`; waits for the last step."""
+        first = next(iter(self._states.values()), None)
+        scale, following, unskipped, skipped = self._begin if first is None else [each.item() for each in first]
+        return {"scale": scale, "next": following, "unskipped": unskipped, "skipped": skipped}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on with what `state_dict` gave.
+
+        Raises:
+          FormatError: it is something else.
+        """
+        try:
+            scales = float(state["scale"]), float(state["next"])
+            counts = int(state["unskipped"]), int(state["skipped"])
+            if not all(0 < each < float("inf") for each in scales) or not all(0 <= each < 1 << 31 for each in counts):
+                raise ValueError("a number is out of range")
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise FormatError(f"this is no state of a loss scale: {error!r}") from None
+        self._begin = (*scales, *counts)
+        self._states.clear()
 
     def scaled(self, loss: Any) -> Any:
         """A loss times the scale, float32 at least."""

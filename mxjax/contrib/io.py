@@ -73,3 +73,10 @@ class DataLoaderIter(DataIter):
 
     def getindex(self) -> None:
         return None
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._loader.state_dict()  # type: ignore[no-any-return]
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._loader.load_state_dict(state)
+        self.reset()

@@ -27,11 +27,12 @@ class Stream:
     segment, or inside a hybridized block. So the same seed gives the same numbers in each of them.
     """
 
-    __slots__ = ("count", "key", "lock")
+    __slots__ = ("count", "key", "lock", "seed")
 
-    def __init__(self, seed: int, device: Any):
+    def __init__(self, seed: int, device: Any, count: int = 0):
         self.lock = threading.Lock()
-        self.count = 0
+        self.seed = seed
+        self.count = count
         self.key = placed(_key_words(seed), device, shared=True)
 
     def take(self, n: int = 1) -> int:
@@ -44,6 +45,8 @@ class Stream:
 
 _streams: dict[Any, Stream] = {}
 _seed: list[int | None] = [None]
+#: What `restore` was given, by a device's name, until the device is asked for numbers.
+_restored: dict[str, tuple[int, int]] = {}
 
 
 def stream(device: Any) -> Stream:
@@ -52,8 +55,32 @@ def stream(device: Any) -> Stream:
         seed = _seed[0]
         if seed is None:
             seed = _seed[0] = secrets.randbits(32)
-        found = _streams.setdefault(device, Stream(seed + _number(device), device))
+        own, count = _restored.get(_name(device), (seed + _number(device), 0))
+        found = _streams.setdefault(device, Stream(own, device, count))
     return found
+
+
+def _name(device: Any) -> str:
+    """A device's name, which is the same in every process."""
+    return f"{device.platform}({_number(device)})" if hasattr(device, "local_hardware_id") else repr(device)
+
+
+def state() -> dict[str, Any]:
+    """Where all streams are: the seed, and for each device in use its own seed and count."""
+    used = {_name(device): (each.seed, each.count) for device, each in _streams.items()}
+    return {"seed": _seed[0], "devices": {**_restored, **used}}
+
+
+def restore(saved: dict[str, Any]) -> None:
+    """Go on where `state` was asked for, perhaps in another process."""
+    devices = {str(name): (int(own), int(count)) for name, (own, count) in saved["devices"].items()}
+    if any(not 0 <= count < 1 << 62 for _, count in devices.values()):
+        raise ValueError("a count of random numbers that is out of range")
+    seed = None if saved["seed"] is None else int(saved["seed"])
+    _seed[0] = seed
+    _streams.clear()
+    _restored.clear()
+    _restored.update(devices)
 
 
 def _number(device: Any) -> int:
@@ -69,6 +96,7 @@ def seed(value: int, device: Any = None) -> None:
         return
     _seed[0] = value
     _streams.clear()
+    _restored.clear()
 
 
 # While a graph is recorded, its random calls take their counts from here: one list a thread.

@@ -13,6 +13,7 @@ from .. import codec, recordio
 from ..array import NDArray
 from ..errors import FormatError, MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
 from ..io import DataBatch, DataIter
+from ..io.position import as_position, in_range
 from .augment import Augmenter, CreateAugmenter
 from .functions import as_array, on_host
 
@@ -146,6 +147,35 @@ class ImageIter(DataIter):
             self.imgrec.reset()
         self.cur = 0
         self._allow_read = True
+
+    def state_dict(self) -> dict[str, Any]:
+        seq: Any = self.seq
+        if seq is not None and all(type(key) is int for key in seq):
+            seq = np.array(seq, np.int64)
+        at = None if self.seq is not None or self.imgrec is None else self.imgrec.offset
+        kept: Any = None
+        if self._kept is not None:
+            data, label, filled = self._kept
+            kept = [data.copy(), label.copy(), filled]
+        return {"seq": seq, "cur": self.cur, "at": at, "reads": self._allow_read, "kept": kept}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        with as_position(self):
+            seq, cur, kept = state["seq"], in_range(state["cur"], 1 << 62), state["kept"]
+            if seq is not None:
+                seq = seq.tolist() if isinstance(seq, np.ndarray) else list(seq)
+            if (seq is None) != (self.seq is None) or sorted(seq or ()) != sorted(self.seq or ()):
+                raise ValueError("it is of other pictures")
+            if kept is not None:
+                shapes = self.provide_data[0][1], self.provide_label[0][1]
+                if tuple(each.shape for each in kept[:2]) != shapes:
+                    raise ValueError(f"pictures and labels of the shapes {shapes} were expected")
+                kept = *(each.astype(np.float32) for each in kept[:2]), in_range(kept[2], self.batch_size)
+            if self.seq is None:
+                self.imgrec.offset = state["at"]
+            else:
+                self.seq[:] = seq or ()
+            self.cur, self._allow_read, self._kept = cur, bool(state["reads"]), kept
 
     def next_sample(self) -> tuple[Any, bytes]:
         """The next picture: its label, and what its file holds.

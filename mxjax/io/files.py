@@ -43,6 +43,9 @@ class _Arrays(Source):
         self.data_shape, self.label_shape = data.shape[1:], label.shape[1:]
         self.dtype, self.label_dtype = data.dtype, label.dtype
 
+    def count(self) -> int:
+        return len(self.data)
+
     def order(self) -> np.ndarray:
         return np.arange(len(self.data))
 
@@ -139,6 +142,9 @@ class _Sparse(Source):
         self.data_shape = (width,)
         self.label_shape = () if label_width is None else (label_width,)
 
+    def count(self) -> int:
+        return len(self.rows)
+
     def order(self) -> np.ndarray:
         return np.arange(len(self.rows))
 
@@ -229,8 +235,11 @@ def _idx(path: str, axes: int) -> np.ndarray:
 class _Whole(_Arrays):
     """Only batches that are full, each epoch from the beginning."""
 
+    def count(self) -> int:
+        return len(self.data) // self.batch_size * self.batch_size
+
     def order(self) -> np.ndarray:
-        return np.arange(len(self.data) // self.batch_size * self.batch_size)
+        return np.arange(self.count())
 
 
 def MNISTIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802

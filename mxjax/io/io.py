@@ -6,7 +6,7 @@ import queue
 import threading
 import weakref
 from collections import namedtuple
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..errors import (
     MXNetValueError,
 )
 from ..nd import array, tile
+from .position import as_position, in_range, permutation
 from .utils import _getdata_by_idx, _init_data, _is_sparse
 
 __all__ = ["DataBatch", "DataDesc", "DataIter", "NDArrayIter", "PrefetchingIter", "ResizeIter"]
@@ -145,6 +146,25 @@ class DataIter:
     def getpad(self) -> Any:
         """How many samples at the end of this batch only fill it."""
 
+    def state_dict(self) -> dict[str, Any]:
+        """Where this iterator is: plain values and NumPy arrays, for `load_state_dict` in another process.
+
+        Raises:
+          NotImplementedError: this class does not say.
+        """
+        raise MXNetNotImplementedError(
+            f"{type(self).__name__} does not say where it is: a subclass of DataIter that is to be saved in the middle "
+            "of an epoch defines state_dict() and load_state_dict(state)"
+        )
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to where `state_dict` was called: the next batch is the one that came then.
+
+        Raises:
+          FormatError: `state` is nothing that `state_dict` gives for such an iterator.
+        """
+        raise MXNetNotImplementedError(f"{type(self).__name__} defines no load_state_dict(state)")
+
 
 class ResizeIter(DataIter):
     """Another iterator, cut or repeated so that an epoch has `size` batches.
@@ -200,6 +220,15 @@ class ResizeIter(DataIter):
 
     def getpad(self) -> Any:
         return self.current_batch.pad
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"cur": self.cur, "inner": self.data_iter.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        with as_position(self):
+            cur = in_range(state["cur"], self.size)
+            self.data_iter.load_state_dict(state["inner"])
+            self.cur = cur
 
 
 def _renamed(iters: list[Any], kind: str, names: list[dict[str, str]] | None) -> list[Any]:
@@ -260,6 +289,15 @@ class _Ahead:
             self._waiting = False
 
 
+def _where(iterator: Any) -> Callable[[], dict[str, Any]]:
+    """What says where an iterator is at this moment: its state, or why there is none."""
+    try:
+        state = iterator.state_dict()
+    except (MXNetNotImplementedError, AttributeError):
+        return DataIter.state_dict.__get__(iterator)  # type: ignore[no-any-return]
+    return lambda: state  # type: ignore[no-any-return]
+
+
 class PrefetchingIter(DataIter):
     """Iterators read ahead, each by a thread of its own; their batches are joined into one.
 
@@ -295,8 +333,22 @@ class PrefetchingIter(DataIter):
         self._begin()
 
     def _begin(self) -> None:
+        self._before = [_where(each) for each in self.iters]
         for each in self._ahead:
             each.begin()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"ended": self._ended, "inner": [say() for say in self._before]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        with as_position(self):
+            ended, inner = bool(state["ended"]), list(state["inner"])
+            for each in self._ahead:
+                each.drop()
+            for iterator, its in zip(self.iters, inner, strict=True):
+                iterator.load_state_dict(its)
+            self._ended = ended
+            self._begin()
 
     @property
     def provide_data(self) -> list[Any]:
@@ -398,6 +450,7 @@ class NDArrayIter(DataIter):
         self.label = _init_data(label, allow_empty=True, default_name=label_name)
         self.num_data = self.data[0][1].shape[0]
         self.idx = np.arange(self.num_data)
+        self._places = np.arange(self.num_data)  # where the samples stood when the iterator was made
         self.shuffle = shuffle
         self.last_batch_handle = last_batch_handle
         self.cursor = -batch_size
@@ -513,9 +566,28 @@ class NDArrayIter(DataIter):
 
     def _shuffle_data(self) -> None:
         """A new order of all samples, beginning with the order they have."""
+        self.idx = self.idx.copy()  # positions keep the old one
         np.random.shuffle(self.idx)
-        self.data = _getdata_by_idx(self.data, self.idx)
-        self.label = _getdata_by_idx(self.label, self.idx)
+        self._reorder(self.idx)
+
+    def _reorder(self, order: np.ndarray) -> None:
+        self.data = _getdata_by_idx(self.data, order)
+        self.label = _getdata_by_idx(self.label, order)
+        self._places = self._places[order]
+
+    def state_dict(self) -> dict[str, Any]:
+        kept = [[each.asnumpy() for each in cache] for cache in (self._cache_data, self._cache_label) if cache]
+        return {"cursor": self.cursor, "idx": self.idx, "places": self._places, "kept": kept}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        with as_position(self):
+            cursor = in_range(state["cursor"], self.num_data + self.batch_size, -2 * self.batch_size)
+            idx, places = (permutation(state[name], self.num_data) for name in ("idx", "places"))
+            kept = [[array(each, dtype=each.dtype) for each in cache] for cache in state["kept"]] + [None, None]
+            if (places != self._places).any():
+                self._reorder(np.argsort(self._places)[places])
+            self.cursor, self.idx = cursor, idx
+            self._cache_data, self._cache_label = kept[:2]
 
 
 def _each(given: Any) -> Iterable[Any]:

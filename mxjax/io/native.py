@@ -18,6 +18,7 @@ from ..array.sparse.host import HostSparse
 from ..core import default_device
 from ..errors import MXNetValueError, did_you_mean
 from .io import DataBatch, DataDesc, DataIter
+from .position import as_position, in_range
 
 __all__ = ["MXDataIter"]
 
@@ -110,9 +111,24 @@ class Source:
         """The numbers of the samples of an epoch, in its order."""
         raise NotImplementedError
 
+    def count(self) -> int:
+        """How many samples an epoch has."""
+        raise NotImplementedError
+
     def make(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Data and labels of these samples."""
         raise NotImplementedError
+
+    def left(self, order: np.ndarray, begin: int, given: int) -> tuple[np.ndarray, int]:
+        """The order, and where its samples begin that come after so many batches of an epoch that began at `begin`."""
+        return order, begin + given * self.batch_size
+
+    def position(self) -> Any:
+        """What else says where the source is: plain values and NumPy arrays."""
+        return None
+
+    def go_to(self, position: Any) -> None:
+        """Take over what `position` gave."""
 
     def batches(self, order: np.ndarray, begin: int) -> Iterator[HostBatch]:
         """The batches of an epoch.
@@ -203,6 +219,7 @@ class MXDataIter(DataIter):
         self._order: np.ndarray | None = None
         self._running: Any = None
         self._begin = 0
+        self._given = 0  # batches of this epoch
         self._now: HostBatch | None = None
         self._again: HostBatch | None = None
         self._debug_skip_load = False
@@ -224,6 +241,32 @@ class MXDataIter(DataIter):
         if not self._begin:
             self._order = None
         self._now = None
+        self._given = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        order, begin = self._order, self._begin
+        if order is not None:
+            order, begin = self.handle.left(order, begin, self._given)
+        pad = None if self._now is None else self._now[2]
+        return {"order": order, "begin": begin, "pad": pad, "source": self.handle.position()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        with as_position(self):
+            order, pad = state["order"], state["pad"]
+            count = self.handle.count()
+            if order is not None:
+                order = np.asarray(order)
+                if order.ndim != 1 or order.dtype.kind not in "iu" or len(order) > count:
+                    raise ValueError(f"{count} samples or fewer in an order were expected")
+                if len(order) and not (0 <= order.min() and order.max() < count):
+                    raise ValueError(f"samples must be from 0 to {count - 1}")
+            # The last batch may have been filled from the beginning.
+            begin = in_range(state["begin"], count + self.batch_size)
+            pad = None if pad is None else in_range(pad, self.batch_size)
+            self.handle.go_to(state["source"])
+            self.reset()
+            self._order, self._begin = order, begin
+            self._now = None if pad is None else (None, None, pad, np.zeros(0, np.int64))
 
     def iter_next(self) -> bool:
         if self._debug_skip_load and self._again is not None:
@@ -238,6 +281,7 @@ class MXDataIter(DataIter):
         if found is None:
             return False
         self._now = found
+        self._given += 1
         if self._again is None:
             self._again = found
         return True
@@ -248,7 +292,7 @@ class MXDataIter(DataIter):
         return DataBatch([self.getdata()], [self.getlabel()], self.getpad(), self.getindex())
 
     def _batch(self) -> HostBatch:
-        if self._now is None:
+        if self._now is None or self._now[0] is None:
             raise MXNetValueError("there is no batch: iter_next() goes to the next one, reset() to the beginning")
         return self._now
 
@@ -273,4 +317,4 @@ class MXDataIter(DataIter):
 
     def __len__(self) -> int:
         """Batches in an epoch, where the samples are known."""
-        return -(-len(self.handle.order()) // self.batch_size)
+        return -(-self.handle.count() // self.batch_size)

@@ -15,6 +15,7 @@ from .. import codec, nd, recordio, serialization
 from ..errors import FormatError, MXNetValueError
 from .augment import AUGMENT, Augmenter, channels_first, mirrored, resized
 from .native import Buffers, HostBatch, MXDataIter, Source, part, take
+from .position import in_range
 
 __all__ = [
     "ImageDetRecordIter",
@@ -112,6 +113,22 @@ class _Records(Source):
             self._tell(error)
             return 0.0
         return self.augment(pixels, np.random.default_rng([0, number])).transpose(2, 0, 1).astype(np.float64)
+
+    def count(self) -> int:
+        return len(self.offsets)
+
+    def position(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "corrupt": sorted(self.corrupt)}
+
+    def go_to(self, position: Any) -> None:
+        self.epoch = in_range(position["epoch"], 1 << 62)
+        self.corrupt.update(in_range(number, len(self.offsets) - 1) for number in position["corrupt"])
+
+    def left(self, order: np.ndarray, begin: int, given: int) -> tuple[np.ndarray, int]:
+        if not self.corrupt:
+            return super().left(order, begin, given)
+        whole = ~np.isin(order, list(self.corrupt))
+        return order[whole], int(whole[:begin].sum()) + given * self.batch_size
 
     def order(self) -> np.ndarray:
         numbers = np.arange(len(self.offsets))

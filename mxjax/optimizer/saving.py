@@ -1,7 +1,8 @@
 """Optimizer states as bytes: mxjax's own form, and MXNet's pickles, read without running them.
 
-mxjax's form is an `.npz` archive: one member per array, and `header`, JSON that says how they
-belong together and, where it was asked for, the optimizer's numbers.  Nothing in it is executed.
+mxjax's form is a safetensors file: an entry for each array, and in its metadata, under `mxjax`, JSON that says how they
+belong together and, where it was asked for, the optimizer's numbers.  Nothing in it is executed.  (Before, it was an
+`.npz` archive with the same JSON as a member, `header`; that is still read.)
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mxjax import lr_scheduler, serialization
+from mxjax import lr_scheduler, safetensors, serialization
 from mxjax.array import NDArray
 from mxjax.errors import FormatError
 
@@ -31,31 +32,22 @@ _PLAIN = (bool, int, float, str, type(None))
 def dumps(states: dict[Any, Any], optimizer: Optimizer | None = None) -> bytes:
     """States by index, and an optimizer's hyperparameters and counts, as bytes."""
     arrays: dict[str, np.ndarray] = {}
-    dtypes: list[str] = []
 
     def structure(state: Any) -> Any:
         if state is None:
             return None
         if isinstance(state, (tuple, list)):
             return [structure(s) for s in state]
-        array = state.asnumpy()
-        dtypes.append(array.dtype.name)
-        if array.dtype.kind == "V" or array.dtype.name == "bfloat16":  # .npy has no name for it
-            array = array.view(np.uint16)
-        arrays[f"a{len(arrays)}"] = array
+        arrays[f"a{len(arrays)}"] = state.asnumpy()
         return len(arrays) - 1
 
     header = {
         "format": FORMAT,
-        "version": 1,
+        "version": 2,
         "states": [[index, structure(state)] for index, state in states.items()],
-        "dtypes": dtypes,
         "optimizer": None if optimizer is None else describe(optimizer),
     }
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    out = io.BytesIO()
-    np.savez(out, **arrays)  # type: ignore[arg-type]  # its own keyword is no array
-    return out.getvalue()
+    return b"".join(safetensors.pack(arrays, {"mxjax": json.dumps(header)}))
 
 
 def loads(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Optimizer]:
@@ -67,6 +59,8 @@ def loads(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Optimizer]
       FormatError: the bytes are neither mxjax's nor MXNet's, or damaged.
     """
     try:
+        if safetensors.is_safetensors(data):
+            return _from_own(data, optimizer)
         return (_from_archive if data[:2] == b"PK" else _from_mxnet)(data, optimizer)
     except (FormatError, MemoryError):
         raise
@@ -76,15 +70,32 @@ def loads(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Optimizer]
         ) from error
 
 
+def _from_own(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Optimizer]:
+    header = json.loads(safetensors.metadata_of(data).get("mxjax", "null"))
+    _check(header)
+    arrays = safetensors.unpack(data)
+    return _built(header, [arrays[f"a{n}"] for n in range(len(arrays))], optimizer)
+
+
 def _from_archive(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Optimizer]:
     archive: Any = serialization.arrays_of(data)
     if not isinstance(archive, dict) or archive.get("header") is None:
         raise FormatError("these are not optimizer states: the archive has no header")
     header = json.loads(archive["header"].tobytes())
+    _check(header)
+    return _built(header, [_as_dtype(archive[f"a{n}"], d) for n, d in enumerate(header["dtypes"])], optimizer)
+
+
+def _check(header: Any) -> None:
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise FormatError("these are not optimizer states: the header says something else")
-    leaves = [_as_dtype(archive[f"a{n}"], d) for n, d in enumerate(header["dtypes"])]
+    if header.get("version") not in (1, 2):
+        raise FormatError(f"these optimizer states are of version {header.get('version')!r}: 1 and 2 are read here")
 
+
+def _built(
+    header: dict[str, Any], leaves: list[np.ndarray], optimizer: Optimizer
+) -> tuple[dict[Any, Any], Optimizer]:
     def build(structure: Any) -> Any:
         if structure is None:
             return None

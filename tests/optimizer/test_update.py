@@ -1,5 +1,7 @@
 """Optimizers on arrays: one call per step, in place, without recompilation; states on disk."""
 
+import io
+import json
 import pickle
 from pathlib import Path
 
@@ -331,3 +333,21 @@ def test_states_of_16_bits_return():
     states, _ = saving.loads(updater.get_states(), updater.optimizer)
     assert states[0].dtype.name == "bfloat16"
     assert (states[0].asnumpy() == updater.states[0].asnumpy()).all()
+
+
+def test_states_of_before_are_read():
+    """The archives that were written before safetensors files."""
+    updater = optimizer.get_updater(optimizer.create("sgd", momentum=0.9))
+    header = {"format": saving.FORMAT, "version": 1, "states": [[0, 0]], "dtypes": ["bfloat16"], "optimizer": None}
+    out = io.BytesIO()
+    momentum = onp.array([0x3F80, 0xBF80], onp.uint16)  # 1, -1
+    onp.savez(out, a0=momentum, header=onp.frombuffer(json.dumps(header).encode(), onp.uint8))
+    updater.set_states(out.getvalue())
+    assert updater.states[0].dtype.name == "bfloat16" and updater.states[0].astype("float32").tolist() == [1, -1]
+    again = optimizer.get_updater(optimizer.create("sgd", momentum=0.9))
+    again.set_states(updater.get_states())
+    assert again.states[0].dtype.name == "bfloat16" and again.states[0].astype("float32").tolist() == [1, -1]
+    header["version"] = 3
+    onp.savez(out := io.BytesIO(), header=onp.frombuffer(json.dumps(header).encode(), onp.uint8))
+    with pytest.raises(FormatError, match="of version 3"):
+        updater.set_states(out.getvalue())
