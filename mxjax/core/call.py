@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -39,6 +39,9 @@ class Row:
     ``takes_numbers``: an attribute that comes as an operand reaches ``fn`` as it is. ``ragged`` is False where operands
     keep their shapes (weights), so that no trace for all sizes is tried.
     ``wholes=False``: the gradients of integers are zeros, instead of the formula's.
+    ``restates`` are attributes that say once more how long an operand is (``num_hidden``), with its position and axis;
+    ``lengths`` those that say how long results are (``shape``), with the type of one: an int, or a named tuple that
+    begins with it. A trace serves all of their values.
 
     >>> scale = Row("scale", lambda x, *, by: x * by)
     >>> scale.bind((("by", 2),))
@@ -46,8 +49,8 @@ class Row:
     """
 
     __slots__ = (
-        "calls", "differentiable", "display", "effect", "fn", "most", "name", "numbers", "operator", "ragged",
-        "settled", "takes_numbers", "tries", "wholes",
+        "calls", "differentiable", "display", "effect", "fn", "lengths", "most", "name", "numbers", "operator",
+        "ragged", "restates", "settled", "takes_numbers", "tries", "wholes",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +67,8 @@ class Row:
         takes_numbers: bool = False,
         ragged: bool = True,
         wholes: bool = True,
+        restates: dict[str, tuple[int, int]] | None = None,
+        lengths: dict[str, type] | None = None,
     ):
         self.name = name
         self.fn = fn
@@ -76,6 +81,8 @@ class Row:
         self.takes_numbers = takes_numbers
         self.ragged = ragged
         self.wholes = wholes
+        self.restates = restates or {}
+        self.lengths = lengths or {}
         self.calls: dict[Any, Call] = {}
         self.tries: dict[tuple[bool, str], list[int]] = {}  # kinds of traces (symbolic.py)
         self.most = CALLS
@@ -266,7 +273,7 @@ class Call:
 
         From the second shape on a trace for all shapes says them, of what can be traced so.
         """
-        traced = traced or bool(self.infer_cache or self.traces)
+        traced = traced or bool(self.infer_cache or self.general(avals)[0].traces)
         if traced and not self.effect and self.graph is None and not operator_wrappers:
             found = trace(self, avals, device)
             return found.shapes(), found.many
@@ -275,6 +282,53 @@ class Call:
             out = jax.eval_shape(self.fn, *structs)
         many = isinstance(out, (tuple, list))
         return tuple((tuple(o.shape), np.dtype(o.dtype)) for o in (out if many else (out,))), many
+
+    def general(self, avals: Sequence[Any]) -> tuple[Call, tuple[int, ...]]:
+        """The call that keeps the traces of this one for operands like these, and its own lengths, those above 1.
+
+        Of it are all calls that differ in lengths (`Row.lengths`, `Row.restates`) alone; it is not for running.
+        """
+        told, lengths = self.row.restates, self.row.lengths
+        if not told and not lengths:
+            return self, ()
+        own: list[int] = []
+
+        def opened(value: Any, kind: Any) -> Any:
+            if type(value) is tuple:
+                return tuple([opened(v, kind) for v in value])
+            length = value if kind is int else value[0] if type(value) is kind else 0
+            if type(length) is not int or length < 2:
+                return value
+            own.append(length)
+            return LENGTH if kind is int else kind(LENGTH, *value[1:])
+
+        attrs = []
+        for name, value in self.attrs:
+            if name in lengths:
+                attrs.append((name, opened(value, lengths[name])))
+            elif name in told:
+                position, axis = told[name]
+                shape = getattr(avals[position], "shape", ()) if position < len(avals) else ()
+                if axis >= len(shape) or shape[axis] != value:
+                    attrs.append((name, value))
+            else:
+                attrs.append((name, value))
+        if not own and len(attrs) == len(self.attrs):
+            return self, ()
+        return self.row.bind(tuple(attrs), self.constants, self.varying), tuple(own)
+
+    def of_lengths(self, lengths: Iterator[Any]) -> Call:
+        """The call of a general one with these lengths, which may be symbols."""
+
+        def filled(value: Any) -> Any:
+            if type(value) is tuple:
+                return tuple([filled(v) for v in value])
+            if isinstance(value, tuple) and value[0] is LENGTH:
+                return type(value)(next(lengths), *value[1:])
+            return next(lengths) if value is LENGTH else value
+
+        attrs = tuple([(name, filled(value)) for name, value in self.attrs])
+        return Call(self.row, attrs, self.constants, self.varying)
 
     def loose(self) -> tuple[Call, int, tuple[float | int, ...]]:
         """The call that takes its numbers as operands, after how many others they come, and these numbers.
@@ -325,6 +379,17 @@ class Derivative(Call):
         if ROWS.get(of.row.name) is of.row:
             self.forward = of
 
+    def general(self, avals: Sequence[Any]) -> tuple[Call, tuple[int, ...]]:
+        forward = self.forward
+        if forward is None:
+            return self, ()
+        found, own = forward.general(avals[: len(self.wants)])
+        return (self if found is forward else found.vjp(self.wants, self.has, self.many)), own
+
+    def of_lengths(self, lengths: Iterator[Any]) -> Call:
+        assert self.forward is not None
+        return Derivative(self.forward.of_lengths(lengths), self.wants, self.has, self.many)
+
     def _loose(self) -> tuple[Call, int, tuple[float | int, ...]]:
         if self.forward is None:
             return self, -1, ()
@@ -334,6 +399,7 @@ class Derivative(Call):
         return forward.vjp((*self.wants, *[False] * len(numbers)), self.has, self.many), len(self.wants), numbers
 
 
+LENGTH: Any = object()  # stands for a length in a general call
 # Numbers that stay in a call that is run by itself: the compiler does something else with them.
 _STRUCTURE = frozenset({-1, 0, 0.5, 1, 2})
 place_now = threading.local()  # .label: where the step that is traced stands; kept while there are wrappers

@@ -186,6 +186,7 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
     """
     if operator_wrappers:
         raise NotHere("operators are wrapped")
+    call, own = call.general(avals)
     platform = platform_of(device)
     sizes: list[int] = []
     form: list[Any] = [platform]
@@ -206,6 +207,7 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
                 pattern.append(-1)
                 sizes.append(n)
         form.append(tuple(pattern))
+    sizes += own
     traces = call.traces
     key: Any = tuple(form)
     given = tuple(sizes)
@@ -344,10 +346,12 @@ def _traced(
             label = next(at) if n > 1 and not (a.shape == _KEY and a.dtype == np.uint32) else -n
             shape.append(n if label < 0 or n < 2 else symbols[label])
         structs.append(jax.ShapeDtypeStruct(tuple(shape), a.dtype))
+    lengths = [-label if label < 0 else symbols[label] for label in at]
+    fn_of = (call.of_lengths(iter(lengths)) if lengths else call).fn
     many: list[bool] = []
 
     def fn(*operands: Any) -> Any:
-        out = call.fn(*operands)
+        out = fn_of(*operands)
         many.append(isinstance(out, (tuple, list)))
         return out
 

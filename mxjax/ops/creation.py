@@ -10,11 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..core.dims import is_symbolic
 from .numbers import cast_like_c, fitted, kind
 from .samples import case, f, i
 from .table import op
 
 _FLAT = dict(smooth=False)
+_SHAPED = dict(smooth=False, lengths={"shape": int})
 # np.zeros(dtype=float) is float64, as is dtype='float64'; without a dtype everything is float32.
 DEFAULT = "float32"
 
@@ -29,9 +31,11 @@ def dtype_of(dtype: Any, default: Any = DEFAULT) -> np.dtype:
     return made
 
 
-def _shape(shape: Any) -> tuple[int, ...]:
-    made = (int(shape),) if not isinstance(shape, Sequence) else tuple(int(n) for n in shape)
-    if any(n < 0 for n in made):
+def shape_of(shape: Any) -> tuple[int, ...]:
+    """A shape, of lengths that may be symbols; one may be given for an array of one axis."""
+    given = shape if isinstance(shape, Sequence) else (shape,)
+    made = tuple([n if is_symbolic(n) else int(n) for n in given])
+    if any(not is_symbolic(n) and n < 0 for n in made):
         raise ValueError(f"a shape has no negative lengths, got {made}")
     return made
 
@@ -39,13 +43,13 @@ def _shape(shape: Any) -> tuple[int, ...]:
 def _filled(name: str, value: float) -> None:
     cases = [case(shape=(2, 3)), case(shape=(2, 0), dtype="int32"), case(shape=())]
 
-    @op(name, np=name, samples=cases, doc=f"An array of {name}.", wide="float64", **_FLAT)
+    @op(name, np=name, samples=cases, doc=f"An array of {name}.", wide="float64", **_SHAPED)
     def filled(*, shape: Any, dtype: Any = None, order: str = "C") -> Any:
-        return jnp.full(_shape(shape), value, dtype_of(dtype))
+        return jnp.full(shape_of(shape), value, dtype_of(dtype))
 
-    @op(name + "@nd", nd=name, samples=cases, doc=f"An array of {name}.", internal="_" + name, **_FLAT)
+    @op(name + "@nd", nd=name, samples=cases, doc=f"An array of {name}.", internal="_" + name, **_SHAPED)
     def filled_nd(*, shape: Any, dtype: Any = None, stype: Any = None) -> Any:
-        return jnp.full(_shape(shape), value, dtype_of(dtype))
+        return jnp.full(shape_of(shape), value, dtype_of(dtype))
 
 
 _filled("zeros", 0)
@@ -56,16 +60,16 @@ def _default_of(value: Any) -> str:
     return {"b": "bool", "i": "int64", "f": DEFAULT}[kind(value)]
 
 
-@op("full", samples=[case(shape=(2, 2), fill_value=7), case(shape=(2,), fill_value=1.5)], internal="_npi_full", **_FLAT, numbers=("fill_value",))
+@op("full", samples=[case(shape=(2, 2), fill_value=7), case(shape=(2,), fill_value=1.5)], internal="_npi_full", **_SHAPED, numbers=("fill_value",))
 def full(*, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """An array of one number: int64, float32 or bool as the number is."""
-    return jnp.full(_shape(shape), fitted(fill_value, dtype_of(dtype, _default_of(fill_value))))
+    return jnp.full(shape_of(shape), fitted(fill_value, dtype_of(dtype, _default_of(fill_value))))
 
 
-@op("full@nd", nd="full", samples=[case(shape=(2, 2), val=7)], internal="_full", **_FLAT, numbers=("val",))
+@op("full@nd", nd="full", samples=[case(shape=(2, 2), val=7)], internal="_full", **_SHAPED, numbers=("val",))
 def full_nd(*, shape: Any, val: float, dtype: Any = None) -> Any:
     """An array of one number."""
-    return jnp.full(_shape(shape), fitted(val, dtype_of(dtype)))
+    return jnp.full(shape_of(shape), fitted(val, dtype_of(dtype)))
 
 
 def _like(name: str, value: float) -> None:
@@ -89,7 +93,7 @@ _like("ones_like", 1)
 @op(np="empty_like", samples=[case(f(2, 3))], internal=None, **_FLAT)
 def empty_like(prototype: Any, *, dtype: Any = None, order: str = "C", subok: bool = False, shape: Any = None) -> Any:
     """An array in the shape and dtype of another whose numbers mean nothing (zeros)."""
-    return jnp.zeros(prototype.shape if shape is None else _shape(shape), dtype_of(dtype, prototype.dtype))
+    return jnp.zeros(prototype.shape if shape is None else shape_of(shape), dtype_of(dtype, prototype.dtype))
 
 
 @op(np="full_like", samples=[case(f(2, 3), fill_value=2), case(i(2, 3), fill_value=2.7)], **_FLAT, numbers=("fill_value",))
@@ -223,7 +227,7 @@ def logspace(
 # --------------------------------------------------------------------------- matrices of 0 and 1
 
 
-@op(np="eye", wide="float64", samples=[case(N=3), case(N=3, M=4, k=1, dtype="int32")], **_FLAT, numbers=("k",))
+@op(np="eye", wide="float64", samples=[case(N=3), case(N=3, M=4, k=1, dtype="int32")], **_FLAT, lengths={"N": int, "M": int}, numbers=("k",))
 def eye(*, N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
     """Ones on a diagonal."""
     if hasattr(k, "dtype"):
@@ -238,7 +242,7 @@ def _below(shape: tuple[int, ...], k: Any) -> Any:
     return jnp.arange(rows)[:, None] + k >= jnp.arange(columns)
 
 
-@op("eye@nd", nd="eye", samples=[case(N=3), case(N=3, M=4, k=1)], internal="_eye", **_FLAT, numbers=("k",))
+@op("eye@nd", nd="eye", samples=[case(N=3), case(N=3, M=4, k=1)], internal="_eye", **_FLAT, lengths={"N": int, "M": int}, numbers=("k",))
 def eye_nd(*, N: int, M: int = 0, k: int = 0, dtype: Any = None) -> Any:  # noqa: N803
     """Ones on a diagonal."""
     return eye(N=N, M=M or N, k=k, dtype=dtype)

@@ -203,7 +203,7 @@ def fill_element_0index(lhs: Any, mhs: Any, rhs: Any) -> Any:
 _HOT = [case(i(2, 3, high=4), depth=4), case(Given([1.0, 9.0]), depth=3, on_value=2.0, off_value=-1.0)]
 
 
-@op(npx="one_hot", nd="one_hot", nd_params="indices", display="one_hot", samples=_HOT, methods="nd np", **_FLAT, numbers=("on_value", "off_value"))
+@op(npx="one_hot", nd="one_hot", nd_params="indices", display="one_hot", samples=_HOT, methods="nd np", **_FLAT, numbers=("on_value", "off_value"), lengths={"depth": int})
 def one_hot(data: Any, *, depth: int, on_value: float = 1.0, off_value: float = 0.0, dtype: Any = "float32") -> Any:
     """A new last axis with ``on_value`` at the number given; numbers out of range have no such place."""
     hot = jnp.expand_dims(data.astype("int32"), -1) == jnp.arange(depth, dtype="int32")

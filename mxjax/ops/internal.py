@@ -72,7 +72,7 @@ def zeros_like(x: Any) -> Any:
     return jnp.zeros_like(x)
 
 
-@op("_zeros", display="zeros", samples=[case(shape=(2, 3), dtype="float32"), case(shape=(2, 0), dtype="int64")], **_FLAT)
+@op("_zeros", display="zeros", samples=[case(shape=(2, 3), dtype="float32"), case(shape=(2, 0), dtype="int64")], lengths={"shape": int}, **_FLAT)
 def zeros(*, shape: tuple[int, ...], dtype: str) -> Any:
     """Zeros of a shape."""
     return jnp.zeros(shape, dtype)
@@ -155,7 +155,7 @@ def _backwards(windows: list[Window]) -> list[int]:
 _KEYS = [(1, Slice(None, 2, None)), (Ellipsis, Slice(None, None, -2)), (None, -1), (Slice(3, 3, 1),)]
 
 
-@op("_basic_index", display="slice", samples=[*(case(f(3, 4), key=k) for k in _KEYS), case(f(3, 4), Given(1, "int64"), key=(Run(2, 1),))], **_OWN)
+@op("_basic_index", display="slice", samples=[*(case(f(3, 4), key=k) for k in _KEYS), case(f(3, 4), Given(1, "int64"), key=(Run(2, 1),))], lengths={"key": Run}, **_OWN)
 def basic_index(x: Any, *places: Any, key: tuple[Any, ...]) -> Any:
     """The part of an array at a basic index."""
     windows, shape = _basic(x, places, key)
@@ -169,7 +169,7 @@ def basic_index(x: Any, *places: Any, key: tuple[Any, ...]) -> Any:
     return x.reshape(shape)
 
 
-@op("_basic_index_assign", display="slice_assign", samples=[case(f(3, 4), f(2), key=_KEYS[0]), case(f(3, 4), f(2), key=_KEYS[1]), case(f(3, 4), f(4), Given(1, "int64"), key=(AT,))], **_OWN)
+@op("_basic_index_assign", display="slice_assign", samples=[case(f(3, 4), f(2), key=_KEYS[0]), case(f(3, 4), f(2), key=_KEYS[1]), case(f(3, 4), f(4), Given(1, "int64"), key=(AT,))], lengths={"key": Run}, **_OWN)
 def basic_index_assign(x: Any, value: Any, *places: Any, key: tuple[Any, ...]) -> Any:
     """An array with the part at a basic index replaced."""
     windows, shape = _basic(x, places, key)

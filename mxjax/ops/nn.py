@@ -43,6 +43,7 @@ def _dense_shapes(shape: tuple[int, ...], *, num_hidden: int, no_bias: bool, fla
     ],
     amp="low",
     shapes=_dense_shapes,
+    restates={"num_hidden": (1, 0)},
 )
 def fully_connected(
     x: Any,
@@ -676,6 +677,7 @@ def dropout(
     display="Embedding",
     samples=[case(i(2, 3, high=5), f(5, 4), input_dim=5, output_dim=4)],
     shapes=lambda shape, **attrs: {"weight": (attrs["input_dim"], attrs["output_dim"])},
+    restates={"input_dim": (1, 0), "output_dim": (1, 1)},
 )
 def embedding(
     data: Any,

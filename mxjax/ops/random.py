@@ -7,7 +7,7 @@ and the parameters, so that gradients reach the parameters where MXNet's do.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core.failures import require
-from .creation import dtype_of
+from .creation import dtype_of, shape_of
 from .numbers import Each
 from .samples import Given, case, f
 from .table import op
@@ -24,12 +24,7 @@ jr = jax.random
 
 
 def _shape(size: Any) -> tuple[int, ...] | None:
-    if size is None or size == ():
-        return size
-    made = (int(size),) if not isinstance(size, Sequence) else tuple(int(n) for n in size)
-    if any(n < 0 for n in made):
-        raise ValueError(f"a shape has no negative lengths, got {made}")
-    return made
+    return None if size is None else shape_of(size)
 
 
 def _draw_shape(size: Any, *params: Any) -> tuple[int, ...]:

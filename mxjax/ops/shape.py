@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..core.dims import is_symbolic, symbolic_in
 from .numbers import fitted
 from .samples import case, f
 from .table import op
@@ -18,7 +19,8 @@ _FLAT = dict(smooth=False)
 
 
 def _ints(value: Any) -> tuple[int, ...]:
-    return (int(value),) if not isinstance(value, Sequence) else tuple(int(v) for v in value)
+    given = value if isinstance(value, Sequence) else (value,)
+    return tuple([v if is_symbolic(v) else int(v) for v in given])
 
 
 # --------------------------------------------------------------------------------------- reshape
@@ -33,12 +35,13 @@ def infer_reshape(shape: Sequence[int], new: Sequence[int]) -> tuple[int, ...]:
     if any(n < -1 for n in new):
         raise bad
     size = prod(shape)
+    asked = not symbolic_in((*shape, *new))  # else the trace notes that both are of one size
     if -1 in new:
         rest = prod(n for n in new if n != -1)
-        if rest == 0 or size % rest:
+        if asked and (rest == 0 or size % rest):
             raise bad
         new[new.index(-1)] = size // rest
-    if prod(new) != size:
+    if asked and prod(new) != size:
         raise bad
     return tuple(new)
 
@@ -115,21 +118,21 @@ def _check_order(order: str) -> None:
         raise NotImplementedError(f"only supports C-order, while received {order}")
 
 
-@op(np="reshape", display="reshape", samples=[case(f(3, 4), newshape=(2, -1)), case(f(0, 3), newshape=(3, 0))], ref=lambda a, newshape: np.reshape(a, newshape), internal="_npx_reshape")
+@op(np="reshape", display="reshape", samples=[case(f(3, 4), newshape=(2, -1)), case(f(0, 3), newshape=(3, 0))], ref=lambda a, newshape: np.reshape(a, newshape), internal="_npx_reshape", lengths={"newshape": int})
 def reshape(a: Any, *, newshape: Any, order: str = "C") -> Any:
     """The elements in C order in another shape; one -1 stands for what remains."""
     _check_order(order)
     return a.reshape(infer_reshape(a.shape, _ints(newshape)))
 
 
-@op("reshape@npx", npx="reshape", display="reshape", samples=[case(f(2, 3, 4), newshape=(-2, -1)), case(f(2, 3, 4), newshape=(-5, -4)), case(f(6, 2), newshape=(-6, 2, -1, -4))], internal="_npx_reshape")
+@op("reshape@npx", npx="reshape", display="reshape", samples=[case(f(2, 3, 4), newshape=(-2, -1)), case(f(2, 3, 4), newshape=(-5, -4)), case(f(6, 2), newshape=(-6, 2, -1, -4))], internal="_npx_reshape", lengths={"newshape": int})
 def reshape_npx(a: Any, *, newshape: Any, reverse: bool = False, order: str = "C") -> Any:
     """Reshape with codes: -1 infers, -2 copies a length, -3 drops a 1, -4 copies the rest, -5 merges two,
     -6 splits one into the next two. ``reverse`` reads from the right."""
     return a.reshape(coded_shape(a.shape, _ints(newshape), _NPX_CODES, reverse))
 
 
-@op("reshape@nd", nd=("reshape", "Reshape"), display="Reshape", samples=[case(f(2, 3, 4), shape=(0, -1)), case(f(2, 3, 4), shape=(-3, 0)), case(f(6, 2), shape=(-4, 2, -1, -2))])
+@op("reshape@nd", nd=("reshape", "Reshape"), display="Reshape", samples=[case(f(2, 3, 4), shape=(0, -1)), case(f(2, 3, 4), shape=(-3, 0)), case(f(6, 2), shape=(-4, 2, -1, -2))], lengths={"shape": int})
 def reshape_nd(
     data: Any, *, shape: Any = None, reverse: bool = False, target_shape: Any = None, keep_highest: bool = False
 ) -> Any:
@@ -286,7 +289,7 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
         raise ValueError(f"shape {list(x.shape)} is not broadcastable to {list(shape)}") from None
 
 
-@op(np="broadcast_to", samples=[case(f(4), shape=(3, 4)), case(f(3, 1), shape=(2, 3, 4))], ref=np.broadcast_to, methods="np")
+@op(np="broadcast_to", samples=[case(f(4), shape=(3, 4)), case(f(3, 1), shape=(2, 3, 4))], ref=np.broadcast_to, methods="np", lengths={"shape": int})
 def broadcast_to(array: Any, *, shape: Any) -> Any:
     """Repeated to a shape; -2 keeps a length."""
     shape = _ints(shape)
@@ -294,7 +297,7 @@ def broadcast_to(array: Any, *, shape: Any) -> Any:
     return _broadcast(array, tuple(array.shape[d - lead] if n in (-1, -2) and d >= lead else n for d, n in enumerate(shape)))
 
 
-@op("broadcast_to@nd", nd="broadcast_to", samples=[case(f(3, 1), shape=(0, 4))], methods="nd")
+@op("broadcast_to@nd", nd="broadcast_to", samples=[case(f(3, 1), shape=(0, 4))], methods="nd", lengths={"shape": int})
 def broadcast_to_nd(data: Any, *, shape: Any) -> Any:
     """Repeated to a shape; 0 keeps a length."""
     return _broadcast(data, tuple(n or data.shape[d] for d, n in enumerate(_ints(shape))))
@@ -322,7 +325,7 @@ def broadcast_axis(data: Any, *, axis: Any = (), size: Any = ()) -> Any:
     return _broadcast(data, tuple(shape))
 
 
-@op(np="tile", nd="tile", nd_params="data", samples=[case(f(2, 3), reps=2), case(f(2, 3), reps=(2, 1, 2))], ref=np.tile, internal="tile", methods="nd np")
+@op(np="tile", nd="tile", nd_params="data", samples=[case(f(2, 3), reps=2), case(f(2, 3), reps=(2, 1, 2))], ref=np.tile, internal="tile", methods="nd np", lengths={"reps": int})
 def tile(A: Any, *, reps: Any) -> Any:  # noqa: N803  (NumPy's name)
     """The array repeated ``reps`` times along each axis."""
     if any(n < 0 for n in _ints(reps)):

@@ -41,6 +41,7 @@ class Op(Row):
     ``looks(known, shapes, attributes)`` refuses arrays for their numbers, where these lie ready (`core.seen`): ``known`` has
     them by name; `Each` as ``check`` has one that asks about the smallest and the largest.
     ``settled(attributes)`` gives attributes that follow from numbers which come so, and from which shapes are made.
+    ``lengths`` and ``restates`` name attributes that say lengths (`core.call.Row`): one trace serves all of them.
     ``scalars`` are the rows of an array and a number, on the right of it and on the left (`_beside_numbers`).
     ``ref`` is the NumPy function the row must agree with, ``samples`` the inputs its tests use.
 
@@ -127,6 +128,8 @@ class Op(Row):
         varying: tuple[str, ...] = (),
         wide: str | None = None,
         wholes: bool = True,
+        restates: dict[str, tuple[int, int]] | None = None,
+        lengths: dict[str, type] | None = None,
         internal: str | None = CONVENTION,
         aliases: tuple[str, ...] = (),
         internal_scalar: str | None = None,
@@ -154,6 +157,8 @@ class Op(Row):
             takes_numbers=takes_numbers,
             settled=settled,
             wholes=wholes,
+            restates=restates,
+            lengths=lengths or ({"size": int, "shape": int} if keyed else None),  # draws of any size
         )
         self.names = names
         self.samples = samples

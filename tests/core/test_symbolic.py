@@ -426,3 +426,76 @@ def test_rows_agree_with_programs_at_other_sizes(names):
         for g, w in zip(got, want, strict=True):
             close(g, np.asarray(w), str(call))
     del kept
+
+
+# ---- lengths among the attributes ----------------------------------------------------------------
+
+LENGTHS = {
+    "zeros": (lambda k: mx.np.zeros((k, 5)), lambda k: np.zeros((k, 5))),
+    "full": (lambda k: mx.np.full((k, k + 1), 2.5), lambda k: np.full((k, k + 1), 2.5)),
+    "eye": (lambda k: mx.np.eye(k, k + 2), lambda k: np.eye(k, k + 2)),
+    "reshape": (lambda k: mx.np.ones((k, 6)).reshape(2 * k, 3), lambda k: np.ones((2 * k, 3))),
+    "reshape, inferred": (lambda k: mx.np.ones((k, 6)).reshape(k * 3, -1), lambda k: np.ones((k * 3, 2))),
+    "nd.reshape": (lambda k: mx.nd.ones((k, 6)).reshape((-3, 1)), lambda k: np.ones((k * 6, 1))),
+    "broadcast_to": (lambda k: mx.np.broadcast_to(mx.np.ones((1, 5)), (k, 5)), lambda k: np.ones((k, 5))),
+    "tile": (lambda k: mx.np.tile(mx.np.ones((3,)), k), lambda k: np.ones(3 * k)),
+    "one_hot": (lambda k: mx.npx.one_hot(mx.np.ones((3,)), k), lambda k: np.eye(k)[[1, 1, 1]]),
+    "slice": (lambda k: mx.np.arange(64)[:k], lambda k: np.arange(64)[:k]),
+    "dense": (lambda k: dense(k, k), lambda k: np.full((2, k), 3.0)),
+    "embedding": (
+        lambda k: mx.npx.embedding(mx.np.zeros((2,)), mx.np.ones((k, k + 1)), k, k + 1), lambda k: np.ones((2, k + 1))
+    ),
+    "draw": (lambda k: mx.np.random.uniform(size=(k, 3)) * 0, lambda k: np.zeros((k, 3))),
+}  # fmt: skip
+
+
+def dense(units, said):
+    return mx.npx.fully_connected(mx.np.ones((2, 3)), mx.np.ones((units, 3)), num_hidden=said, no_bias=True)
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    """The calls that were traced."""
+    seen = []
+    trace = symbolic._traced
+    monkeypatch.setattr(symbolic, "_traced", lambda call, *rest: [seen.append(call), trace(call, *rest)][1])
+    with mx.config.scope({"engine.cold": "auto"}):
+        yield seen
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_other_lengths_need_no_trace(name, traced):
+    fn, want = LENGTHS[name]
+    for k in (11, 5, 7, 23, 9, 13, 21, 18, 25):
+        if k == 21:
+            traced.clear()
+        np.testing.assert_allclose(fn(k).asnumpy(), want(k))
+    assert not traced
+
+
+def test_wrong_lengths_are_refused_as_ever():
+    for k in (4, 6, 9):
+        dense(k, k).wait_to_read()
+        mx.np.ones((k, 6)).reshape(2 * k, -1).wait_to_read()
+    with pytest.raises(ValueError, match="inferred shape="):
+        dense(7, 8)
+    with pytest.raises(ValueError, match="Cannot reshape"):
+        mx.np.ones((7, 6)).reshape(5, -1)
+    with pytest.raises(ValueError, match="Cannot reshape"):
+        mx.np.ones((7, 6)).reshape(13, 3)
+
+
+def test_gradients_of_other_lengths_need_no_trace(traced):
+    def run(k):
+        x = mx.np.ones((2, 3))
+        x.attach_grad()
+        with mx.autograd.record():
+            y = mx.npx.fully_connected(x, mx.np.ones((k, 3)), num_hidden=k, no_bias=True).reshape(k, 2).sum()
+        y.backward()
+        return x.grad.asnumpy()
+
+    for k in (11, 5, 7, 23, 9):
+        if k == 23:
+            traced.clear()
+        np.testing.assert_allclose(run(k), np.full((2, 3), k))
+    assert not traced
