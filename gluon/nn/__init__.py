@@ -45,8 +45,9 @@ from .conv import (
     ReflectionPad2D,
 )
 from .deformable import DeformableConvolution, ModulatedDeformableConvolution
-from .norm import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, LayerNorm, SyncBatchNorm
+from .norm import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, LayerNorm
 from .shuffle import PixelShuffle1D, PixelShuffle2D, PixelShuffle3D
+from .sync_norm import SyncBatchNorm
 
 __all__ = [
     "ELU",

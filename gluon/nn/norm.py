@@ -118,37 +118,6 @@ class BatchNormReLU(BatchNorm):
     _relu = True
 
 
-class SyncBatchNorm(BatchNorm):
-    """BatchNorm over all devices' batches; on one device it is BatchNorm."""
-
-    def __init__(
-        self,
-        in_channels: int = 0,
-        num_devices: int | None = None,
-        momentum: float = 0.9,
-        epsilon: float = 1e-5,
-        center: bool = True,
-        scale: bool = True,
-        use_global_stats: bool = False,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        running_mean_initializer: Any = "zeros",
-        running_variance_initializer: Any = "ones",
-        **kwargs: Any,
-    ):
-        if num_devices not in (None, 1):
-            from mxjax import errors
-
-            raise errors.MXNetNotImplementedError(
-                f"SyncBatchNorm over num_devices={num_devices}: statistics are taken per device here; use "
-                "BatchNorm, or num_devices=1"
-            )
-        super().__init__(
-            1, momentum, epsilon, center, scale, use_global_stats, beta_initializer, gamma_initializer,
-            running_mean_initializer, running_variance_initializer, in_channels,
-        )  # fmt: skip
-
-
 class LayerNorm(_Affine):
     """Normalizes along one axis of each sample. Ba, Kiros and Hinton 2016."""
 

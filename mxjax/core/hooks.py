@@ -147,6 +147,8 @@ class Deferred(Protocol):
 
     graph: bool  # False: it is no part of a graph being recorded
     step: Step  # one without a program of its own, which ``read`` asks for
+    # Where it has `patient = True` its values may be operands before it has run, and run then with what they are
+    # operands of; others run as soon as they are.
 
     def run(self) -> None:
         """Make the results concrete, or failures; once."""

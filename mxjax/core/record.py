@@ -369,7 +369,7 @@ def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tup
         where = default_device(st)
         seg = st.switch(where.compute if type(where) is NamedDevice else where)
     for v in inputs:
-        if type(v) is not Dynamic and v.seg is not None and v.seg is not seg:
+        if type(v) is not Dynamic and v.seg is not None and v.seg is not seg and not getattr(v.seg, "patient", False):
             scheduler.flush(v.seg)
     return record(call, inputs)
 

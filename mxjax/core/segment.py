@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 import weakref
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -397,7 +397,7 @@ class Segment:
 
     __slots__ = (
         "closed", "closing", "constants", "device", "graph", "lock", "once", "outs", "scalars", "sites", "slots",
-        "state", "step", "times", "tracers", "written",
+        "patient", "state", "step", "times", "tracers", "waits", "written",
     )  # fmt: skip
 
     def __init__(
@@ -418,6 +418,10 @@ class Segment:
         self.scalars: list[float | int] = []
         self.sites: dict[int, tuple[str, int]] | None = None
         self.closed = False
+        # Put aside (`ThreadState.put_aside`): its values are inputs of later segments before it has run, and those run
+        # what they wait for first.
+        self.patient = False
+        self.waits: list[Any] = []
         self.closing: Call | None = None  # the call after which a loop begins again, once that is known
         self.lock = state.lock
         # While an observer wants them: when each call was recorded (0: nobody looked), and as a negative number
@@ -449,6 +453,13 @@ class Segment:
             return self._capture(v)
         if seg is TRACED:
             raise TracedInput
+        if getattr(seg, "patient", False) and v.aval.device is self.device:
+            slot = self.slots.get(v)
+            if slot is None:
+                self.waits.append(seg)
+                self.slots[v] = -1 - len(self.slots)
+                return v.aval
+            return slot
         raise Elsewhere
 
     def _capture(self, v: Value) -> Any:

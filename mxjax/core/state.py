@@ -131,6 +131,18 @@ class ThreadState:
         self.seg = seg
         return seg
 
+    def put_aside(self, device: Any) -> None:
+        """Begin a new segment of this device without running the one there is: it waits until its values are asked for.
+
+        Values of it, and of deferred work that says it is patient (`hooks.Deferred`), may enter later segments.
+        """
+        seg = self.segs.get(device)
+        if seg is not None and not seg.closed and seg.step.depth:
+            seg.patient = True
+            fresh = self._begin(device)
+            if self.seg is seg:
+                self.seg = fresh
+
     def _begin(self, device: Any) -> Segment:
         seg = self.segs[device] = Segment(self, device)
         seg.once = self.segs is self.aside
