@@ -96,8 +96,8 @@ class HybridBlock(Block):
         ``force_mirroring`` says otherwise for that block. ``static_shape=True`` makes it an error that the forward
         asks for a number (``if x.sum() > 0``), where else it runs imperatively; operators whose results are as long as
         the numbers say (a mask, ``nonzero``) stay allowed. ``dynamic_batch=True`` fills axis 0 of all inputs up to a
-        power of two in prediction, or to one of the given lengths, where that changes no result, so that many lengths
-        share few programs; False does not; by default the setting ``compiler.dynamic_batch`` decides. XLA plans memory
+        power of two, or to one of the given lengths, where that changes no result, so that many lengths share few
+        programs, in training, too; False does not; by default the setting ``compiler.dynamic_batch`` decides. XLA plans memory
         and fuses by itself: ``static_alloc``,
         ``inline_limit`` and the bulk sizes are accepted and change nothing.
         """
@@ -228,7 +228,8 @@ class HybridBlock(Block):
                 raise
         return forward(*args, **kwargs)
 
-    def _run_cached(self, args: tuple[Any, ...]) -> Any:
+    def _run_cached(self, args: Sequence[Any], filled: bool = False) -> Any:
+        """The results by a graph; `filled`: the inputs have been brought to a length that others share."""
         st = local.st
         policy = self._policy()
         around = mirroring.get()
@@ -264,10 +265,10 @@ class HybridBlock(Block):
             computing = [at_work(a) for a in arrays]
             if any(map(operator.is_not, computing, arrays)):
                 whole = flatten(args)[1] if type(tree) is int else tree
-                return self._run_cached(unflatten(whole, leaves, computing))
+                return self._run_cached(unflatten(whole, leaves, computing), filled)
             if type(tree) is int:
                 tree = flatten(args)[1]
-            out = serve_new_shape(self, leaves, tree, arrays)
+            out = None if filled else serve_new_shape(self, leaves, tree, arrays)
             if out is not None:
                 return out
             if self._opened is None:
@@ -279,10 +280,17 @@ class HybridBlock(Block):
                 except AsksForNumber as asks:
                     for j in asks.leaves:
                         self._numbers.fix((tree, j), leaves[j])
-                    return self._run_cached(args)
+                    return self._run_cached(args, filled)
             if graph is None:
                 return run_opened(self, args)
             self._graphs[key] = graph
+        elif self._buckets is not None and not filled and self._buckets.lengths is not False:
+            out = self._buckets.serve(
+                self, arrays,
+                lambda given: self._run_cached(given if type(tree) is int else unflatten(tree, leaves, given), True),
+            )  # fmt: skip
+            if out is not None:
+                return out
         limit = _parallel()
         if limit is not None and not st.training:
             return gated(limit, lambda: graph(arrays, leaves))

@@ -14,6 +14,7 @@ from mxjax.array.ndarray import NDArray
 from mxjax.core import flush, local, read
 from mxjax.ops.table import FRONT_ENDS
 
+from .buckets import Buckets
 from .hybrid import unflatten
 
 if TYPE_CHECKING:
@@ -77,15 +78,12 @@ def _range(pair: tuple[int, int | None]) -> str:
 def serve_new_shape(block: HybridBlock, leaves: list[Any], tree: Any, arrays: list[NDArray]) -> Any:
     """A block's results by its graph of a larger shape, where the settings allow it; else None."""
     refuse(block, arrays, [graph.shapes for graph in block._graphs.values()])
-    if local.st.training or local.st.taping:
-        return None
     said = None if block._buckets is None else block._buckets.lengths
     if said is False or (said is None and settings.get("compiler.dynamic_batch") == "exact"):
         return None
     if block._buckets is None:
         block._buckets = Buckets()
-    out = block._buckets.run(arrays, lambda given: block._run_cached(unflatten(tree, leaves, given)))
-    return out if block._opened is None else None  # without a graph there is nothing to share
+    return block._buckets.serve(block, arrays, lambda given: block._run_cached(unflatten(tree, leaves, given), True))
 
 
 #: A block that was recorded for so many shapes is told of.
@@ -104,66 +102,10 @@ def tell_of_shapes(block: HybridBlock, arrays: Sequence[NDArray]) -> None:
         for k, shape in enumerate(shapes) for axis in range(len(shape)) if len({s[k][axis] for s in alike}) > 1
     ]  # fmt: skip
     _log.warning(
-        "%s was recorded for %d shapes, and each is compiled: %s changes. Fill inputs up to few lengths; in prediction "
+        "%s was recorded for %d shapes, and each is compiled: %s changes. Fill inputs up to few lengths; "
         "hybridize(dynamic_batch=True) does so where rows do not depend on each other",
         block.name if getattr(block, "name", None) else type(block).__name__, MANY_SHAPES, " and ".join(moving),
     )  # fmt: skip
-
-
-class Buckets:
-    """How a block's calls of changing lengths are served by few graphs.
-
-    Axis 0 of every input is filled up to a power of two (or to one of ``lengths``) with its last row, and the results
-    are cut. That is
-    right where each row of the results depends on its own row of the inputs alone, which the first call of
-    each bucket tests: what fills the inputs up is changed, and the results must not change.
-    """
-
-    def __init__(self, lengths: bool | tuple[int, ...] | None = None) -> None:
-        self.lengths = lengths  # what `hybridize` was told
-        self.mixes = False  # rows depend on each other
-        self._tested: set[Any] = set()
-
-    def run(self, arrays: list[NDArray], call: Callable[[list[NDArray]], Any]) -> Any:
-        """The results of `call` on the filled inputs, cut to their length; None where that is not right."""
-        if self.mixes or any(a.ndim == 0 for a in arrays):
-            return None
-        length = arrays[0].shape[0]
-        full = 1 << max(length - 1, 0).bit_length()
-        if isinstance(self.lengths, tuple):
-            full = next((n for n in self.lengths if n >= length), 0)
-        if full < length or length in (0, full) or any(a.shape[0] != length for a in arrays):
-            return None
-        out = call([_filled(a, full) for a in arrays])
-        leaves, tree = jax.tree_util.tree_flatten(out, is_leaf=lambda x: isinstance(x, NDArray))
-        if any(o.ndim == 0 or o.shape[0] != full for o in leaves):
-            self.mixes = True
-            return None
-        cut = [o[:length] for o in leaves]
-        key = (full, tuple(a.shape[1:] for a in arrays))
-        if key not in self._tested:
-            other = call([_filled(a, full, spoilt=True) for a in arrays])
-            others = jax.tree_util.tree_leaves(other, is_leaf=lambda x: isinstance(x, NDArray))
-            if not all(_same(a, b[:length]) for a, b in zip(cut, others, strict=True)):
-                self.mixes = True
-                return None
-            self._tested.add(key)
-        return jax.tree_util.tree_unflatten(tree, cut)
-
-
-def _filled(a: NDArray, full: int, spoilt: bool = False) -> NDArray:
-    from mxjax import np as mnp
-
-    last = a[-1:]
-    if spoilt:
-        last = last * float("nan") if a._value().aval.differentiable else last * 0
-    rows = mnp.repeat(last.as_np_ndarray(), full - a.shape[0], axis=0)
-    filled = mnp.concatenate([a.as_np_ndarray(), rows.astype(a.dtype)], axis=0)
-    return type(a)._wrap(filled._value())
-
-
-def _same(a: NDArray, b: NDArray) -> bool:
-    return a.asnumpy().tobytes() == b.asnumpy().tobytes()
 
 
 class _Gate:

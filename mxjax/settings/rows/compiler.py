@@ -283,7 +283,7 @@ OPTIONS: tuple[Option, ...] = (
         "compiler.dynamic_batch",
         Choice(("exact", "bucket")),
         "exact",
-        doc="What a hybridized block does in prediction when the length of axis 0 changes.",
+        doc="What a hybridized block does when the length of axis 0 changes.",
         effect="exact: a program per length. bucket: the inputs are filled up to the next power of two "
         "and the results cut, so there are few programs; blocks whose rows depend on each other "
         "are found out and run exactly.",
