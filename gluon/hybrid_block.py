@@ -97,9 +97,8 @@ class HybridBlock(Block):
         asks for a number (``if x.sum() > 0``), where else it runs imperatively; operators whose results are as long as
         the numbers say (a mask, ``nonzero``) stay allowed. ``dynamic_batch=True`` fills axis 0 of all inputs up to a
         power of two, or to one of the given lengths, where that changes no result, so that many lengths share few
-        programs, in training, too; False does not; by default the setting ``compiler.dynamic_batch`` decides. XLA plans memory
-        and fuses by itself: ``static_alloc``,
-        ``inline_limit`` and the bulk sizes are accepted and change nothing.
+        programs, in training, too; False does not; by default the setting ``compiler.dynamic_batch`` decides. XLA plans
+        memory and fuses by itself: ``static_alloc``, ``inline_limit`` and the bulk sizes change nothing.
         """
         if kwargs:
             known = ["active", "static_alloc", "static_shape", "inline_limit", "mirror", "dynamic_batch"]

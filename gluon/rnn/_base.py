@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from mxjax import autograd, errors, np, npx
 from mxjax.array.ndarray import NDArray
@@ -24,6 +24,36 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 class _HoldsArrays(errors.MXNetValueError):
     """A step leaves arrays in a cell's attributes: it cannot be the body of a loop operator."""
+
+
+class Unrolling(NamedTuple):
+    """What a cell's `unroll` was asked for, and the time axis and batch size of its inputs."""
+
+    length: int
+    inputs: Any
+    begin_state: Any
+    layout: str
+    merge_outputs: bool | None
+    valid_length: Any
+    axis: int
+    batch_size: int
+
+    def of(self, cell: Any, inputs: Any, states: Any, merge: bool | None = True) -> tuple[Any, list[Any]]:
+        """Another cell unrolled over a sequence in the place of this one."""
+        found: tuple[Any, list[Any]] = cell.unroll(
+            self.length, inputs, begin_state=states, layout=self.layout, merge_outputs=merge,
+            valid_length=self.valid_length,
+        )  # fmt: skip
+        return found
+
+    def masked(self, sequence: Any) -> Any:
+        """A sequence with zeros behind the valid lengths, if there are any."""
+        return sequence if self.valid_length is None else masked(sequence, self.valid_length, self.axis)
+
+    def shaped(self, sequence: Any) -> Any:
+        """A sequence as one array or as a list, as was asked for; by default a list unless there are valid lengths."""
+        merge = self.valid_length is not None if self.merge_outputs is None else self.merge_outputs
+        return formatted(sequence, self.axis, merge)
 
 
 class RecurrentCell(Block):
@@ -118,12 +148,18 @@ class RecurrentCell(Block):
         """
         self.reset()
         axis, batch_size = checked(length, inputs, layout)
-        states = self._starting(begin_state, inputs, batch_size)
-        outputs, states = self._unrolled(inputs, states, axis, length, valid_length)
-        if valid_length is not None:
-            outputs = masked(outputs, valid_length, axis)
-            return formatted(outputs, axis, merge_outputs), states
-        return formatted(outputs, axis, bool(merge_outputs)), states
+        return self._run_over(
+            Unrolling(length, inputs, begin_state, layout, merge_outputs, valid_length, axis, batch_size)
+        )
+
+    def _run_over(self, run: Unrolling) -> tuple[Any, list[Any]]:
+        """What `unroll` gives; the cell has been reset. Cells with a way of their own define it."""
+        states = self._starting(run.begin_state, run.inputs, run.batch_size)
+        outputs, states = self._unrolled(run.inputs, states, run.axis, run.length, run.valid_length)
+        if run.valid_length is not None:
+            outputs = masked(outputs, run.valid_length, run.axis)
+            return formatted(outputs, run.axis, run.merge_outputs), states
+        return formatted(outputs, run.axis, bool(run.merge_outputs)), states
 
     def _unrolled(self, inputs: Any, states: list[Any], axis: int, length: int, valid: Any) -> tuple[Any, list[Any]]:
         """Outputs, as a list or as one array, and the last states."""

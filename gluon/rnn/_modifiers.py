@@ -8,8 +8,8 @@ from typing import Any
 from mxjax import errors, np, npx
 from mxjax.array.ndarray import NDArray
 
-from ._base import HybridRecurrentCell, RecurrentCell
-from ._sequences import checked, formatted, masked, merged, turned
+from ._base import HybridRecurrentCell, RecurrentCell, Unrolling
+from ._sequences import formatted, merged, turned
 
 __all__ = [
     "BidirectionalCell", "DropoutCell", "HybridSequentialRNNCell", "ModifierCell", "ResidualCell",
@@ -73,26 +73,14 @@ class _Stack(_Group):
             news += new
         return inputs, news
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Any,
-        begin_state: Any = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
-        valid_length: Any = None,
-    ) -> tuple[Any, list[Any]]:
-        """Unroll each cell on the outputs of the one before it."""
-        self.reset()
-        _, batch_size = checked(length, inputs, layout)
-        states = self._starting(begin_state, inputs, batch_size)
+    def _run_over(self, run: Unrolling) -> tuple[Any, list[Any]]:
+        """Each cell on the outputs of the one before it."""
+        inputs = run.inputs
+        states = self._starting(run.begin_state, inputs, run.batch_size)
         cells, news = self._cells(), []
         for k, (cell, own) in enumerate(zip(cells, self._shared(states), strict=True)):
             # Between the cells a sequence is one array: the next one runs over it as a whole.
-            merge = merge_outputs if k == len(cells) - 1 else True
-            inputs, new = cell.unroll(
-                length, inputs, begin_state=own, layout=layout, merge_outputs=merge, valid_length=valid_length
-            )
+            inputs, new = run.of(cell, inputs, own, run.merge_outputs if k == len(cells) - 1 else True)
             news += new
         return inputs, news
 
@@ -164,22 +152,12 @@ class DropoutCell(HybridRecurrentCell):
             inputs = npx.dropout(inputs, p=self._rate, axes=self._axes)
         return inputs, states
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Any,
-        begin_state: Any = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
-        valid_length: Any = None,
-    ) -> tuple[Any, list[Any]]:
+    def _run_over(self, run: Unrolling) -> tuple[Any, list[Any]]:
         """Dropout on the whole sequence if it is one array, else on each step."""
-        self.reset()
-        axis, _ = checked(length, inputs, layout)
-        inputs = formatted(inputs, axis, merge_outputs)
+        inputs = formatted(run.inputs, run.axis, run.merge_outputs)
         if isinstance(inputs, NDArray):
-            return self.forward(inputs, begin_state or [])
-        return [self.forward(x, [])[0] for x in inputs], begin_state or []
+            return self.forward(inputs, run.begin_state or [])
+        return [self.forward(x, [])[0] for x in inputs], run.begin_state or []
 
 
 class ModifierCell(HybridRecurrentCell):
@@ -296,29 +274,11 @@ class ResidualCell(ModifierCell):
         out, states = self.base_cell(inputs, states)
         return out + inputs, states
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Any,
-        begin_state: Any = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
-        valid_length: Any = None,
-    ) -> tuple[Any, list[Any]]:
+    def _run_over(self, run: Unrolling) -> tuple[Any, list[Any]]:
         """The base cell unrolled, and the inputs added to its outputs (zeros behind valid lengths)."""
-        self.reset()
-        axis, batch_size = checked(length, inputs, layout)
-        states = self._starting(begin_state, inputs, batch_size)
-        outputs, states = self._with_base(
-            lambda: self.base_cell.unroll(
-                length, inputs, begin_state=states, layout=layout, merge_outputs=True, valid_length=valid_length
-            )
-        )
-        added = merged(inputs, axis)
-        if valid_length is not None:
-            added = masked(added, valid_length, axis)
-        merge = valid_length is not None if merge_outputs is None else merge_outputs
-        return formatted(outputs + added, axis, merge), states
+        states = self._starting(run.begin_state, run.inputs, run.batch_size)
+        outputs, states = self._with_base(lambda: run.of(self.base_cell, run.inputs, states))
+        return run.shaped(outputs + run.masked(merged(run.inputs, run.axis))), states
 
 
 class BidirectionalCell(_Group, HybridRecurrentCell):
@@ -346,32 +306,14 @@ class BidirectionalCell(_Group, HybridRecurrentCell):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(forward={self.l_cell!r}, backward={self.r_cell!r})"
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Any,
-        begin_state: Any = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
-        valid_length: Any = None,
-    ) -> tuple[Any, list[Any]]:
+    def _run_over(self, run: Unrolling) -> tuple[Any, list[Any]]:
         """Both cells unrolled, outputs side by side."""
-        self.reset()
-        axis, batch_size = checked(length, inputs, layout)
-        left, right = self._shared(self._starting(begin_state, inputs, batch_size))
-        whole = merged(inputs, axis)
-        outputs, l_states = self.l_cell.unroll(
-            length, whole, begin_state=left, layout=layout, merge_outputs=True, valid_length=valid_length
-        )
-        back, r_states = self.r_cell.unroll(
-            length, turned(whole, valid_length, axis), begin_state=right, layout=layout, merge_outputs=True,
-            valid_length=valid_length,
-        )  # fmt: skip
-        both = np.concatenate([outputs, turned(back, valid_length, axis)], axis=2)
-        if valid_length is not None:
-            both = masked(both, valid_length, axis)
-        merge = valid_length is not None if merge_outputs is None else merge_outputs
-        return formatted(both, axis, merge), [*l_states, *r_states]
+        left, right = self._shared(self._starting(run.begin_state, run.inputs, run.batch_size))
+        whole = merged(run.inputs, run.axis)
+        outputs, l_states = run.of(self.l_cell, whole, left)
+        back, r_states = run.of(self.r_cell, turned(whole, run.valid_length, run.axis), right)
+        both = np.concatenate([outputs, turned(back, run.valid_length, run.axis)], axis=2)
+        return run.shaped(run.masked(both)), [*l_states, *r_states]
 
     def infer_shape(self, i: Any, x: Any, is_bidirect: bool) -> None:
         """Both cells'."""
@@ -439,31 +381,16 @@ class VariationalDropoutCell(ModifierCell):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(p_out = {self.drop_outputs}, p_state = {self.drop_states})"
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Any,
-        begin_state: Any = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
-        valid_length: Any = None,
-    ) -> tuple[Any, list[Any]]:
+    def _run_over(self, run: Unrolling) -> tuple[Any, list[Any]]:
         """Without dropout of states, the masks are applied to the sequences as a whole."""
         if self.drop_states:
-            return super().unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
-        self.reset()
-        axis, batch_size = checked(length, inputs, layout)
-        whole = merged(inputs, axis)
-        states = self._starting(begin_state, whole, batch_size)
+            return super()._run_over(run)
+        whole = merged(run.inputs, run.axis)
+        states = self._starting(run.begin_state, whole, run.batch_size)
         if self.drop_inputs:
-            whole = npx.dropout(whole, p=self.drop_inputs, axes=(axis,))
-        outputs, states = self._with_base(
-            lambda: self.base_cell.unroll(
-                length, whole, states, layout, merge_outputs=True, valid_length=valid_length
-            )
-        )
+            whole = npx.dropout(whole, p=self.drop_inputs, axes=(run.axis,))
+        outputs, states = self._with_base(lambda: run.of(self.base_cell, whole, states))
         if self.drop_outputs:
-            outputs = npx.dropout(outputs, p=self.drop_outputs, axes=(axis,))
-        if valid_length is not None:
-            outputs = masked(outputs, valid_length, axis)
-        return formatted(outputs, axis, True if merge_outputs is None else merge_outputs), states
+            outputs = npx.dropout(outputs, p=self.drop_outputs, axes=(run.axis,))
+        merge = True if run.merge_outputs is None else run.merge_outputs
+        return formatted(run.masked(outputs), run.axis, merge), states

@@ -70,7 +70,7 @@ def flush(seg: Segment) -> None:
     with seg.lock:
         if seg.closed:
             return
-        if seg.waits and not _is_ready(seg):
+        if seg.waits and not seg.is_ready(flush):
             return
         step = seg.step
         if seg.state is local.st and not step.effects:
@@ -107,27 +107,6 @@ def flush(seg: Segment) -> None:
         if step.depth:
             # The segment's own dictionary holds each input once more.
             _run(seg, step, ins, outs[: step.n_outs], seg.scalars[: len(step.fmt)], _UNHELD + 1, 1)
-
-
-def _is_ready(seg: Segment) -> bool:
-    """Run what a segment waits for; False if that failed, and so has all that was recorded of it."""
-    waits, seg.waits = seg.waits, []
-    try:
-        for other in dict.fromkeys(waits):
-            flush(other)
-    except BaseException:
-        seg.waits = waits  # it is still to come; what is recorded from now on need not wait for it
-        if seg.state.segs.get(seg.device) is seg:
-            seg.state.put_aside(seg.device)
-        raise
-    failure = next((v.arr for v in seg.slots if type(v.arr) is Failure), None)
-    if failure is None:
-        return True
-    for v in seg.outs:
-        v.arr, v.seg = failure, None
-    seg.closed = True
-    seg.state.renew(seg)
-    return False
 
 
 def drop_programs() -> None:

@@ -462,6 +462,26 @@ class Segment:
             return slot
         raise Elsewhere
 
+    def is_ready(self, run: Callable[[Any], None]) -> bool:
+        """Run what this segment waits for; False if that failed, and so has all that was recorded of it."""
+        waits, self.waits = self.waits, []
+        try:
+            for other in dict.fromkeys(waits):
+                run(other)
+        except BaseException:
+            self.waits = waits  # it is still to come; what is recorded from now on need not wait for it
+            if self.state.segs.get(self.device) is self:
+                self.state.put_aside(self.device)
+            raise
+        failure = next((v.arr for v in self.slots if type(v.arr) is Failure), None)
+        if failure is None:
+            return True
+        for v in self.outs:
+            v.arr, v.seg = failure, None
+        self.closed = True
+        self.state.renew(self)
+        return False
+
     def _capture(self, v: Value) -> Any:
         """The operand under which a value of a graph around this one, or a pending one, is an input of this graph."""
         slot = self.slots.get(v)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax.gluon import HybridBlock, SymbolBlock, nn, rnn
+from mxjax import autograd
+from mxjax.gluon import HybridBlock, SymbolBlock, model_zoo, nn, rnn
 
 #: The layers of nn by what they are called with: rows of numbers, sequences, images, volumes, whole numbers.
 LAYERS = {
@@ -37,11 +39,39 @@ LAYERS = {
         rnn.LSTM(3, projection_size=2),
     ],
 }  # fmt: skip
+#: Recurrent cells, by the axes of their images.
+CELLS = {
+    "steps": lambda: [
+        rnn.RNNCell(3), rnn.LSTMCell(3, activation="softsign"), rnn.GRUCell(2), rnn.LSTMPCell(4, 2),
+        rnn.ResidualCell(rnn.RNNCell(3)), rnn.BidirectionalCell(rnn.GRUCell(2), rnn.LSTMCell(2)),
+    ],
+    "random steps": lambda: [
+        rnn.ZoneoutCell(rnn.GRUCell(2), 0.4, 0.3), rnn.VariationalDropoutCell(rnn.LSTMCell(2), 0.2, 0.3, 0.4),
+        stacked(rnn.HybridSequentialRNNCell(), rnn.LSTMCell(3), rnn.DropoutCell(0.5), rnn.GRUCell(2)),
+    ],
+    **{
+        f"images {n}D": lambda n=n: [
+            getattr(rnn, f"Conv{n}D{kind}Cell")((2, *(3,) * n), 2, 3, 1, i2h_pad=1) for kind in ("RNN", "LSTM", "GRU")
+        ]
+        for n in (1, 2, 3)
+    },
+}  # fmt: skip
+#: A network of each family of the zoo, the shortest, with the edge of the images it takes.
+FAMILIES = {
+    "alexnet": 64, "densenet121": 224, "inceptionv3": 299, "mobilenet0.25": 32, "mobilenetv2_0.25": 32,
+    "mobilenetv3_small": 32, "resnet18_v1": 32, "resnet18_v2": 32, "squeezenet1.1": 48, "vgg11": 32,
+}  # fmt: skip
 #: What holds layers, is no HybridBlock, or is tested by itself.
 CONTAINERS = {
     *("Block", "HybridBlock", "Concatenate", "HybridConcatenate", "Lambda", "Sequential", "HybridSequential"),
     "SymbolBlock",
 }  # fmt: skip
+
+
+def stacked(stack, *cells):
+    for cell in cells:
+        stack.add(cell)
+    return stack
 
 
 def given(kind):
@@ -67,27 +97,107 @@ class All(HybridBlock):
         return [layer(x) for layer in self.called]
 
 
+class Unrolled(HybridBlock):
+    """A cell run over a sequence (T, N, ...): outputs and the last states."""
+
+    def __init__(self, cell):
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, x):
+        outputs, states = self.cell.unroll(x.shape[0], x, layout="TNC" + "DHW"[: x.ndim - 3], merge_outputs=True)
+        return [outputs, *states]
+
+
+def trained(net, x, called):
+    """Outputs in training, gradients of the input and of the parameters, and moving statistics afterwards."""
+    parameters = {name.replace("_", "."): p for name, p in net.collect_params().items()}
+    before = {name: p.data().asnumpy() for name, p in parameters.items() if p.grad_req == "null"}
+    floating = x.dtype != "int32"
+    if floating:
+        x.attach_grad()
+    mx.random.seed(11)
+    with autograd.record():
+        outs = jax.tree_util.tree_leaves(called(x), is_leaf=lambda a: isinstance(a, mx.np.ndarray))
+        loss = sum((y * y).sum() for y in outs)
+    loss.backward()
+    found = {f"output {k}": y.asnumpy() for k, y in enumerate(outs)}
+    if floating:
+        found["gradient of the input"] = x.grad.asnumpy()
+    for name, p in parameters.items():
+        found[name] = p.grad().asnumpy() if p.grad_req != "null" else p.data().asnumpy()
+    for name, value in before.items():
+        parameters[name].set_data(mx.np.array(value))
+    return found
+
+
+def check(net, x, path, again=True):
+    """The same imperatively, hybridized, exported and imported: in prediction, and in training with all gradients.
+
+    `again`: random numbers are drawn in the same order by what was imported, so that training can be compared.
+    """
+    want, numbers = net(x), trained(net, x, net)
+    net.hybridize()
+    got = {"hybridized": (net(x), trained(net, x, net))}
+    symbol, params = net.export(str(path / "net"))
+    imported = SymbolBlock.imports(symbol, ["data"], params)
+    if x.dtype == "float64":
+        imported.cast("float64")
+    got["imported"] = imported(x), trained(imported, x, imported) if again else numbers
+    for how, (outs, learnt) in got.items():
+        for a, b in zip(*(jax.tree_util.tree_leaves(o, is_leaf=is_array) for o in (outs, want)), strict=True):
+            np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-5, atol=1e-5, err_msg=how)
+        assert learnt.keys() == numbers.keys()
+        for name, value in numbers.items():
+            size = max(1.0, float(np.abs(value).max(initial=0)))
+            assert np.isfinite(value).all()
+            np.testing.assert_allclose(learnt[name], value, rtol=1e-5, atol=1e-5 * size, err_msg=f"{name} {how}")
+
+
+def is_array(a):
+    return isinstance(a, mx.np.ndarray)
+
+
 @pytest.mark.parametrize("kind", LAYERS)
-def test_it_computes_the_same(kind, tmp_path):
-    layers = LAYERS[kind]()
-    net = All(layers)
+def test_a_layer_computes_the_same(kind, tmp_path):
+    net = All(LAYERS[kind]())
     mx.random.seed(5)
     net.initialize(mx.init.Normal(0.5))
-    x = given(kind)
-    want = [y.asnumpy() for y in net(x)]
-    assert all(np.isfinite(y).all() for y in want)
+    check(net, given(kind), tmp_path)
 
-    def close(outs, how):
-        for layer, got, numbers in zip(layers, outs, want, strict=True):
-            np.testing.assert_allclose(got.asnumpy(), numbers, rtol=1e-5, atol=1e-5, err_msg=f"{layer} {how}")
 
-    net.hybridize()
-    close(net(x), "hybridized")
-    symbol, params = net.export(str(tmp_path / "net"))
-    close(SymbolBlock.imports(symbol, ["data"], params)(x), "imported")
+@pytest.mark.parametrize("kind", CELLS)
+def test_a_cell_computes_the_same(kind, tmp_path):
+    net = All([Unrolled(cell) for cell in CELLS[kind]()])
+    mx.random.seed(5)
+    net.initialize(mx.init.Normal(0.5))
+    dims = int(kind[-2]) if kind.startswith("images") else 0
+    x = np.random.RandomState(3).uniform(-1, 1, (3, 2, 2, *(3,) * dims) if dims else (5, 2, 3))
+    check(net, mx.np.array(x, dtype="float32"), tmp_path, again=not kind.startswith("random"))
+
+
+#: Of the others each takes 10 to 60 s of the compiler's time.
+QUICK_FAMILIES = {"squeezenet1.1"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK_FAMILIES else pytest.mark.slow) for n in FAMILIES]
+)
+def test_a_network_of_the_zoo_computes_the_same(name, tmp_path):
+    net = model_zoo.vision.get_model(name, classes=3)
+    mx.random.seed(5)
+    net.initialize(mx.init.Xavier())
+    edge = FAMILIES[name]
+    x = np.random.RandomState(3).uniform(-1, 1, (2, 3, edge, edge))
+    net(mx.np.array(x, dtype="float32"))
+    net.cast("float64")  # so that what differs is no rounding, which normalizations of small batches amplify
+    check(net, mx.np.array(x, dtype="float64"), tmp_path)
 
 
 def test_every_layer_is_there():
     seen = {type(layer).__name__ for make in LAYERS.values() for layer in make()}
     assert set(nn.__all__) - CONTAINERS <= seen
     assert {"RNN", "LSTM", "GRU"} <= seen
+    tested = {type(cell).__name__ for make in CELLS.values() for cell in make()}
+    bases = {"RecurrentCell", "HybridRecurrentCell", "ModifierCell", "SequentialRNNCell", "DropoutCell"}
+    assert {name for name in rnn.__all__ if name.endswith("Cell")} - bases <= tested
