@@ -227,7 +227,7 @@ class HybridBlock(Block):
                 raise
         return forward(*args, **kwargs)
 
-    def _run_cached(self, args: Sequence[Any], filled: bool = False) -> Any:
+    def _run_cached(self, args: tuple[Any, ...], filled: bool = False) -> Any:
         """The results by a graph; `filled`: the inputs have been brought to a length that others share."""
         st = local.st
         policy = self._policy()
@@ -286,7 +286,7 @@ class HybridBlock(Block):
         elif self._buckets is not None and not filled and self._buckets.lengths is not False:
             out = self._buckets.serve(
                 self, arrays,
-                lambda given: self._run_cached(given if type(tree) is int else unflatten(tree, leaves, given), True),
+                lambda given: self._run_cached(tuple(given) if type(tree) is int else unflatten(tree, leaves, given), True),
             )  # fmt: skip
             if out is not None:
                 return out
