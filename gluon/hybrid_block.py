@@ -284,9 +284,9 @@ class HybridBlock(Block):
                 return run_opened(self, args)
             self._graphs[key] = graph
         elif self._buckets is not None and not filled and self._buckets.lengths is not False:
+            whole = flatten(args)[1] if type(tree) is int else tree
             out = self._buckets.serve(
-                self, arrays,
-                lambda given: self._run_cached(tuple(given) if type(tree) is int else unflatten(tree, leaves, given), True),
+                self, arrays, lambda given: self._run_cached(unflatten(whole, leaves, given), True)
             )  # fmt: skip
             if out is not None:
                 return out

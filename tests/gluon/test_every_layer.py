@@ -166,7 +166,13 @@ def test_a_layer_computes_the_same(kind, tmp_path):
     check(net, given(kind), tmp_path)
 
 
-@pytest.mark.parametrize("kind", CELLS)
+#: Cells of other images are the same code with other axes.
+SLOW_CELLS = {"images 1D", "images 3D"}
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=pytest.mark.slow if k in SLOW_CELLS else ()) for k in CELLS]
+)
 def test_a_cell_computes_the_same(kind, tmp_path):
     net = All([Unrolled(cell) for cell in CELLS[kind]()])
     mx.random.seed(5)
