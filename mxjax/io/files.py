@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import math
-import os
-import struct
-import zlib
 from typing import Any
 
 import numpy as np
 
 from ..array.sparse.host import HostSparse
 from ..errors import FormatError, MXNetFileNotFoundError, MXNetValueError
+from ..idx import read_idx
 from .native import HostBatch, MXDataIter, Source, part, take
 
 __all__ = ["CSVIter", "LibSVMIter", "MNISTIter"]
@@ -210,28 +207,6 @@ def LibSVMIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
     return MXDataIter(source, names["data_name"], names["label_name"])
 
 
-def _idx(path: str, axes: int) -> np.ndarray:
-    """The array of unsigned bytes in an idx file, which may be gzipped."""
-    if not os.path.exists(path) and os.path.exists(path + ".gz"):
-        path += ".gz"
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
-    except FileNotFoundError as error:
-        raise MXNetFileNotFoundError(f"there is no file {path}") from error
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FormatError(f"{path} is damaged: {error}") from None
-    if len(data) < 4 + 4 * axes or data[:4] != bytes([0, 0, 8, axes]):
-        raise FormatError(f"{path} at offset 0: 00 00 08 {axes:02x} was expected, here is {data[:4].hex(' ')}")
-    shape = struct.unpack_from(f">{axes}I", data, 4)
-    if math.prod(shape) != len(data) - 4 - 4 * axes:
-        promised = " x ".join(map(str, shape))
-        raise FormatError(f"{path} at offset 4: {promised} bytes are promised, {len(data) - 4 - 4 * axes} are there")
-    return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(shape)
-
-
 class _Whole(_Arrays):
     """Only batches that are full, each epoch from the beginning."""
 
@@ -262,7 +237,7 @@ def MNISTIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
     )  # fmt: skip
     if args:
         raise MXNetValueError("MNISTIter takes its arguments by their names")
-    images, labels = _idx(names["image"], 3), _idx(names["label"], 1)
+    images, labels = read_idx(names["image"], 3), read_idx(names["label"], 1)
     if len(images) != len(labels):
         raise FormatError(f"{names['image']} has {len(images)} images, {names['label']} has {len(labels)} labels")
     mine = part(len(images), names["part_index"], names["num_parts"])

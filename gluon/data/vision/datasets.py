@@ -21,10 +21,11 @@ from mxjax.errors import (
     MXNetTypeError,
     MXNetValueError,
 )
+from mxjax.idx import read_idx
 
 from .._host import host_view, is_array, to_array
 from ..dataset import Dataset, RecordFileDataset, _read
-from ._files import read_cifar, read_idx
+from ._files import read_cifar
 
 __all__ = [
     "MNIST",
