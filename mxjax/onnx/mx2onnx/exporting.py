@@ -13,6 +13,7 @@ from mxjax import errors, serialization, symbol
 from mxjax._version import __version__
 from mxjax.ops.table import TABLE as ROWS
 
+from .control import LOOPS
 from .translating import Graph
 from .writer import OLDEST, TABLE, USUAL, Writer
 
@@ -25,7 +26,7 @@ def get_operator_support(opset_version: int | None = None) -> list[str]:
     >>> "Convolution" in get_operator_support()
     True
     """
-    return sorted({ROWS[name].internal or ROWS[name].display for name in TABLE})
+    return sorted({*LOOPS, *(ROWS[name].internal or ROWS[name].display for name in TABLE)})
 
 
 def export_model(
@@ -191,8 +192,17 @@ def _needed(nodes: Sequence[Any], outputs: Sequence[str]) -> tuple[list[Any], se
     for node in reversed(nodes):
         if used.intersection(node.output):
             kept.append(node)
-            used.update(node.input)
+            used.update(_read_by(node))
     return kept[::-1], used
+
+
+def _read_by(node: Any) -> set[str]:
+    """The names that a node reads, in graphs inside it too."""
+    found = set(node.input)
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            found.update(*(_read_by(inner) for inner in attribute.g.node))
+    return found
 
 
 def _names_of_lengths(w: Writer, graph: Graph, shown: Sequence[Any]) -> dict[int, str]:

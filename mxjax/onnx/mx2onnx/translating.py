@@ -14,6 +14,7 @@ from mxjax.symbol import dialect, infer, types
 from mxjax.symbol.node import Entry, Node, copied, walk
 from mxjax.symbol.run import run
 
+from .control import control
 from .writer import TABLE, Name, Step, Writer
 
 # The files of the table.
@@ -54,11 +55,11 @@ class Graph:
                 w.names[node, 0] = w.fresh(node.name)
                 if node.name in self.params:
                     w.initializers[node.name] = self.params[node.name]
-        results = self._named(w)
+        results = self.named(w, self.nodes, self.entries)
         w.evaluate = _Folded(self, w)
         for node in self.nodes:
             if not node.is_variable:
-                self._translate(w, node, results)
+                self.translate(w, node, results)
         w.within("")
         for entry in self.entries:
             name = w.names[entry]
@@ -90,11 +91,8 @@ class Graph:
                     raise errors.MXNetValueError(
                         f"the shape of {node.name!r} does not follow from in_shapes: {plain} for the inputs"
                     )
-                assert shape is not None and other is not None
                 entry = node, k
-                w.shapes[entry] = tuple([m if m == n else None for m, n in zip(shape, other, strict=True)])
-                w.tried[entry] = tuple([n or 0 for n in other])
-                w.dtypes[entry] = np.dtype(found.types.get(entry) or kinds.get(node) or "float32")
+                w.know(entry, shape, other, found.types.get(entry) or kinds.get(node))
 
     @staticmethod
     def _tried(nodes: Sequence[Node], params: Any, plain: Mapping[str, Any], marks: Any, kinds: Any) -> infer.Inference:
@@ -120,26 +118,31 @@ class Graph:
 
     # ---- names --------------------------------------------------------------------------------------------
 
-    def _named(self, w: Writer) -> dict[Entry, Name]:
+    @staticmethod
+    def named(w: Writer, nodes: Sequence[Node], entries: Sequence[Entry]) -> dict[Entry, Name]:
         """What MXNet calls the results: the node's name, with a number where there are several."""
         found: dict[Entry, Name] = {}
-        for node in self.nodes:
+        for node in nodes:
             if node.is_variable:
                 continue
-            used = {k for n in self.nodes for m, k in n.inputs if m is node} | {k for n, k in self.entries if n is node}
+            used = {k for n in nodes for m, k in n.inputs if m is node} | {k for n, k in entries if n is node}
             for k in range(node.count()):
                 if k in used or k == 0:
                     found[node, k] = w.fresh(node.name if k == 0 and node.count() == 1 else f"{node.name}{k}")
         return found
 
-    def _translate(self, w: Writer, node: Node, results: Mapping[Entry, Name]) -> None:
+    def translate(self, w: Writer, node: Node, results: Mapping[Entry, Name]) -> None:
+        """Write a node; its results get these names."""
         w.within(node.name)
         function = TABLE.get(node.op.name) if node.op is not None else None
-        if function is None:
+        made: Sequence[Name]
+        if node.subgraphs:
+            made = control(self, w, node)
+        elif function is None:
             numbers = [w.value((node, k)) for k in range(node.count())]
             if any(x is None for x in numbers):
                 raise untranslated(node)
-            made: Sequence[Name] = [w.op("Identity", w.constant(x)) for x in numbers]
+            made = [w.op("Identity", w.constant(x)) for x in numbers]
         else:
             try:
                 written = function(w, Step(w, node))

@@ -124,12 +124,14 @@ class Writer:
         self.shapes: dict[Entry, tuple[int | None, ...]] = {}
         #: The same for other lengths of the axes that change: they tell which lengths follow from which.
         self.tried: dict[Entry, tuple[int, ...]] = {}
+        #: The shapes that the network is written with, and those with None in place of what changes.
+        self.full: dict[Entry, tuple[int, ...]] = {}
         self.dtypes: dict[Entry, np.dtype[Any]] = {}
         self.values: dict[Entry, np.ndarray] = {}
         self.evaluate: Callable[[Entry], np.ndarray | None] = lambda entry: None
         self._taken: set[str] = set()
-        self._stem = ""
-        self._made: dict[Any, Name] = {}
+        self.stem = ""
+        self.made: dict[Any, Name] = {}
 
     # ---- names, constants ------------------------------------------------------------------------
 
@@ -144,18 +146,18 @@ class Writer:
 
     def within(self, stem: str) -> None:
         """Name what comes next after a node."""
-        self._stem = stem
+        self.stem = stem
 
     def constant(self, value: Any, dtype: Any = None) -> Name:
         """The name of an initializer with these numbers; equal small ones are one."""
         array = np.asarray(value, dtype)
         key = (array.dtype.name, array.shape, array.tobytes()) if array.size <= 64 else None
-        if key is not None and key in self._made:
-            return self._made[key]
-        name = self.fresh(f"{self._stem}_const" if self._stem else "const")
+        if key is not None and key in self.made:
+            return self.made[key]
+        name = self.fresh(f"{self.stem}_const" if self.stem else "const")
         self.initializers[name] = array
         if key is not None:
-            self._made[key] = name
+            self.made[key] = name
         return name
 
     def ints(self, values: int | Iterable[int]) -> Name:
@@ -170,7 +172,7 @@ class Writer:
 
     def ops(self, kind: str, inputs: Sequence[Name], count: int, domain: str = "", **attrs: Any) -> list[Name]:
         """Write a node with several results."""
-        stem = self.fresh(f"{self._stem}_{kind}" if self._stem else kind)
+        stem = self.fresh(f"{self.stem}_{kind}" if self.stem else kind)
         outs = [stem if count == 1 else self.fresh(f"{stem}_{k}") for k in range(count)]
         kept = {k: v for k, v in attrs.items() if v is not None}
         given = list(inputs)
@@ -189,6 +191,14 @@ class Writer:
         return int(self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     # ---- what is known ----------------------------------------------------------------------------
+
+    def know(self, entry: Entry, full: Any, tried: Any, dtype: Any) -> None:
+        """Note a result's shape, the one for the lengths tried out, and its dtype."""
+        if full is None or tried is None or None in full or None in tried:
+            raise errors.MXNetValueError(f"the shape of {entry[0].name!r} does not follow from those of the inputs")
+        self.full[entry], self.tried[entry] = tuple(full), tuple(tried)
+        self.shapes[entry] = tuple([m if m == n else None for m, n in zip(full, tried, strict=True)])
+        self.dtypes[entry] = np.dtype(dtype or "float32")
 
     def shape(self, entry: Entry) -> tuple[int | None, ...]:
         return self.shapes[entry]
@@ -213,12 +223,12 @@ class Writer:
         if known is not None:
             return self.ints(known)
         key = ("length", entry, axis)
-        if key not in self._made:
-            shape = self._made.get(("shape", entry))
+        if key not in self.made:
+            shape = self.made.get(("shape", entry))
             if shape is None:
-                shape = self._made["shape", entry] = self.op("Shape", self.names[entry])
-            self._made[key] = self.op("Gather", shape, self.ints(axis), axis=0)
-        return self._made[key]
+                shape = self.made["shape", entry] = self.op("Shape", self.names[entry])
+            self.made[key] = self.op("Gather", shape, self.ints(axis), axis=0)
+        return self.made[key]
 
     def dims(self, entry: Entry, sources: Sequence[Entry]) -> Name:
         """The shape of a result that is not there yet, from the shapes of ``sources``."""
@@ -251,7 +261,7 @@ class Writer:
             if tried and n % tried == 0:
                 return self.op("Div", self.length(e, d), self.ints(n // tried))
         raise errors.MXNetNotImplementedError(
-            f"{self._stem}: a length that changes does not follow from those of what comes in; give "
+            f"{self.stem}: a length that changes does not follow from those of what comes in; give "
             "dynamic_input_shapes with the lengths that stay the same"
         )
 

@@ -15,7 +15,7 @@ from mxjax.symbol.node import states_of, walk
 from .reader import Reader
 
 # The files of the table.
-for _topic in ("elementwise", "shape", "nn"):
+for _topic in ("elementwise", "shape", "nn", "control", "selecting"):
     importlib.import_module(f"{__package__}.{_topic}")
 
 __all__ = ["GraphProto"]

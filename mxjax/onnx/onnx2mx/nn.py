@@ -10,6 +10,7 @@ import numpy as np
 from mxjax.ops.rnn import GATES
 from mxjax.symbol.node import Entry, Node
 
+from .control import gru
 from .reader import Lengths, Reader, Step, Value, reads
 
 
@@ -289,10 +290,10 @@ def recurrent(r: Reader, s: Step) -> list[Value]:
         raise s.refused(f"activations {acts}")
     if "clip" in s.attrs or s.get("input_forget", 0) or s.has(7):
         raise s.refused("clip, input_forget and peepholes")
-    if mode == "gru" and not s.get("linear_before_reset", 0):
-        raise s.refused("linear_before_reset=0: MXNet's GRU resets after the product")
     weight, recurrent = s.numbers(1, "the weights"), s.numbers(2, "the weights")
     bias = s.numbers(3, "the biases") if s.has(3) else np.zeros((directions, 2 * GATES[mode] * hidden), weight.dtype)
+    if mode == "gru" and not s.get("linear_before_reset", 0):
+        return _gru(s, weight, recurrent, bias, way)
     pieces = [_gates(v[d], mode).reshape(-1) for d in range(directions) for v in (weight, recurrent)]
     pieces += [_gates(b, mode) for d in range(directions) for b in np.split(bias[d], 2)]
     parameters = s.parameter("parameters", np.concatenate(pieces))
@@ -315,6 +316,32 @@ def recurrent(r: Reader, s: Step) -> list[Value]:
     y = s.make("transpose", y, axes=(1, 0, 2, 3) if last else (0, 2, 1, 3))
     ends = [s.make("swapaxes", o, axis1=0, axis2=1) if last else o for o in outs[1:]]
     return [y, *ends]
+
+
+def _gru(s: Step, weight: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, way: str) -> list[Value]:
+    """A GRU that resets before the product, which MXNet's does after it: a loop."""
+    if s.has(4):
+        raise s.refused("linear_before_reset=0 with lengths of the sequences")
+    last, directions, hidden = bool(s.get("layout", 0)), len(recurrent), recurrent.shape[2]
+    x = s.make("swapaxes", s[0], axis1=0, axis2=1) if last else s[0]
+    start = _state(s, 5, directions, hidden, last) if s.has(5) else None
+    ys, ends = [], []
+    for d in range(directions):
+        back = way == "reverse" or d == 1
+        if start is not None:
+            first = s.make("squeeze", s.make("slice_axis", start, axis=0, begin=d, end=d + 1), axis=0)
+        else:  # as many samples as the data
+            zero = s.make("multiply", s.make("slice_axis", x, axis=0, begin=0, end=1), 0.0)
+            wide = s.parameter(f"zero{d}", np.zeros((weight.shape[2], hidden), weight.dtype))
+            first = s.make("matmul", s.make("squeeze", zero, axis=0), wide)
+        data = s.make("flip", x, axis=0) if back else x
+        y, end = gru(s, data, (weight[d], recurrent[d], bias[d]), first, f"d{d}")
+        ys.append(s.make("flip", y, axis=0) if back else y)
+        ends.append(end)
+    y, end = s.make("stack", *ys, axis=1), s.make("stack", *ends, axis=0)
+    if last:
+        return [s.make("transpose", y, axes=(2, 0, 1, 3)), s.make("swapaxes", end, axis1=0, axis2=1)]
+    return [y, end]
 
 
 def _state(s: Step, k: int, directions: int, hidden: int, last: bool) -> Entry:

@@ -156,6 +156,10 @@ class Reader:
         self._shown: dict[str, Any] = {}
         self._variables: dict[str, Entry] = {}
         self._titles: set[str] = set()
+        #: Which node made a name.
+        self.makers: dict[str, Any] = {}
+        #: Results of loops without the rows of steps that were not taken: the same with them, and how many it then has.
+        self.filled: dict[Entry, tuple[Entry, int]] = {}
 
     # ---- names ---------------------------------------------------------------------------------------
 
@@ -245,9 +249,26 @@ class Reader:
 
     # ---- nodes -----------------------------------------------------------------------------------------------
 
+    def inside(self, graph: Any, inputs: Sequence[Entry]) -> list[Entry]:
+        """The results of a graph inside a node, which sees the names around it, on these for its inputs."""
+        outer = self.values, self._shown, self._variables
+        self.values, self._shown, self._variables = (dict(each) for each in outer)  # type: ignore[assignment]
+        try:
+            self.learn([*graph.value_info, *graph.input, *graph.output])
+            for t in graph.initializer:
+                self.values[t.name] = np.asarray(self.onnx.numpy_helper.to_array(t))
+            for info, entry in zip(graph.input, inputs, strict=True):
+                self.values[info.name] = entry
+            for node in graph.node:
+                self.read(node)
+            return [self.entry(info.name) for info in graph.output]
+        finally:
+            self.values, self._shown, self._variables = outer
+
     def read(self, node: Any) -> None:
         """Read one node: what its results stand for."""
         step = Step(self, node)
+        self.makers.update(dict.fromkeys(node.output, node))
         known = node.domain in ("", "ai.onnx") and node.op_type in TABLE
         made = None
         if not known or node.op_type not in _OF_SHAPES:

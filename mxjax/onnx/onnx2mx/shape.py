@@ -9,6 +9,7 @@ import numpy as np
 
 from mxjax.symbol.node import Entry
 
+from .control import filled
 from .reader import Length, Lengths, Reader, Step, Value, reads
 
 _FAR = 1 << 31
@@ -302,6 +303,9 @@ def split(r: Reader, s: Step) -> list[Value]:
 
 @reads("Pad")
 def pad(r: Reader, s: Step) -> Value:
+    whole = filled(r, s)
+    if whole is not None:
+        return whole
     mode = s.get("mode", "constant")
     widths = s.ints("pads", 1) or s.ints("paddings") or []
     number = s.attrs.get("value", 0.0)
