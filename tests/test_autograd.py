@@ -76,6 +76,23 @@ def test_backward_checks_what_it_is_given():
         x.grad = x
 
 
+def test_a_gradient_of_a_head_may_have_another_shape_as_in_mxnet():
+    x = mx.nd.array([1.0, 2.0, 3.0])
+    x.attach_grad()
+    with autograd.record():
+        y = x * 2
+    y.backward(mx.nd.array([[1.0], [2.0], [3.0]]))
+    assert x.grad.asnumpy().tolist() == [2, 4, 6]
+    with autograd.record():
+        y = x.shape_array()
+    y.backward(mx.nd.ones((3,)))  # nothing comes of it
+    assert x.grad.asnumpy().tolist() == [0, 0, 0]
+    with autograd.record():
+        y = x * 2
+    with pytest.raises(ValueError, match="shape"):
+        y.backward(mx.nd.ones((4,)))
+
+
 def test_integer_heads():
     x = var([1.0, 3.0])
     with autograd.record():

@@ -201,14 +201,18 @@ def _row(name: str, fn: Callable[..., Any], *samples: Any, **row: Any) -> None:
     op("linalg_" + name, np_linalg=name, samples=list(samples), **row)(fn)
 
 
+def _infinite(ord: Any) -> Any:
+    """The order of a norm, whose infinities may be given as words."""
+    return {"inf": np.inf, "-inf": -np.inf}.get(ord, ord) if isinstance(ord, str) else ord
+
+
 @op("linalg_norm", np_linalg="norm", samples=[case(f(3, 4)), case(f(5), ord=3), case(f(3, 4), axis=1, keepdims=True), case(f(2, 3, 4), axis=(1, 2))], ref=np.linalg.norm, amp="full")
 def norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Vector and matrix norms, as numpy.linalg.norm has them: floats, of integers too.
 
     MXNet's norms of integers are integers, and along an axis the largest magnitude instead of the norm.
     """
-    ord = {"inf": np.inf, "-inf": -np.inf}.get(ord, ord) if isinstance(ord, str) else ord
-    return jnp.linalg.norm(x, ord, axis, keepdims)
+    return jnp.linalg.norm(x, _infinite(ord), axis, keepdims)
 
 
 @op("linalg_vector_norm", np_linalg="vector_norm", samples=[case(f(3, 4)), case(f(3, 4), ord=1, axis=0)], internal=None, amp="full")
@@ -217,7 +221,7 @@ def vector_norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = F
 
     In MXNet the axes of a tuple cannot be negative.
     """
-    ord = {"inf": np.inf, "-inf": -np.inf}.get(ord, ord) if isinstance(ord, str) else ord
+    ord = _infinite(ord)
     if axis is None:
         x, axis = x.reshape(-1), 0
     elif isinstance(axis, tuple):
@@ -229,8 +233,10 @@ def vector_norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = F
 
 @op("linalg_matrix_norm", np_linalg="matrix_norm", samples=[case(f(2, 3, 4)), case(f(3, 4), ord=1)], internal="_npi_norm", amp="full")
 def matrix_norm(x: Any, *, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool = False) -> Any:
-    """Norms of matrices."""
-    return jnp.linalg.norm(x, ord, axis, keepdims)
+    """Norms of matrices, which lie along two axes."""
+    if not isinstance(axis, (tuple, list)) or len(axis) != 2:
+        raise ValueError(f"matrix_norm takes the two axes of its matrices, such as axis=(-2, -1), got axis={axis}")
+    return jnp.linalg.norm(x, _infinite(ord), tuple(axis), keepdims)
 
 
 @op("linalg_cholesky", np_linalg="cholesky", samples=[case(_SQUARE)], ref=np.linalg.cholesky, amp="full")

@@ -600,13 +600,13 @@ def pad_nd(data: Any, *, mode: str = "constant", pad_width: Any, constant_value:
 # -------------------------------------------------------------------------- shapes as arrays, space
 
 
-@op(npx="shape_array", nd="shape_array", samples=[case(f(2, 3))], methods="nd np", **_FLAT)
+@op(npx="shape_array", nd="shape_array", samples=[case(f(2, 3))], methods="nd np", wholes=False, **_FLAT)
 def shape_array(data: Any) -> Any:
     """The shape as an int64 vector."""
     return jnp.asarray(np.asarray(data.shape, "int64"))
 
 
-@op(nd="size_array", samples=[case(f(2, 3))], methods="nd np", **_FLAT)
+@op(nd="size_array", samples=[case(f(2, 3))], methods="nd np", wholes=False, **_FLAT)
 def size_array(data: Any) -> Any:
     """The number of elements as an int64 vector of length 1."""
     return jnp.asarray(np.asarray([data.size], "int64"))

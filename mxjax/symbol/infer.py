@@ -353,6 +353,14 @@ def settled(found: Inference, nodes: Iterable[Node]) -> dict[Node, tuple[int, ..
     return {n: tuple([k or 0 for k in found.found[n][0] or ()]) for n in nodes}
 
 
+def with_shape(params: dict[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
+    """The attributes of an operator without arrays that make one of this shape."""
+    if not params.get("infer_range"):
+        return {**params, "shape": shape}
+    count = -(-shape[0] // params.get("repeat", 1))
+    return {**params, "stop": params["start"] + count * params.get("step", 1)}
+
+
 def is_open(node: Node) -> bool:
     """Whether a node makes an array of a shape that is known only when the symbol is bound."""
     return bool(_unsettled(node))
@@ -368,6 +376,8 @@ def _unsettled(node: Node) -> tuple[int, ...]:
         return ()
     if node.open is not None:
         return node.open
+    if node.params.get("infer_range"):
+        return (0,) if node.params.get("stop") is None else ()
     shape = node.params.get("shape")
     if not isinstance(shape, tuple) or node.is_np:
         return ()

@@ -11,6 +11,7 @@ from ..array.invoke import call
 from ..attribute import AttrScope
 from ..core.state import local
 from . import special
+from .infer import with_shape
 from .node import Entry, Node, walk
 
 #: Called with a node and its results, after each node.
@@ -62,7 +63,7 @@ def _computed(
         return special.run(node, list(inputs))
     params = dict(node.params)
     if shapes is not None and node in shapes:
-        params["shape"] = shapes[node]
+        params = with_shape(params, shapes[node])
     cls = ndarray if op.name.partition("@")[2] != "nd" and node.is_np else NDArray
     args: list[Any]
     if op.variadic:

@@ -268,3 +268,24 @@ def test_normed_is_an_older_word_for_density():
     assert np.histogramdd(both, 2, normed=True)[0].tolist() == [[0.1875, 0], [0, 0.0625]]
     with pytest.raises(TypeError, match="not both"):
         np.histogram2d(both[:, 0], both[:, 1], 2, normed=False, density=True)
+
+
+@pytest.mark.parametrize(("word", "order"), [("inf", onp.inf), ("-inf", -onp.inf)])
+def test_infinite_norms_of_matrices_are_spelled_as_words(word, order):
+    assert np.linalg.matrix_norm(np.array(GRID), ord=word, axis=(1, 0)).item() == onp.linalg.norm(GRID, order, (1, 0))
+
+
+@pytest.mark.parametrize("axis", [None, 1, (1,)])
+def test_matrix_norms_want_two_axes(axis):
+    with pytest.raises(ValueError, match="two axes"):
+        np.linalg.matrix_norm(np.array(GRID), "nuc", axis)
+
+
+def test_options_of_ufuncs_are_refused_by_those_that_are_none_inside():
+    x, n = np.array([1.5, 2.0]), np.array([1, 2], dtype="int32")
+    assert np.ldexp(x, n, where=True).tolist() == [3.0, 8.0]
+    for options in ({"where": False}, {"casting": "safe"}, {"dtype": "int8"}):
+        with pytest.raises(NotImplementedError):
+            np.ldexp(x, n, **options)
+    with pytest.raises(TypeError):
+        np.ldexp(x, n, casting="wild")

@@ -118,3 +118,10 @@ def test_np_symbols():
     for got, want in zip(made.eval(x=array), expected, strict=True):
         assert type(got) is mx.np.ndarray
         np.testing.assert_allclose(got.asnumpy(), want)
+
+
+def test_a_range_is_as_long_as_what_it_meets():
+    count = mx.sym.arange(start=1, step=2, repeat=2, infer_range=True)
+    both = mx.sym.elemwise_mul(count, mx.sym.ones(shape=(4,)))
+    assert both.infer_shape()[1] == [(4,)]
+    assert both._bind(ctx=mx.cpu(), args={}).forward()[0].asnumpy().tolist() == [1, 1, 3, 3]
