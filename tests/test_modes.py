@@ -59,6 +59,15 @@ def test_decorators_of_functions_and_classes():
         def now(self):
             return seen()
 
+        @staticmethod
+        def bound(self, n):  # a method in MXNet, which forgets that it is static
+            return self.now(), n
+
+        @staticmethod
+        def static(n):
+            return n
+
+    assert Both().bound(3) == ((True, True), 3) and Both().static(3) == Both.static(3) == 3
     assert Both().made == Both().now() == (True, True)
     assert mx.use_np_shape(seen)() == (False, True) and mx.util.use_np_array(seen)() == (True, False)
     assert seen() == (False, False)
@@ -118,3 +127,14 @@ def test_an_element_of_an_nd_array_has_an_axis_where_shapes_are_those_of_mxnet_1
         assert x.asnumpy().tolist() == [7, 8, 3] and mx.np.array([1.0, 2.0])[0].shape == ()
         with pytest.raises(IndexError):
             x[3]
+
+
+def test_shapes_that_mxnet_1_does_not_know_make_no_array():
+    mx.npx.reset_np()
+    for make in (mx.nd.zeros, mx.nd.ones, mx.np.zeros):
+        for shape in ((), (0, 2)):
+            with pytest.raises(mx.MXNetError, match="not known"):
+                make(shape=shape)
+            with mx.np_shape():
+                assert make(shape=shape).shape == shape
+    assert mx.nd.full((0, 2), 1).shape == (0, 2) and mx.nd.array([]).shape == (0,)

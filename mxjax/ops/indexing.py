@@ -381,8 +381,8 @@ def isclose(a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan
 
 @op(nd_contrib="allclose", samples=[case(f(3), f(3))], **_FLAT, numbers=("rtol", "atol"))
 def allclose(a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-    """[1.] if all elements agree within ``atol + rtol * |b|``, else [0.]."""
-    return jnp.isclose(a, b, rtol, atol, equal_nan).all().astype("float32").reshape(1)
+    """1. if all elements agree within ``atol + rtol * |b|``, else 0., without an axis."""
+    return jnp.isclose(a, b, rtol, atol, equal_nan).all().astype("float32")
 
 
 @op("fill_diagonal", samples=[case(f(3, 3), 7.0), case(f(7, 3), f(2), wrap=True)], internal="_npi_fill_diagonal", numbers=("val",))

@@ -265,7 +265,10 @@ def pooling(
     if pool_type not in _POOLS:
         raise ValueError(f"unknown pooling type type {pool_type}: max, avg, sum and lp exist")
     n = _check_images(data, None if global_pool else kernel)
-    pad = None if pooling_convention == "same" else pad  # which decides that itself
+    if pooling_convention == "same":  # which decides that itself
+        if any(_spatial(pad, n, 0)):
+            raise ValueError(f"pooling_convention='same' pads as it needs: pad must be 0, got {pad}")
+        pad = None
     window = () if global_pool else (_spatial(kernel, n, 1), _spatial(stride, n, 1), _spatial(pad, n, 0))
     options: dict[str, Any] = {
         "convention": pooling_convention,

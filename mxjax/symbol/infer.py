@@ -200,6 +200,9 @@ class Inference:
             tried = [self._shapes(node, _filled(ins, [number] * 9)) for number in _TRIED[:2]]
             one, other = tried
             made = None if one is None or other is None else [_common(pair) for pair in zip(one, other, strict=True)]
+            if made and node.op is not None and node.op.display in ("slice", "slice_axis") and ins[0] and made[0]:
+                # Of a length that is not known MXNet knows no part: it may be shorter than the slice.
+                made = [tuple([n if whole is not None else None for n, whole in zip(made[0], ins[0], strict=True)])]
         for k, shape in enumerate(made or ()):
             if k < len(self.found[node]):
                 self._set(node, k, shape)
@@ -381,7 +384,7 @@ def _unsettled(node: Node) -> tuple[int, ...]:
     shape = node.params.get("shape")
     if not isinstance(shape, tuple) or node.is_np:
         return ()
-    return tuple([k for k, n in enumerate(shape) if n == 0])
+    return tuple([k for k, n in enumerate(shape) if n in (0, -1)])
 
 
 def declared_shape(node: Node) -> Partial:
@@ -420,7 +423,10 @@ def results_of(node: Node, ins: Sequence[tuple[int, ...]], types: Sequence[Any] 
             elif name not in node.names:
                 holes.append((k, None))
         holes = _without_trailing(op, holes)
-    attrs = sorted(node.params.items())
+    params = node.params
+    if "shape" in params and is_open(node):  # -1 is a length that is not known, too
+        params = {**params, "shape": tuple([max(n, 0) for n in params["shape"]])}
+    attrs = sorted(params.items())
     if op.modal:
         attrs.append(("is_train", False))
     operands: list[Any] = list(given)

@@ -125,3 +125,15 @@ def test_a_range_is_as_long_as_what_it_meets():
     both = mx.sym.elemwise_mul(count, mx.sym.ones(shape=(4,)))
     assert both.infer_shape()[1] == [(4,)]
     assert both._bind(ctx=mx.cpu(), args={}).forward()[0].asnumpy().tolist() == [1, 1, 3, 3]
+
+
+def test_lengths_of_minus_one_follow_from_what_is_around():
+    ones = mx.sym.ones(shape=[2, -1]) + mx.sym.transpose(mx.sym.ones(shape=[3, -1]))
+    assert ones._bind(ctx=mx.cpu(), args={}).forward()[0].shape == (2, 3)
+
+
+def test_of_a_length_that_is_not_known_no_slice_is_known():
+    rows = mx.sym.var("data", shape=(-1, 20))
+    assert mx.sym.slice(rows, begin=(2, 3), end=(5, 10), step=(3, 3)).infer_shape_partial()[1] == [(-1, 3)]
+    assert mx.sym.slice_axis(rows, axis=0, begin=0, end=5).infer_shape_partial()[1] == [(-1, 20)]
+    assert mx.sym.slice_axis(rows, axis=1, begin=0, end=5).infer_shape_partial()[1] == [(-1, 5)]

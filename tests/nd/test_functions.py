@@ -1,0 +1,21 @@
+"""Functions of mx.nd: shapes and errors as MXNet 2.0.0b1 has them."""
+
+import pytest
+
+import mxjax as mx
+from mxjax import nd
+
+
+def test_allclose_has_no_axis():
+    x = nd.array([1.0, 2.0])
+    same = nd.contrib.allclose(x, x + 1e-7)
+    assert same.shape == () and same.asscalar() == 1
+    assert nd.contrib.allclose(x, x + 1).asscalar() == 0
+
+
+def test_the_convention_same_pads_itself():
+    x = nd.ones((1, 1, 5))
+    pool = {"kernel": 2, "stride": 2, "pool_type": "max", "pooling_convention": "same"}
+    assert nd.Pooling(x, **pool).shape == (1, 1, 3)
+    with pytest.raises(mx.MXNetError, match="pad must be 0"):
+        nd.Pooling(x, pad=1, **pool)
