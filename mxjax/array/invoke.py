@@ -174,9 +174,11 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
 
 
 def _refuse_open(op: Op, attrs: tuple[tuple[str, Any], ...]) -> None:
-    """MXNet 1 means by () and by a length 0 what is not known, and makes no such array (but `full` with no elements)."""
+    """MXNet 1 means by () and by a length 0 what is not known, and makes no such array (but an empty one by `full`)."""
     for name, shape in attrs:
-        if name == "shape" and (shape == () or (op.name != "full@nd" and isinstance(shape, (tuple, int)) and np.prod(shape) == 0)):
+        if name != "shape" or not isinstance(shape, (tuple, int)):
+            continue
+        if shape == () or (np.prod(shape) == 0 and op.name != "full@nd"):
             raise errors.MXNetError(
                 f"Operator {op.display} inferring shapes failed: {shape} is a shape that is not known in MXNet 1; "
                 "npx.set_np_shape(True) makes () a number and 0 an empty axis"

@@ -52,12 +52,21 @@ def extreme(x: Any, which: str, axis: Any, keepdims: bool) -> Any:
     return _extreme(x, which, axes, keepdims)
 
 
+def _within(given: Any, dtype: Any) -> Any:
+    """In what numbers are added up or multiplied whose result is a float: of 16 bits in float32."""
+    if not (jnp.issubdtype(given, jnp.floating) and jnp.issubdtype(dtype, jnp.floating)):
+        return dtype
+    wide = jnp.promote_types(given, dtype)
+    return np.dtype("float32") if wide.itemsize == 2 else wide
+
+
 def _total(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """sum and prod: the dtype stays (bool counts in int64)."""
+    """sum and prod: the dtype stays (bool counts in int64); what is to be a narrower float is rounded once, at the end."""
 
     def total(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
-        dtype = dtype or ("int64" if x.dtype == bool else x.dtype)
-        return fn(x, axis=axes_of(axis, x.ndim), keepdims=keepdims, dtype=dtype)
+        dtype = np.dtype(dtype or ("int64" if x.dtype == bool else x.dtype))
+        inside = _within(x.dtype, dtype)
+        return fn(x, axis=axes_of(axis, x.ndim), keepdims=keepdims, dtype=inside).astype(dtype)
 
     return total
 
@@ -69,8 +78,7 @@ def mean(x: Any, axis: Any, keepdims: bool, dtype: Any = None) -> Any:
         axes, x = axes_of(axis, x.ndim), x.astype(dtype)
         total = x.sum(axes, keepdims=keepdims, dtype=x.dtype).astype("float64")
         return (total / max(int(np.prod([x.shape[a] for a in axes])), 1)).astype(dtype)
-    wide = jnp.promote_types(x.dtype, dtype) if x.dtype.kind == "f" else dtype
-    return x.astype(wide).mean(axes_of(axis, x.ndim), keepdims=keepdims).astype(dtype)
+    return x.astype(_within(x.dtype, dtype)).mean(axes_of(axis, x.ndim), keepdims=keepdims).astype(dtype)
 
 
 def _mean_nd(x: Any, axis: Any, keepdims: bool) -> Any:
@@ -230,7 +238,7 @@ def average(a: Any, weights: Any = None, *, axis: Any = None, returned: bool = F
     weights = jnp.broadcast_to(weights, a.shape)
     total = weights.sum(axes_of(axis, a.ndim))
     out = (a * weights).sum(axes_of(axis, a.ndim)) / total
-    return (out, given.sum()) if returned else out
+    return (out, total if given.shape == a.shape else given.sum()) if returned else out
 
 
 def _quantile(a: Any, q: Any, axis: Any, keepdims: Any, method: str, nan: bool) -> Any:

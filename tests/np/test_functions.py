@@ -289,3 +289,21 @@ def test_options_of_ufuncs_are_refused_by_those_that_are_none_inside():
             np.ldexp(x, n, **options)
     with pytest.raises(TypeError):
         np.ldexp(x, n, casting="wild")
+
+
+@pytest.mark.parametrize("given", ["float32", "float64"])
+def test_sums_into_narrower_floats_are_rounded_once(given):
+    x = onp.random.default_rng(0).uniform(-1, 1, (6, 50)).astype(given)
+    want = x.astype("float64").sum(1).astype("float16")
+    assert np.array(x).sum(axis=1, dtype="float16").tolist() == want.tolist()
+
+
+@pytest.mark.parametrize(("axis", "shape"), [((0, 2), (2, 3, 4)), (1, (2, 3, 4)), (None, (2, 3, 4)), (1, (3,))])
+def test_the_weights_that_an_average_returns(axis, shape):
+    rng = onp.random.default_rng(1)
+    x, w = rng.uniform(size=(2, 3, 4)), rng.uniform(size=shape)
+    want, total = onp.average(x, axis, w, returned=True)
+    got, weights = np.average(np.array(x, dtype="float64"), axis, np.array(w, dtype="float64"), returned=True)
+    onp.testing.assert_allclose(got.asnumpy(), want)
+    onp.testing.assert_allclose(onp.broadcast_to(weights.asnumpy(), total.shape), total)
+    assert weights.shape == (total.shape if shape == x.shape else ())  # as in MXNet
