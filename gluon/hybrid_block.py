@@ -59,6 +59,7 @@ class HybridBlock(Block):
         self._graphs: dict[Any, CachedGraph] = {}
         self._numbers = varying.Numbers()  # among the arguments, those that change from call to call
         self._buckets: Buckets | None = None  # how calls of changing lengths share graphs
+        self._optimizing = False  # its graph is compiled at its first call, however small
         self._unsettled = False  # its parameters are not there yet (FlaxBlock)
         self._static_shape = False  # asking for a number is an error
         self._opened: Opened | None = None  # it gave up its graph: the forward asks for a number
@@ -188,7 +189,7 @@ class HybridBlock(Block):
         static_alloc: bool = False, static_shape: bool = False, inline_limit: int = 2,
         forward_bulk_size: int | None = None, backward_bulk_size: int | None = None, **kwargs: Any,
     ) -> None:  # fmt: skip
-        """Hybridize the block and record it for these inputs.
+        """Hybridize the block, record it for these inputs and compile it.
 
         XLA is the compiler of every graph: what MXNet's backends (ONEDNN, TensorRT) do to parts of one, it does to all.
 
@@ -201,7 +202,13 @@ class HybridBlock(Block):
                        backward_bulk_size)  # fmt: skip
         if clear:
             self._graphs.clear()
-        self(x, *args)
+        self._optimizing = True
+        try:
+            for a in flatten(self(x, *args))[0]:
+                if isinstance(a, NDArray):
+                    a.wait_to_read()
+        finally:
+            self._optimizing = False
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         if self._op_hook is not None and not kwargs:
@@ -306,7 +313,9 @@ class HybridBlock(Block):
         try:
             # A plan is asked anew in training: it says there that it does not fit.
             kin = [g for key, g in self._graphs.items() if key[3] is local.st.training]
-            return CachedGraph(self, args, leaves, tree, self._run_forward, policy, kin, moving)
+            found = CachedGraph(self, args, leaves, tree, self._run_forward, policy, kin, moving)
+            found.fresh = not self._optimizing
+            return found
         except GraphBreak as broken:
             give_up(broken, args)
         except NoArrays:

@@ -86,6 +86,13 @@ def test_what_is_large_or_meant_for_the_compiler_is_a_program_at_once():
     assert mx.engine.stats()["compiled"] == 0
     net_of(nn.Dense(2, in_units=500))(large).wait_to_read()
     assert mx.engine.stats()["compiled"] == 1
+    mx.engine.reset()
+    small = net_of(nn.Dense(2, in_units=3))
+    small.optimize_for(x)
+    mx.waitall()
+    assert mx.engine.stats()["compiled"] == 1
+    small(x).wait_to_read()
+    assert mx.engine.stats()["compiled"] == 1
     with mx.config.scope({"engine.cold": "compile"}):
         mx.engine.reset()
         net_of(nn.Dense(2, in_units=3))(x).wait_to_read()
