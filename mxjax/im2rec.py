@@ -153,6 +153,9 @@ def make_record(args: argparse.Namespace, path_list: str) -> tuple[int, int]:
     """Write the record file and the index of a list; how many pictures are in it, and how many could not be.
 
     Those are told on the error output. Nothing is left behind where writing fails.
+
+    Raises:
+      ValueError: none of the list's pictures could be read; record files that were there stay.
     """
     base = os.path.splitext(path_list)[0]
     index, records = (f"{base}{ending}.{os.getpid()}.part" for ending in (".idx", ".rec"))
@@ -168,6 +171,11 @@ def make_record(args: argparse.Namespace, path_list: str) -> tuple[int, int]:
                 written += 1
                 if written % 1000 == 0:
                     print(f"{written} pictures", flush=True)
+        if failed and not written:
+            raise MXNetValueError(
+                f"none of the {failed} pictures of {path_list} could be read, so {base}.rec is not written: ROOT is "
+                f"the folder that the list's names start from, here {args.root}"
+            )
         os.replace(records, base + ".rec")
         os.replace(index, base + ".idx")
     finally:
@@ -231,6 +239,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; the result is the exit status: 1 where nothing could be done."""
     args = parse_args(arguments)
     try:
+        if not os.path.isdir(args.root):
+            raise MXNetValueError(f"there is no folder {args.root}, in which the pictures were to be")
         if args.list:
             make_list(args)
             return 0

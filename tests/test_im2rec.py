@@ -92,3 +92,15 @@ def test_as_a_program_without_a_list(tmp_path):
         [sys.executable, "-m", "mxjax.im2rec", str(tmp_path / "none"), str(tmp_path)], capture_output=True, text=True
     )
     assert done.returncode == 1 and "there is no list" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_wrong_folder_destroys_nothing(photos, capsys):
+    made(photos)
+    before = (photos / "a.rec").read_bytes()
+    assert im2rec.main([str(photos / "a"), str(photos / "nowhere")]) == 1
+    assert f"there is no folder {photos / 'nowhere'}" in capsys.readouterr().err
+    (photos / "other").mkdir()
+    assert im2rec.main([str(photos / "a"), str(photos / "other")]) == 1
+    assert "none of the 4 pictures" in capsys.readouterr().err
+    assert (photos / "a.rec").read_bytes() == before
+    assert sorted(os.listdir(photos)) == ["a.idx", "a.lst", "a.rec", "other", "root"]

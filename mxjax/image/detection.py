@@ -403,7 +403,10 @@ class ImageDetIter(ImageIter):
         """The objects in a row of numbers."""
         raw = on_host(label).ravel()
         if raw.size < 7:
-            raise FormatError(f"{self._locate()}: Label shape is invalid: {raw.shape}")
+            raise FormatError(
+                f"{self._locate()}: Label shape is invalid: {raw.shape}. A label with boxes has the width of its "
+                "header, the width of an object (5 or more), and the objects; ImageIter reads records of one label"
+            )
         header, width = int(raw[0]), int(raw[1])
         if header < 2 or width < 5 or raw.size <= header or (raw.size - header) % width:
             raise FormatError(

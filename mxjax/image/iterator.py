@@ -11,7 +11,14 @@ import numpy as np
 
 from .. import codec, recordio
 from ..array import NDArray
-from ..errors import FormatError, MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
+from ..errors import (
+    FormatError,
+    MXNetAssertionError,
+    MXNetError,
+    MXNetFileNotFoundError,
+    MXNetTypeError,
+    MXNetValueError,
+)
 from ..io import DataBatch, DataIter
 from ..io.position import as_position, in_range
 from .augment import Augmenter, CreateAugmenter
@@ -321,8 +328,15 @@ class ImageIter(DataIter):
         """What a picture's file holds."""
         if self.path_root is None:
             raise MXNetTypeError("pictures in files need path_root, the folder that their names start from")
-        with open(os.path.join(self.path_root, fname), "rb") as file:
-            return file.read()
+        path = os.path.join(self.path_root, fname)
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            raise MXNetFileNotFoundError(
+                f"there is no picture {path}: path_root, the folder that the list's names start from, is "
+                f"{self.path_root}"
+            ) from None
 
     def augmentation_transform(self, data: Any) -> Any:
         """A picture after all augmenters."""

@@ -61,6 +61,8 @@ class _Records(Source):
         self.skips = given["corrupt_records"] == "skip"
         self.corrupt: set[int] = set()
         found = recordio.offsets(given["path_imgrec"], self._tell if self.skips else None)
+        if not found:
+            warnings.warn(f"{given['path_imgrec']} has no records: {owner} gives no batch", UserWarning, stacklevel=4)
         self.offsets = np.array(found, np.int64)
         self.offsets = self.offsets[part(len(self.offsets), int(given["part_index"]), int(given["num_parts"]))]
         self.labels = self._labels(given["path_imglist"])

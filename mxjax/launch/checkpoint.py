@@ -136,6 +136,8 @@ class Checkpoints:
     def _all(self) -> list[Path]:
         """All that are named as checkpoints, the newest first."""
         if not self.folder.is_dir():
+            if self.folder.exists():
+                raise MXNetValueError(f"{self.folder} is no folder: a folder of checkpoints was expected")
             return []
         return sorted(
             (p for p in self.folder.iterdir() if p.name[len(_PREFIX) :].isdigit()

@@ -120,6 +120,8 @@ def test_what_is_kept_and_what_is_refused(tmp_path):
         gluon.save_checkpoint(tmp_path, net, trainer, extra=net)
     with pytest.raises(ValueError, match="letters, digits"):
         gluon.save_checkpoint(tmp_path, {"../x": net}, trainer)
+    with pytest.raises(ValueError, match="is no folder"):
+        gluon.load_checkpoint(tmp_path / "step-00000003" / "index.json", net, trainer)
     assert not [each for each in tmp_path.iterdir() if each.name.startswith(".")]
 
 

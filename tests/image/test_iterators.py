@@ -196,3 +196,14 @@ def test_image_det_iter(folder):
     for batch in varied:
         boxes = batch.label[0].asnumpy()
         assert batch.data[0].shape == (3, 3, 16, 16) and ((boxes >= 0) & (boxes <= 2) | (boxes == -1)).all()
+
+
+def test_a_wrong_root_is_named(folder):
+    it = mx.image.ImageIter(1, (3, 4, 4), imglist=[[1.0, "nowhere.png"]], path_root=str(folder))
+    with pytest.raises(FileNotFoundError, match=r"no picture .*nowhere\.png: path_root, .* is "):
+        it.next()
+
+
+def test_pictures_without_boxes_are_told_from_those_with(folder):
+    with pytest.raises(FormatError, match="Label shape is invalid.*ImageIter reads records of one label"):
+        mx.image.ImageDetIter(1, (3, 4, 4), imglist=files(folder), path_root=str(folder))

@@ -125,3 +125,9 @@ def test_how_many_batches_there_are_changes_no_order(folder):
     one, other = records(folder, shuffle=True), records(folder, shuffle=True)
     assert len(one) == 4
     assert taken(one, 4) == taken(other, 4)
+
+
+def test_a_file_without_records_is_told(folder):
+    (folder / "empty.rec").write_bytes(b"")
+    with pytest.warns(UserWarning, match="empty.rec has no records: ImageRecordIter gives no batch"):
+        assert not list(records(folder, "empty"))
