@@ -42,6 +42,7 @@ class SymbolBlock(HybridBlock):
 
     def __init__(self, outputs: Any, inputs: Any, params: Mapping[str, Parameter] | None = None):
         super().__init__()
+        self._names.take_no_prefix()
         ins = [inputs] if isinstance(inputs, symbol.Symbol) else list(inputs)
         ins = [one for s in ins for one in (s if len(s) > 1 else [s])]
         for s in ins:

@@ -84,7 +84,7 @@ class Monitor:
     def toc_print(self) -> None:
         """`toc`, written with Python's `logging` at the level INFO."""
         for step, name, text in self.toc():
-            logging.info("Batch: %7d %30s %s", step, name, text)
+            logging.info("Batch: %7d %-30s %s", step, name, text)
 
 
 def _text(value: Any) -> str:
@@ -95,4 +95,5 @@ def _text(value: Any) -> str:
                 f"stat_func must give an array of mxjax or a list of them, got {type(part).__name__}; with NumPy use "
                 "mx.nd.array(value)"
             )
-    return "".join(f"{part.asscalar() if part.shape in ((1,), ()) else part.asnumpy()}\t" for part in parts)
+    # `str` has no more digits than the dtype; a format would make a number of Python first.
+    return "".join(str(part.asscalar() if part.shape in ((1,), ()) else part.asnumpy()) + "\t" for part in parts)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 CHILD = "import mxnet, mxjax; assert mxnet is mxjax; print(mxnet.__version__, mxnet.is_np_array())"
 SCRIPT = f"""
-import subprocess, sys
+import logging, subprocess, sys
 import numpy
 import mxnet as mx
 import mxnet.gluon.nn as layers
@@ -37,6 +37,8 @@ def kinds(**workers):
 
 if __name__ == "__main__":
     assert mx is mxjax and layers is mxjax.gluon.nn and sys.modules["mxnet.gluon.nn"] is layers
+    logging.getLogger().setLevel(logging.DEBUG)  # as MXNet's programs do; JAX stays silent
+    assert not logging.getLogger("jax._src").isEnabledFor(logging.INFO)
     assert np is mxjax.np and NDArray is mxjax.nd.NDArray and mx.gluon.nn.Dense is layers.Dense
     print(mx.__version__, *sys.argv[1:])
     subprocess.run([sys.executable, "-c", {CHILD!r}], check=True)

@@ -172,3 +172,14 @@ def test_results_may_be_written_to_before_the_backward_pass():
     bound.outputs[0][0] = 7
     bound.backward(mx.nd.ones(2))
     assert bound.grad_dict["x"].asnumpy().tolist() == [4, 6]
+
+
+def test_monitor_prints_as_mxnet_does(caplog):
+    run = (mx.sym.var("x") * 0.1).bind(mx.cpu(), {"x": mx.nd.ones(1)})
+    monitor = mx.mon.Monitor(1, lambda x: x, pattern="x$")
+    monitor.install(run)
+    with caplog.at_level("INFO"):
+        monitor.tic()
+        run.arg_dict["x"][:] = 0.1
+        monitor.toc_print()
+    assert caplog.messages == ["Batch:       1 x                              0.1\t"]

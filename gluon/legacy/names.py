@@ -56,6 +56,10 @@ class Names:
     def legacy(self) -> bool:
         return self._legacy or self.params._makes or generation() == 1
 
+    def take_no_prefix(self) -> None:
+        """Let the parameters' names be as they are: a symbol has given them already."""
+        self.prefix = self.params._prefix = ""
+
     @property
     def empty(self) -> bool:
         """Whether the block was given an empty prefix: it leaves the names to what is around it."""

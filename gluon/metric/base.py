@@ -84,6 +84,22 @@ def average_of(said: str | None) -> str:
     return said
 
 
+def in_mxnet1(*names: str) -> Callable[[Any], Any]:
+    """Decorates an `__init__` whose arguments by position are these ones under the defaults of MXNet 1."""
+
+    def decorate(init: Any) -> Any:
+        @functools.wraps(init)
+        def given(self: Any, *args: Any, **kwargs: Any) -> None:
+            if args and generation() == 1:
+                kwargs.update(zip(names, args, strict=False))
+                args = ()
+            init(self, *args, **kwargs)
+
+        return given
+
+    return decorate
+
+
 def pairs(labels: Any, preds: Any) -> list[tuple[Any, Any]]:
     """Labels with their predictions, as `mx.np` arrays on the labels' devices."""
     labels, preds = check_label_shapes(labels, preds, True)
@@ -231,8 +247,9 @@ class EvalMetric:
     def _mean(self) -> float:
         if self.num_inst == 0:
             return float("nan")
-        mean = self.sum_metric / self.num_inst
-        return mean.item() if getattr(mean, "size", 0) == 1 else mean
+        total = self.sum_metric
+        # Divided by Python: the device would multiply by the count's reciprocal, which may be off by the last digit.
+        return (total.item() if getattr(total, "size", 0) == 1 else total) / self.num_inst
 
     def get(self) -> tuple[Any, Any]:
         """The name and the value, NaN before the first sample; waits for the value."""

@@ -16,7 +16,7 @@ from mxjax.array import NDArray
 from mxjax.errors import MXNetAssertionError, MXNetValueError
 from mxjax.modes import generation
 
-from .base import EvalMetric, alias, average_of, check_label_shapes, pairs, register
+from .base import EvalMetric, alias, average_of, check_label_shapes, in_mxnet1, pairs, register
 
 __all__ = [
     "F1",
@@ -325,12 +325,11 @@ class F1(_Counted):
     'macro'
     """
 
+    @in_mxnet1("name", "output_names", "label_names", "average")
     def __init__(
         self, name: str = "f1", output_names: Names = None, label_names: Names = None,
         class_type: str = "binary", threshold: Any = 0.5, average: str | None = "",
     ):  # fmt: skip
-        if class_type in ("micro", "macro"):  # the fourth argument of MXNet 1
-            class_type, average = "binary", class_type
         self.average = average_of(None) if average == "" else average
         by_batch = generation() == 1 and class_type == "binary" and self.average == "macro"
         super().__init__(_Counts(class_type, threshold), name, output_names, label_names, by_batch)
@@ -352,7 +351,10 @@ class Fbeta(F1):
         class_type: str = "binary", beta: float = 1, threshold: Any = 0.5,
         average: str | None = "",
     ):  # fmt: skip
-        super().__init__(name, output_names, label_names, class_type, threshold, average)
+        super().__init__(
+            name=name, output_names=output_names, label_names=label_names, class_type=class_type, threshold=threshold,
+            average=average,
+        )  # fmt: skip
         self.metrics.beta = beta
 
 
@@ -470,6 +472,7 @@ class CrossEntropy(EvalMetric):
     -1
     """
 
+    @in_mxnet1("eps", "name", "output_names", "label_names")
     def __init__(
         self, eps: float = 1e-12, ignore_label: int | None = None, axis: int = -1,
         from_logits: bool = False, name: str = "cross-entropy", output_names: Names = None,
@@ -540,12 +543,16 @@ class Perplexity(CrossEntropy):
     'perplexity'
     """
 
+    @in_mxnet1("ignore_label", "axis", "name", "output_names", "label_names")
     def __init__(
         self, eps: float = 1e-12, ignore_label: int | None = None, axis: int = -1,
         from_logits: bool = False, name: str = "perplexity", output_names: Names = None,
         label_names: Names = None,
     ):  # fmt: skip
-        super().__init__(eps, ignore_label, axis, from_logits, name, output_names, label_names)
+        super().__init__(
+            eps=eps, ignore_label=ignore_label, axis=axis, from_logits=from_logits, name=name,
+            output_names=output_names, label_names=label_names,
+        )  # fmt: skip
 
     def get(self) -> tuple[Any, Any]:
         return self.name, math.exp(self._mean())

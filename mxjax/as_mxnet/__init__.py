@@ -7,6 +7,7 @@ in a notebook do the same.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -36,6 +37,10 @@ def install(version: str | None = None) -> None:
             "any `import mxnet`, or run the program as `python -m mxjax program.py`"
         )
     _modules.stand_in_for_mxnet()
+    jax_says = logging.getLogger("jax")
+    if jax_says.level == logging.NOTSET:
+        # MXNet's programs turn the root logger to DEBUG to see how training goes: JAX would tell of each trace.
+        jax_says.setLevel(logging.WARNING)
     sys.modules["mxnet"] = package
     package.__version__ = mxnet_version()  # type: ignore[attr-defined]
     paths = (settings.variable("PYTHONPATH") or "").split(os.pathsep)

@@ -425,8 +425,10 @@ class NDArrayIter(DataIter):
       last_batch_handle: what becomes of samples that do not fill a batch: `pad` fills it with samples from the
         beginning, `discard` leaves them out, `roll_over` puts them at the beginning of the next epoch.
       data_name, label_name: the name of a single array.
+      layout: what the descriptions say of the axes (MXNet 1.9); samples are along the first.
 
     Raises:
+      ValueError: a layout whose first axis is not N.
       NotImplementedError: a sparse matrix, and the last batch is not discarded.
 
     >>> it = NDArrayIter(np.arange(10), batch_size=4)
@@ -437,8 +439,12 @@ class NDArrayIter(DataIter):
     def __init__(
         self, data: Any, label: Any = None, batch_size: int = 1, shuffle: bool = False,
         last_batch_handle: str = "pad", data_name: str = "data", label_name: str = "softmax_label",
+        layout: str = "NCHW",
     ):  # fmt: skip
         super().__init__(batch_size)
+        if not layout.startswith("N"):
+            raise MXNetValueError(f"samples are along the first axis: a layout that begins with N, got {layout!r}")
+        self.layout = layout
         if last_batch_handle != "discard":
             given = [each for some in (data, label) for each in _each(some)]
             if any(_is_sparse(each) for each in given):
@@ -461,7 +467,7 @@ class NDArrayIter(DataIter):
         self.num_source = len(self.data_list)
 
     def _describe(self, source: list[tuple[str, Any]]) -> list[DataDesc]:
-        return [DataDesc(name, (self.batch_size, *each.shape[1:]), each.dtype) for name, each in source]
+        return [DataDesc(name, (self.batch_size, *each.shape[1:]), each.dtype, self.layout) for name, each in source]
 
     @property
     def provide_data(self) -> list[DataDesc]:

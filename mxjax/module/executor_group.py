@@ -84,6 +84,11 @@ def _groups_of(group2ctxs: Any, count: int) -> list[Any]:
     return found
 
 
+def _labels(batch: Any) -> Any:
+    """A batch's labels; what is only predicted from may have no such attribute."""
+    return getattr(batch, "label", None) or ()
+
+
 class DataParallelExecutorGroup:
     """Executors of one symbol, one on each device.
 
@@ -294,9 +299,9 @@ class DataParallelExecutorGroup:
         """Copy a batch, or a batch for each device, to the devices and compute the outputs."""
         if isinstance(data_batch, list):
             data: list[Any] = [list(parts) for parts in zip(*[b.data for b in data_batch], strict=True)]
-            label: Any = [list(parts) for parts in zip(*[b.label or () for b in data_batch], strict=True)]
+            label: Any = [list(parts) for parts in zip(*[_labels(b) for b in data_batch], strict=True)]
         else:
-            data, label = data_batch.data, data_batch.label
+            data, label = data_batch.data, _labels(data_batch)
         self._load(data, self.data_arrays, self.data_layouts)
         if label:
             self._load(label, self.label_arrays, self.label_layouts)

@@ -55,6 +55,12 @@ def test_values(row):
     assert m.get()[1] == pytest.approx(row["one"][1], rel=1e-6, abs=1e-7)
 
 
+def test_a_mean_is_the_quotient_to_its_last_digit():
+    m = metric.Accuracy()
+    m.update(mx.np.array([1] * 73 + [0] * 247), mx.np.array([[0, 1]] * 320))
+    assert m.get()[1] == 73 / 320
+
+
 @pytest.mark.parametrize("row", BAD, ids=case_id)
 def test_errors(row):
     with pytest.raises({"ValueError": ValueError, "AssertionError": AssertionError}[row["error"]]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -260,6 +261,16 @@ def test_a_module_with_another_ones_parameters():
     two.bind([("data", (2, 5))], [("softmax_label", (2,))], for_training=False, shared_module=one)
     one.set_params({name: mx.nd.zeros(value.shape) for name, value in one.get_params()[0].items()}, {})
     np.testing.assert_allclose(two.predict(np.ones((2, 5), "float32")).asnumpy(), np.full((2, 3), 1 / 3), rtol=1e-6)
+
+
+def test_batches_without_labels():
+    batch = namedtuple("Batch", ["data"])  # what is only predicted from need not be a DataBatch
+    module = mx.mod.Module(mx.sym.Variable("data") * 2, label_names=None)
+    module.bind([("data", (2, 3))], for_training=False)
+    module.init_params()
+    for rows in (2, 1):
+        module.forward(batch([mx.nd.ones((rows, 3))]))
+        assert module.get_outputs()[0].asnumpy().tolist() == [[2] * 3] * rows
 
 
 def test_states_stay_from_batch_to_batch():

@@ -63,6 +63,10 @@ batches('mcc', 'classes')
 batches(mx.metric.MCC(average='micro'), 'classes')
 batches('pearsonr', 'numbers')
 batches(mx.metric.PearsonCorrelation(average='micro'), 'numbers', False)
+batches(mx.metric.Perplexity(0), 'chances')
+batches(mx.metric.Perplexity(None, -1, 'p'), 'chances')
+batches(mx.metric.CrossEntropy(1e-8, 'c'), 'chances')
+mx.io.NDArrayIter(A(6).reshape(3, 2), A(3), 2, layout='NT').provide_data
 batches('mae', 'vectors')
 batches('mse', 'vectors')
 batches('rmse', 'numbers')
@@ -101,8 +105,10 @@ def renamed():
 def batches(metric, kind, local=True):
     metric, rs, seen = mx.metric.create(metric), np.random.RandomState(3), []
     for count in (6, 4, 5):
-        label = rs.randint(0, 2, count) if kind == 'classes' else rs.randn(count, 2)
+        label = rs.randint(0, 2, count) if kind in ('classes', 'chances') else rs.randn(count, 2)
         pred = rs.rand(count, 2)
+        if kind == 'chances':
+            pred /= pred.sum(1, keepdims=True)
         if kind == 'vectors':
             label, pred = label[:, 0], pred[:, 0]
         metric.update([mx.nd.array(label)], [mx.nd.array(pred)])

@@ -63,6 +63,17 @@ def test_automatic_names_count(fresh_names):
     assert empty.prefix == "" and empty[0].prefix == "dense2_"
 
 
+def test_names_that_a_symbol_gave_stay(fresh_names):
+    symbol = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=2, name="fc")
+    with mx.config.scope(compat_version="1.9"):
+        outer = nn.HybridSequential(prefix="net_")
+        with outer.name_scope():
+            outer.add(gluon.SymbolBlock(symbol, symbol.get_internals()["x"]))
+            outer.add(nn.Dense(1))
+        assert outer[0].prefix == "" and list(outer[0].collect_params()) == ["fc_weight", "fc_bias"]
+        assert list(outer.collect_params()) == ["fc_weight", "fc_bias", "net_dense0_weight", "net_dense0_bias"]
+
+
 def test_both_spellings_find_a_parameter(fresh_names):
     net = Net(prefix="net_")
     params = net.collect_params()
