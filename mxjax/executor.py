@@ -73,7 +73,8 @@ class Executor:
         self._args_grad = args_grad
         self._grads = {n: g for n, g in _by_name(args_grad, self._arg_names, "args_grad").items() if g is not None}
         self._requests = {n: _request(grad_req, n, self._arg_names) for n in self._arg_names}
-        self.outputs: list[NDArray] = []
+        self._outputs: list[NDArray] = []
+        self._promised: list[NDArray] = []  # what somebody was given who asked for results before there were any
         self._results: list[Any] = []
         self._op = CachedOp(sym)
         self._casts = any(_casts(n) for n in walk(sym._entries))
@@ -115,10 +116,12 @@ class Executor:
         arrays = list(self._arrays.values())
         self._training = bool(is_train)
         taped = bool(is_train) and bool(self._grads)
-        self.outputs = self._run(arrays, taped)
+        self._outputs = self._run(arrays, taped)
         # A result that is written to before the backward pass is no other to it.
-        self._results = [taped_value(out) for out in self.outputs] if taped else []
-        return self.outputs
+        self._results = [taped_value(out) for out in self._outputs] if taped else []
+        for promised, out in zip(self._promised, self._outputs, strict=False):
+            promised._assign(out.detach()._value())
+        return self._outputs
 
     def _feed(self, name: str, array: Any) -> None:
         if name not in self._arrays:
@@ -190,9 +193,9 @@ class Executor:
         """Gradients of the results, weighted by ``out_grads`` (ones, where it is None), into the gradient arrays."""
         if not self._grads or not any(r != "null" for r in self._requests.values()):
             return
-        if not self.outputs or self._again:
-            self.forward(self._training) if not self.outputs else None
-            self.outputs, self._results = self._run(list(self._arrays.values()), taped=True), []
+        if not self._outputs or self._again:
+            self.forward(self._training) if not self._outputs else None
+            self._outputs, self._results = self._run(list(self._arrays.values()), taped=True), []
         heads, grads = self._heads(out_grads)
         self._again = True
         marks, self._marks = self._marks, []
@@ -215,14 +218,15 @@ class Executor:
     def _heads(self, out_grads: Any) -> tuple[list[Value], list[Value | None]]:
         if isinstance(out_grads, Mapping):
             out_grads = [out_grads.get(n) for n in self._output_names]
-        given = [None] * len(self.outputs) if out_grads is None else out_grads
+        given = [None] * len(self._outputs) if out_grads is None else out_grads
         given = list(given) if isinstance(given, (list, tuple)) else [given]
-        if len(given) != len(self.outputs):
-            raise errors.MXNetValueError(f"{len(self.outputs)} results, got {len(given)} gradients of them (out_grads)")
+        if len(given) != len(self._outputs):
+            count = len(self._outputs)
+            raise errors.MXNetValueError(f"{count} results, got {len(given)} gradients of them (out_grads)")
         heads: list[Value] = []
         grads: list[Value | None] = []
-        results, self._results = self._results or [taped_value(out) for out in self.outputs], []
-        for out, value, grad in zip(self.outputs, results, given, strict=True):
+        results, self._results = self._results or [taped_value(out) for out in self._outputs], []
+        for out, value, grad in zip(self._outputs, results, given, strict=True):
             if value.tape is None:
                 continue  # a result that depends on no argument with a gradient
             heads.append(value)
@@ -264,6 +268,20 @@ class Executor:
     def grad_arrays(self) -> list[NDArray | None]:
         """The gradients in the order of the arguments."""
         return [self._grads.get(n) for n in self._arg_names]
+
+    @property
+    def outputs(self) -> list[NDArray]:
+        """The results of the last `forward`; before the first one zeros, which will get each one's numbers."""
+        if self._outputs or self._promised or any(a is None for a in self._arrays.values()):
+            return self._outputs or self._promised
+        shapes = self._symbol.infer_shape_partial(**{n: self._arrays[n].shape for n in self._arg_names})[1]
+        dtypes = self._symbol.infer_type_partial(**{n: self._arrays[n].dtype for n in self._arg_names})[1]
+        if all(shape is not None and infer.known(shape) for shape in shapes):
+            self._promised = [
+                _zeros(shape, "float32" if dtype is None else dtype, self._device)
+                for shape, dtype in zip(shapes, dtypes, strict=True)
+            ]
+        return self._promised
 
     @property
     def output_dict(self) -> dict[str, NDArray]:

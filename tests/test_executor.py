@@ -183,3 +183,19 @@ def test_monitor_prints_as_mxnet_does(caplog):
         run.arg_dict["x"][:] = 0.1
         monitor.toc_print()
     assert caplog.messages == ["Batch:       1 x                              0.1\t"]
+
+
+def test_outputs_before_the_first_forward():
+    x = mx.sym.var("x")
+    net = mx.sym.Group([mx.sym.FullyConnected(x, num_hidden=3, name="fc"), mx.sym.cast(x, dtype="int32", name="whole")])
+    run = net.simple_bind(mx.cpu(), x=(2, 4), grad_req="write")
+    before = run.outputs
+    assert [(o.shape, o.dtype) for o in before] == [((2, 3), np.float32), ((2, 4), np.int32)]
+    assert run.output_dict["fc_output"].shape == (2, 3)
+    for value in (5, 6):
+        run.arg_dict["fc_bias"][:] = value
+        after = run.forward(is_train=True)
+        assert run.outputs is after
+        assert before[0].asnumpy().tolist() == after[0].asnumpy().tolist() == [[value] * 3] * 2
+    run.backward([mx.nd.ones((2, 3)), mx.nd.zeros((2, 4), dtype="int32")])
+    assert run.grad_dict["fc_bias"].asnumpy().tolist() == [2] * 3

@@ -341,8 +341,9 @@ class Optimizer:
         self.lr_mult = {**self._from_symbol("__lr_mult__"), **args_lr_mult}
 
     def set_wd_mult(self, args_wd_mult: dict[Any, float]) -> None:
-        """Factors on the weight decay by index or, with `param_idx2name`, by name."""
-        self.wd_mult = {**self._from_symbol("__wd_mult__"), **args_wd_mult}
+        """Factors on the weight decay by index or, with `param_idx2name`, by name; in MXNet 1 biases begin with 0."""
+        free = [n for n in self.idx2name.values() if generation() == 1 and not n.endswith(("_weight", "_gamma"))]
+        self.wd_mult = {**dict.fromkeys(free, 0.0), **self._from_symbol("__wd_mult__"), **args_wd_mult}
 
     def _from_symbol(self, key: str) -> dict[str, float]:
         if not self.sym_info:
@@ -422,9 +423,7 @@ class Optimizer:
         out: list[Any] = [self.rescale_grad]
         last: tuple[Any, ...] | None = None
         row: tuple[Any, ...] = ()
-        for index, lr, wd in zip(
-            indices, self._get_lrs(indices), self._get_wds(indices), strict=True
-        ):
+        for index, lr, wd in zip(indices, self._get_lrs(indices), self._get_wds(indices), strict=True):
             now = (lr, wd, counts[index])
             if now != last or self._numbers_have_memory:
                 row, last = numbers(*now), now
@@ -513,21 +512,25 @@ class Optimizer:
         """`update` with states that `create_state_multi_precision` gave."""
         if not isinstance(indices, (list, tuple)):
             indices, weights, grads, states = [indices], [weights], [grads], [states]
-        own = "fused_step" if self.use_fused_step else "step"
+        own = ("update", "fused_step" if self.use_fused_step else "step")
         masters = [self.has_master_copy(w) for w in weights]
-        if not any(masters) or getattr(type(self), own) is getattr(Optimizer, own):
-            self.update(indices, weights, grads, states)
+        if not any(masters) or all(getattr(type(self), name) is getattr(Optimizer, name) for name in own):
+            self._call_update(indices, weights, grads, states)
             return
         # A class with its own step sees float32 weights, gradients and states.
         wide = [s[0] if m else w for w, s, m in zip(weights, states, masters, strict=True)]
         inner = [s[1] if m else s for s, m in zip(states, masters, strict=True)]
-        wide_grads = [
-            g.astype("float32") if m else g for g, m in zip(grads, masters, strict=True)
-        ]
-        self.update(indices, wide, wide_grads, inner)
+        wide_grads = [g.astype("float32") if m else g for g, m in zip(grads, masters, strict=True)]
+        self._call_update(indices, wide, wide_grads, inner)
         for weight, master, m in zip(weights, wide, masters, strict=True):
             if m:
                 weight[:] = master
+
+    def _call_update(self, indices: list[Any], *arrays: list[Any]) -> None:
+        """`update`; what programs of MXNet 1 define themselves takes one weight."""
+        single = generation() == 1 and type(self).update is not Optimizer.update
+        for args in zip(indices, *arrays, strict=True) if single else [(indices, *arrays)]:
+            self.update(*args)
 
     def _record_step(
         self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any],

@@ -18,7 +18,7 @@ from ..core.value import Dynamic
 from ..ops.table import Op
 from . import attributes
 from .node import Node, states_of, walk
-from .types import complete
+from .types import complete, require_known
 
 #: A shape with None for lengths that are not known, or None where not even the number of axes is.
 Partial = tuple[int | None, ...] | None
@@ -455,6 +455,7 @@ def _key_avals(device: Any) -> list[Any]:
 def shapes_of(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any], partial: bool) -> Any:
     """What `Symbol.infer_shape` gives."""
     given = named(symbol, args, kwargs)
+    require_known(symbol, given)
     nodes = walk(symbol._entries)
     found = Inference(nodes, given)
     states = states_of(nodes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,12 +99,26 @@ def complete(nodes: Sequence[Node], given: dict[str, Any]) -> dict[Node, Any]:
     return {n: t or "float32" for n, t in infer(nodes, given).items()}
 
 
+def require_known(symbol: Any, names: Iterable[str]) -> None:
+    """Raise where a symbol has no variable of one of these names.
+
+    Raises:
+      MXNetError: that name.
+    """
+    mine = {n.name for n in symbol._variables()}
+    for name in names:
+        if name not in mine:
+            hint = errors.did_you_mean(name, mine)
+            raise errors.MXNetError(f"the symbol has no argument {name!r}{hint}: it has {', '.join(sorted(mine))}")
+
+
 def types_of(symbol: Any, args: Sequence[Any], kwargs: dict[str, Any], partial: bool) -> Any:
     """What `Symbol.infer_type` gives."""
     if args and kwargs:
         raise errors.MXNetValueError("Can only specify known argument types either by positional or kwargs way.")
     names = symbol.list_arguments()
     given = dict(zip(names, args, strict=False)) if args else dict(kwargs)
+    require_known(symbol, given)
     plain = {k: name_of(v) for k, v in given.items() if v is not None}
     nodes = walk(symbol._entries)
     states = states_of(nodes)

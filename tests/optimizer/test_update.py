@@ -351,3 +351,25 @@ def test_states_of_before_are_read():
     onp.savez(out := io.BytesIO(), header=onp.frombuffer(json.dumps(header).encode(), onp.uint8))
     with pytest.raises(FormatError, match="of version 3"):
         updater.set_states(out.getvalue())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_an_update_that_a_program_of_mxnet1_defines_takes_one_weight(dtype):
+    class Slow(mx.optimizer.Optimizer):
+        def create_state(self, index, weight):
+            return mx.nd.zeros(weight.shape, weight.context, dtype=weight.dtype)
+
+        def update(self, index, weight, grad, state):
+            assert isinstance(index, int) and onp.dtype(weight.dtype) == onp.dtype(state.dtype) == "float32"
+            self._update_count(index)
+            state[:] = 0.5 * state + grad
+            weight[:] -= self._get_lr(index) * (state + self._get_wd(index) * weight)
+
+    with mx.config.scope(compat_version="1.9"):
+        made = Slow(learning_rate=0.5, wd=0.25, param_idx2name={0: "a_weight", 1: "b_bias"}, multi_precision=True)
+        made.set_lr_mult({"a_weight": 2})
+        update = mx.optimizer.get_updater(made)
+        weights = [mx.nd.ones(2, dtype=dtype), mx.nd.ones(1, dtype=dtype)]
+        for _ in range(2):
+            update([0, 1], [mx.nd.ones(2, dtype=dtype), mx.nd.ones(1, dtype=dtype)], weights)
+    assert weights[0].asnumpy().tolist() == [-1.6875] * 2 and weights[1].asnumpy().tolist() == [-0.25]
