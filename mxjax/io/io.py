@@ -425,10 +425,9 @@ class NDArrayIter(DataIter):
       last_batch_handle: what becomes of samples that do not fill a batch: `pad` fills it with samples from the
         beginning, `discard` leaves them out, `roll_over` puts them at the beginning of the next epoch.
       data_name, label_name: the name of a single array.
-      layout: what the descriptions say of the axes (MXNet 1.9); samples are along the first.
+      layout: what the descriptions say of the axes (MXNet 1.9); it begins with N.
 
     Raises:
-      ValueError: a layout whose first axis is not N.
       NotImplementedError: a sparse matrix, and the last batch is not discarded.
 
     >>> it = NDArrayIter(np.arange(10), batch_size=4)
@@ -442,7 +441,7 @@ class NDArrayIter(DataIter):
         layout: str = "NCHW",
     ):  # fmt: skip
         super().__init__(batch_size)
-        if not layout.startswith("N"):
+        if layout[:1] != "N":
             raise MXNetValueError(f"samples are along the first axis: a layout that begins with N, got {layout!r}")
         self.layout = layout
         if last_batch_handle != "discard":
@@ -484,8 +483,7 @@ class NDArrayIter(DataIter):
         if self.shuffle:
             self._shuffle_data()
         self.cursor = -self.batch_size
-        self._cache_data = None
-        self._cache_label = None
+        self._cache_data = self._cache_label = None
 
     def reset(self) -> None:
         if self.shuffle:

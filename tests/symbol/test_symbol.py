@@ -137,3 +137,13 @@ def test_of_a_length_that_is_not_known_no_slice_is_known():
     assert mx.sym.slice(rows, begin=(2, 3), end=(5, 10), step=(3, 3)).infer_shape_partial()[1] == [(-1, 3)]
     assert mx.sym.slice_axis(rows, axis=0, begin=0, end=5).infer_shape_partial()[1] == [(-1, 20)]
     assert mx.sym.slice_axis(rows, axis=1, begin=0, end=5).infer_shape_partial()[1] == [(-1, 5)]
+
+
+def test_arguments_that_a_symbol_does_not_have():
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
+    for ask in (net.infer_shape, net.infer_shape_partial):
+        with pytest.raises(mx.MXNetError, match="no argument 'date'; did you mean 'data'"):
+            ask(date=(2, 3))
+    with pytest.raises(mx.MXNetError, match="no argument 'date'"):
+        net.infer_type(date="float32")
+    assert net.simple_bind(mx.cpu(), data=(2, 3), label=(2,)).arg_dict["data"].shape == (2, 3)  # iterators say more
