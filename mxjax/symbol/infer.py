@@ -224,6 +224,8 @@ class Inference:
         shapes = self._tried[key]
         if shapes is None:
             return None
+        if _is_shapeless(node):
+            return [None] * len(shapes)
         hidden = _unsettled(node)
         return (
             [tuple([None if k in hidden else n for k, n in enumerate(s)]) for s in shapes] if hidden else list(shapes)
@@ -366,7 +368,12 @@ def with_shape(params: dict[str, Any], shape: tuple[int, ...]) -> dict[str, Any]
 
 def is_open(node: Node) -> bool:
     """Whether a node makes an array of a shape that is known only when the symbol is bound."""
-    return bool(_unsettled(node))
+    return bool(_unsettled(node)) or _is_shapeless(node)
+
+
+def _is_shapeless(node: Node) -> bool:
+    """Whether an operator without arrays says not even the number of axes, which MXNet 1 writes as ()."""
+    return not node.inputs and node.op is not None and node.params.get("shape") == () and not util.is_np_shape()
 
 
 def _unsettled(node: Node) -> tuple[int, ...]:

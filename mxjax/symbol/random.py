@@ -6,6 +6,7 @@ from typing import Any
 
 from ..errors import MXNetValueError
 from ..errors import explain_names as _explain_names
+from ..modes import is_np_shape
 from ..ops.table import TABLE
 from .compose import compose
 from .front import fill as _fill
@@ -23,7 +24,12 @@ def _draw(name: str, params: dict[str, Any], shape: Any, dtype: Any, kwargs: dic
             "Distribution parameters must all have the same type, but got "
             f"{', '.join(type(v).__name__ for v in params.values())}"
         )
-    attrs = {**params, "shape": (1,) if shape is None else shape, **shaped}
+    # MXNet draws with an operator without arrays here, which looks at no symbol; where shapes are those of MXNet 1, one
+    # that is not given follows from what is around.
+    shaped = {k: v for k, v in shaped.items() if not isinstance(v, Symbol)}
+    if shape is None:
+        shape = (1,) if is_np_shape() else ()
+    attrs = {**params, "shape": shape, **shaped}
     return compose(TABLE[f"_random_{name}"], Symbol, f"_random_{name}", (), attrs)
 
 

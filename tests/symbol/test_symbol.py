@@ -147,3 +147,13 @@ def test_arguments_that_a_symbol_does_not_have():
     with pytest.raises(mx.MXNetError, match="no argument 'date'"):
         net.infer_type(date="float32")
     assert net.simple_bind(mx.cpu(), data=(2, 3), label=(2,)).arg_dict["data"].shape == (2, 3)  # iterators say more
+
+
+def test_random_numbers_without_a_shape_take_that_of_what_they_meet():
+    mx.npx.reset_np()  # what MXNet 2.0.0b1 gives
+    x = mx.sym.var("x")
+    for drawn in (mx.sym.random.normal(loc=1.0), mx.sym.random.randn(data=mx.sym.ones((2, 3))), mx.sym.zeros(shape=())):
+        assert (drawn + x)._bind(mx.cpu(), {"x": mx.nd.zeros((2, 3))}).forward()[0].shape == (2, 3)
+    assert mx.nd.random.normal().shape == (1,)
+    with pytest.raises(mx.MXNetError, match="shape"):
+        mx.sym.random.normal().eval()
