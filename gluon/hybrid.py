@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from mxjax.core import (
     GraphCall,
     Pair,
     Row,
+    Step,
     Tree,
     Value,
     aval,
@@ -153,8 +155,8 @@ class CachedGraph:
 
     KEY: Any  # what stands among the sources for the random key
     __slots__ = (
-        "__weakref__", "call", "checks", "draws", "fresh", "inside", "kinds", "moving", "n_outs", "numbers", "pairs",
-        "parts", "shapes", "sources", "states", "training", "tree", "whole",
+        "__weakref__", "call", "checks", "draws", "fresh", "here", "inline", "inside", "kinds", "moving", "n_outs",
+        "numbers", "pairs", "parts", "shapes", "sources", "states", "training", "tree", "whole",
     )
 
     call: GraphCall
@@ -255,6 +257,8 @@ class CachedGraph:
         # The parameters' first values need not live as long as the graph.
         graph.captured = ()
         self.fresh = True  # it was not called yet
+        self.inline = False  # every call is recorded operator by operator
+        self.here: weakref.ref[Step] | None = None  # the last of the first call's operators, while others may follow
         self.inside: tuple[list[Value], Call] | None = None  # the weights in a program, and its call
 
     def __call__(self, arrays: Sequence[NDArray], leaves: Sequence[Any] = ()) -> Any:
@@ -280,12 +284,17 @@ class CachedGraph:
         st = local.st
         first, self.fresh = self.fresh, False
         wants = wants_of(values) if st.taping else ()
-        by_call = first and self._may_be_called_once(values)
+        by_call = self.inline or (first and self._may_be_called_once(values)) or self._was_so_here(st.seg)
         if st.taping and (self.whole or not any(wants)) and any(v.tape is not None for v in values):
             by_call = True  # of integers: each operator has a rule for them, their composition has none
+        if _by_call and not by_call:
+            _stay_so_before_programs(st.seg)
         if by_call:
             numbers = [d.value for d in values[len(values) - len(self.numbers) :]]
             outs = tuple(self.call.graph.onto(values, scalars=numbers))  # type: ignore[union-attr]
+            if first:
+                self.here = weakref.ref(st.seg.step)
+                _by_call.append((self.here, weakref.ref(self)))
         elif any(wants):
             outs = self._taped(values, wants)
         elif self.draws or st.training or _external():
@@ -308,7 +317,13 @@ class CachedGraph:
             return False
         if any(type(v) is Value and v.seg is TRACED for v in values):
             return False
-        return is_cheap_once(call.graph, values[0].aval.device)  # type: ignore[arg-type]
+        return is_cheap_once(call.graph, st.seg, values[0].aval.device)  # type: ignore[arg-type]
+
+    def _was_so_here(self, seg: Any) -> bool:
+        """Whether the first call was recorded operator by operator in this segment: so are its other ones."""
+        if self.here is not None and self.here() not in seg.step.path():
+            self.here = None
+        return self.here is not None
 
     def _places(self, places: list[Any] | None = None) -> list[Any]:
         """For a call of this graph alone: its programs end with it, as when the network is hybridized anew."""
@@ -351,6 +366,21 @@ class CachedGraph:
             avals = [v.kind if type(v) is Dynamic else v.aval for v in values]
             pair = self.pairs[key] = Pair(self.call, avals, wants)
         return record_pair(self.call, pair, values)
+
+
+# Graphs whose first call was recorded operator by operator, with the last of these.
+_by_call: deque[tuple[weakref.ref[Step], weakref.ref[CachedGraph]]] = deque(maxlen=64)
+INLINE = 16  # calls
+
+
+def _stay_so_before_programs(seg: Any) -> None:
+    """A large graph follows small ones, whose operators are in its program now: as calls they would make it another."""
+    path = seg.step.path()
+    for where, which in _by_call:
+        graph = which()
+        if where() in path and graph is not None and len(graph.call.graph.steps) <= INLINE:
+            graph.inline = True
+    _by_call.clear()
 
 
 _RECORDS: Any = CachedGraph.__init__

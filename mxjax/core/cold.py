@@ -33,7 +33,7 @@ from .by_call import (
     loosened,
 )
 from .hooks import memory_managers, operator_wrappers, trace_watchers
-from .segment import Step
+from .segment import Segment, Step
 from .state import local
 from .value import quick_put
 
@@ -117,11 +117,14 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
     return known.by_call
 
 
-def is_cheap_once(graph: Graph, device: Any) -> bool:
+def is_cheap_once(graph: Graph, seg: Segment, device: Any) -> bool:
     """Whether a graph that may never be called again costs far less by NumPy than as a program.
 
-    Derivatives are counted in, at twice the work.
+    Derivatives are counted in, at twice the work. In a segment with another graph it would be part of that one's
+    program, which would be another one at the next call.
     """
+    if any(is_asked_for(s.call) for s in seg.step.path()):  # type: ignore[arg-type]
+        return False
     if sum(a.size for s in graph.steps for a in s.avals) > ONCE or sum(a.size for a in graph.avals) > ONCE:
         return False  # a large network will come back, and its traces cost, too
     if not is_cold_here(any(s.call.effect for s in graph.steps), device):  # type: ignore[union-attr]

@@ -99,6 +99,37 @@ def test_what_is_large_or_meant_for_the_compiler_is_a_program_at_once():
         assert mx.engine.stats()["compiled"] > 0
 
 
+@pytest.mark.parametrize("small", ["before", "after", "alone, five times"])
+def test_a_small_graph_beside_a_large_one_is_compiled_with_it_once(small):
+    large = net_of(nn.Dense(300, in_units=500))
+    first, last = net_of(nn.Dense(500, in_units=3)), net_of(nn.Dense(2, in_units=300))
+    cell = net_of(nn.Dense(3, in_units=3))
+    x, wide = mx.np.array(X), mx.np.ones((4, 500))
+    for a in (x, wide, large[0].weight.data(), first[0].weight.data(), last[0].weight.data(), cell[0].weight.data()):
+        a.wait_to_read()
+
+    def step():
+        with autograd.record():
+            if small == "before":
+                y = large(first(x))
+            elif small == "after":
+                y = last(large(wide))
+            else:
+                y = x
+                for _ in range(5):
+                    y = cell(y)
+            loss = (y**2).sum()
+        loss.backward()
+        return loss.asnumpy()
+
+    mx.engine.reset()
+    found = []
+    for _ in range(4):
+        found.append(step())
+    assert mx.engine.stats()["compiled"] == 1
+    np.testing.assert_allclose(found, found[0], rtol=1e-5)
+
+
 def test_training_is_one_program_a_step_without_compilations():
     net = net_of(nn.Dense(8, activation="relu"), nn.BatchNorm(), nn.Dropout(0.5), nn.Dense(2))
     trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
