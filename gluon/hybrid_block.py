@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -198,10 +199,13 @@ class HybridBlock(Block):
         """
         if backend:
             check_backend(backend)
+        known = bool(self._graphs)
         self.hybridize(True, partition_if_dynamic, static_alloc, static_shape, inline_limit, forward_bulk_size,
                        backward_bulk_size)  # fmt: skip
         if clear:
             self._graphs.clear()
+        elif known and not _takes(self.forward, (x, *args)):
+            return  # as in MXNet, which looks at the inputs of a block that it has no graph of alone
         self._optimizing = True
         try:
             for a in flatten(self(x, *args))[0]:
@@ -379,6 +383,14 @@ class HybridBlock(Block):
 
 
 _TAKE_ANY.append(HybridBlock.forward)
+
+
+def _takes(forward: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+    try:
+        inspect.signature(forward).bind(*args)
+    except TypeError:
+        return False
+    return True
 
 
 class NothingGiven(errors.MXNetValueError):

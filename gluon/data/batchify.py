@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError
+from mxjax.errors import MXNetAssertionError, MXNetNotImplementedError, MXNetTypeError, MXNetValueError
 from mxjax.errors import explain_names as _explain_names
 
 from ._host import host_view, is_array, is_legacy, to_array, tree_to_arrays
@@ -213,7 +213,7 @@ class Group(_Batchify):
 
     def _parts(self, data: Sequence[Any]) -> list[list[Any]]:
         if len(data[0]) != len(self._fn):
-            raise MXNetValueError(
+            raise MXNetAssertionError(
                 f"Group has {len(self._fn)} functions, but a sample has {len(data[0])} parts"
             )
         return [[item[position] for item in data] for position in range(len(self._fn))]

@@ -135,9 +135,16 @@ class _RNNLayer(HybridBlock):
 
         Raises:
           ValueError: states of other shapes than `state_info` says.
+          AssertionError: fewer states than it says.
         """
         n = inputs.shape[self._layout.find("N")]
-        for state, info in zip(states, self.state_info(n), strict=False):
+        infos = self.state_info(n)
+        if len(states) < len(infos):
+            raise errors.MXNetAssertionError(
+                f"{type(self).__name__} takes {len(infos)} states, of the shapes {[i['shape'] for i in infos]}, got "
+                f"{len(states)}; begin_state(batch_size) makes them"
+            )
+        for state, info in zip(states, infos, strict=False):
             if state.shape != info["shape"]:
                 raise errors.MXNetValueError(
                     f"Invalid recurrent state shape. Expecting {info['shape']}, got {state.shape}."

@@ -7,6 +7,7 @@ row or filter; the bounds of the products are then arrays that broadcast against
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -150,6 +151,26 @@ def requantize(
 # ----------------------------------------------------------------------------------- layers
 
 
+_LAYER = "data weight bias min_data max_data min_weight max_weight min_bias max_bias"
+_TWO = "lhs rhs lhs_min lhs_max rhs_min rhs_max"
+
+
+def _arrays(names: str, needed: int | None = None) -> Any:
+    """Of a row's function that takes its arrays as they come: their names, of which the first `needed` must be given."""
+
+    def named(fn: Any) -> Any:
+        kind, absent = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+        given = [
+            inspect.Parameter(name, kind, default=absent if needed is None or k < needed else None)
+            for k, name in enumerate(names.split())
+        ]
+        own = [p for p in inspect.signature(fn).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        fn.__signature__ = inspect.Signature([*given, *own])
+        return fn
+
+    return named
+
+
 def _ordered(given: Sequence[Any], no_bias: bool) -> list[Any]:
     """data, weight, bias or None, and the bounds of each, however a missing bias was passed."""
     there = [x for x in given if x is not None]
@@ -171,25 +192,15 @@ _BOUNDS = [_LO, _HI, _LO, _HI]
     ],
     **_TRIPLE,
 )
+@_arrays(_LAYER, 2)
 def quantized_fully_connected(
-    data: Any,
-    weight: Any,
-    bias: Any = None,
-    min_data: Any = None,
-    max_data: Any = None,
-    min_weight: Any = None,
-    max_weight: Any = None,
-    min_bias: Any = None,
-    max_bias: Any = None,
-    *,
+    *given: Any,
     num_hidden: int,
     no_bias: bool = False,
     flatten: bool = True,
 ) -> Any:
     """``data @ weight.T + bias`` of 8-bit integers as int32, with the bounds of its range."""
-    data, weight, bias, dl, dh, wl, wh, bl, bh = _ordered(
-        (data, weight, bias, min_data, max_data, min_weight, max_weight, min_bias, max_bias), no_bias
-    )
+    data, weight, bias, dl, dh, wl, wh, bl, bh = _ordered(given, no_bias)
     x = data.reshape(data.shape[0], -1) if flatten and data.ndim != 2 else data
     total = lax.dot_general(x, weight, (((x.ndim - 1,), (1,)), ((), ())), preferred_element_type=jnp.int32)
     unit = _unit(dl, dh, data.dtype) * _unit(wl, wh, weight.dtype)
@@ -209,17 +220,9 @@ def quantized_fully_connected(
     ],
     **_TRIPLE,
 )  # fmt: skip
+@_arrays(_LAYER, 2)
 def quantized_conv(
-    data: Any,
-    weight: Any,
-    bias: Any = None,
-    min_data: Any = None,
-    max_data: Any = None,
-    min_weight: Any = None,
-    max_weight: Any = None,
-    min_bias: Any = None,
-    max_bias: Any = None,
-    *,
+    *given: Any,
     kernel: Any,
     stride: Any = (),
     dilate: Any = (),
@@ -233,9 +236,7 @@ def quantized_conv(
     layout: str | None = None,
 ) -> Any:
     """A convolution of 8-bit integers (N, C, *space) as int32, with the bounds of its range."""
-    data, weight, bias, dl, dh, wl, wh, _, _ = _ordered(
-        (data, weight, bias, min_data, max_data, min_weight, max_weight, min_bias, max_bias), no_bias
-    )
+    data, weight, bias, dl, dh, wl, wh, _, _ = _ordered(given, no_bias)
     if layout not in (None, "NCW", "NCHW", "NCDHW"):
         raise ValueError(f"quantized_conv takes channels on axis 1, got layout={layout}")
     n = len(kernel)
@@ -370,18 +371,14 @@ def _of_two(name: str, **more: Any) -> Any:
 
 
 @_of_two("quantized_elemwise_add", outputs=3)
+@_arrays(_TWO)
 def quantized_elemwise_add(
-    lhs: Any,
-    rhs: Any,
-    lhs_min: Any,
-    lhs_max: Any,
-    rhs_min: Any,
-    rhs_max: Any,
-    *,
+    *given: Any,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
 ) -> Any:
     """Sums of 8-bit integers: int32 over the sum of both ranges, int8 over a calibrated one."""
+    lhs, rhs, lhs_min, lhs_max, rhs_min, rhs_max = given
     x = lhs.astype("float32") * _step(lhs_min, lhs_max, lhs.dtype) + rhs.astype("float32") * _step(rhs_min, rhs_max, rhs.dtype)
     if min_calib_range is not None and max_calib_range is not None:
         reach = max(abs(min_calib_range), abs(max_calib_range))
@@ -392,19 +389,15 @@ def quantized_elemwise_add(
 
 
 @_of_two("quantized_elemwise_mul", outputs=lambda attrs, n: 1 if attrs["enable_float_output"] else 3, samples=[case(_I8, _I8, *_BOUNDS, enable_float_output=True)])
+@_arrays(_TWO)
 def quantized_elemwise_mul(
-    lhs: Any,
-    rhs: Any,
-    lhs_min: Any,
-    lhs_max: Any,
-    rhs_min: Any,
-    rhs_max: Any,
-    *,
+    *given: Any,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     enable_float_output: bool = False,
 ) -> Any:
     """Products of int8 numbers: int32, int8 over a calibrated range (beyond it they wrap around), or floats."""
+    lhs, rhs, lhs_min, lhs_max, rhs_min, rhs_max = given
     whole = lhs.astype("int32") * rhs.astype("int32")
     step = _step(lhs_min, lhs_max, lhs.dtype) * _step(rhs_min, rhs_max, rhs.dtype)
     if enable_float_output:

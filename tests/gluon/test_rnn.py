@@ -277,6 +277,8 @@ def test_errors():
     layer.initialize()
     with pytest.raises(ValueError, match="Invalid recurrent state shape"):
         layer(mx.np.ones((2, 1, 4)), [mx.np.ones((1, 1, 2))] * 2)
+    with pytest.raises(AssertionError, match="takes 2 states"):
+        layer(mx.np.ones((2, 1, 4)), [mx.np.ones((1, 1, 3))])
     with pytest.raises(AssertionError, match="rank-3"):
         rnn.GRU(3).infer_shape(mx.np.ones((2, 3)))
 

@@ -124,6 +124,12 @@ def test_optimize_for():
     assert len(net._graphs) == 1
     with pytest.raises(ValueError, match="no such backend: 'tensorflow'"):
         net.optimize_for(mx.np.ones((1, 3)), backend="tensorflow")
+    x = mx.np.ones((1, 3))
+    before = net(x).asnumpy()
+    net.optimize_for(x, mx.np.ones((2,)), backend="ONEDNN")  # as MXNet's users hand it weights besides
+    np.testing.assert_array_equal(net(x).asnumpy(), before)
+    with pytest.raises(TypeError):
+        net.optimize_for(x, x, clear=True)
 
 
 def test_what_mxnet_refuses():

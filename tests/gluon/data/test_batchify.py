@@ -102,7 +102,7 @@ def test_group():
 
 
 def test_group_errors():
-    with pytest.raises(MXNetValueError, match="2 functions, but a sample has 1 parts"):
+    with pytest.raises(AssertionError, match="2 functions, but a sample has 1 parts"):
         Group(Stack(), Stack())([(1,), (2,)])
     with pytest.raises(MXNetTypeError, match="number 1 is 3"):
         Group(Stack(), 3)
