@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mxjax.errors import MXNetAssertionError, MXNetNotImplementedError, MXNetTypeError, MXNetValueError
+from mxjax.errors import (
+    MXNetAssertionError,
+    MXNetNotImplementedError,
+    MXNetTypeError,
+    MXNetValueError,
+)
 from mxjax.errors import explain_names as _explain_names
 
 from ._host import host_view, is_array, is_legacy, to_array, tree_to_arrays
