@@ -182,13 +182,8 @@ def test_a_cell_computes_the_same(kind, tmp_path):
     check(net, mx.np.array(x, dtype="float32"), tmp_path, again=not kind.startswith("random"))
 
 
-#: Of the others each takes 10 to 60 s of the compiler's time.
-QUICK_FAMILIES = {"resnet18_v1"}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in QUICK_FAMILIES else pytest.mark.slow) for n in FAMILIES]
-)
+@pytest.mark.slow  # 15 s and more of the compiler's time for each
+@pytest.mark.parametrize("name", FAMILIES)
 def test_a_network_of_the_zoo_computes_the_same(name, tmp_path):
     net = model_zoo.vision.get_model(name, classes=3)
     mx.random.seed(5)
