@@ -1,4 +1,4 @@
-"""Programs of MXNet 1.x that train Gluon's networks; `programs(mx)` runs them and gives their losses.
+"""Programs of MXNet 1.x that train: networks of Gluon, a symbol bound by hand; `programs(mx)` gives their losses.
 
 With MXNet 1.9.1, `python tests/record/gluon_mxnet1.py` writes tests/data/gluon_mxnet1.json; the tests run the same code
 on mxjax from the same initial parameters.
@@ -104,9 +104,35 @@ def under_np(mx):
     return {"losses": losses, "names": list(net.collect_params())}
 
 
+def bound(mx):
+    """A symbol, its executor, and an updater: convolution, moving statistics, weights of two layers shared."""
+    net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=4, name="conv")
+    net = mx.sym.Activation(mx.sym.BatchNorm(net, fix_gamma=False, name="norm"), act_type="relu")
+    net = mx.sym.Flatten(mx.sym.Pooling(net, kernel=(2, 2), stride=(2, 2), pool_type="max"))
+    weight = mx.sym.Variable("shared_weight")
+    net = mx.sym.FullyConnected(net, num_hidden=16, weight=weight, no_bias=True, name="one")
+    net = mx.sym.FullyConnected(mx.sym.tanh(net), num_hidden=16, weight=weight, name="two")
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=3, name="three"), name="softmax")
+    run = net.simple_bind(mx.cpu(), data=(6, 2, 6, 6), softmax_label=(6,))
+    trained = [name for name in net.list_arguments() if name not in ("data", "softmax_label")]
+    for k, name in enumerate(trained):
+        run.arg_dict[name][:] = 0.5 * data(200 + k, *run.arg_dict[name].shape) + name.endswith("gamma")
+    run.aux_dict["norm_moving_var"][:] = 1
+    run.arg_dict["softmax_label"][:] = onp.arange(6) % 3
+    update = mx.optimizer.get_updater(mx.optimizer.create("sgd", learning_rate=0.1, momentum=0.9, rescale_grad=1 / 6))
+    losses = []
+    for _ in range(20):
+        out = run.forward(is_train=True, data=mx.nd.array(data(5, 6, 2, 6, 6)))[0]
+        run.backward()
+        for k, name in enumerate(trained):
+            update(k, run.grad_dict[name], run.arg_dict[name])
+        losses.append(float(-mx.nd.log(mx.nd.pick(out, run.arg_dict["softmax_label"])).mean().asscalar()))
+    return {"losses": losses, "names": net.list_arguments()}
+
+
 def programs(mx):
     with mx.name.NameManager():
-        return {"nd": under_nd(mx), "np": under_np(mx)}
+        return {"nd": under_nd(mx), "np": under_np(mx), "bound": bound(mx)}
 
 
 if __name__ == "__main__":
