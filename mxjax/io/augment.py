@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import codec
-from ..errors import FormatError
+from ..errors import FormatError, optional_import
 from ..ops.image import resized_on_host
 
 __all__ = ["AUGMENT", "Augmenter", "channels_first", "mirrored", "resized"]
@@ -25,6 +25,7 @@ AUGMENT = {
     "max_img_size": 1e10, "min_img_size": 0.0, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "pca_noise": 0.0,
     "random_h": 0, "random_s": 0, "random_l": 0, "rotate": -1, "fill_value": 255, "inter_method": 1, "pad": 0,
 }  # fmt: skip
+
 
 def resized(pixels: np.ndarray, width: int, height: int, method: int, dice: Any) -> np.ndarray:
     rows, columns = pixels.shape[:2]
@@ -65,17 +66,19 @@ def _warped(pixels: np.ndarray, matrix: np.ndarray, width: int, height: int, fil
         return out[..., None] if out.ndim == 2 else out
     (a, b, right), (c, d, down) = matrix.tolist()
     whole = a * d - b * c
-    x, y = np.arange(width) - right, (np.arange(height) - down)[:, None]
-    from_x, from_y = (d * x - b * y) / whole, (a * y - c * x) / whole
+    # Where a pixel comes from; Pillow counts from a pixel's corner, and the picture gets a frame of the fill's colour.
+    back_x, back_y = (d / whole, -b / whole), (-c / whole, a / whole)
+    data = [
+        number
+        for one, other in (back_x, back_y)
+        for number in (one, other, 1.5 - one * (right + 0.5) - other * (down + 0.5))
+    ]
     around = np.pad(pixels.astype(np.float32), ((1, 1), (1, 1), (0, 0)), constant_values=fill)
-    # One step outside everything is the colour around it.
-    from_x = np.clip(from_x + 1, 0, around.shape[1] - 1.001)
-    from_y = np.clip(from_y + 1, 0, around.shape[0] - 1.001)
-    left, top = from_x.astype(np.int64), from_y.astype(np.int64)
-    beside, below = (from_x - left)[..., None], (from_y - top)[..., None]
-    upper = around[top, left] * (1 - beside) + around[top, left + 1] * beside
-    lower = around[top + 1, left] * (1 - beside) + around[top + 1, left + 1] * beside
-    return np.rint(upper * (1 - below) + lower * below).astype(pixels.dtype)
+    image: Any = optional_import("PIL.Image", "data")
+    how = image.Transform.AFFINE, data, image.Resampling.BILINEAR
+    planes = [image.fromarray(around[..., k]).transform((width, height), *how, fillcolor=fill)
+              for k in range(pixels.shape[2])]  # fmt: skip
+    return np.rint(np.stack([np.asarray(plane) for plane in planes], axis=-1)).astype(pixels.dtype)
 
 
 class Augmenter:

@@ -261,3 +261,16 @@ def test_batches_that_are_held_keep_their_values(images):
         it.reset()
     for data, label in held:
         assert (data.asnumpy()[:, 0] == 10 * label.asnumpy()[:, None, None]).all()
+
+
+def test_a_picture_is_moved_by_an_affine_map():
+    pixels = np.random.RandomState(0).randint(0, 256, (4, 5, 3)).astype(np.uint8)
+    right_and_down = augment._warped(pixels, np.array([[1.0, 0, 2], [0, 1, 1]]), 6, 5, 7)
+    expected = np.full((5, 6, 3), 7, np.uint8)
+    expected[1:, 2:] = pixels[:, :4]
+    np.testing.assert_array_equal(right_and_down, expected)
+    turned = augment._warped(pixels, np.array([[0.0, -1, 3], [1, 0, 0]]), 4, 5, 0)  # by a quarter
+    np.testing.assert_array_equal(turned, np.rot90(pixels, -1))
+    half = augment._warped(pixels, np.array([[1.0, 0, 0.5], [0, 1, 0]]), 6, 4, 0)
+    wide = np.pad(pixels.astype(float), ((0, 0), (1, 1), (0, 0)))
+    assert np.abs(half - (wide[:, 1:] + wide[:, :-1]) / 2).max() <= 1
