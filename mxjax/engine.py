@@ -60,8 +60,8 @@ def bulk(size: int) -> Any:
 
 def stats() -> dict[str, int]:
     """What the engine did since the last :func:`reset`: operators, segments, programs, compiled, hits,
-    donated, fallbacks, traced, inferred, on_host, rewritten, waits, breaks, dense_fallbacks, evicted; and what it holds
-    now: programs (held) and about how many bytes they take (held_bytes)."""
+    donated, fallbacks, traced, inferred, on_host, rewritten, waits, breaks, dense_fallbacks, numpy_fallbacks,
+    evicted; and what it holds now: programs (held) and about how many bytes they take (held_bytes)."""
     return {**core.stats.as_dict(), **store.as_dict()}
 
 

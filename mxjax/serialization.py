@@ -21,6 +21,7 @@ import numpy as np
 
 from . import errors, safetensors
 from .array import creation
+from .array.indexing import shapes_of_1x
 from .array.ndarray import NDArray
 from .array.sparse import BaseSparseNDArray
 from .array.sparse.host import HostSparse, members
@@ -206,9 +207,8 @@ def _raw(array: Host) -> Iterator[bytes]:
     name = array.dtype.name
     if name not in _CODE_OF:
         raise errors.MXNetTypeError(f"arrays of {name} cannot be stored in MXNet's format")
-    version = _V2 if array.size else _V3
-    if not array.shape:
-        version = _V3
+    by_numpy = not (shapes_of_1x and shapes_of_1x[0]())
+    version = _V3 if not array.shape or (by_numpy and not array.size) else _V2  # V2 is what both generations read
     yield struct.pack("<Iii", version, 0, array.ndim)
     yield struct.pack(f"<{array.ndim}q", *array.shape)
     yield struct.pack("<iii", 1, 0, _CODE_OF[name])

@@ -13,6 +13,7 @@ import numpy as np
 from .. import errors
 from ..core import read
 from ..core.state import local
+from ..core.stats import stats
 from .handle import Handle, to_value
 
 
@@ -97,6 +98,7 @@ class NumpyDispatch(Handle):
                 if "unexpected keyword argument" not in str(error):
                     raise
         _refuse_taped(func.__name__, (args, kwargs))
+        stats.numpy_fallbacks += 1
         return func(*_plain(args), **_plain(kwargs))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -105,6 +107,7 @@ class NumpyDispatch(Handle):
         theirs = out is not None and any(not isinstance(o, Handle) for o in out)
         if ours is None or theirs or set(kwargs) - {"out"}:
             _refuse_taped(ufunc.__name__, inputs)
+            stats.numpy_fallbacks += 1
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
             made = getattr(ufunc, method)(*_plain(inputs), **_plain(kwargs))
             return made if out is None else _into(out, made)

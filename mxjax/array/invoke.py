@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 
 from .. import errors
-from ..core import changing, record, record1, record2, record_handed, record_on, record_scalar, rng
+from ..core import (
+    changing,
+    record,
+    record1,
+    record2,
+    record_handed,
+    record_on,
+    record_refused,
+    record_scalar,
+    rng,
+)
 from ..core.failures import Postponed
 from ..core.state import local
 from ..core.value import TRACED, Dynamic, Value, seen
@@ -123,8 +133,14 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
             inputs.append(None)
     if not values and op.array_params and not op.keyed and any(a is not None for _, a in holes):
         return _of_numbers(op, cls, arrays, attrs, out)
-    if op.looks is not None and not in_graph:
-        _look(op, arrays, attrs)
+    refused = _look(op, arrays, attrs) if op.looks is not None and not in_graph else None
+    if holes and not op.variadic:
+        for at, constant in holes:
+            if constant is None and at < len(op.array_params) and op.array_params[at] not in op.defaults:
+                raise errors.MXNetTypeError(
+                    f"{op.name}: an array is expected for {op.array_params[at]!r}, got None; "
+                    f"it takes {signature_text(op)}"
+                )
     while holes and holes[-1][0] == len(arrays) - 1 and holes[-1][1] is None and not op.variadic:
         arrays = arrays[:-1]  # trailing optional inputs are simply not passed
         holes.pop()
@@ -166,7 +182,10 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
             values[:0] = rng.operands(where)
         here = bool(values) and device is None
         values += [Dynamic(n) for _, n in moving]
-        outs = record(bound, values) if here else record_on(_target(device), bound, values)
+        if refused is not None:
+            outs = record_refused(bound, values, refused)
+        else:
+            outs = record(bound, values) if here else record_on(_target(device), bound, values)
     if op.aux and (not op.modal or training):
         outs = _write_back(op.aux(dict(attrs)) if callable(op.aux) else op.aux, inputs, outs)
     made = deliver(cls, outs, out, single=len(outs) == 1 and not op.listed)
@@ -192,8 +211,11 @@ def _widened(arrays: Sequence[Any], dtype: str) -> list[Any]:
     return [a.astype(dtype) if isinstance(a, NDArray) else a for a in arrays]
 
 
-def _look(op: Op, arrays: Sequence[Any], attrs: tuple[tuple[str, Any], ...]) -> None:
-    """Let a row refuse arrays for their numbers, as far as these can be seen without waiting."""
+def _look(op: Op, arrays: Sequence[Any], attrs: tuple[tuple[str, Any], ...]) -> Postponed | None:
+    """Let a row refuse arrays for their numbers, as far as these can be seen without waiting.
+
+    An error that is for whoever reads the results is given back.
+    """
     known = {}
     for name, a in zip(op.array_params, arrays, strict=False):
         if isinstance(a, NDArray):
@@ -206,7 +228,8 @@ def _look(op: Op, arrays: Sequence[Any], attrs: tuple[tuple[str, Any], ...]) -> 
         try:
             op.looks(known, shapes, {**op.attr_defaults, **dict(attrs)})
         except Postponed as e:
-            raise errors.MXNetValueError(f"{op.name}: {e}") from None
+            return Postponed(f"{op.name}: {e}")
+    return None
 
 
 def _named(op: Op, pairs: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
@@ -468,6 +491,9 @@ def function(op: Op, name: str, cls: type[NDArray], module: str) -> Callable[...
     if op.nd_order if cls._legacy else op.order:
         make = _make_ordered
     made = make(op, cls)
+    if cls._legacy and make is _make_binary and not name.startswith("broadcast_"):
+        if any(n.startswith("broadcast_") for n in op.names.get("nd", ())):
+            made = _of_two_alone(made, name)
     made.__name__ = name
     made.__qualname__ = name
     made.__module__ = module
@@ -530,6 +556,20 @@ def _make_binary(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
         return call(op, cls, args, kwargs)
 
     return two_inputs
+
+
+def _of_two_alone(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A function that MXNet wrote in Python, as nd.maximum: it refuses what broadcast_maximum takes no notice of."""
+
+    def two(lhs: Any, rhs: Any, **kwargs: Any) -> Any:
+        if kwargs and kwargs.keys() != {"out"}:
+            unknown = next(k for k in kwargs if k != "out")
+            raise errors.MXNetTypeError(
+                f"{name}() got an unexpected keyword argument {unknown!r}: it takes lhs and rhs"
+            )
+        return fn(lhs, rhs, **kwargs)
+
+    return two
 
 
 # What NumPy's ufuncs take besides, and the only values of it that MXNet knows.

@@ -51,7 +51,10 @@ def _numbers(shape: tuple[Any, ...]) -> tuple[int, ...]:
     """The shape out of ``reshape(2, 3)`` or ``reshape((2, 3))``."""
     if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
         shape = tuple(shape[0])
-    return tuple(int(n) for n in shape)
+    try:
+        return tuple(int(n) for n in shape)
+    except (TypeError, ValueError):
+        raise errors.MXNetTypeError(f"a shape is made of integers, as in reshape(2, -1); got {shape!r}") from None
 
 
 def _parts(begin: Any, end: Any, step: Any) -> tuple[slice, ...]:

@@ -39,6 +39,7 @@ from .record import record, record2
 from .record import record1 as record1
 from .record import record_handed as record_handed
 from .record import record_on as record_on
+from .record import record_refused as record_refused
 from .record import record_scalar as record_scalar
 from .rehearsal import rehearsal
 from .scheduler import Work, flush, flush_all, flush_thread, read, wait_all

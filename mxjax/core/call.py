@@ -90,6 +90,10 @@ class Row:
     def __repr__(self) -> str:
         return f"<{'operator' if self.operator else 'row'} {self.name}>"
 
+    def advice(self, attrs: Attrs, shapes: Sequence[Any]) -> str | None:
+        """What does not fit in a call that failed, where the row can tell."""
+        return None
+
     def bind(
         self,
         attrs: Attrs = (),

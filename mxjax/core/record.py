@@ -286,6 +286,12 @@ def _grow(st: ThreadState, seg: Segment, key: tuple[Any, ...], inputs: Sequence[
         raise inference_error(key[0], avals, error) from error
 
 
+def record_refused(call: Call, inputs: Sequence[Any], error: Postponed) -> tuple[Value, ...]:
+    """The results of a call that was found to be refused as it runs: readers get the error."""
+    st = local.st
+    return _put_off(st, st.seg, call, inputs, error)
+
+
 def _put_off(
     st: ThreadState, seg: Segment, call: Call, inputs: Sequence[Any], error: Postponed
 ) -> tuple[Value, ...]:
@@ -293,10 +299,10 @@ def _put_off(
     if seg.graph or st.modes.naive or not rules.catch or st.rehearsing is not None:
         raise error
     file, line = user_site()
-    failure = Failure(errors.MXNetValueError(f"{error} ({call.name} recorded at {file}:{line})"))
+    failure = Failure(errors.MXNetValueError(f"{error} ({call.name} recorded at {file}:{line})"), once=True)
     pending_errors.append(failure.error)
     avals = [v.kind if type(v) is Dynamic else v.aval for v in inputs]
-    outs, many = unchecked_avals(call, avals, seg.device)
+    outs, many = unchecked_avals(call, avals, next((a.device for a in avals if type(a) is Aval), seg.device))
     return _failed(st, call, inputs, outs, many, failure)
 
 
@@ -315,8 +321,11 @@ def inference_error(call: Call, avals: Sequence[Any], error: Exception) -> Excep
         "scalar" if isinstance(a, str) else f"{a.dtype}{list(a.shape)} on {shown(a.device)}" for a in avals
     )
     text = str(error).strip().split("\n\n")[0]
+    text = call.row.advice(call.attrs, [None if isinstance(a, str) else a.shape for a in avals]) or text
     scope = local.st.scope
     where = f" in block {scope}" if scope else ""
+    if "incompatible shapes for broadcasting" in text:  # which JAX calls a TypeError
+        error = ValueError(text)
     message = f"operator {call!r}{where} cannot take ({given}): {text}"
     return errors.like(error, message)
 

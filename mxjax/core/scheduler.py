@@ -508,7 +508,10 @@ _UNUSUAL = {Failure, Evicted, Abstract, np.ndarray}
 
 def _unusual(v: Value, arr: Any) -> Any:
     if type(arr) is Failure:
-        arr.reach_user()
+        if not arr.spent:
+            arr.reach_user()
+        of = v.aval
+        arr = np.full(of.shape, 0 if of.dtype.kind in "biu" else np.nan, of.dtype)
     if type(arr) is Evicted:
         return arr.manager.restore(v)
     if type(arr) is Abstract:

@@ -66,12 +66,22 @@ class Dynamic:
 
 
 class Failure:
-    """Stands in ``Value.arr`` for a value whose program failed; reading it raises the error again."""
+    """Stands in ``Value.arr`` for a value whose program failed; reading it raises the error again.
 
-    __slots__ = ("error",)
+    ``once``: of an operator that refused its numbers. MXNet raises that to the first reader alone and gives later ones
+    memory that nobody wrote; they get NaN here, or zeros of integers.
+    """
 
-    def __init__(self, error: BaseException):
+    __slots__ = ("error", "once")
+
+    def __init__(self, error: BaseException, once: bool = False):
         self.error = error
+        self.once = once
+
+    @property
+    def spent(self) -> bool:
+        """Whether somebody got the error, and later readers need not."""
+        return self.once and self.error not in pending_errors
 
     def reach_user(self) -> NoReturn:
         """Raise the error; ``wait_all`` need not raise it again, nor anybody keep its frames."""

@@ -17,6 +17,7 @@ from ..array.invoke import call
 from ..array.ndarray import NDArray
 from ..core import record1
 from ..core.state import local
+from ..core.stats import stats
 from ..core.tape import attach_python
 from ..ops.table import TABLE
 
@@ -101,6 +102,7 @@ def on_host(fn: Callable[..., Any], module: str) -> Callable[..., Any]:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
         refuse_taped(fn.__name__, args, tuple(kwargs.values()))
+        stats.numpy_fallbacks += 1
         made = ours(_narrow(fn(*map(host, args), **{k: host(v) for k, v in kwargs.items()}), _floats_of(args)))
         if isinstance(out, ndarray):
             out[...] = made
@@ -134,6 +136,14 @@ def _normed(fn: Callable[..., Any]) -> Callable[..., Any]:
     return counted
 
 
+def _refused_as_ours(fn: Callable[..., Any], *args: Any) -> Any:
+    """What a function of NumPy gives; its refusal is an error of MXNet's, too."""
+    try:
+        return fn(*args)
+    except (IndexError, ValueError) as error:
+        raise errors.like(error, f"np.{fn.__name__}: {error}") from None
+
+
 def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     """The array without some of its elements, rows or columns; of several, those below 0 or beyond the end are ignored.
 
@@ -144,7 +154,7 @@ def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     if not isinstance(obj, (slice, int, np.integer)):
         at = np.asarray(obj)
         obj = at if at.dtype == bool else at[(at >= 0) & (at < size)].astype(np.int64)
-    left = np.delete(np.arange(size), obj)
+    left = _refused_as_ours(np.delete, np.arange(size), obj)
     return call(TABLE["take"], ndarray, (arr, array(left, dtype="int64")), {"axis": axis})
 
 
@@ -175,7 +185,7 @@ def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     shape = tuple([count if d == axis else n for d, n in enumerate(arr.shape)])
     new = call(TABLE["broadcast_to"], ndarray, (new,), {"shape": shape})
     both = call(TABLE["concatenate"], ndarray, ([arr, new],), {"axis": axis})
-    order = np.insert(np.arange(size), obj, size + np.arange(count))
+    order = _refused_as_ours(np.insert, np.arange(size), obj, size + np.arange(count))
     return call(TABLE["take"], ndarray, (both, array(order, dtype="int64")), {"axis": axis})
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as _np
 
+from .. import errors
 from ..array.classes import ndarray
 from ..array.creation import array
 from ..array.frontend import fill
@@ -67,6 +68,10 @@ def permutation(x: Any) -> ndarray:
 
 def shuffle(x: ndarray) -> None:
     """Bring the rows of ``x`` into random order, in place."""
+    if not isinstance(x, NDArray):
+        raise errors.MXNetTypeError(
+            f"shuffle changes an array of mx.np in place, got {type(x).__name__}: use permutation, which gives one"
+        )
     x[...] = _row("random_permutation", x)
 
 

@@ -9,6 +9,7 @@ from . import control_flow as control_flow
 from . import creation as creation
 from . import deformable as deformable
 from . import detection as detection
+from . import deviations as deviations
 from . import elementwise as elementwise
 from . import image as image
 from . import indexing as indexing
@@ -29,5 +30,7 @@ from . import signal as signal
 from . import sorting as sorting
 from . import sparse as sparse
 from .table import FRONT_ENDS, TABLE, Op, binary, op, unary
+
+deviations.enter()
 
 __all__ = ["FRONT_ENDS", "TABLE", "Op", "binary", "op", "unary"]

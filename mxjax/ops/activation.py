@@ -272,6 +272,8 @@ def softmax(
 ) -> Any:
     """exp(x / temperature) over its sum along an axis; beyond ``length`` it is 0."""
     _floats(data, "softmax")
+    if not data.ndim:
+        return softmax(data.reshape(1), temperature=temperature, dtype=dtype).reshape(())
     x = _scaled(data, temperature, dtype)
     return _softmax(x, axis, _within(x, length, axis) if use_length and length is not None else None)
 
@@ -288,6 +290,8 @@ def log_softmax(
 ) -> Any:
     """The logarithm of softmax, computed without overflow."""
     _floats(data, "log_softmax")
+    if not data.ndim:
+        return log_softmax(data.reshape(1), temperature=temperature, dtype=dtype).reshape(())
     return jax.nn.log_softmax(_scaled(data, temperature, dtype), axis)
 
 

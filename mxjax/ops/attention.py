@@ -52,4 +52,5 @@ def sldwin_atten_mask_like(score: Any, dilation: Any, valid_length: Any, *, w: i
     at, inside = _places(score.shape[1], dilation, w, symmetric)
     end = valid_length.astype("int32").reshape(-1, 1, 1, 1)
     here = np.arange(score.shape[1])[None, :, None, None] < end
-    return (inside[None] & (at[None] < end) & here).astype(score.dtype)
+    made = (inside[None] & (at[None] < end) & here).astype("float32")
+    return made if score.shape[0] else made[:0]

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from .samples import Given, case, f
-from .table import op
+from .table import constant, op
 
 _FLAT = dict(smooth=False)
 
@@ -102,6 +102,7 @@ _BOXES = Given([[0.1, 0.1, 0.5, 0.6], [0.2, 0.2, 0.6, 0.7], [0.7, 0.7, 0.9, 0.9]
 
 
 @op(npx="box_iou", nd_contrib="box_iou", samples=[case(_BOXES, _BOXES)], amp="widest", **_FLAT)
+@constant
 def box_iou(lhs: Any, rhs: Any, *, format: str = "corner") -> Any:  # noqa: A002  (MXNet's name)
     """Intersection over union of all pairs of boxes."""
     return _iou(lhs, rhs, format)
@@ -175,7 +176,8 @@ def _center(boxes: Any, form: str) -> tuple[Any, ...]:
     return tuple(made[..., k] for k in range(4))
 
 
-@op(npx="box_decode", nd_contrib="box_decode", samples=[case(f(2, 3, 4), Given([[[0.1, 0.1, 0.5, 0.6]] * 3]))], amp="widest", numbers=("std0", "std1", "std2", "std3", "clip"))
+@op(npx="box_decode", nd_contrib="box_decode", samples=[case(f(2, 3, 4), Given([[[0.1, 0.1, 0.5, 0.6]] * 3]))], amp="widest", numbers=("std0", "std1", "std2", "std3", "clip"), **_FLAT)
+@constant
 def box_decode(
     data: Any,
     anchors: Any,
@@ -212,6 +214,7 @@ def box_decode(
     amp="widest",
     outputs=2,
 )  # fmt: skip
+@constant
 def box_encode(samples: Any, matches: Any, anchors: Any, refs: Any, means: Any, stds: Any) -> Any:
     """Training targets of matched boxes as offsets to anchors, and their masks."""
     matched = jnp.take_along_axis(refs, matches.astype("int32")[..., None], 1)
@@ -456,7 +459,7 @@ def grid_generator(data: Any, *, transform_type: str, target_shape: Any = (0, 0)
     return at / scale - 1
 
 
-@op(nd="SpatialTransformer", display="SpatialTransformer", samples=[case(f(1, 2, 4, 4), Given([[0.8, 0.1, 0, 0.1, 0.7, 0.1]]), target_shape=(3, 3))])
+@op(nd="SpatialTransformer", display="SpatialTransformer", samples=[case(f(1, 2, 4, 4), Given([[0.8, 0.1, 0, 0.1, 0.7, 0.1]]), target_shape=(3, 3), transform_type="affine", sampler_type="bilinear")])
 def spatial_transformer(
     data: Any,
     loc: Any,

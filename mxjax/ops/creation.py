@@ -34,7 +34,10 @@ def dtype_of(dtype: Any, default: Any = DEFAULT) -> np.dtype:
 def shape_of(shape: Any) -> tuple[int, ...]:
     """A shape, of lengths that may be symbols; one may be given for an array of one axis."""
     given = shape if isinstance(shape, Sequence) else (shape,)
-    made = tuple([n if is_symbolic(n) else int(n) for n in given])
+    try:
+        made = tuple([n if is_symbolic(n) else int(n) for n in given])
+    except (TypeError, ValueError):
+        raise TypeError(f"a shape is an integer or a tuple of integers, got {shape!r}") from None
     if any(not is_symbolic(n) and n < 0 for n in made):
         raise ValueError(f"a shape has no negative lengths, got {made}")
     return made
@@ -63,7 +66,14 @@ def _default_of(value: Any) -> str:
 @op("full", samples=[case(shape=(2, 2), fill_value=7), case(shape=(2,), fill_value=1.5)], internal="_npi_full", **_SHAPED, numbers=("fill_value",))
 def full(*, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """An array of one number: int64, float32 or bool as the number is."""
-    return jnp.full(shape_of(shape), fitted(fill_value, dtype_of(dtype, _default_of(fill_value))))
+def shape_of(shape: Any) -> tuple[int, ...]:
+    """A shape, of lengths that may be symbols; one may be given for an array of one axis."""
+    given = shape if isinstance(shape, Sequence) else (shape,)
+    try:
+        made = tuple([n if is_symbolic(n) else int(n) for n in given])
+    except (TypeError, ValueError):
+        raise TypeError(f"a shape is an integer or a tuple of integers, got {shape!r}") from None
+    if any(not is_symbolic(n) and n < 0 for n in made):
 
 
 @op("full@nd", nd="full", samples=[case(shape=(2, 2), val=7)], internal="_full", **_SHAPED, numbers=("val",))
@@ -109,6 +119,11 @@ def _length(*, start: Any, stop: Any = None, step: Any = 1) -> int:
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
+    for name, number in (("start", start), ("stop", stop), ("step", step)):
+        if isinstance(number, str):
+            raise TypeError(f"arange: {name} is a number, got {number!r}")
+    if step == 0:
+        raise ValueError("arange: step is what each number adds to the one before, and 0 leads nowhere")
     return max(int(np.ceil((stop - start) / step)), 0)
 
 
@@ -310,4 +325,4 @@ for _name in ("tril_indices", "triu_indices"):
 @op(np="vander", samples=[case(f(3)), case(f(3), N=2, increasing=True)], ref=np.vander, internal=None)
 def vander(x: Any, *, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803
     """The Vandermonde matrix."""
-    return jnp.vander(x, N, increasing)
+    return jnp.vander(x.astype("float64" if jnp.issubdtype(x.dtype, jnp.inexact) else "int64"), N, increasing)

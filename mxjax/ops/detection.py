@@ -11,7 +11,7 @@ from jax import lax
 
 from .contrib import _bilinear, _iou, samples_a_cell
 from .samples import Given, case, f
-from .table import op
+from .table import constant, op
 
 _FLAT = dict(smooth=False, amp="full")
 _WIDE = dict(smooth=False, amp="widest")
@@ -30,6 +30,7 @@ _LABELS = Given([[[0, 0.1, 0.1, 0.35, 0.3], [1, 0.5, 0.45, 0.9, 0.8]], [[1, 0.2,
     outputs=3,
     **_FLAT,
 )
+@constant
 def multibox_target(
     anchor: Any,
     label: Any,

@@ -21,6 +21,17 @@ def floating(x: Any) -> Any:
     return x.astype("float16" if x.dtype.itemsize == 1 else "float32")
 
 
+def floating_as_numpy(x: Any) -> Any:
+    """Integers become the float type NumPy computes them in, where MXNet asks NumPy: float16 for 8 bits, float64 for 32."""
+    if jnp.issubdtype(x.dtype, jnp.inexact):
+        return x
+    return x.astype({1: "float16", 2: "float32"}.get(x.dtype.itemsize, "float64"))
+
+
+def _by_numpy(fn: Any) -> Any:
+    return lambda *xs: fn(*[floating_as_numpy(x) for x in xs])
+
+
 def _math(fn: Any) -> Any:
     return lambda x: fn(floating(x))
 
@@ -265,7 +276,7 @@ _float_binary("arctan2", jnp.arctan2, np=("arctan2", "atan2"), nd="arctan2", sam
 _float_binary("logaddexp", jnp.logaddexp, internal_rscalar="_npi_logaddexp_scalar", amp="full")
 binary("copysign", _numbers(_copysign, "copysign"), smooth=False, amp="widest")
 binary("ldexp", _numbers(_ldexp, "ldexp"), ref=lambda a, b: a * 2**b, amp="full")
-binary("heaviside", lambda a, b: jnp.heaviside(*_promote(a, b)), smooth=False, **_OURS)
+binary("heaviside", lambda a, b: _by_numpy(jnp.heaviside)(*_promote(a, b)), smooth=False, **_OURS)
 binary("lcm", _integers(jnp.lcm, "lcm"), nd=None, samples=_INTS, commutes=True)
 binary("gcd", _integers(jnp.gcd, "gcd"), nd=None, samples=_INTS, commutes=True)
 binary("bitwise_and", _integers(jnp.bitwise_and, "bitwise_and"), fit=fit_bits, samples=_INTS, commutes=True)
@@ -393,7 +404,7 @@ for _name in ("isnan", "isinf", "isfinite"):
 unary("isposinf", lambda x: jnp.isposinf(floating(x)), nd=None, samples=_odd, **_FLAT)
 unary("isneginf", lambda x: jnp.isneginf(floating(x)), nd=None, samples=_odd, **_FLAT)
 unary("signbit", jnp.signbit, nd=None, internal=None, **_FLAT)
-unary("spacing", lambda x: jnp.abs(jnp.nextafter(x, jnp.inf * jnp.sign(x)) - x) * jnp.sign(x), nd=None, domain=_P, internal=None, **_FLAT)
+unary("spacing", _by_numpy(lambda x: jnp.abs(jnp.nextafter(x, jnp.inf * jnp.sign(x)) - x) * jnp.sign(x)), nd=None, domain=_P, internal=None, **_FLAT)
 unary("real", lambda x: x, nd=None, internal=None)
 
 unary("sqrt", _math(jnp.sqrt), domain=_P)
@@ -415,7 +426,7 @@ unary("arccosh", _math(jnp.arccosh), np=("arccosh", "acosh"), domain=(1.2, 3.0))
 unary("arctanh", _math(jnp.arctanh), np=("arctanh", "atanh"), domain=_U, amp="full")
 unary("degrees", _math(jnp.degrees), np=("degrees", "rad2deg"))
 unary("radians", _math(jnp.radians), np=("radians", "deg2rad"))
-unary("i0", _math(jnp.i0), nd=None, internal=None)
+unary("i0", lambda x: jnp.i0(x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype("float64")), nd=None, internal=None)
 unary("ceil", _rounding(jnp.ceil), methods={"nd": "ceil", "np": "ceil __ceil__"}, **_FLAT)
 unary("floor", _rounding(jnp.floor), methods={"nd": "floor", "np": "floor __floor__"}, **_FLAT)
 unary("trunc", _rounding(jnp.trunc), methods={"nd": "trunc", "np": "trunc __trunc__"}, **_FLAT)
@@ -530,7 +541,7 @@ def all_finite(data: Any, *, init_output: bool = True) -> Any:
     return jnp.isfinite(data).all().astype("float32").reshape(1)
 
 
-@op(nd="multi_all_finite", samples=[case(f(3, 4), f(2))], **_FLAT)
+@op(nd="multi_all_finite", samples=[case(f(3, 4), f(2), num_arrays=2)], **_FLAT)
 def multi_all_finite(*data: Any, num_arrays: int = 1, init_output: bool = True) -> Any:
     """[1.] if all numbers of all arrays are finite, else [0.]."""
     return jnp.stack([jnp.isfinite(x).all() for x in data]).all().astype("float32").reshape(1)
@@ -543,11 +554,14 @@ def multi_sum_sq(*data: Any, num_arrays: int = 1) -> Any:
 
 
 for _name, _fn in (("modf", jnp.modf), ("frexp", jnp.frexp)):
-    unary(_name, _math(_fn), nd=None, outputs=2, tupled=True, internal=None, **_FLAT)
+    unary(_name, _by_numpy(_fn), nd=None, outputs=2, tupled=True, internal=None, **_FLAT)
 
 
 @op(np="divmod", samples=_OFF0, outputs=2, tupled=True, ref=np.divmod, internal=None, **_FLAT)
 def divmod_(x1: Any, x2: Any) -> Any:
     """(x1 // x2, x1 % x2)."""
-    x1, x2 = jnp.asarray(x1), jnp.asarray(x2)
-    return floor_divide(x1, x2), mod(x1, x2)
+    x1, x2 = (x.astype("int8") if x.dtype == bool else x for x in (jnp.asarray(x1), jnp.asarray(x2)))
+    parts = floor_divide(x1, x2), mod(x1, x2)
+    if jnp.issubdtype(parts[0].dtype, jnp.inexact):
+        return parts
+    return tuple(jnp.where(x2 == 0, jnp.zeros((), p.dtype), p) for p in parts)

@@ -597,7 +597,7 @@ def random_hue(key: Any, data: Any, *, min_factor: float, max_factor: float) -> 
     "image_random_color_jitter",
     npx_image="random_color_jitter",
     keyed=True,
-    samples=[case(_IMAGE, brightness=0.5, hue=0.1)],
+    samples=[case(_IMAGE, brightness=0.5, contrast=0.0, saturation=0.0, hue=0.1)],
     smooth=False,
 )
 def random_color_jitter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -95,6 +96,8 @@ def batch_take(a: Any, indices: Any) -> Any:
 @op(np="take_along_axis", samples=[case(f(3, 4), i(3, 2, high=3), axis=1)], ref=np.take_along_axis, internal=None)
 def take_along_axis(arr: Any, indices: Any, *, axis: int | None) -> Any:
     """Elements by an array of numbers along an axis."""
+    if not jnp.issubdtype(indices.dtype, jnp.integer):
+        raise IndexError(f"take_along_axis takes integers as indices, got {indices.dtype}; use indices.astype('int64')")
     return jnp.take_along_axis(arr, indices, axis)
 
 
@@ -115,6 +118,9 @@ def pick(data: Any, index: Any, *, axis: int | None = -1, mode: str = "clip", ke
     axis = axis % data.ndim
     size = data.shape[axis]
     at = _fit_index(index, size, mode)
+    rest = data.shape[:axis] + data.shape[axis + 1 :]
+    if at.size != math.prod(rest):
+        raise ValueError(f"pick takes an index for each place along axis {axis}: of shape {list(rest)}, got {list(index.shape)}")
     at = at.reshape(data.shape[:axis] + (1,) + data.shape[axis + 1 :])
     if size <= _MASKED_PICK:
         here = at == lax.broadcasted_iota(at.dtype, data.shape, axis)
@@ -206,6 +212,8 @@ _HOT = [case(i(2, 3, high=4), depth=4), case(Given([1.0, 9.0]), depth=3, on_valu
 @op(npx="one_hot", nd="one_hot", nd_params="indices", display="one_hot", samples=_HOT, methods="nd np", **_FLAT, numbers=("on_value", "off_value"), lengths={"depth": int})
 def one_hot(data: Any, *, depth: int, on_value: float = 1.0, off_value: float = 0.0, dtype: Any = "float32") -> Any:
     """A new last axis with ``on_value`` at the number given; numbers out of range have no such place."""
+    if not hasattr(depth, "dtype") and depth < 0:
+        raise ValueError(f"one_hot: depth is how many numbers there are, got {depth}")
     hot = jnp.expand_dims(data.astype("int32"), -1) == jnp.arange(depth, dtype="int32")
     return jnp.where(hot, fitted(on_value, dtype), fitted(off_value, dtype))
 
@@ -266,9 +274,12 @@ _SLICE = [
 def _slices(data: Any, begin: Any, end: Any, step: Any) -> tuple[slice, ...]:
     n = len(begin) if isinstance(begin, Sequence) else 1
     step = (None,) * n if step is None or step == () else step
-    if n > data.ndim:
-        raise ValueError(f"{n} slices for shape {list(data.shape)}")
-    return tuple(slice(*v) for v in zip(_none(begin, n), _none(end, n), _none(step, n), strict=True))
+    parts = _none(begin, n), _none(end, n), _none(step, n)
+    if len({len(part) for part in parts}) > 1 or n > data.ndim:
+        raise ValueError(
+            f"slice: begin and end have a number for each of the first axes (of {data.ndim}), got begin={begin}, end={end}, step={step}"
+        )
+    return tuple(slice(*v) for v in zip(*parts, strict=True))
 
 
 @op(npx="slice", nd=("slice", "crop"), display="slice", samples=_SLICE, methods="nd np")
@@ -367,10 +378,16 @@ def digitize(x: Any, bins: Any, *, right: bool = False) -> Any:
     return jnp.digitize(x, bins, right).astype("int64")
 
 
-@op(np=("isin", "in1d"), samples=[case(i(3, 4), i(3))], ref=np.isin, internal=None, **_FLAT)
+@op(np="isin", samples=[case(i(3, 4), i(3))], ref=np.isin, internal=None, **_FLAT)
 def isin(element: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
     """Which elements are among ``test_elements``."""
     return jnp.isin(element, test_elements, assume_unique, invert)
+
+
+@op(np="in1d", samples=[case(i(3, 4), i(3))], ref=lambda *pair, **kw: np.isin(*pair, **kw).ravel(), internal=None, **_FLAT)
+def in1d(ar1: Any, ar2: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
+    """Whether each element, of all in one row, is among those of the other array."""
+    return jnp.isin(ar1.reshape(-1), ar2, assume_unique, invert)
 
 
 @op(np="isclose", samples=[case(f(3), f(3))], ref=np.isclose, internal=None, **_FLAT, numbers=("a", "b", "rtol", "atol"))

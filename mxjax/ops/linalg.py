@@ -130,6 +130,9 @@ def tensordot(a: Any, b: Any, *, axes: Any = 2) -> Any:
 def einsum(*operands: Any, subscripts: str, optimize: Any = "optimal") -> Any:
     """Einstein's summation."""
     wanted = jnp.result_type(*operands)
+    strange = set(subscripts) - set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,-> ")
+    if strange:
+        raise ValueError(f"einsum: {subscripts!r} has {sorted(strange)}; letters, commas, ... and -> make subscripts")
     return jnp.einsum(subscripts, *operands).astype(wanted)
 
 
@@ -245,10 +248,15 @@ def cholesky(a: Any, *, upper: bool = False) -> Any:
     return jnp.linalg.cholesky(a, upper=upper)
 
 
+def _wholes_wide(a: Any) -> Any:
+    """Integers as float64, in which MXNet decomposes them."""
+    return a if jnp.issubdtype(a.dtype, jnp.inexact) else a.astype("float64")
+
+
 @op("linalg_qr", np_linalg="qr", samples=[case(f(4, 3))], amp="full", tupled=True, outputs=2, **_FLAT)
 def qr(a: Any, *, mode: str = "reduced") -> Any:
     """Orthogonal and upper triangular factors."""
-    return tuple(jnp.linalg.qr(a, mode))
+    return tuple(jnp.linalg.qr(_wholes_wide(a), mode))
 
 
 @op("linalg_svd", np_linalg="svd", samples=[case(f(3, 4))], tupled=True, outputs=3, amp="full", **_FLAT)
@@ -273,7 +281,7 @@ def _signed(vectors: Any) -> Any:
 
 
 def _eigh(a: Any, upper: bool) -> tuple[Any, Any]:
-    values, vectors = jnp.linalg.eigh(a, "U" if upper else "L", symmetrize_input=False)
+    values, vectors = jnp.linalg.eigh(_wholes_wide(a), "U" if upper else "L", symmetrize_input=False)
     return values, _signed(vectors)
 
 
@@ -311,7 +319,7 @@ _row(
 )
 _row("pinv", lambda a, rtol=None, *, hermitian=False: jnp.linalg.pinv(a, rtol, hermitian), case(f(4, 3)), case(f(2, 4, 3), Given([1e-3, 1e-4])), doc="Pseudo-inverse.", numbers=("rtol",), aliases=("_npi_pinv_scalar_rcond",), amp="full")
 _row("eigh", lambda a, *, upper=False: _eigh(a, upper), case(_SQUARE), doc="Eigenvalues and vectors of symmetric matrices.", amp="full", outputs=2, tupled=True, **_FLAT)
-_row("eigvalsh", lambda a, *, upper=False: jnp.linalg.eigvalsh(a, "U" if upper else "L"), case(_SQUARE), ref=np.linalg.eigvalsh, doc="Eigenvalues of symmetric matrices.", amp="full", **_FLAT)
+_row("eigvalsh", lambda a, *, upper=False: jnp.linalg.eigvalsh(_wholes_wide(a), "U" if upper else "L"), case(_SQUARE), ref=np.linalg.eigvalsh, doc="Eigenvalues of symmetric matrices.", amp="full", **_FLAT)
 _row("matrix_power", lambda a, *, n: jnp.linalg.matrix_power(a, n), case(f(3, 3), n=3), doc="Powers of matrices.", internal=None)
 _row("cond", lambda x, *, p=None: jnp.linalg.cond(x, p), case(_SQUARE), doc="Condition numbers.", internal=None, **_FLAT)
 _row("multi_dot", lambda *arrays: jnp.linalg.multi_dot(arrays), case(f(2, 3), f(3, 4), f(4, 2)), doc="Product of several matrices in the cheapest order.", internal=None)

@@ -60,20 +60,30 @@ def stop_gradient(data: Any) -> Any:
     return lax.stop_gradient(data)
 
 
-def _straight_through(fn: Callable[[Any], Any], x: Any) -> Any:
-    return x + lax.stop_gradient(fn(x) - x)
+def _straight_through(fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function with 1 for its derivative."""
+    through = jax.custom_jvp(fn)
+    through.defjvp(lambda given, moved: (through(*given), moved[0]))
+    return through
+
+
+def _rounded(x: Any) -> Any:
+    return jnp.sign(x) * jnp.floor(jnp.abs(x) + 0.5) if jnp.issubdtype(x.dtype, jnp.inexact) else x
+
+
+_round_through, _sign_through = _straight_through(_rounded), _straight_through(jnp.sign)
 
 
 @op(npx="round_ste", nd_contrib="round_ste", smooth=False, samples=[case(f(3, 4))])
 def round_ste(data: Any) -> Any:
     """Rounding (half away from zero) whose gradient is 1."""
-    return _straight_through(lambda x: jnp.sign(x) * jnp.floor(jnp.abs(x) + 0.5), data)
+    return _round_through(data)
 
 
 @op(npx="sign_ste", nd_contrib="sign_ste", smooth=False, samples=[case(f(3, 4))])
 def sign_ste(data: Any) -> Any:
     """Sign whose gradient is 1."""
-    return _straight_through(jnp.sign, data)
+    return _sign_through(data)
 
 
 @op(nd_contrib="gradientmultiplier", smooth=False, samples=[case(f(3, 4), scalar=2.0)], numbers=("scalar",))
@@ -320,6 +330,11 @@ def ctc_loss(
     With ``blank_label='first'`` class 0 is the blank and labels end at a 0; with ``'last'`` class C - 1
     is, and labels end at -1.
     """
+    if data.ndim != 3 or label.ndim != 2:
+        raise ValueError(
+            f"The data array must be 3-D (steps, samples, classes) and the labels 2-D (samples, length): got {list(data.shape)} "
+            f"and {list(label.shape)}"
+        )
     t, _, classes = data.shape
     # A class ruled out by -inf would make the gradient NaN; half of the largest leaves room for the softmax.
     x = jnp.maximum(jnp.swapaxes(data, 0, 1), jnp.finfo(data.dtype).min / 2)

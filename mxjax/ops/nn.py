@@ -692,6 +692,8 @@ def embedding(
     sparse_grad: bool = False,
 ) -> Any:
     """Rows of ``weight`` (input_dim, output_dim) by number; numbers beyond the end take the last row."""
+    if weight.ndim != 2:
+        raise ValueError(f"Shape inconsistent, Provided = {list(weight.shape)}, inferred shape=({input_dim},{output_dim}): the weight")
     at = jnp.clip(data.astype("int32"), 0, weight.shape[0] - 1)
     return jnp.take(weight, at, axis=0, mode="clip")
 

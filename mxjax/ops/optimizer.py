@@ -25,7 +25,7 @@ def _row(name: str, states: int, *numbers: str) -> Any:
     positive = name in ("adam", "rmsprop", "ftrl", "ftml")
     spread = [f(3, 4, low=-0.2, high=0.2), f(3, 4, low=1.0), _W]
     given = spread if name == "rmspropalex" else [_POS if positive else _W] * states
-    samples = [case(_W, _W, *given, **({} if name.startswith("lamb") else {"lr": 0.1}))]
+    samples = [case(_W, _W, *given, **({} if name.startswith("lamb") else {"lr": 0.1}), **({"t": 1} if name == "ftml" else {}))]
     return op(
         f"{name}_update",
         nd=f"{name}_update",
@@ -196,7 +196,7 @@ def signum_update(
     return (1 - lr * wd_lh) * weight + lr * jnp.sign(mom), mom
 
 
-@op(nd="lamb_update_phase1", aux=(2, 3), varying=_VARYING, samples=[case(_W, _W, _POS, _POS, t=1)], smooth=False, numbers=("beta1", "beta2", "epsilon", "clip_gradient"),
+@op(nd="lamb_update_phase1", aux=(2, 3), varying=_VARYING, samples=[case(_W, _W, _POS, _POS, t=1, wd=0.1)], smooth=False, numbers=("beta1", "beta2", "epsilon", "clip_gradient"),
     nd_order="weight grad mean var beta1 beta2 epsilon t bias_correction wd rescale_grad clip_gradient")
 def lamb_update_phase1(
     weight: Any, grad: Any, mean: Any, var: Any, *, t: int, beta1: float = 0.9, beta2: float = 0.999,

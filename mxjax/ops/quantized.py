@@ -343,7 +343,7 @@ def quantized_reshape(
 
 @op(
     nd_contrib="quantized_concat",
-    samples=[case(_I8, i(2, 3, low=-127, high=127, dtype="int8"), _LO, _HI, Given([-3.0]), Given([1.0]), dim=1)],
+    samples=[case(_I8, i(2, 3, low=-127, high=127, dtype="int8"), _LO, _HI, Given([-3.0]), Given([1.0]), dim=1, num_args=2)],
     **_TRIPLE,
 )
 def quantized_concat(*data: Any, num_args: int | None = None, dim: int = 1) -> Any:

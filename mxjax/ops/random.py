@@ -241,7 +241,8 @@ def multivariate_normal(
     """Normal vectors with a mean and a covariance matrix."""
     shape = (_shape(size) or ()) + mean.shape[-1:]
     z = jr.normal(key, jnp.broadcast_shapes(shape, mean.shape), mean.dtype)
-    return mean + jnp.einsum("...ij,...j->...i", jnp.linalg.cholesky(cov), z)
+    factor = jnp.linalg.cholesky(cov.astype(jnp.promote_types(cov.dtype, "float32"))).astype(cov.dtype)
+    return mean + jnp.einsum("...ij,...j->...i", factor, z)
 
 
 # --------------------------------------------------------------------------------- integers, sets

@@ -313,8 +313,9 @@ def cov(
     fweights: Any = None, aweights: Any = None, dtype: Any = None,
 ) -> Any:  # fmt: skip
     """Covariance matrix of the rows."""
+    m, y = m.astype("float64"), None if y is None else y.astype("float64")
     out = jnp.cov(m, y, rowvar, bias, ddof, _optional(fweights), _optional(aweights))
-    return out.astype(dtype or floating(m).dtype)
+    return out.astype(dtype or "float64")
 
 
 def _optional(values: Any) -> Any:
@@ -324,19 +325,20 @@ def _optional(values: Any) -> Any:
 @op(np="corrcoef", samples=[case(f(3, 6))], ref=np.corrcoef, internal=None)
 def corrcoef(x: Any, y: Any = None, *, rowvar: bool = True, bias: Any = None, ddof: Any = None, dtype: Any = None) -> Any:
     """Correlation coefficients of the rows."""
-    return jnp.corrcoef(x, y, rowvar).astype(dtype or floating(x).dtype)
+    x, y = x.astype("float64"), None if y is None else y.astype("float64")
+    return jnp.corrcoef(x, y, rowvar).astype(dtype or "float64")
 
 
 @op(np="correlate", samples=[case(f(5), f(3)), case(f(5), f(3), mode="full")], ref=np.correlate, internal=None)
 def correlate(a: Any, v: Any, *, mode: str = "valid") -> Any:
     """Cross-correlation of two vectors."""
-    return jnp.correlate(a, v, mode)
+    return jnp.correlate(a, v, mode).astype(jnp.promote_types(a.dtype, v.dtype))
 
 
 @op(np="convolve", samples=[case(f(5), f(3))], ref=np.convolve, internal=None)
 def convolve(a: Any, v: Any, *, mode: str = "full") -> Any:
     """Convolution of two vectors."""
-    return jnp.convolve(a, v, mode)
+    return jnp.convolve(a, v, mode).astype(jnp.promote_types(a.dtype, v.dtype))
 
 
 # ------------------------------------------------------------------------- norms and positions
@@ -420,10 +422,10 @@ def argmax_channel(data: Any) -> Any:
 # --------------------------------------------------------------------------------- running sums
 
 
-def _running(fn: Callable[..., Any], nan: float | None = None) -> Callable[..., Any]:
+def _running(fn: Callable[..., Any], nan: float | None = None, wide: bool = True) -> Callable[..., Any]:
     def running(a: Any, *, axis: int | None = None, dtype: Any = None) -> Any:
         x = a if nan is None or a.dtype.kind != "f" else jnp.where(jnp.isnan(a), np.asarray(nan, a.dtype), a)
-        dtype = dtype or (a.dtype if nan is None and a.dtype != bool else _wide(a.dtype))
+        dtype = dtype or (_wide(a.dtype) if wide or a.dtype == bool else a.dtype)
         if axis is None:
             return fn(x.reshape(-1), 0, dtype=dtype)
         return fn(x, axis, dtype=dtype)
@@ -444,7 +446,7 @@ def _cumsum(x: Any, axis: int, dtype: Any) -> Any:
 
 
 _RUN = [case(f(3, 4)), case(f(3, 4), axis=-1)]
-op("cumsum", np="cumsum", nd="cumsum", samples=_RUN, ref=np.cumsum, doc="Running sum.", amp="full", methods="np")(_running(_cumsum))
+op("cumsum", np="cumsum", nd="cumsum", samples=_RUN, ref=np.cumsum, doc="Running sum.", amp="full", methods="np")(_running(_cumsum, wide=False))
 op("cumprod", np="cumprod", samples=_RUN, ref=np.cumprod, doc="Running product.", internal=None, methods="np")(_running(jnp.cumprod))
 op("nancumsum", np="nancumsum", samples=_RUN, ref=np.nancumsum, doc="Running sum, NaN as 0.", internal=None)(_running(jnp.cumsum, 0))
 op("nancumprod", np="nancumprod", samples=_RUN, ref=np.nancumprod, doc="Running product, NaN as 1.", internal=None)(_running(jnp.cumprod, 1))
@@ -478,7 +480,8 @@ def count_nonzero(a: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
 @op(np="interp", samples=[case(f(5), Given([-1.0, 0.0, 1.0]), f(3))], ref=np.interp, numbers=("left", "right", "period"))
 def interp(x: Any, xp: Any, fp: Any, *, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """Linear interpolation between the points (xp, fp)."""
-    return jnp.interp(x, xp, fp, left, right, period).astype("float64")
+    x, xp, fp = (v.astype("float64") for v in (x, xp, fp))
+    return jnp.interp(x, xp, fp, left, right, period)
 
 
 @op(np="polyval", samples=[case(f(3), f(4))], ref=np.polyval, amp="full")
@@ -490,5 +493,6 @@ def polyval(p: Any, x: Any) -> Any:
 @op(np="unwrap", samples=[case(f(6, low=-9, high=9))], ref=np.unwrap, internal=None, **_FLAT, numbers=("discont", "period"))
 def unwrap(p: Any, *, discont: Any = None, axis: int = -1, period: float = 6.283185307179586) -> Any:
     """Phases without jumps of more than half a period."""
+    p = p if jnp.issubdtype(p.dtype, jnp.inexact) else p.astype("float64")
     return jnp.unwrap(p, discont, axis, period).astype(p.dtype)
 

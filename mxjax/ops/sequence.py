@@ -18,6 +18,11 @@ def _late(data: Any, lengths: Any, axis: int) -> Any:
     if axis not in (0, 1):
         raise ValueError(f"axis must be 0 or 1, got {axis}: the axis of the steps")
     steps = jnp.arange(data.shape[axis], dtype="int32")
+    if data.ndim < 2 or lengths.shape != (data.shape[1 - axis],):
+        raise ValueError(
+            f"sequence_length has a length for each sample: data of shape {list(data.shape)} has its samples along axis "
+            f"{1 - axis}, got lengths of shape {list(lengths.shape)}"
+        )
     late = steps[:, None] >= lengths.astype("int32")[None]
     return (late if axis == 0 else late.T).reshape(data.shape[:2] + (1,) * (data.ndim - 2))
 

@@ -172,7 +172,10 @@ def expand_dims(a: Any, *, axis: int) -> Any:
     return jnp.expand_dims(a, axis)
 
 
-@op(np="squeeze", nd="squeeze", nd_params="data", display="squeeze", samples=[case(f(3, 1, 4, 1)), case(f(3, 1, 4), axis=-2)], ref=np.squeeze, methods="nd np")
+_SQUEEZED = [case(f(3, 1, 4, 1)), case(f(3, 1, 4), axis=-2)]
+
+
+@op(np="squeeze", display="squeeze", samples=_SQUEEZED, ref=np.squeeze, methods="np")
 def squeeze(a: Any, *, axis: Any = None) -> Any:
     """Without the axes of length 1, or without those given."""
     if a.ndim == 0 and axis in (0, -1):
@@ -183,6 +186,13 @@ def squeeze(a: Any, *, axis: Any = None) -> Any:
         if a.shape[d] != 1:
             raise ValueError(f"cannot select an axis to squeeze out which has size={a.shape[d]} not equal to one")
     return jnp.squeeze(a, axis)
+
+
+@op("squeeze@nd", nd="squeeze", display="squeeze", samples=[*_SQUEEZED, case(f(1, 1))], methods="nd")
+def squeeze_nd(data: Any, *, axis: Any = None) -> Any:
+    """Without the axes of length 1, or without those given."""
+    made = squeeze(data, axis=axis)
+    return made if made.ndim or not data.ndim else made.reshape(1)  # MXNet leaves one axis
 
 
 # ------------------------------------------------------------------------------------- transpose
@@ -341,6 +351,8 @@ def repeat(a: Any, *, repeats: Any, axis: int | None = None) -> Any:
         counts = np.broadcast_to(np.asarray(repeats, int), (length,))
         at = np.repeat(np.arange(length), counts)
         return jnp.take(a.reshape(-1) if axis is None else a, at, axis=axis or 0)
+    if int(repeats) < 0:
+        raise ValueError(f"repeat: repeats is how often, got {repeats}")
     return jnp.repeat(a, int(repeats), axis)
 
 

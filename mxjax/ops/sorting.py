@@ -58,13 +58,13 @@ def msort(a: Any) -> Any:
 @op(np="partition", samples=[case(f(5), kth=2), case(f(5), kth=(1, 3))], internal=None)
 def partition(a: Any, *, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> Any:
     """The kth element in its sorted place, smaller ones before, larger ones after."""
-    return jnp.partition(a, kth, axis) if isinstance(kth, int) and a.size else jnp.sort(a, axis)
+    return jnp.partition(a, kth, axis) if isinstance(kth, int) and a.size and a.dtype != bool else jnp.sort(a, axis)
 
 
 @op(np="argpartition", samples=[case(f(5), kth=2)], internal=None, **_FLAT)
 def argpartition(a: Any, *, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> Any:
     """The order that partition puts elements in."""
-    order = jnp.argpartition(a, kth, axis) if isinstance(kth, int) and a.size else jnp.argsort(a, axis)
+    order = jnp.argpartition(a, kth, axis) if isinstance(kth, int) and a.size and a.dtype != bool else jnp.argsort(a, axis)
     return order.astype("int64")
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy
 import numpy as np
+from jax import lax
 
 from .. import errors
 from ..core import Call, Row, enter, rng
@@ -71,6 +72,7 @@ class Op(Row):
         "aux",
         "check",
         "defaults",
+        "deviates",
         "doc",
         "domain",
         "fast",
@@ -172,6 +174,7 @@ class Op(Row):
         self.doc = doc or inspect.getdoc(fn) or ""
         self.legacy = legacy
         self.scalars: tuple[Op, Op] | None = None
+        self.deviates: dict[str, str] = {}  # where it knowingly differs from MXNet, and why (deviations.py)
         self.sparse: Any = None  # what it computes of sparse arrays, where these need not become dense (array/sparse)
         self.varying = varying
         self.variadic = False
@@ -230,6 +233,25 @@ class Op(Row):
             return self.outputs
         return self.outputs({**self.attr_defaults, **attrs}, self.n_arrays if arrays is None else arrays)
 
+    def advice(self, attrs: Iterable[tuple[str, Any]], shapes: Sequence[Any]) -> str | None:
+        """Which argument of a call that failed does not fit, where the columns tell: what was expected and what came."""
+        given = dict(attrs)
+        for name, value in given.items():
+            if name in _WHOLES and isinstance(value, str):
+                return f"{name}={value!r}: an integer, or a tuple of integers, is expected"
+        shapes = shapes[3:] if self.keyed else shapes
+        if self.shapes is None or not shapes or shapes[0] is None:
+            return None
+        try:
+            expected = self.infer_shapes(shapes[0], given)
+        except Exception:
+            return None
+        for name, shape in zip(self.array_params, shapes, strict=False):
+            wanted = expected.get(name)
+            if None not in (wanted, shape) and shape != wanted:
+                return f"Shape inconsistent, Provided = {list(shape)}, inferred shape={list(wanted)}: {name} of data {list(shapes[0])}"
+        return None
+
     def infer_shapes(self, shape: tuple[int, ...], attrs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
         """The shapes of the array parameters that follow from the shape of the first one.
 
@@ -240,6 +262,13 @@ class Op(Row):
         if self.shapes is None:
             return {}
         return self.shapes(tuple(shape), **{**self.attr_defaults, **attrs})
+
+
+#: Attributes that are whole numbers, or several of them.
+_WHOLES = frozenset(
+    """axis axes axis1 axis2 shape newshape size reps repeats kernel stride dilate pad pad_width num_filter num_hidden num_group
+    num_outputs depth shift source destination N M k begin end output_size pooled_size""".split()
+)
 
 
 def _drawing(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -710,6 +739,16 @@ def _equal_shapes(fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn(lhs, rhs)
 
     return equal_shapes
+
+
+def constant(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A row's function whose arrays get zeros for gradients, as MXNet gives them."""
+
+    @functools.wraps(fn)
+    def without_gradient(*arrays: Any, **attrs: Any) -> Any:
+        return fn(*[lax.stop_gradient(a) for a in arrays], **attrs)
+
+    return without_gradient
 
 
 def without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
