@@ -66,14 +66,9 @@ def _default_of(value: Any) -> str:
 @op("full", samples=[case(shape=(2, 2), fill_value=7), case(shape=(2,), fill_value=1.5)], internal="_npi_full", **_SHAPED, numbers=("fill_value",))
 def full(*, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """An array of one number: int64, float32 or bool as the number is."""
-def shape_of(shape: Any) -> tuple[int, ...]:
-    """A shape, of lengths that may be symbols; one may be given for an array of one axis."""
-    given = shape if isinstance(shape, Sequence) else (shape,)
-    try:
-        made = tuple([n if is_symbolic(n) else int(n) for n in given])
-    except (TypeError, ValueError):
-        raise TypeError(f"a shape is an integer or a tuple of integers, got {shape!r}") from None
-    if any(not is_symbolic(n) and n < 0 for n in made):
+    if isinstance(fill_value, str) or fill_value is None:
+        raise TypeError(f"full: fill_value is a number, got {fill_value!r}")
+    return jnp.full(shape_of(shape), fitted(fill_value, dtype_of(dtype, _default_of(fill_value))))
 
 
 @op("full@nd", nd="full", samples=[case(shape=(2, 2), val=7)], internal="_full", **_SHAPED, numbers=("val",))

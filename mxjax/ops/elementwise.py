@@ -101,7 +101,8 @@ def mod(a: Any, b: Any) -> Any:
     safe = jnp.where(zero, jnp.ones_like(b), b)
     if jnp.issubdtype(a.dtype, jnp.inexact):
         quotient = jax.lax.stop_gradient(jnp.floor(a / safe))
-        out = jax.lax.stop_gradient(jnp.mod(a, safe) - (a - quotient * safe)) + (a - quotient * safe)
+        rest = a - jnp.where(quotient == 0, jnp.zeros_like(b), quotient * safe)  # the divisor may be infinite
+        out = jax.lax.stop_gradient(jnp.mod(a, safe) - rest) + rest
     else:
         out = jnp.mod(a, safe)
     return jnp.where(zero, jnp.zeros_like(out), out)
@@ -553,7 +554,12 @@ def multi_sum_sq(*data: Any, num_arrays: int = 1) -> Any:
     return jnp.stack([jnp.square(x.astype("float32")).sum() for x in data])
 
 
-for _name, _fn in (("modf", jnp.modf), ("frexp", jnp.frexp)):
+def _modf(x: Any) -> Any:
+    rest, whole = jnp.modf(x)
+    return jnp.where(jnp.isinf(x), jnp.copysign(jnp.zeros_like(x), x), rest), whole
+
+
+for _name, _fn in (("modf", _modf), ("frexp", jnp.frexp)):
     unary(_name, _by_numpy(_fn), nd=None, outputs=2, tupled=True, internal=None, **_FLAT)
 
 

@@ -212,7 +212,7 @@ _HOT = [case(i(2, 3, high=4), depth=4), case(Given([1.0, 9.0]), depth=3, on_valu
 @op(npx="one_hot", nd="one_hot", nd_params="indices", display="one_hot", samples=_HOT, methods="nd np", **_FLAT, numbers=("on_value", "off_value"), lengths={"depth": int})
 def one_hot(data: Any, *, depth: int, on_value: float = 1.0, off_value: float = 0.0, dtype: Any = "float32") -> Any:
     """A new last axis with ``on_value`` at the number given; numbers out of range have no such place."""
-    if not hasattr(depth, "dtype") and depth < 0:
+    if isinstance(depth, int) and depth < 0:
         raise ValueError(f"one_hot: depth is how many numbers there are, got {depth}")
     hot = jnp.expand_dims(data.astype("int32"), -1) == jnp.arange(depth, dtype="int32")
     return jnp.where(hot, fitted(on_value, dtype), fitted(off_value, dtype))
@@ -398,8 +398,8 @@ def isclose(a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan
 
 @op(nd_contrib="allclose", samples=[case(f(3), f(3))], **_FLAT, numbers=("rtol", "atol"))
 def allclose(a: Any, b: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-    """1. if all elements agree within ``atol + rtol * |b|``, else 0., without an axis."""
-    return jnp.isclose(a, b, rtol, atol, equal_nan).all().astype("float32")
+    """1 if all elements agree within ``atol + rtol * |b|``, else 0, without an axis, uint8."""
+    return jnp.isclose(a, b, rtol, atol, equal_nan).all().astype("uint8")
 
 
 @op("fill_diagonal", samples=[case(f(3, 3), 7.0), case(f(7, 3), f(2), wrap=True)], internal="_npi_fill_diagonal", numbers=("val",))

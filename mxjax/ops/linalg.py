@@ -287,6 +287,7 @@ def _eigh(a: Any, upper: bool) -> tuple[Any, Any]:
 
 def _solve(a: Any, b: Any) -> Any:
     """b with one axis less than a has vectors, whatever their number."""
+    a, b = _wholes_wide(a), _wholes_wide(b)
     return jnp.linalg.solve(a, b[..., None])[..., 0] if b.ndim == a.ndim - 1 else jnp.linalg.solve(a, b)
 
 
@@ -301,11 +302,12 @@ def _tensorsolve(a: Any, b: Any, axes: Any) -> Any:
             f"tensorsolve: a of shape {list(a.shape)} is no square matrix for b of shape {list(b.shape)}: the product "
             "of its first lengths must be that of the others, and b's size"
         )
+    a, b = _wholes_wide(a), _wholes_wide(b)
     return jnp.linalg.solve(a.reshape(-1, size), b.reshape(-1)).reshape(shape)
 
 
 _row("inv", lambda a: jnp.linalg.inv(a), case(_SQUARE), ref=np.linalg.inv, doc="Inverses of matrices.", internal="_linalg_inverse", amp="full")
-_row("det", lambda a: jnp.linalg.det(a), case(_SQUARE), ref=np.linalg.det, doc="Determinants.", internal="_linalg_det", amp="full")
+_row("det", lambda a: jnp.linalg.det(a) if a.shape[-1:] != (0,) else jnp.ones(a.shape[:-2], a.dtype), case(_SQUARE), ref=np.linalg.det, doc="Determinants.", internal="_linalg_det", amp="full")
 _row("slogdet", lambda a: tuple(jnp.linalg.slogdet(a)), case(_SQUARE), outputs=2, tupled=True, doc="Sign and logarithm of determinants.", internal="_linalg_slogdet", amp="full")
 _row("solve", lambda a, b: _solve(a, b), case(_SQUARE, f(3, 2)), ref=np.linalg.solve, doc="x with a x = b.", amp="full")
 _row("tensorinv", lambda a, *, ind=2: jnp.linalg.tensorinv(a, ind), case(Spd((6, 6)), ind=1), doc="Inverse of a tensor.", amp="full")

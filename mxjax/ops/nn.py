@@ -830,5 +830,5 @@ def interleaved_matmul_encdec_valatt(keys_values: Any, attention: Any, *, heads:
 @op(nd_contrib="div_sqrt_dim", samples=[case(f(2, 4))])
 def div_sqrt_dim(data: Any) -> Any:
     """data / sqrt(length of the last axis)."""
-    return data / np.sqrt(data.shape[-1]).astype(data.dtype)
+    return (data / np.sqrt(data.shape[-1])).astype(data.dtype)
 
