@@ -212,10 +212,7 @@ def _widened(arrays: Sequence[Any], dtype: str) -> list[Any]:
 
 
 def _look(op: Op, arrays: Sequence[Any], attrs: tuple[tuple[str, Any], ...]) -> Postponed | None:
-    """Let a row refuse arrays for their numbers, as far as these can be seen without waiting.
-
-    An error that is for whoever reads the results is given back.
-    """
+    """Let a row refuse arrays for numbers that are there already; an error for who reads the results is given back."""
     known = {}
     for name, a in zip(op.array_params, arrays, strict=False):
         if isinstance(a, NDArray):
@@ -564,9 +561,7 @@ def _of_two_alone(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
     def two(lhs: Any, rhs: Any, **kwargs: Any) -> Any:
         if kwargs and kwargs.keys() != {"out"}:
             unknown = next(k for k in kwargs if k != "out")
-            raise errors.MXNetTypeError(
-                f"{name}() got an unexpected keyword argument {unknown!r}: it takes lhs and rhs"
-            )
+            raise errors.MXNetTypeError(f"{name}() got an unexpected keyword argument {unknown!r}; it takes two arrays")
         return fn(lhs, rhs, **kwargs)
 
     return two
