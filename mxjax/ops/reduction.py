@@ -367,7 +367,7 @@ def norm_row(data: Any, *, ord: int = 2, axis: Any = None, out_dtype: Any = None
 
 def _position(which: str) -> Callable[..., Any]:
     def position(x: Any, axis: Any, keepdims: bool) -> Any:
-        if x.size == 0:
+        if x.ndim and 0 in [x.shape[a] for a in axes_of(axis, x.ndim)]:
             raise ValueError(f"attempt to get {which} of an empty sequence: shape {list(x.shape)}")
         if jnp.issubdtype(x.dtype, jnp.inexact):  # NaNs are never found
             low = -jnp.inf if which == "argmax" else jnp.inf

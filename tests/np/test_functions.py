@@ -307,3 +307,15 @@ def test_the_weights_that_an_average_returns(axis, shape):
     onp.testing.assert_allclose(got.asnumpy(), want)
     onp.testing.assert_allclose(onp.broadcast_to(weights.asnumpy(), total.shape), total)
     assert weights.shape == (total.shape if shape == x.shape else ())  # as in MXNet
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_positions_along_an_axis_of_an_array_without_elements(name):
+    none = onp.zeros((5, 0, 3), "float32")
+    for axis in (0, -1):
+        got = getattr(np, name)(np.array(none), axis=axis, keepdims=True)
+        assert got.dtype == "int64" and got.shape == getattr(onp, name)(none, axis, keepdims=True).shape
+        assert got.asnumpy().size == 0
+    for axis in (1, None):
+        with pytest.raises(mx.MXNetError, match="empty sequence"):
+            getattr(np, name)(np.array(none), axis=axis)
