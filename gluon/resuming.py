@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mxjax import random as numbers
-from mxjax import safetensors
+from mxjax import safetensors, settings
 from mxjax.errors import FormatError, MXNetNotImplementedError, MXNetTypeError, MXNetValueError
 from mxjax.launch import Checkpoints, member
 from mxjax.serialization import write_whole
@@ -97,7 +97,8 @@ def load_checkpoint(folder: str | os.PathLike[str], net: Any, trainer: Any, data
       FileNotFoundError: the checkpoint has no network or trainer of that name.
       ValueError: it has nothing that `data` could go on from.
 
-    A checkpoint with a damaged file is passed over for the one before.
+    A checkpoint with a damaged file is passed over for the one before. From here on nothing is computed by NumPy for its
+    first time (`engine.cold` becomes `compile`): the process that was ended had compiled it, and last bits differ.
     """
     points = _points(folder, 1)
     nets, trainers, sources = _named("net", net), _named("trainer", trainer), _named("data", data)
@@ -117,6 +118,7 @@ def load_checkpoint(folder: str | os.PathLike[str], net: Any, trainer: Any, data
         _take_beside_states(each, found["trainers"].get(name))
     for name, each in sources.items():
         each.load_state_dict(found["data"][name])
+    settings.set("engine.cold", "compile")  # what NumPy computes the first time has other last bits
     numbers.set_state(found["random"])
     position.numpy_restored(position.checked(found["numpy"]))
     _set_python_state(found["python"])

@@ -17,6 +17,13 @@ from mxjax.errors import FormatError
 from mxjax.gluon import nn, resuming
 from mxjax.gluon.data import ArrayDataset, BatchSampler, DataLoader, SimpleDataset
 
+
+@pytest.fixture(autouse=True)
+def as_before():
+    yield
+    mx.config.reset("engine.cold")  # loading a checkpoint sets it
+
+
 #: Thirteen steps, of which the ninth and later are made once more by a new process: `first` saves in the middle of its
 #: second epoch and goes on, `second` loads. Each ends with everything that it could differ in.
 PROGRAM = """
