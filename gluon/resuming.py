@@ -97,8 +97,8 @@ def load_checkpoint(folder: str | os.PathLike[str], net: Any, trainer: Any, data
       FileNotFoundError: the checkpoint has no network or trainer of that name.
       ValueError: it has nothing that `data` could go on from.
 
-    A checkpoint with a damaged file is passed over for the one before. From here on nothing is computed by NumPy for its
-    first time (`engine.cold` becomes `compile`): the process that was ended had compiled it, and last bits differ.
+    A checkpoint with a damaged file is passed over for the one before. From here on nothing is computed by NumPy for
+    its first time (`engine.cold` becomes `compile`): the process that was ended had compiled it, and last bits differ.
     """
     points = _points(folder, 1)
     nets, trainers, sources = _named("net", net), _named("trainer", trainer), _named("data", data)
