@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 JOBS ?= 2
 PYTEST := $(RUN) -m pytest -n $(JOBS)
 
-.PHONY: help demo test test-all test-matrix bench bench-cold bench-data bench-kvstore bench-memory bench-profiler bench-sparse lint stubs \
+.PHONY: help demo test test-all test-matrix bench bench-cold bench-data bench-kvstore bench-memory bench-ops bench-profiler bench-sparse lint stubs \
 	settings-pages wheel clean
 .DEFAULT_GOAL := help
 
@@ -20,6 +20,7 @@ help:
 	@echo "make bench-data   what reading records and images costs"
 	@echo "make bench-kvstore what sums between devices and processes cost"
 	@echo "make bench-memory what rematerialisation saves and costs, in bytes and time"
+	@echo "make bench-ops    the eighty most used operators at real sizes"
 	@echo "make bench-profiler what the profiler costs"
 	@echo "make bench-sparse what a large embedding costs with sparse gradients"
 	@echo "make lint         ruff, mypy, and whether stubs and docs are current"
@@ -53,6 +54,9 @@ bench-kvstore: $(VENV)/.ready
 
 bench-memory: $(VENV)/.ready
 	$(RUN) benchmarks/memory.py
+
+bench-ops: $(VENV)/.ready
+	$(RUN) benchmarks/ops.py
 
 bench-profiler: $(VENV)/.ready
 	$(RUN) benchmarks/profiler.py

@@ -419,7 +419,7 @@ class Block(Named, MirroredBlock):
         if self._forward_hooks:
             for hook in tuple(self._forward_hooks.values()):
                 hook(self, args, out)
-        if type(out) in (tuple, list):
+        if type(out) in _SEVERAL:
             _refuse_mixed(self, out)
         return out
 
@@ -460,6 +460,7 @@ def _refuse_mixed(block: Block, out: Any) -> None:
         )
 
 
+_SEVERAL = (tuple, list)
 #: The forwards of `Block` and `HybridBlock`, which say nothing of arguments.
 _TAKE_ANY: list[Any] = [Block.forward]
 

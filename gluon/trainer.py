@@ -401,12 +401,13 @@ class Trainer:
                 continue
             of_devices = updates[i in tail]
             for (indices, grads, weights), array in zip(of_devices, param._all(), strict=True):
-                if not array._fresh_grad:
+                var = array._var
+                if var is None or not var.fresh:
                     if ignore_stale_grad:
                         continue
                     raise _stale(param, array)
                 indices.append(i)
-                grads.append(array.grad)
+                grads.append(var.grad)
                 weights.append(array)
         for last in kinds:
             for k, (updater, (indices, grads, weights)) in enumerate(zip(self._updaters, updates[last], strict=True)):

@@ -269,14 +269,14 @@ class Variable(Leaf):
         grad = self.grad
         if grad is None or self.req == "null":
             return
-        if grad.stype != "default":
+        if self.stype != "default":
             grad._receive(g, self.req)
             self.fresh = True
             return
         if type(g) is not Value:
             g = g.dense()
-        old = grad._value()
-        if g.aval.dtype != old.aval.dtype:
+        old = grad._v or grad._value()
+        if g.aval is not old.aval and g.aval.dtype != old.aval.dtype:
             g = record1(cast(old.aval.dtype), g)
         if self.req == "add":
             g = record2(ADD, old, g)

@@ -72,7 +72,7 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
     if key is not None:
         try:
             bound = op.fast.get(key)
-        except TypeError:  # a list among the arguments
+        except (TypeError, NotImplementedError):  # a list or an array among the arguments
             bound = key = None
         if bound is not None:
             values = [a._v or a._value() for a in args[: op.n_arrays] if a is not None]
@@ -269,7 +269,7 @@ def _changing(op: Op, numeric: list[tuple[Any, Any]], values: Sequence[Value]) -
 
 
 def _key_of(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """What the bound call depends on, where all arrays come in order and the rest is hashable."""
+    """What the bound call depends on, where all arrays come in order; it may not be hashable."""
     if op.wide and default_dtype[0].itemsize == 8:
         return None
     n = op.n_arrays
@@ -285,12 +285,7 @@ def _key_of(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, A
         return given, args[n:]
     if not (_NOT_ATTRIBUTES.isdisjoint(kwargs) and op.array_names.isdisjoint(kwargs)):
         return None
-    try:
-        key = given, args[n:], *kwargs.items(), *map(type, kwargs.values())
-        hash(key)
-    except (TypeError, NotImplementedError):  # lists, arrays
-        return None
-    return key
+    return given, args[n:], *kwargs.items(), *map(type, kwargs.values())
 
 
 def _listed(a: Any, like: NDArray | None) -> Any:

@@ -21,7 +21,7 @@ from .value import quick_put
 CALL = 12.0  # a call, beside its work
 OPERATION = 1e-3  # one operation as `Bound.work` counts them
 PROGRAM, PROGRAM_CALL = 25_000.0, 3_000.0  # the compiler, and what each call of a segment adds to it
-DRAW = 200_000.0  # random bits are long programs: what a call that draws them adds to the compiler's price
+DRAW = 30_000.0  # random bits are long programs: what a call that draws them adds to the compiler's price
 RUN = 6.0  # a run of a program, beside its work
 UNFUSED = 0.25  # what a program of several calls saves of the work that programs of single ones do
 
@@ -48,7 +48,8 @@ class ByCall:
 
     ``price``: what the next run costs, in microseconds, missing programs included. ``draws``: how many calls draw
     random bits. ``gains``: a program of the segment
-    would be more than the program of its only call, which there is. ``numpy=False``: programs alone.
+    would be more than the program of its only call, which there is, and which takes the call's numbers as operands.
+    ``numpy=False``: programs alone.
     """
 
     __slots__ = ("_build", "_device", "_ends", "_numbers", "_parts", "draws", "gains", "numpy", "price")
@@ -103,7 +104,7 @@ class ByCall:
         scalars = [*scalars, *self._numbers]
         watched = bool(observers)
         price = 0.0
-        self.gains = len(self._parts) > 1
+        self.gains = len(self._parts) > 1 or bool(self._numbers)
         for part, ends in zip(self._parts, self._ends, strict=True):
             args = [env[i] if 0 <= i < SCALAR else arrays[-1 - i] if i < 0 else scalars[i - SCALAR] for i in part.gets]
             outs = None

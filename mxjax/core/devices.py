@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 from .. import errors, settings
+from . import host_memory
 from .aval import MeshDevice, NamedDevice
 from .state import ThreadState, local
 
@@ -27,6 +28,8 @@ PLATFORMS = {
 def of_type(kind: str) -> list[jax.Device]:
     """The physical devices of a type in this process."""
     for platform in PLATFORMS[kind]:
+        if platform == "cpu":
+            host_memory.keep()
         try:
             found: list[jax.Device] = jax.local_devices(backend=platform)
             return found

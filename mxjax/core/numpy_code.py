@@ -378,7 +378,7 @@ class _Body:
         elif name.startswith(("reduce_", "arg", "scatter", "concatenate")):
             shape = big
         elif name in ("sort", "top_k"):
-            shape, factor = big, factor * 16
+            shape, factor = eqn.invars[0].aval.shape, factor * 16
         elif name in ROUNDED or name.startswith(("erf", "random_bits", "threefry")):
             factor *= 8
         self.code.costs.append((factor, (*shape, *lengths)))

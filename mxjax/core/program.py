@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import compiler, host_memory
+from . import compiler, cpu_code, host_memory
 from .aval import Aval, MeshDevice
 from .call import dressed, place_now
 from .compiler_options import keep_barriers
@@ -407,7 +407,7 @@ def compile_function(
             keep_unused=True,
             out_shardings=out_shardings,
         ).trace(*structs)
-        lowered = traced.lower()
+        lowered = traced.lower(**(cpu_code.lowering() if compiler.platform_now() == "cpu" else {}))
     _let_go(traced.jaxpr)
     options = compiler.options_for(device, calls)
     if compiler.platform_of(device) == "cpu":

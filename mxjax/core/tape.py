@@ -99,6 +99,7 @@ _RELEASED = (
     "has released it. If you want to differentiate the same graph twice, pass retain_graph=True "
     "to the first backward, or compute the loss again inside autograd.record()"
 )
+_ALONE = (True,)  # a call's only result has a cotangent
 ADD = row("_grad_add", jnp.add).bind()
 _ONES = row("_ones_like", jnp.ones_like, display="ones_like").bind()
 
@@ -168,6 +169,7 @@ def gradients(
     waiting: list[tuple[int, Node]] = []
     constant = False  # something came from a graph that was released before
     cotangents: dict[Node, list[Value | None]] = {}
+    release = memory_managers[0].retire if memory_managers else Node.release
     try:
         seen: set[tuple[int, int]] = set()
         for h, g in zip(heads, head_grads, strict=True):
@@ -186,16 +188,13 @@ def gradients(
             if inputs is None:
                 raise errors.MXNetError(_RELEASED)
             st.scope = node.scope
-            for v, g in zip(inputs, _pull(node, given), strict=True):
-                if g is not None and v.tape is not None and _add(v, g, leaves, cotangents, waiting, node.number):
+            number = node.number
+            for v, g in zip(inputs, _pull(node, inputs, given)):  # noqa: B905 -- one gradient an input
+                if g is not None and v.tape is not None and _add(v, g, leaves, cotangents, waiting, number):
                     constant = True
             if not retain:
                 # At once: where operators run one by one, the memory is free for the rest of the way.
-                for manager in memory_managers:
-                    manager.retire(node)
-                    break
-                else:
-                    node.release()
+                release(node)
                 del inputs, v
         if not retain:
             for manager in memory_managers:
@@ -231,6 +230,8 @@ def _add(
             return True
         arrived = cotangents[t] = [None] * len(t.avals)
         heappush(waiting, (-t.number, t))
+        arrived[v.out] = g
+        return False
     prior = arrived[v.out]
     arrived[v.out] = g if prior is None else _sum(prior, g)
     return False
@@ -243,24 +244,28 @@ def _sum(a: Any, b: Any) -> Any:
     return record2(ADD, a, b) if type(b) is Value else b.plus(a)
 
 
-def _pull(node: Node, given: list[Any]) -> Sequence[Value | None]:
+def _pull(node: Node, inputs: Sequence[Any], given: list[Any]) -> Sequence[Value | None]:
     """The gradients of a node's inputs, ``None`` where there is none."""
-    inputs: Sequence[Any] = node.inputs or ()
     if node.pull is not None:
         if not getattr(node.pull, "stored", False):  # it knows dense gradients only
             given = [g if g is None or type(g) is Value else g.dense() for g in given]
         return node.pull(given)
     call = node.call
-    assert call is not None
-    has = tuple([c is not None for c in given])
-    present = [c if type(c) is Value else c.dense() for c in given if c is not None]
+    if len(given) == 1:
+        has, (g,) = _ALONE, given
+        present = given if type(g) is Value else [g.dense()]
+    else:
+        has = tuple([c is not None for c in given])
+        present = [c if type(c) is Value else c.dense() for c in given if c is not None]
     if node.saved is not None and not local.st.taping:
         pair, residuals = node.saved
         wants = pair.wants
         grads = record(pair.backward(has), (*residuals, *present))
     else:
-        wants = node.wants()
-        backward = call.vjps.get((wants, has)) or call.vjp(wants, has, node.many)
+        wants = tuple([v.tape is not None and v.aval.differentiable for v in inputs])  # `Node.wants`, but for its call
+        if True not in wants:
+            wants = node.wants()
+        backward = call.vjps.get((wants, has)) or call.vjp(wants, has, node.many)  # type: ignore[union-attr]
         grads = record(backward, (*inputs, *present))
     if len(grads) == len(wants):
         return grads

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from mxjax.core import compiler
@@ -63,7 +64,9 @@ def softsign(x: Any) -> Any:
 
 
 def _gelu(x: Any) -> Any:
-    return jax.nn.gelu(x, approximate=False)
+    # By `erf`, as in MXNet: XLA:CPU's `erfc`, which JAX takes, makes it 2.5 times as slow.
+    half, root = np.asarray(0.5, x.dtype), np.asarray(np.sqrt(0.5), x.dtype)
+    return half * x * (1 + lax.erf(x * root))
 
 
 unary("relu", _refuse_bool(relu, "relu"), np=None, npx="relu", internal="_npx_relu")

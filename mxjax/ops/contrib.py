@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from .samples import Given, case, f
+from .sorting import in_order
 from .table import constant, op
 
 _FLAT = dict(smooth=False)
@@ -141,24 +142,24 @@ def box_nms(
         valid = score > valid_thresh
         if id_index >= 0:
             valid &= rows[:, id_index] != background_id
-        order = jnp.argsort(jnp.where(valid, -score, jnp.inf))
+        order = in_order(jnp.where(valid, -score, jnp.inf), 0, False)
         rows, valid = rows[order], valid[order]
         n = rows.shape[0]
-        if topk > 0:
-            valid &= jnp.arange(n) < topk
-        boxes = rows[:, coord_start : coord_start + 4]
+        m = min(n, topk) if topk > 0 else n  # the others are dropped, and need not be compared
+        best = rows[:m]
+        boxes = best[:, coord_start : coord_start + 4]
         near = _iou(boxes, boxes, in_format) > overlap_thresh
         if id_index >= 0 and not force_suppress:
-            near &= rows[:, id_index][:, None] == rows[:, id_index][None]
+            near &= best[:, id_index][:, None] == best[:, id_index][None]
 
         def step(k: Any, keep: Any) -> Any:
-            return keep & ~(near[k] & keep[k] & (jnp.arange(n) > k))
+            return keep & ~(near[k] & keep[k] & (jnp.arange(m) > k))
 
-        keep = lax.fori_loop(0, n, step, valid)
+        keep = jnp.pad(lax.fori_loop(0, m, step, valid[:m]), (0, n - m))
         if in_format != out_format:
             rows = rows.at[:, coord_start : coord_start + 4].set(_convert(boxes, in_format))
         rows = jnp.where(keep[:, None], rows, -1)
-        return rows[jnp.argsort(~keep, stable=True)]
+        return rows[in_order(~keep, 0, False)]
 
     return jax.vmap(one)(flat).reshape(data.shape)
 

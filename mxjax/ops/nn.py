@@ -302,6 +302,8 @@ _POOLS: dict[str, Any] = {"max": pools.max_pool, "avg": pools.avg_pool, "sum": p
 def adaptive_avg_pooling(data: Any, *, output_size: Any = 1) -> Any:
     """Averages (N, C, H, W) over windows that divide the image evenly into ``output_size``."""
     size = (output_size,) * 2 if isinstance(output_size, int) else tuple(output_size or (1, 1))
+    if size in ((1,), (1, 1)):  # a product with ones takes three times as long
+        return data.mean((2, 3), keepdims=True)
     for axis, n in zip((2, 3), size * (3 - len(size)), strict=False):
         data = _even_means(data, axis, n)
     return data

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..core import compiler
 from .samples import case, f, i
 from .table import op
 
@@ -16,6 +17,30 @@ _FLAT = dict(smooth=False)
 
 def _flat(a: Any, axis: int | None) -> tuple[Any, int]:
     return (a.reshape(-1), 0) if axis is None else (a, axis)
+
+
+def in_order(x: Any, axis: int, descending: bool) -> Any:
+    """The stable order that sorts along an axis.
+
+    XLA:CPU sorts whole numbers by themselves five times as fast as pairs of a number and its place: of numbers of up to
+    32 bits each is made one of 64, with the place below (64 rows of 10,000: 26 ms for 122).
+    """
+    kind = x.dtype
+    if compiler.platform_now() != "cpu" or kind.itemsize > 4 or jnp.issubdtype(kind, jnp.complexfloating):
+        return jnp.argsort(x, axis, stable=True, descending=descending)
+    if jnp.issubdtype(kind, jnp.floating):
+        x = x.astype("float32")
+        x = jnp.where(jnp.isnan(x), np.float32(np.nan), jnp.where(x == 0, np.float32(0), x))
+        bits = lax.bitcast_convert_type(x, np.dtype("int32"))
+        x = bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
+    key = x.astype("int64")
+    if kind == np.uint32:
+        key = key - (1 << 31)
+    if descending:
+        key = ~key
+    axis = axis % x.ndim
+    places = lax.broadcasted_iota(np.dtype("int64"), x.shape, axis)
+    return lax.sort((key << 32) | places, dimension=axis, is_stable=False) & 0xFFFFFFFF
 
 
 _SORT = [case(f(3, 4)), case(f(3, 4), axis=0), case(f(3, 4), axis=None), case(i(3, 4), axis=1)]
@@ -34,7 +59,7 @@ def argsort(
     a: Any, *, axis: int | None = -1, descending: bool = False, stable: bool = True, kind: Any = None, order: Any = None
 ) -> Any:
     """The order that sorts along an axis (flat with None), int64."""
-    return jnp.argsort(*_flat(a, axis), stable=True, descending=descending).astype("int64")
+    return in_order(*_flat(a, axis), descending).astype("int64")
 
 
 @op("sort@nd", nd="sort", samples=[*_SORT[:3], case(f(3, 4), is_ascend=False)], methods="nd")
@@ -46,7 +71,7 @@ def sort_nd(data: Any, *, axis: int | None = -1, is_ascend: bool = True) -> Any:
 @op("argsort@nd", nd="argsort", samples=[*_SORT[:3], case(f(3, 4), is_ascend=False)], amp="full", methods="nd", **_FLAT)
 def argsort_nd(data: Any, *, axis: int | None = -1, is_ascend: bool = True, dtype: Any = "float32") -> Any:
     """The order that sorts along an axis (flat with None)."""
-    return jnp.argsort(*_flat(data, axis), descending=not is_ascend).astype(dtype)
+    return in_order(*_flat(data, axis), not is_ascend).astype(dtype)
 
 
 @op(np="msort", samples=[case(f(3, 4))], internal=None)

@@ -165,7 +165,8 @@ OPTIONS: tuple[Option, ...] = (
                    difference="the C library's allocator keeps and rounds"),
         ),
         platforms=("cpu",),
-        mechanism="the thresholds of glibc's malloc for mapping and for trimming, from the first program of a CPU on",
+        mechanism="the thresholds of glibc's malloc for mapping and for trimming, and one heap for all threads, from "
+        "the first use of a CPU on",
     ),
     Option(
         "memory.host_round_cutoff",
