@@ -56,12 +56,17 @@ def failed_value(of: Aval, failure: Failure) -> Value:
 
 def fail(seg: Segment, step: Step, held: list[Value], error: BaseException) -> None:
     """Give the error to everybody who waits for a result of this run."""
+    pending_errors.append(lose(seg, step, held, error))
+
+
+def lose(seg: Segment, step: Step, held: list[Value], error: BaseException) -> BaseException:
+    """Let these results raise the error where they are read; the error as it is raised."""
     failure = Failure(located(seg, step, error))
     for v in held:
         v.arr = failure
         v.step = step
         v.seg = None
-    pending_errors.append(failure.error)
+    return failure.error
 
 
 def located(seg: Segment | None, step: Step, error: BaseException) -> BaseException:

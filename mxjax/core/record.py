@@ -277,8 +277,10 @@ def _grow(st: ThreadState, seg: Segment, key: tuple[Any, ...], inputs: Sequence[
         if seg.graph:  # elsewhere threads share the steps
             step.mirroring = mirroring.get()
         return step
-    except Exception as error:
+    except BaseException as error:
         seg.rollback()
+        if not isinstance(error, Exception):
+            raise
         if isinstance(error, Postponed):
             raise Postponed(str(inference_error(key[0], avals, error))) from error
         if isinstance(error, errors.MXNetError):

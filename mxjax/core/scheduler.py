@@ -17,7 +17,7 @@ from . import cold, interrupts, reasons, varying
 from .aval import MeshDevice, NamedDevice, physical
 from .by_call import Build, ByCall
 from .call import Call
-from .failures import fail
+from .failures import fail, lose
 from .hooks import MemoryManager, deadlines, deferred, memory_managers, observers
 from .host_compute import computed_here
 from .program import Program, in_layouts
@@ -81,6 +81,8 @@ def flush(seg: Segment) -> None:
                 return
             if not step.depth:
                 return
+            if len(seg.slots) != step.n_ins:
+                seg.rollback()  # of a call that was interrupted
             ins = list(seg.slots)
             outs, scalars = seg.outs, seg.scalars
             seg.slots.clear()
@@ -91,7 +93,11 @@ def flush(seg: Segment) -> None:
             if seg.times is not None:
                 tell_calls(seg, step)
             seg.step = Tree.root(seg.device)
-            _run(seg, step, ins, outs, scalars, _UNHELD)
+            try:
+                _run(seg, step, ins, outs, scalars, _UNHELD)
+            except BaseException as error:  # Ctrl-C before the calls began: their results must not look like later ones
+                lose(seg, step, [v for v in outs if v.seg is seg], error)
+                raise
             return
         # Its owner may be recording at this moment: what it looks at is left as it is.
         seg.closed = True
@@ -225,9 +231,9 @@ def _run(
     shield = interrupts.begin() if (dying or program is None) and not step.effects else None
     try:
         by_call = None
-        if program is None and rehearsing is None and _nearest(home, (live, dying)) is None:
-            by_call = cold.by_call(home, live, device, _alone(device), seg.once)
         try:
+            if program is None and rehearsing is None and _nearest(home, (live, dying)) is None:
+                by_call = cold.by_call(home, live, device, _alone(device), seg.once)
             if by_call is not None:
                 stats.interpreted += 1
             else:

@@ -102,3 +102,35 @@ def test_an_initialization_that_was_broken_off_is_done_later() -> None:
     with pytest.raises(KeyboardInterrupt):
         net(mx.np.ones((1, 3)))
     assert net(mx.np.ones((1, 3))).asnumpy().tolist() == [[0.75, 0.75]]
+
+
+PLACES = ["cold.by_call", "segment.Step.grow", "by_call.ByCall.run", "segment.Segment.enter"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_was_interrupted_is_not_mistaken_for_what_comes_later(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """Results of calls that did not run raise the interruption, and the calls after it give right numbers."""
+    n = 3 + PLACES.index(place)  # nobody recorded these calls before
+    numbers = np.arange(2.0 * n).reshape(2, n)
+    with mx.config.scope({"engine.cold": "auto"}):
+        x, y, z = mx.np.array(numbers), mx.np.ones((7 * n,)), mx.np.ones((2, n))
+        mx.waitall()
+
+        def interrupted(*args: object, **kwargs: object) -> None:
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+        a = x * 3.25
+        monkeypatch.setattr(f"mxjax.core.{place}", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            (a + z).asnumpy()
+        b = y * 2.5 + mx.np.arange(7.0 * n)
+        c = mx.np.tanh(y) - y
+        np.testing.assert_allclose(b.asnumpy(), 2.5 + np.arange(7.0 * n))
+        np.testing.assert_allclose(c.asnumpy(), np.tanh(1.0) - np.ones(7 * n), rtol=1e-6)
+        np.testing.assert_allclose((x + 1).asnumpy(), numbers + 1)
+        if "by_call" in place:  # what waited was being computed
+            with pytest.raises((KeyboardInterrupt, mx.error.MXNetError), match="KeyboardInterrupt"):
+                (a + 1).asnumpy()
+        else:
+            np.testing.assert_allclose((a + 1).asnumpy(), numbers * 3.25 + 1)
