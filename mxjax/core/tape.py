@@ -252,7 +252,8 @@ def _pull(node: Node, inputs: Sequence[Any], given: list[Any]) -> Sequence[Value
         return node.pull(given)
     call = node.call
     if len(given) == 1:
-        has, (g,) = _ALONE, given
+        has: tuple[bool, ...] = _ALONE
+        (g,) = given
         present = given if type(g) is Value else [g.dense()]
     else:
         has = tuple([c is not None for c in given])

@@ -22,6 +22,7 @@ from mxjax.errors import (
     MXNetValueError,
 )
 from mxjax.idx import read_idx
+from mxjax.modes import is_np_array
 
 from .._host import host_view, is_array, to_array
 from ..dataset import Dataset, RecordFileDataset, _read
@@ -61,7 +62,8 @@ class _DownloadedDataset(Dataset):
         self._train = train
         data, label = self._get_data()
         self._data = to_array(data)
-        self._label = to_array(label)
+        # As in MXNet: an element of an nd array would have an axis.
+        self._label = to_array(label) if is_np_array() else label
 
     def _get_data(self) -> tuple[np.ndarray, np.ndarray]:
         raise NotImplementedError

@@ -56,6 +56,17 @@ def test_mnist_reads_packed_and_unpacked_files(tmp_path, start, train, pack, suf
     check(MNIST(root=str(tmp_path), train=train))
 
 
+def test_labels_are_numbers_where_arrays_are_those_of_nd(tmp_path):
+    write(tmp_path)
+    mx.npx.reset_np()
+    dataset = MNIST(root=str(tmp_path))
+    image, label = dataset[3]
+    assert isinstance(image, mx.nd.NDArray) and type(label) is np.int32
+    for try_nopython in (False, True):
+        images, labels = next(iter(mx.gluon.data.DataLoader(dataset, 4, try_nopython=try_nopython)))
+        assert images.shape == (4, 28, 28, 1) and labels.shape == (4,)
+
+
 @pytest.mark.observes
 def test_mnist_is_found_under_the_data_home(tmp_path):
     write(tmp_path / "datasets" / "mnist")
