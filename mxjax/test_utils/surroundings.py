@@ -72,7 +72,7 @@ def get_mnist(path: str = "data") -> dict[str, np.ndarray]:
         dataset = MNIST(root=path, train=train)
         images = dataset._data.asnumpy().reshape(-1, 1, 28, 28)
         found[f"{name}_data"] = images.astype(np.float32) / 255
-        found[f"{name}_label"] = dataset._label.asnumpy().astype(np.int8)
+        found[f"{name}_label"] = np.asarray(dataset._label).astype(np.int8)
     return found
 
 
