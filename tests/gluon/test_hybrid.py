@@ -27,6 +27,13 @@ def net_of(*layers, hybridize=True):
     return net
 
 
+@pytest.fixture
+def by_numbers():
+    """Counts decide what is compiled, whatever the tests run with."""
+    with mx.config.scope({"engine.cold": "auto"}):
+        yield
+
+
 class Wrap(HybridBlock):
     """A function as a block that counts how often it is recorded."""
 
@@ -61,7 +68,7 @@ def test_one_graph_per_signature():
     assert len(net._graphs) == 0
 
 
-def test_the_first_call_of_a_small_graph_compiles_nothing_and_the_second_one_program():
+def test_the_first_call_of_a_small_graph_compiles_nothing_and_the_second_one_program(by_numbers):
     net = net_of(nn.Dense(8, in_units=3), nn.BatchNorm(in_channels=8), nn.Dropout(0.5), nn.Dense(2, in_units=8))
     x = mx.np.array(X)
     mx.engine.reset()
@@ -79,7 +86,7 @@ def test_the_first_call_of_a_small_graph_compiles_nothing_and_the_second_one_pro
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)
 
 
-def test_what_is_large_or_meant_for_the_compiler_is_a_program_at_once():
+def test_what_is_large_or_meant_for_the_compiler_is_a_program_at_once(by_numbers):
     x, large = mx.np.array(X), mx.np.ones((600, 500))
     mx.engine.reset()
     net_of(nn.Dense(2, in_units=3))(x).wait_to_read()
@@ -100,7 +107,7 @@ def test_what_is_large_or_meant_for_the_compiler_is_a_program_at_once():
 
 
 @pytest.mark.parametrize("small", ["before", "after", "alone, five times"])
-def test_a_small_graph_beside_a_large_one_is_compiled_with_it_once(small):
+def test_a_small_graph_beside_a_large_one_is_compiled_with_it_once(small, by_numbers):
     large = net_of(nn.Dense(300, in_units=500))
     first, last = net_of(nn.Dense(500, in_units=3)), net_of(nn.Dense(2, in_units=300))
     cell = net_of(nn.Dense(3, in_units=3))
