@@ -118,7 +118,8 @@ def load_checkpoint(folder: str | os.PathLike[str], net: Any, trainer: Any, data
         _take_beside_states(each, found["trainers"].get(name))
     for name, each in sources.items():
         each.load_state_dict(found["data"][name])
-    settings.set("engine.cold", "compile")  # what NumPy computes the first time has other last bits
+    if settings.get("engine.cold") == "auto":
+        settings.set("engine.cold", "compile")  # what NumPy computes the first time has other last bits
     numbers.set_state(found["random"])
     position.numpy_restored(position.checked(found["numpy"]))
     _set_python_state(found["python"])
