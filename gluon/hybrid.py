@@ -282,7 +282,8 @@ class CachedGraph:
         else:
             values.extend(Dynamic(s) for s in self.numbers)
         st = local.st
-        first, self.fresh = self.fresh, False
+        first = self.fresh and st.rehearsing is None
+        self.fresh = self.fresh and not first
         wants = wants_of(values) if st.taping else ()
         by_call = self.inline or (first and self._may_be_called_once(values)) or self._was_so_here(st.seg)
         if st.taping and (self.whole or not any(wants)) and any(v.tape is not None for v in values):
@@ -313,7 +314,7 @@ class CachedGraph:
     def _may_be_called_once(self, values: list[Any]) -> bool:
         """Whether this first call is recorded operator by operator: a small graph is compiled when it comes back."""
         call, st = self.call, local.st
-        if call.policy is not None or st.seg.graph or st.rehearsing is not None:
+        if call.policy is not None or st.seg.graph:
             return False
         if any(type(v) is Value and v.seg is TRACED for v in values):
             return False

@@ -299,7 +299,7 @@ def test_another_network_is_told_and_runs_plain(plan: memonger.Plan) -> None:
     net = plan.apply(_mlp(5))
     x = _data(16)
     other = _mlp(5)
-    other.hybridize()  # the same program: call by call, sums would round otherwise
+    other.optimize_for(x)  # the same program: call by call, sums would round otherwise
     plain = other(x).asnumpy()
     np.testing.assert_allclose(net(x).asnumpy(), plain, rtol=1e-6)  # nothing is recomputed: no word
     plan._warned = False

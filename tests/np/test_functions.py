@@ -252,8 +252,9 @@ def test_edges_of_numpy_functions():
     assert np.piecewise(np.array([0.0, 1.0, 2.0]), masks, [5, 6]).tolist() == [5, 6, 0]
 
 
-def test_an_array_of_ones_alone_becomes_one_without_axes():
-    assert mx.nd.ones((1, 1, 1)).squeeze(inplace=True).shape == () == mx.nd.reshape(mx.nd.ones((1, 1)), shape=()).shape
+def test_what_becomes_of_an_array_of_ones_alone():
+    assert mx.nd.ones((1, 1, 1)).squeeze(inplace=True).shape == (1,) == mx.nd.ones((1, 1, 1)).squeeze().shape
+    assert mx.nd.reshape(mx.nd.ones((1, 1)), shape=()).shape == ()
 
 
 def test_normed_is_an_older_word_for_density():
