@@ -69,6 +69,17 @@ def engine_without_history() -> None:
         scheduler.forget(programs=False)
 
 
+@pytest.fixture
+def settled() -> Iterator[None]:
+    """Nothing that failed in another test is left, nor what fails in this one."""
+    import mxjax as mx
+
+    mx.waitall()
+    yield
+    with contextlib.suppress(mx.MXNetError):
+        mx.waitall()
+
+
 @pytest.fixture(autouse=True)
 def settings_as_before() -> Iterator[None]:
     """Takes back what a test told `mx.config.set`, `npx.set_np` and `npx.reset_np`."""

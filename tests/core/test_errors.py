@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 
 import numpy as onp
@@ -103,15 +102,6 @@ def test_reading_inside_a_recorded_graph_says_why_not():
 
 def _bad():
     return mx.nd.random.normal(0, -1, shape=(2, 2))
-
-
-@pytest.fixture
-def settled():
-    """Nothing that failed in another test is left, nor what fails in this one."""
-    mx.waitall()
-    yield
-    with contextlib.suppress(mx.MXNetError):
-        mx.waitall()
 
 
 # Real MXNet 2.0.0b1 raises for each of these when the result is read, none at the call.

@@ -1,6 +1,5 @@
 """What operators refuse, in words that say what was expected, what arrived and what to do; MXNet's kinds of errors."""
 
-import contextlib
 
 import jax
 import jax.numpy as jnp
@@ -162,14 +161,6 @@ def test_refusals_teach(what):
 
 
 # ------------------------------------------------------------- refused as it runs, told once
-
-
-@pytest.fixture
-def settled():
-    mx.waitall()
-    yield
-    with contextlib.suppress(mx.MXNetError):
-        mx.waitall()
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ In the tables, a string ``"@name"`` stands for the pool's array.
 """
 
 import numpy as onp
-from codec import array, error, save
+from codec import array, error, nested, save
 
 
 def head(shape, dtype, number=0):
@@ -31,13 +31,8 @@ def head(shape, dtype, number=0):
 def encode(x):
     if isinstance(x, str) and x.startswith("@"):
         return {"array": x[1:]}
-    if isinstance(x, tuple):
-        return {"tuple": [encode(v) for v in x]}
-    if isinstance(x, list):
-        return {"list": [encode(v) for v in x]}
-    if isinstance(x, slice):
-        return {"slice": [x.start, x.stop, x.step]}
-    return x
+    found = nested(x, encode)
+    return x if found is None else found
 
 
 class Recorder:

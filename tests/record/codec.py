@@ -24,6 +24,17 @@ def array(x):
     return {"dtype": x.dtype.name, "shape": list(x.shape), "data": data}
 
 
+def nested(x, encode):
+    """The JSON form of a tuple, list or slice, with items by ``encode``; None of anything else."""
+    if isinstance(x, tuple):
+        return {"tuple": [encode(v) for v in x]}
+    if isinstance(x, list):
+        return {"list": [encode(v) for v in x]}
+    if isinstance(x, slice):
+        return {"slice": [x.start, x.stop, x.step]}
+    return None
+
+
 def error(e):
     """``{"error": class name, "text": the line that says what is wrong}`` of an exception."""
     lines = [x.strip() for x in str(e).strip().splitlines() if x.strip()] or [""]

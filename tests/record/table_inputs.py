@@ -10,6 +10,7 @@ import sys
 import zlib
 
 import numpy as np
+from codec import nested
 
 from mxjax.ops import TABLE
 from mxjax.ops.samples import Array, Body, Given, Spd
@@ -31,12 +32,9 @@ def spec(a):
 
 
 def encode(x):
-    if isinstance(x, tuple):
-        return {"tuple": [encode(v) for v in x]}
-    if isinstance(x, list):
-        return {"list": [encode(v) for v in x]}
-    if isinstance(x, slice):
-        return {"slice": [x.start, x.stop, x.step]}
+    found = nested(x, encode)
+    if found is not None:
+        return found
     if isinstance(x, Body):
         raise TypeError("a graph")
     if isinstance(x, np.dtype):
