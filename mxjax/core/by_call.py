@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from .call import Call, Derivative
+from .compiler import platform_of
 from .hooks import observers
 from .program import Program, needed
 from .segment import SCALAR, Step, Tree
@@ -22,6 +24,7 @@ CALL = 12.0  # a call, beside its work
 OPERATION = 1e-3  # one operation as `Bound.work` counts them
 PROGRAM, PROGRAM_CALL = 25_000.0, 3_000.0  # the compiler, and what each call of a segment adds to it
 DRAW = 30_000.0  # random bits are long programs: what a call that draws them adds to the compiler's price
+FETCH = 200.0  # an array that an accelerator computed: NumPy waits for it
 RUN = 6.0  # a run of a program, beside its work
 UNFUSED = 0.25  # what a program of several calls saves of the work that programs of single ones do
 
@@ -52,7 +55,7 @@ class ByCall:
     ``numpy=False``: programs alone.
     """
 
-    __slots__ = ("_build", "_device", "_ends", "_numbers", "_parts", "draws", "gains", "numpy", "price")
+    __slots__ = ("_build", "_device", "_ends", "_fetch", "_numbers", "_parts", "draws", "gains", "numpy", "price")
 
     def __init__(self, step: Step, live: Sequence[int], device: Any, build: Build, *, numpy: bool):
         path = step.path()
@@ -62,6 +65,7 @@ class ByCall:
         self._device = device
         self._build = build
         self.numpy = numpy
+        self._fetch = 0.0 if platform_of(device) == "cpu" else FETCH
         self.gains = True
         self._parts: list[Part] = []
         self.price = 0.0
@@ -112,6 +116,8 @@ class ByCall:
                 start = time.time_ns() if watched else 0
                 outs = self._numpy(part, args)
                 price += part.work if outs is not None else part.work * UNFUSED
+                if self._fetch and outs is not None:
+                    price += self._fetch * sum(isinstance(a, jax.Array) for a in args)
                 self.gains = self.gains or outs is not None
                 if start and outs is not None:
                     _tell(part.step, start)

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 _lock = threading.Lock()
 _raised: list[BaseException] = []
 _here = threading.local()
@@ -33,6 +35,26 @@ def guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
             _here.inside = outer
 
     return call
+
+
+def barrier() -> None:
+    """Wait for what all programs have to do on the host.
+
+    Raises:
+      the exception of a guarded callback that nobody has been told of, once.
+    """
+    try:
+        jax.effects_barrier()
+    except Exception as error:
+        # JAX keeps what failed, and would raise it for ever.
+        from jax._src.dispatch import runtime_tokens
+
+        runtime_tokens.clear()
+        found = original(error)
+        if found is not None:
+            raise found from error
+        if "callback" not in str(error).lower():
+            raise
 
 
 def original(error: BaseException) -> BaseException | None:

@@ -17,7 +17,6 @@ import jax
 import numpy as np
 
 from .. import settings
-from . import compiler
 from .aval import MeshDevice, layouts_in_use
 from .by_call import (
     CALL,
@@ -32,6 +31,7 @@ from .by_call import (
     is_asked_for,
     loosened,
 )
+from .compiler import platform_of
 from .hooks import memory_managers, operator_wrappers, trace_watchers
 from .segment import Segment, Step
 from .state import local
@@ -48,6 +48,8 @@ SELDOM, LATER, SMALL = 3, 1000, 1 << 20
 COMPILED = -1.0  # spent on a segment with a hybridized block in it: it is compiled at once
 # Graphs with more numbers than this are not tried by call: they come back.
 ONCE = 1 << 18
+# What an accelerator has, NumPy fetches: of segments with more numbers than this a program is made.
+FETCHED = 1 << 18
 # Results larger than this go to the device at once: else each program that takes one would fetch it anew.
 LARGE = 1 << 16
 
@@ -70,14 +72,22 @@ class Cold:
 
 
 def is_cold_here(effects: Any, device: Any) -> bool:
-    """Whether NumPy may compute calls (with these effects): on a CPU, while nobody changes or watches programs."""
+    """Whether NumPy may compute calls (with these effects): on one device, while nobody changes or watches programs."""
     if _mode() == "compile" or effects or operator_wrappers or trace_watchers or memory_managers:
         return False
     if layouts_in_use[0]:
         return False  # NumPy would not keep the order of a weight's axes
     if local.st.modes.naive or (_deterministic() and _mode() != "interpret"):
         return False  # one kernel for each call, whatever ran before
-    return isinstance(device, jax.Device) and compiler.platform_of(device) == "cpu"
+    return isinstance(device, jax.Device)
+
+
+def is_in_reach(step: Step, device: Any) -> bool:
+    """Whether a segment's arrays are in the host's memory, or so small that fetching them costs little."""
+    if platform_of(device) == "cpu":
+        return True
+    path = step.path()
+    return sum(a.size for s in path for a in s.new_ins) + sum(a.size for s in path for a in s.avals) <= FETCHED
 
 
 def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: bool) -> ByCall | None:
@@ -95,6 +105,8 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
         step.cold = {}
     known = step.cold.get(live)
     if known is None:
+        if not is_in_reach(step, device):
+            return None
         known = step.cold[live] = Cold(ByCall(step, live, device, build, numpy=True), step.depth)
         if any(is_asked_for(s.call) for s in step.path()):  # type: ignore[arg-type]
             known.spent = COMPILED

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from .. import errors
-from . import cold, interrupts, reasons, varying
+from . import callback, cold, interrupts, reasons, varying
 from .aval import MeshDevice, NamedDevice, physical
 from .by_call import Build, ByCall
 from .call import Call
@@ -240,7 +240,8 @@ def _run(
                 program = _program(seg, home, program, live, dying, device)
                 if program is None:
                     _fell_back(seg)
-                    by_call = ByCall(home, live, device, _alone(device), numpy=cold.is_cold_here(home.effects, device))
+                    here = cold.is_cold_here(home.effects, device) and cold.is_in_reach(home, device)
+                    by_call = ByCall(home, live, device, _alone(device), numpy=here)
             results: Sequence[Any]
             if by_call is not None:
                 results, layouts = by_call.run(live, arrays, scalars)
@@ -593,6 +594,6 @@ def _wait_all() -> None:
         array = _running.popleft()()
         if array is not None and not array.is_deleted():
             array.block_until_ready()
-    jax.effects_barrier()
+    callback.barrier()
     for o in observers:
         o.on_sync("waitall", start, time.time_ns())

@@ -66,7 +66,7 @@ def _switch(watcher: Callable[..., None], on: bool) -> None:
 
 
 def _count_step() -> None:
-    jax.effects_barrier()  # callbacks of this step know its number
+    core.callback.barrier()  # callbacks of this step know its number
     _Now.step += 1
 
 

@@ -25,6 +25,7 @@ from ..device import (
 from ..np.functions import where_nonzero as _where_nonzero
 from ..ops.table import TABLE as _TABLE
 from ..util import (
+    get_cuda_compute_capability,
     is_np_array,
     is_np_default_dtype,
     is_np_shape,
@@ -54,14 +55,6 @@ def contrib_calibrate_entropy(hist: Any, hist_edges: Any, num_quantized_bins: in
     from ..nd.contrib import calibrate_entropy
 
     return calibrate_entropy(hist, hist_edges, num_quantized_bins)
-
-
-def get_cuda_compute_capability(device: Any) -> int:
-    """The compute capability of a GPU as a number, 80 for 8.0; ValueError for other devices."""
-    found = getattr(device.jax, "compute_capability", None) if isinstance(device, Device) else None
-    if not isinstance(device, Device) or device.device_type != "gpu" or found is None:
-        raise errors.MXNetValueError(f"expected a GPU, got {device}")
-    return int(str(found).replace(".", ""))
 
 
 def leaky_relu(

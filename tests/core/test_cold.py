@@ -11,7 +11,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon, profiler
-from mxjax.core import cold, scheduler
+from mxjax.core import by_call, cold, platform_of, scheduler
 from mxjax.gluon import nn
 
 
@@ -112,6 +112,50 @@ def test_a_large_draw_needs_no_program() -> None:
     mx.random.seed(7)
     with mx.config.scope({"engine.cold": "compile"}):
         np.testing.assert_array_equal(drawn[0], mx.np.random.uniform(size=(300, 701)).asnumpy())
+
+
+@pytest.fixture
+def accelerator(monkeypatch: pytest.MonkeyPatch) -> mx.Device:
+    """A GPU; where there is none, a CPU device whose memory counts as far away."""
+    if mx.device.num_gpus():
+        return mx.gpu()
+    device = jax.devices("cpu")[1]
+    for module in (cold, by_call):
+        monkeypatch.setattr(module, "platform_of", lambda d: "gpu" if d is device else platform_of(d))
+    return mx.cpu(1)
+
+
+def test_small_code_on_an_accelerator_compiles_nothing(accelerator: mx.Device) -> None:
+    found = []
+
+    def work() -> None:
+        x = mx.np.array(data(5, 7), device=accelerator)
+        for f in EXPRESSIONS:
+            y = f(x)
+            assert y.device == accelerator
+            found.append(y.asnumpy())
+
+    assert counted(work)["compiled"] == 0
+    for y, f in zip(found, EXPRESSIONS, strict=True):
+        np.testing.assert_allclose(y, f(mx.np.array(data(5, 7))).asnumpy(), rtol=1e-6)
+
+
+def test_large_code_on_an_accelerator_is_compiled_at_once(accelerator: mx.Device) -> None:
+    """The device would wait until its arrays are fetched."""
+    x = mx.np.array(data(512, 513), device=accelerator)
+    assert counted(lambda: mx.np.tanh(x).asnumpy())["compiled"] == 1
+    assert counted(lambda: mx.np.tanh(mx.np.array(data(512, 513))).asnumpy())["compiled"] == 0
+
+
+def test_a_loop_that_fetches_from_an_accelerator_is_compiled_soon(accelerator: mx.Device) -> None:
+    """Each round waits for what the device computed: that has its price."""
+    big = mx.np.array(data(512, 513), device=accelerator)
+    found = []
+    for _ in range(80):
+        mean = mx.np.tanh(big).sum(0)
+        mean.wait_to_read()
+        found.append(counted(lambda mean=mean: (mean * 2 - 1).asnumpy())["compiled"])  # type: ignore[misc]
+    assert sum(found) == 1 and 1 in found[4:60]
 
 
 def loop(rounds: int) -> list[int]:
