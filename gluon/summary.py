@@ -28,7 +28,7 @@ def _shape(x: Any) -> str:
 def _cost(call: Any, inputs: Sequence[Any]) -> tuple[float, float]:
     """Operations and bytes of one call, as XLA counts them before it optimises."""
     structs = [SCALARS[v.kind] if type(v) is Dynamic else v.aval.struct for v in inputs]
-    with jax.enable_x64(True), compiler.for_platform("tpu"):  # operators in their plain forms
+    with jax.enable_x64(True), compiler.counting(), compiler.for_platform("tpu"):  # operators in their plain forms
         found: Any = jax.jit(call.fn).lower(*structs).cost_analysis() or {}
     return float(found.get("flops", 0.0)), float(found.get("bytes accessed", 0.0))
 

@@ -211,7 +211,8 @@ class _Costs:
         with jax.enable_x64(True), compiler.for_platform(compiler.platform_of(device)):
             found = kept(call.fn, structs, [differentiable(s.dtype) for s in structs])
             # Unoptimised: what the operator asks for, independent of what stands around it.
-            counted = counts(jax.jit(call.fn).lower(*structs))
+            with compiler.counting():
+                counted = counts(jax.jit(call.fn).lower(*structs))
         ins, fresh = tuple(found.ins), found.inner
         if fresh and not any(map(is_costly, primitives(call.fn, structs))):
             # XLA makes them within the loops that need them, from the operand they come of, but for what is

@@ -98,12 +98,14 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
     intensity = INTENSITY.get(platform, INTENSITY["cpu"])
     with jax.enable_x64(True), compiler.for_platform(platform):
         # A function of its own: JAX must not remember the trace for another platform.
-        traced = jax.jit(lambda *a: call.fn(*a)).trace(*structs)
+        with compiler.counting():
+            traced = jax.jit(lambda *a: call.fn(*a)).trace(*structs)
         outs = jax.tree_util.tree_leaves(traced.out_info)
         primitives = frozenset(_primitives(traced.jaxpr.jaxpr))
         flops, moved = 0.0, 0
         if not primitives <= _FREE:
-            flops = counts(traced.lower()).get("flops", 0.0)
+            with compiler.counting():
+                flops = counts(traced.lower()).get("flops", 0.0)
             moved = sum(nbytes(s) for s in (*structs, *outs))
         cost = max(flops, moved * intensity)
         costly = any(map(is_costly, primitives))

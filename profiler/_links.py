@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,21 +37,71 @@ class Programs:
     def __init__(self, runs: Iterable[Run]):
         self._programs = {id(r.program): r.program for r in runs if r.program is not None}
         self._by_id = {program_id(p): p for p in self._programs.values()}
+        self._runs = sorted((r for r in runs if r.program is not None), key=lambda r: r.start)
+        self._known: dict[str, Any] = {}
         self._statements: dict[int, Statements] = {}
 
-    def program(self, number: int) -> Any:
-        """The engine's program, or None."""
-        return self._by_id.get(number)
+    def program(self, name: str, launched: int | None = None) -> Any:
+        """The engine's program that a trace calls `module(id)`, or None.
 
-    def statements(self, number: int) -> Statements | None:
-        """Its statements; None where it is not the engine's."""
-        program = self._by_id.get(number)
+        A GPU's trace has other ids: there it is the one that was run as an event of it was launched.
+        """
+        if name not in self._known:
+            if launched is None:
+                self._known[name] = self._by_id.get(number_of(name))
+            else:
+                run = self.run(launched)
+                self._known[name] = None if run is None else run.program
+        return self._known[name]
+
+    def run(self, launched: int) -> Run | None:
+        """The run, the last to begin, during which something was launched."""
+        at = bisect.bisect_right(self._runs, launched, key=lambda r: r.start)
+        return next((r for r in reversed(self._runs[:at]) if launched <= r.stop), None)
+
+    def statements(self, name: str, launched: int | None = None) -> Statements | None:
+        """The statements of a program; None where it is not the engine's."""
+        program = self.program(name, launched)
         if program is None:
             return None
-        found = self._statements.get(number)
+        found = self._statements.get(id(program))
         if found is None:
-            found = self._statements[number] = Statements(program.steps)
+            found = self._statements[id(program)] = Statements(program.steps)
         return found
+
+    def executions(self, events: Iterable[DeviceEvent]) -> list[Group]:
+        """The executions in the order of their starts; the k-th of a program is its k-th run.
+
+        An execution that ended before its run began is none of it: its own was not recorded.
+        """
+        found: dict[tuple[str, Any, str], Group] = {}
+        for e in events:
+            run = None if e.launched is None else self.run(e.launched)
+            if run is not None:
+                e.run = self._runs.index(run) + 1
+            group = found.get((e.program, e.run, e.device))
+            if group is None:
+                group = found[e.program, e.run, e.device] = Group(e.program, e.device, [], run)
+            group.events.append(e)
+        groups = sorted(found.values(), key=lambda g: min(e.start for e in g.events))
+        started: dict[int, list[Run]] = {}
+        for run in self._runs:
+            started.setdefault(id(run.program), []).append(run)
+        for (name, _), its in _by_program(g for g in groups if g.run is None).items():
+            waiting = started.get(id(self.program(name)), [])
+            at = 0
+            for group in its:
+                if at < len(waiting) and waiting[at].start <= max(e.stop for e in group.events):
+                    group.run = waiting[at]
+                    at += 1
+        return groups
+
+
+def _by_program(groups: Iterable[Group]) -> dict[tuple[str, str], list[Group]]:
+    found: dict[tuple[str, str], list[Group]] = {}
+    for group in groups:
+        found.setdefault((group.program, group.device), []).append(group)
+    return found
 
 
 @dataclass(slots=True)
@@ -72,35 +122,6 @@ def number_of(program: str) -> int:
     """The id in XLA's `module(id)`."""
     digits = program[program.rfind("(") + 1 : -1]
     return int(digits) if digits.isdigit() else -1
-
-
-def executions(events: Iterable[DeviceEvent], runs: Sequence[Run]) -> list[Group]:
-    """The executions in the order of their starts; the k-th of a program is its k-th run.
-
-    An execution that ended before its run began is none of it: its own was not recorded.
-    """
-    found: dict[tuple[str, int, str], Group] = {}
-    for e in events:
-        group = found.get((e.program, e.run, e.device))
-        if group is None:
-            group = found[e.program, e.run, e.device] = Group(e.program, e.device, [])
-        group.events.append(e)
-    by_program: dict[tuple[str, str], list[Group]] = {}
-    groups = sorted(found.values(), key=lambda g: min(e.start for e in g.events))
-    for group in groups:
-        by_program.setdefault((group.program, group.device), []).append(group)
-    started: dict[int, list[Run]] = {}
-    for run in sorted(runs, key=lambda r: r.start):
-        if run.program is not None:
-            started.setdefault(program_id(run.program), []).append(run)
-    for (program, _), its in by_program.items():
-        waiting = started.get(number_of(program), [])
-        at = 0
-        for group in its:
-            if at < len(waiting) and waiting[at].start <= max(e.stop for e in group.events):
-                group.run = waiting[at]
-                at += 1
-    return groups
 
 
 class Dispatches:

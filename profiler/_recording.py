@@ -15,7 +15,7 @@ from mxjax.core import Step
 from ._aggregate import Aggregate
 from ._attribution import HOW, Site
 from ._holdings import tracks
-from ._links import Dispatches, Group, Programs, executions, statement
+from ._links import Dispatches, Group, Programs, statement
 from ._recorder import RAW, SYNC_NAMES, Mark, Recorder, Span
 from ._session import DeviceEvent, read_trace
 from ._statements import Statement
@@ -103,7 +103,7 @@ class Recording:
     @cached_property
     def executions(self) -> list[Group]:
         """The device's events by execution, each with the run that started it."""
-        return executions(self.device_events, self.recorder.runs)
+        return self.programs.executions(self.device_events)
 
     def spans(self) -> Iterator[Span]:
         """Every stretch of time that belongs into the trace."""

@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 
@@ -30,7 +31,8 @@ class DeviceEvent:
     """An instruction that ran: where, when, for which execution, and whose it is.
 
     `start` and `stop` are nanoseconds of `time.time_ns`; `own` is the time without the events
-    inside this one (a loop contains its body).
+    inside this one (a loop contains its body). `launched` is when the host asked for it, where the
+    device tells: a GPU numbers neither executions nor programs as the engine does.
     """
 
     device: str
@@ -44,6 +46,7 @@ class DeviceEvent:
     owner: Attribution
     instruction: Instruction | None = None
     statements: Statements | None = None
+    launched: int | None = None
 
     @property
     def collective(self) -> bool:
@@ -150,9 +153,12 @@ def reading() -> Iterator[None]:
 
 @reading()
 def read_trace(
-    path: str, statements_of: Callable[[int], Statements | None] = lambda _: None
+    path: str, statements_of: Callable[[str, int | None], Statements | None] = lambda *_: None
 ) -> list[DeviceEvent]:
-    """The device events of an XSpace file; `statements_of` knows the engine's programs by id."""
+    """The device events of an XSpace file.
+
+    `statements_of` knows the engine's programs by `module(id)` and by when one of their events was launched.
+    """
     with open(path, "rb") as file:
         space = file.read()
     serialized = programs(space)
@@ -160,8 +166,7 @@ def read_trace(
     @functools.cache
     def attributor(program: str) -> Attributor:
         data = serialized.get(program)
-        number = program[program.rfind("(") + 1 : -1]
-        statements = statements_of(int(number)) if number.isdigit() else None
+        statements = statements_of(program, launched.get(program))
         return Attributor(Program("", [], {}) if data is None else parse(data), statements)
 
     data = jax.profiler.ProfileData.from_serialized_xspace(space)
@@ -169,6 +174,8 @@ def read_trace(
     for plane in data.planes:
         if plane.name == "Task Environment":
             base = int(dict(plane.stats)["profile_start_time"])
+    launches = _launches(data, base)
+    launched: dict[str, int] = {}
     events: list[DeviceEvent] = []
     for plane in data.planes:
         on_device = plane.name.startswith("/device:")
@@ -190,6 +197,9 @@ def read_trace(
                 device = (
                     _device_of(plane.name) if on_device else f"cpu/{stats.get('device_ordinal', 0)}"
                 )
+                launch = launches.get(stats.get("correlation_id", 0)) if on_device else None
+                if launch is not None:
+                    launched.setdefault(program, launch)
                 attribute = attributor(program)
                 events.append(
                     DeviceEvent(
@@ -204,10 +214,24 @@ def read_trace(
                         attribute(op),
                         attribute.program.instructions.get(op),
                         attribute.statements,
+                        launch,
                     )
                 )
             _subtract_nested(events[first:])
     return events
+
+
+def _launches(data: Any, base: int) -> dict[int, int]:
+    """When the host launched what a GPU ran, by the number that both sides give it."""
+    found: dict[int, int] = {}
+    for plane in data.planes:
+        if plane.name.startswith("/host:CPU"):
+            for line in plane.lines:
+                for event in line.events:
+                    number = dict(event.stats).get("correlation_id")
+                    if number is not None:
+                        found[number] = base + int(event.start_ns)
+    return found
 
 
 def _device_of(plane: str) -> str:

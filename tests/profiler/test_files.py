@@ -377,6 +377,7 @@ store.barrier()
 @pytest.mark.slow
 def test_each_rank_of_a_job_has_a_trace(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(p for p in sys.path if p))
+    monkeypatch.setenv("MXJAX_ENGINE_COLD", "compile")  # else the first rounds run by NumPy
     (tmp_path / "rank.py").write_text(RANK)
     launch = [sys.executable, "-m", "mxjax.launch", "-n", "2", "rank.py"]
     subprocess.run(launch, cwd=tmp_path, check=True, timeout=300)
