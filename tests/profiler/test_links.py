@@ -1,11 +1,15 @@
 """A GPU's trace tells when the host launched each kernel, not which run of which program it is."""
 
-from types import SimpleNamespace
-
 from mxjax.profiler._attribution import Attribution, Site
 from mxjax.profiler._links import Programs
 from mxjax.profiler._recorder import Run
 from mxjax.profiler._session import DeviceEvent
+
+
+class Program:
+    """As the engine has them."""
+
+    steps: list[object] = []
 
 
 def event(program: str, start: int, launched: int | None, run: int = 0) -> DeviceEvent:
@@ -14,7 +18,7 @@ def event(program: str, start: int, launched: int | None, run: int = 0) -> Devic
 
 
 def test_kernels_belong_to_the_run_that_launched_them():
-    one, other = SimpleNamespace(steps=[]), SimpleNamespace(steps=[])
+    one, other = Program(), Program()
     stretches = ((one, 100, 200), (other, 300, 400), (one, 500, 600))
     runs = [Run("any", (), program, start, stop, "main") for program, start, stop in stretches]
     programs = Programs(runs)

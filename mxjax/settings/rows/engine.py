@@ -154,7 +154,7 @@ OPTIONS: tuple[Option, ...] = (
         "engine.cold",
         Choice(("auto", "compile", "interpret")),
         "auto",
-        doc="Whether code on a CPU runs before it is compiled.",
+        doc="Whether code runs before it is compiled.",
         effect="auto: a segment of calls runs call by call, computed by NumPy, until what that cost would have paid "
         "for compiling it; which one it is depends on counts and sizes, never on clocks. compile: programs alone. "
         "interpret: segments are never compiled. mx.engine.stats()['interpreted'] counts segments run so. Results "
