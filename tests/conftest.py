@@ -13,6 +13,7 @@ import random
 import sys
 import zlib
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 
@@ -21,6 +22,11 @@ import pytest
 for _flag, _value in {"xla_force_host_platform_device_count": 4, "xla_backend_optimization_level": 0}.items():
     if _flag not in os.environ.get("XLA_FLAGS", ""):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --{_flag}={_value}".strip()
+
+
+# Beside a GPU the CPU stays JAX's default, whose four devices many tests count on; mx.gpu() is there all the same.
+if os.path.exists("/dev/nvidia0") and any(map(find_spec, ("jax_cuda12_plugin", "jax_cuda13_plugin"))):
+    os.environ.setdefault("JAX_PLATFORMS", "cpu,cuda")
 
 
 def _seed_of(node_id: str) -> int:
