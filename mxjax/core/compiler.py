@@ -34,7 +34,8 @@ def for_platform(platform: str) -> AbstractContextManager[None]:
 def counting() -> AbstractContextManager[Any]:
     """While functions are lowered to be counted: a GPU's plugin counts no program that it has not compiled."""
     try:
-        return jax.default_device(jax.local_devices(backend="cpu")[0])
+        host: AbstractContextManager[Any] = jax.default_device(jax.local_devices(backend="cpu")[0])
+        return host
     except RuntimeError:  # JAX was told to do without (JAX_PLATFORMS)
         return nullcontext()
 
