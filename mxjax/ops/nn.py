@@ -15,6 +15,7 @@ from jax import lax
 from ..core import compiler
 from .lowering import pooling as pools
 from .lowering.convolution import convolution as _convolution
+from .lowering.patches import patches
 from .lowering.product import of_rows
 from .numbers import fitted
 from .samples import case, f, i
@@ -96,6 +97,13 @@ def _check_images(data: Any, kernel: Any) -> int:
     return n
 
 
+def _only_floats(x: Any) -> None:
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        raise TypeError(
+            f"This operation only support floating point types, not {x.dtype}: cast it (astype), or see quantized_conv"
+        )
+
+
 def _convolution_shapes(shape: tuple[int, ...], *, transposed: bool = False, **attrs: Any) -> Shapes:
     """Weight and bias of a convolution; unknown channels, -1, stay so."""
     last = str(attrs["layout"] or "").endswith("C")
@@ -136,6 +144,7 @@ def convolution(
     Layouts that end in C have weight (num_filter, *kernel, C / num_group).
     """
     n = _check_images(data, kernel)
+    _only_floats(data)
     if weight.shape[0] != num_filter and num_filter != 1:
         raise ValueError(
             f"Shape inconsistent, Provided = {list(weight.shape)}: num_filter is {num_filter}"
@@ -188,6 +197,7 @@ def deconvolution(
 ) -> Any:
     """The transpose of a convolution: weight (C, num_filter / num_group, *kernel)."""
     n = _check_images(data, kernel)
+    _only_floats(data)
     last = bool(layout) and str(layout).endswith("C")
     if last:
         data, weight = jnp.moveaxis(data, -1, 1), jnp.moveaxis(weight, -1, 1)
@@ -746,11 +756,8 @@ def up_sampling(
 def im2col(data: Any, *, kernel: Any, stride: Any = None, dilate: Any = None, pad: Any = None) -> Any:
     """The patches of (N, C, *space) as columns: (N, C * prod(kernel), windows)."""
     n = len(kernel)
-    out = lax.conv_general_dilated_patches(
-        data, kernel, _spatial(stride, n, 1), [(p, p) for p in _spatial(pad, n, 0)],
-        rhs_dilation=_spatial(dilate, n, 1),
-    )  # fmt: skip
-    return out.reshape(*out.shape[:2], -1)
+    out = patches(data, kernel, _spatial(stride, n, 1), _spatial(dilate, n, 1), _spatial(pad, n, 0))
+    return out.reshape(out.shape[0], out.shape[1] * out.shape[2], -1)
 
 
 @op(nd="col2im", samples=[case(f(1, 8, 9), output_size=(4, 4), kernel=(2, 2), stride=(1, 1))])

@@ -14,6 +14,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from ..core import compiler
+from .lowering.patches import whole_convolution
 from .nn import _spatial, pooling
 from .samples import Given, case, f, i
 from .table import op
@@ -240,14 +242,8 @@ def quantized_conv(
     if layout not in (None, "NCW", "NCHW", "NCDHW"):
         raise ValueError(f"quantized_conv takes channels on axis 1, got layout={layout}")
     n = len(kernel)
-    total = lax.conv_general_dilated(
-        data.astype(weight.dtype) if data.dtype == weight.dtype else data.astype("int32"),
-        weight if data.dtype == weight.dtype else weight.astype("int32"),
-        _spatial(stride, n, 1),
-        [(p, p) for p in _spatial(pad, n, 0)],
-        rhs_dilation=_spatial(dilate, n, 1),
-        feature_group_count=num_group,
-        preferred_element_type=jnp.int32,
+    total = whole_convolution(
+        data, weight, _spatial(stride, n, 1), _spatial(dilate, n, 1), _spatial(pad, n, 0), num_group, compiler.platform_now()
     )
     if bias is not None:  # as it is: it must have the scale of the products
         total = total + bias.astype("int32").reshape(num_filter, *(1,) * n)
