@@ -318,7 +318,10 @@ class CachedGraph:
             return False
         if any(type(v) is Value and v.seg is TRACED for v in values):
             return False
-        return is_cheap_once(call.graph, st.seg, values[0].aval.device)  # type: ignore[arg-type]
+        may = is_cheap_once(call.graph, st.seg, values[0].aval.device)  # type: ignore[arg-type]
+        # Another program of a single operator would gain nothing: everybody shares those of the operator itself.
+        self.inline = may and len(call.graph.steps) == 1  # type: ignore[union-attr]
+        return may
 
     def _was_so_here(self, seg: Any) -> bool:
         """Whether the first call was recorded operator by operator in this segment: so are its other ones."""

@@ -100,7 +100,7 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         device = next(a for a in args if isinstance(a, Device))
         args = tuple(a for a in args if not isinstance(a, Device))
     arrays, attrs = split(op, args, kwargs)
-    if not op.array_params and shapes_of_1x and shapes_of_1x[0]():
+    if shapes_of_1x and (not op.array_params or op.internal == "tile") and shapes_of_1x[0]():
         _refuse_open(op, attrs)
     for name, value in attrs:
         if name in _STORAGE and value not in (None, "default") and not in_graph:  # in a graph all are dense
@@ -195,9 +195,9 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
 def _refuse_open(op: Op, attrs: tuple[tuple[str, Any], ...]) -> None:
     """MXNet 1 means by () and by a length 0 what is not known, and makes no such array (but an empty one by `full`)."""
     for name, shape in attrs:
-        if name != "shape" or not isinstance(shape, (tuple, int)):
+        if name not in ("shape", "reps") or not isinstance(shape, (tuple, int)):
             continue
-        if shape == () or (np.prod(shape) == 0 and op.name != "full@nd"):
+        if (shape == () and name == "shape") or (np.prod(shape) == 0 and op.name != "full@nd"):
             raise errors.MXNetError(
                 f"Operator {op.display} inferring shapes failed: {shape} is a shape that is not known in MXNet 1; "
                 "npx.set_np_shape(True) makes () a number and 0 an empty axis"

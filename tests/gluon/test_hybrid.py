@@ -108,9 +108,10 @@ def test_what_is_large_or_meant_for_the_compiler_is_a_program_at_once(by_numbers
 
 @pytest.mark.parametrize("small", ["before", "after", "alone, five times"])
 def test_a_small_graph_beside_a_large_one_is_compiled_with_it_once(small, by_numbers):
-    large = net_of(nn.Dense(300, in_units=500))
-    first, last = net_of(nn.Dense(500, in_units=3)), net_of(nn.Dense(2, in_units=300))
-    cell = net_of(nn.Dense(3, in_units=3))
+    large = net_of(nn.Dense(300, in_units=500, activation="tanh"))
+    first = net_of(nn.Dense(500, in_units=3, activation="tanh"))
+    last = net_of(nn.Dense(2, in_units=300, activation="tanh"))
+    cell = net_of(nn.Dense(3, in_units=3, activation="tanh"))
     x, wide = mx.np.array(X), mx.np.ones((4, 500))
     for a in (x, wide, large[0].weight.data(), first[0].weight.data(), last[0].weight.data(), cell[0].weight.data()):
         a.wait_to_read()
@@ -135,6 +136,23 @@ def test_a_small_graph_beside_a_large_one_is_compiled_with_it_once(small, by_num
         found.append(step())
     assert mx.engine.stats()["compiled"] == 1
     np.testing.assert_allclose(found, found[0], rtol=1e-5)
+
+
+def test_a_network_of_one_operator_is_that_operator(by_numbers):
+    """Many small networks, each called a few times: what runs without one runs with one."""
+    x = mx.np.array(X)
+    mx.engine.reset()
+    for power in range(2, 8):
+        net = net_of(nn.HybridLambda(lambda a, p=power: a**p))
+        for _ in range(3):
+            a = x.copy()
+            a.attach_grad()
+            with autograd.record():
+                y = net(a)
+            y.backward()
+            np.testing.assert_allclose(y.asnumpy(), X**power, rtol=1e-5)
+            np.testing.assert_allclose(a.grad.asnumpy(), power * X ** (power - 1), rtol=1e-4, atol=1e-5)
+    assert mx.engine.stats()["compiled"] == 0
 
 
 def test_training_is_one_program_a_step_without_compilations():

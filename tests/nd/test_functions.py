@@ -19,3 +19,14 @@ def test_the_convention_same_pads_itself():
     assert nd.Pooling(x, **pool).shape == (1, 1, 3)
     with pytest.raises(mx.MXNetError, match="pad must be 0"):
         nd.Pooling(x, pad=1, **pool)
+
+
+def test_tile_to_nothing_is_no_shape_of_mxnet_1():
+    x = mx.nd.arange(16).reshape((4, 4))
+    with mx.util.np_array(False), mx.util.np_shape(False):
+        for reps in ((1, 0, 3), (0,)):
+            with pytest.raises(mx.base.MXNetError, match="inferring shapes failed"):
+                mx.nd.tile(x, reps)
+        assert mx.nd.tile(x, ()).shape == (4, 4)
+    with mx.util.np_shape(True):
+        assert mx.nd.tile(x, (1, 0, 3)).shape == (1, 0, 12)

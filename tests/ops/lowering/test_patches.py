@@ -28,7 +28,8 @@ def whole(shape, dtype, seed=0):
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_integers_elsewhere_are_those_of_cpus(shape, filters, kernel, stride, dilate, pad, groups, dtype):
     x, w = whole(shape, dtype), whole((filters, shape[1] // groups, *kernel), "int8", 1)
-    here, there = (whole_convolution(jnp.asarray(x), jnp.asarray(w), stride, dilate, pad, groups, p) for p in ("cpu", "gpu"))
+    given = jnp.asarray(x), jnp.asarray(w), stride, dilate, pad, groups
+    here, there = whole_convolution(*given, "cpu"), whole_convolution(*given, "gpu")
     assert here.dtype == there.dtype == jnp.int32
     np.testing.assert_array_equal(here, there)
 
