@@ -2,9 +2,10 @@
 
 Integers wrap, divide by zero, shift and are converted as XLA has it on CPUs; floats of 16 bits are computed in 32.
 NumPy's tanh, expm1, sinh and their like differ from XLA's in the last places (a relative 6e-7 at most, measured
-over 65,536 numbers), exp, log and sin only of larger arrays; they take 0.3 microseconds, where a program of JAX over the flattened array takes 7 and is
-compiled first (`numpy_shared.py`). Such programs compute what NumPy has not (erf, lgamma, ...), and functions of random
-bits, which must be the same wherever they are drawn. Subnormal numbers, which XLA takes for zero, stay what they are.
+over 65,536 numbers), exp, log and sin only of larger arrays; they take 0.3 microseconds, where a program of JAX over
+the flattened array takes 7 and is compiled first (`numpy_shared.py`). Such programs compute what NumPy has not (erf,
+lgamma, ...), and functions of random bits, which must be the same wherever they are drawn. Subnormal numbers, which XLA
+takes for zero, stay what they are.
 """
 
 from __future__ import annotations

@@ -510,11 +510,18 @@ def sync_batch_norm(
     key: str = "",
     is_train: bool = False,
 ) -> Any:
-    """BatchNorm of the whole batch; a batch spread over devices by sharding is one batch already."""
-    return batch_norm(
+    """BatchNorm of the whole batch; a batch spread over devices by sharding is one batch already.
+
+    ``output_mean_var`` gives the variance, where BatchNorm gives one over the deviation.
+    """
+    outs = batch_norm(
         data, gamma, beta, moving_mean, moving_var, eps=eps, momentum=momentum, fix_gamma=fix_gamma,
         use_global_stats=use_global_stats, output_mean_var=output_mean_var, is_train=is_train,
     )  # fmt: skip
+    if not output_mean_var:
+        return outs
+    out, mean, inverse, *others = outs
+    return out, mean, jnp.square(1 / inverse) - fitted(eps, inverse.dtype), *others
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))

@@ -16,6 +16,8 @@ import numpy as np
 
 from ..core.failures import require
 from .creation import dtype_of, shape_of
+from .lowering.gamma import gamma as draw_gamma
+from .lowering.gamma import log_gamma
 from .numbers import Each
 from .samples import Given, case, f
 from .table import op
@@ -182,7 +184,7 @@ def _gamma(key: Any, shape: Any, scale: Any, size: Any, dtype: Any) -> Any:
     _positive(scale, "scale")
     dtype = _float(dtype)
     draw_in = dtype if dtype.itemsize >= 4 else np.dtype("float32")
-    draw = jr.gamma(key, _number(shape, draw_in), _draw_shape(size, shape, scale), draw_in)
+    draw = draw_gamma(key, _number(shape, draw_in), _draw_shape(size, shape, scale), draw_in)
     return (draw * _number(scale, draw_in)).astype(dtype)
 
 
@@ -204,7 +206,11 @@ def beta(key: Any, a: Any, b: Any, *, size: Any = None, dtype: Any = None) -> An
     _positive(a, "a")
     _positive(b, "b")
     dtype = _float(dtype)
-    return jr.beta(key, _number(a, dtype), _number(b, dtype), _draw_shape(size, a, b), dtype)
+    draw_in = dtype if dtype.itemsize >= 4 else np.dtype("float32")
+    k1, k2 = jr.split(key)
+    shape = _draw_shape(size, a, b)
+    one, other = log_gamma(k1, _number(a, draw_in), shape, draw_in), log_gamma(k2, _number(b, draw_in), shape, draw_in)
+    return jax.nn.sigmoid(one - other).astype(dtype)
 
 
 @op("random_f", np_random="f", samples=[case(4.0, 5.0, size=3)], keyed=True, smooth=False, internal=None, numbers=("dfnum", "dfden"), check=_checks(dfnum=_positive, dfden=_positive))
@@ -419,7 +425,7 @@ def _negative_binomial(key: Any, k: Any, p: Any, shape: Any, dtype: Any) -> Any:
     _not_negative(p, "p")
     k1, k2 = jr.split(key)
     k, p = _number(k, np.float32), _number(p, np.float32)
-    lam = jr.gamma(k1, jnp.broadcast_to(k, shape), shape, np.float32) * (1 - p) / p
+    lam = draw_gamma(k1, k, shape, np.float32) * (1 - p) / p
     return _poisson(k2, lam, shape, dtype)
 
 
@@ -429,7 +435,7 @@ def _generalized(key: Any, mu: Any, alpha: Any, shape: Any, dtype: Any) -> Any:
     k1, k2 = jr.split(key)
     mu, alpha = _number(mu, np.float32), _number(alpha, np.float32)
     safe = jnp.where(alpha == 0, 1, alpha)
-    mixed = jr.gamma(k1, jnp.broadcast_to(1 / safe, shape), shape, np.float32) * safe * mu
+    mixed = draw_gamma(k1, 1 / safe, shape, np.float32) * safe * mu
     return _poisson(k2, jnp.where(alpha == 0, jnp.broadcast_to(mu, shape), mixed), shape, dtype)
 
 

@@ -30,3 +30,12 @@ def test_tile_to_nothing_is_no_shape_of_mxnet_1():
         assert mx.nd.tile(x, ()).shape == (4, 4)
     with mx.util.np_shape(True):
         assert mx.nd.tile(x, (1, 0, 3)).shape == (1, 0, 12)
+
+
+def test_statistics_of_sync_batch_norm_are_mean_and_variance():
+    x = mx.nd.array([[0.0, 2.0], [2.0, 6.0]])
+    weights = mx.nd.ones(2), mx.nd.zeros(2), mx.nd.zeros(2), mx.nd.ones(2)
+    with mx.autograd.record():
+        _, mean, var = mx.nd.contrib.SyncBatchNorm(x, *weights, output_mean_var=True, eps=1e-5, key="sync")
+    assert mean.asnumpy().tolist() == [1, 4]
+    assert var.asnumpy().tolist() == pytest.approx([1, 4], rel=1e-4)
