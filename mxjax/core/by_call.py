@@ -83,11 +83,11 @@ class ByCall:
             if bound is None and not self._compiled(part):
                 self.price += PROGRAM + PROGRAM_CALL
         # The results that nobody reads after the call of this number.
-        self._ends: list[list[int]] = [[] for _ in kept]
+        self._ends: list[tuple[int, ...]] = [()] * len(kept)
         keep = set(live)
         for k, at in last.items():
             if 0 <= k < SCALAR and k not in keep:
-                self._ends[at].append(k)
+                self._ends[at] += (k,)
 
     def _single(self, part: Part, operands: tuple[Any, ...]) -> Step:
         """The step that is a segment of this call alone."""

@@ -42,6 +42,7 @@ class Trace:
     """A call's jaxpr for shapes of one form."""
 
     __slots__ = (
+        "_bound",
         "_closed",
         "_code",
         "_layout",
@@ -54,6 +55,7 @@ class Trace:
     )
 
     def __init__(self, closed: Any, many: bool, symbols: int, noted: dict[Any, tuple[Any, Any]]):
+        self._bound: Bound | None = None  # the last one: a loop asks for the same sizes again and again
         self._closed = closed
         self._code: Code | None = None
         self._symbols = symbols
@@ -67,6 +69,12 @@ class Trace:
     def holds(self, sizes: Sequence[int]) -> bool:
         """Whether it is right for these sizes."""
         return self._true is None or self._true(self._layout.values(sizes))
+
+    def at(self, sizes: tuple[int, ...]) -> Bound:
+        found = self._bound
+        if found is None or found.sizes != sizes:
+            found = self._bound = Bound(self, sizes)
+        return found
 
     def shapes(self, sizes: Sequence[int]) -> tuple[Shape, ...]:
         return tuple(zip(self.lengths(self._layout.values(sizes)), self.dtypes, strict=True))
@@ -213,7 +221,7 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
     given = tuple(sizes)
     found = traces.get(key, traces)  # the first form: it serves most calls
     if found is not None and found is not traces and found.holds(given):
-        return Bound(found, given)
+        return found.at(given)
     for kind, labels, bounds in _forms(call, key, given):
         this = (labels, bounds, key) if labels else key
         found = traces.get(this, traces)
@@ -235,7 +243,7 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
                     dict.fromkeys([n for n, label in zip(given, labels, strict=True) if label >= 0])
                 )
             if found.holds(known):
-                return Bound(found, known)
+                return found.at(known)
     raise NotHere("no form of trace holds")
 
 
