@@ -105,9 +105,11 @@ def measure() -> dict[str, Any]:
     for turn in range(2):
         for prefix, (python, script) in others().items():
             take(prefix, python, script, "3")
+            take(prefix, python, "language_model.py", prefix.strip("_"))
         ours("small")
         ours("python")
         ours("lenet")
+        take("", sys.executable, "language_model.py", "ours")
         if not turn:
             ours("shares")
         for kind in ("shapes", "lengths"):
@@ -144,7 +146,11 @@ def rows(t: dict[str, Any]) -> list[tuple[str, str, str, float]]:
                 out.append(
                     (f"{work} / MXNet", f"{key}_{mode}", f"mxnet_{key}_hybridized", mxnet_goal)
                 )
+    work = "LSTM language model"
     out += [
+        (f"{work} / JAX", "language_model", "language_model_jax", 1.0),
+        (f"{work} / MXNet", "language_model", "mxnet_language_model", 0.9),
+        (f"{work} / PyTorch", "language_model", "torch_language_model", 0.9),
         ("ever-changing shapes / call by call", "churn_shapes", "each_churn_shapes", 1.2),
         ("ever-changing lengths / call by call", "churn_lengths", "each_churn_lengths", 1.2),
     ]

@@ -29,6 +29,7 @@ from . import shape as shape
 from . import signal as signal
 from . import sorting as sorting
 from . import sparse as sparse
+from .lowering import cross_entropy as cross_entropy
 from .table import FRONT_ENDS, TABLE, Op, binary, op, unary
 
 deviations.enter()

@@ -23,7 +23,8 @@ _FLAT = dict(smooth=False)
 _MASKED_PICK = 512
 
 
-def _fit_index(index: Any, size: int, mode: str) -> Any:
+def fit_index(index: Any, size: int, mode: str) -> Any:
+    """Numbers of elements within an axis of this size."""
     at = index.astype("int64" if index.dtype == np.int64 else "int32")
     if mode == "wrap":
         return at % size
@@ -70,7 +71,7 @@ def _take(a: Any, indices: Any, axis: int | None, mode: str) -> Any:
         a, axis = a.reshape(-1), 0
     if not -a.ndim <= axis < a.ndim:
         raise ValueError(f"axis {axis} is out of bounds for shape {list(a.shape)}")
-    return jnp.take(a, _fit_index(indices, a.shape[axis], mode), axis, mode="clip")
+    return jnp.take(a, fit_index(indices, a.shape[axis], mode), axis, mode="clip")
 
 
 @op(np="take", samples=_TAKE, internal="take", methods="np", looks=_take_looks)
@@ -117,7 +118,7 @@ def pick(data: Any, index: Any, *, axis: int | None = -1, mode: str = "clip", ke
         index = index.reshape(-1)
     axis = axis % data.ndim
     size = data.shape[axis]
-    at = _fit_index(index, size, mode)
+    at = fit_index(index, size, mode)
     rest = data.shape[:axis] + data.shape[axis + 1 :]
     if at.size != math.prod(rest):
         raise ValueError(f"pick takes an index for each place along axis {axis}: of shape {list(rest)}, got {list(index.shape)}")
@@ -254,7 +255,7 @@ def select(*arrays: Any, default: float = 0) -> Any:
 @op("choose_rows", samples=[case(i(3, high=2), f(3), f(3)), case(i(3, low=-2), f(3), f(3), mode="wrap")])
 def choose(a: Any, *choices: Any, mode: str = "clip") -> Any:
     """choices[a[k]][k] for each k."""
-    return jnp.choose(_fit_index(a, len(choices), mode), list(choices), mode="clip")
+    return jnp.choose(fit_index(a, len(choices), mode), list(choices), mode="clip")
 
 
 # --------------------------------------------------------------------------------------- slices
