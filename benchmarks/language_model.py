@@ -134,7 +134,8 @@ def torch_step() -> tuple[Any, Any]:
     import torch
 
     torch.set_num_threads(1)
-    embedding, rnn, out = torch.nn.Embedding(WORDS, UNITS), torch.nn.LSTM(UNITS, UNITS, LAYERS), torch.nn.Linear(UNITS, WORDS)
+    embedding, rnn = torch.nn.Embedding(WORDS, UNITS), torch.nn.LSTM(UNITS, UNITS, LAYERS)
+    out = torch.nn.Linear(UNITS, WORDS)
     net = torch.nn.ModuleList([embedding, rnn, out])
     rule, loss_fn = torch.optim.SGD(net.parameters(), lr=0.1), torch.nn.CrossEntropyLoss()
     x, y = (torch.from_numpy(a).long() for a in words())

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mxjax import nd, util
-from mxjax.device import cpu
+from mxjax.device import current_device
 from mxjax.errors import MXNetError, MXNetValueError
 from mxjax.ops.table import by_internal
 from mxjax.symbol import Group, Symbol, var
@@ -349,9 +349,10 @@ def calib_graph(
 
 def _collect(
     sym: Any, params: Mapping[str, Any], inputs: Sequence[str], data: Iterable[Any],
-    collector: CalibrationCollector, layers: Sequence[str], batches: int | None,
+    collector: CalibrationCollector, layers: Sequence[str], batches: int | None, device: Any,
 ) -> int:  # fmt: skip
-    """Show the collector the arrays of these names, of so many batches."""
+    """Show the collector the arrays of these names, of so many batches; on a device, or the current one."""
+    device = device or current_device()
     block = importlib.import_module("mxjax.gluon").SymbolBlock
     internals = sym.get_internals()
     known = internals.list_outputs()
@@ -360,13 +361,13 @@ def _collect(
     net = None
     if names:
         net = block(Group([internals[n] for n in names]), [_variable(sym, n) for n in inputs])
-        net.load_dict(_of(net, params), cpu(), cast_dtype=True, dtype_source="saved")
+        net.load_dict(_of(net, params), device, cast_dtype=True, dtype_source="saved")
         net.hybridize()
     seen = 0
     for batch in data:
         if batches is not None and seen >= batches:
             break
-        arrays = _arrays(batch)[: len(inputs)]
+        arrays = [array.as_in_context(device) for array in _arrays(batch)[: len(inputs)]]
         for name, array in zip(inputs, arrays, strict=True):
             collector.collect(name, "null", array)
         if net is not None:
@@ -426,7 +427,7 @@ def quantize_model(
         raise MXNetValueError(f"calib_data must be provided when calib_mode={calib_mode}")
     params = {**arg_params, **aux_params}
     batches = _batches(num_calib_batches, num_calib_examples, calib_data)
-    seen = _collect(sym, params, data_names, calib_data, collector, layers, batches)
+    seen = _collect(sym, params, data_names, calib_data, collector, layers, batches, device or ctx)
     (logger or _log).info("calibrated on %d batches", seen)
     return calib_graph(qsym, arg_params, aux_params, collector, calib_mode, logger)
 
@@ -492,10 +493,10 @@ def quantize_net(
         if calib_data is None:
             raise MXNetValueError(f"calib_data must be provided when calib_mode={calib_mode}")
         batches = _batches(num_calib_batches, num_calib_examples, calib_data)
-        _collect(sym, {**args, **aux}, data_names, calib_data, collector, layers, batches)
+        _collect(sym, {**args, **aux}, data_names, calib_data, collector, layers, batches, device or ctx)
         qsym, qargs, aux = calib_graph(qsym, args, aux, collector, calib_mode, logger)
     net = gluon.SymbolBlock(qsym, [_variable(qsym, n) for n in data_names])
-    net.load_dict({**qargs, **aux}, cpu(), cast_dtype=True, dtype_source="saved")
+    net.load_dict({**qargs, **aux}, device or ctx or current_device(), cast_dtype=True, dtype_source="saved")
     for param in net.collect_params().values():
         param.grad_req = "null"
     return net

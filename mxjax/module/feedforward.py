@@ -14,7 +14,7 @@ from .. import nd
 from .. import optimizer as opt
 from ..array import NDArray
 from ..callback import LogValidationMetricsCallback
-from ..device import Device, cpu
+from ..device import Device, current_device
 from ..errors import MXNetTypeError, MXNetValueError
 from ..gluon import metric as metrics
 from ..initializer import InitDesc
@@ -76,7 +76,7 @@ class FeedForward:
         self.allow_extra_params = allow_extra_params
         if self.symbol is not None:
             self._check_arguments()
-        self.ctx = [cpu()] if ctx is None else [ctx] if isinstance(ctx, Device) else list(ctx)
+        self.ctx = [current_device()] if ctx is None else [ctx] if isinstance(ctx, Device) else list(ctx)
         self.num_epoch = num_epoch
         self.epoch_size = epoch_size
         self.kwargs = dict(kwargs)

@@ -10,7 +10,7 @@ from typing import Any
 from .. import nd
 from .. import optimizer as opt
 from ..core import apart, flush_thread
-from ..device import Device, cpu
+from ..device import Device, current_device
 from ..errors import MXNetError
 from ..initializer import InitDesc
 from ..io import DataDesc
@@ -66,7 +66,7 @@ class Module(SymbolicModule):
         compression_params: dict[str, Any] | None = None,
     ):  # fmt: skip
         super().__init__(logger=logger)
-        context = cpu() if context is None else context
+        context = current_device() if context is None else context
         self._context = [context] if isinstance(context, Device) else list(context)
         self._work_load_list = [1] * len(self._context) if work_load_list is None else list(work_load_list)
         require(len(self._work_load_list) == len(self._context), "work_load_list needs a share for each device")

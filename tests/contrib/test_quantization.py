@@ -184,7 +184,7 @@ def test_models_of_symbols():
     qsym, qargs, aux = quantization.quantize_model(
         sym, params, {}, calib_mode="naive", calib_data=mx.io.NDArrayIter(x, batch_size=4))
     assert sorted(qargs) == sorted(f"fc_{p}_quantize{e}" for p in ("weight", "bias") for e in ("", "_min", "_max"))
-    got = qsym.bind(mx.cpu(), {"data": mx.nd.array(x), **qargs}).forward()[0].asnumpy()
+    got = qsym.bind(mx.current_device(), {"data": mx.nd.array(x), **qargs}).forward()[0].asnumpy()
     onp.testing.assert_allclose(got, want, atol=0.05)
     assert aux == {} and qsym.list_outputs() == ["fc_dequantize_output"]
 

@@ -28,7 +28,8 @@ def make(**options):
     net = nn.Dense(2, in_units=3)
     net.initialize(mx.init.Zero())
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
-    made = est.Estimator(net, gluon.loss.SoftmaxCrossEntropyLoss(), trainer=trainer, device=mx.cpu(), **options)
+    options.update(trainer=trainer, device=mx.current_device())
+    made = est.Estimator(net, gluon.loss.SoftmaxCrossEntropyLoss(), **options)
     made.logger.handlers.clear()
     return made
 

@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from mxjax import errors
-from mxjax.device import Device, cpu, gpu, num_gpus
+from mxjax.device import Device, cpu, current_device, gpu, num_gpus
 
 from ...data import DataLoader
 from ...loss import Loss
@@ -46,7 +46,7 @@ class Estimator:
       train_metrics, val_metrics: metrics; the loss, with the accuracy for a cross entropy.
       initializer: for parameters that have none yet.
       trainer: SGD with a learning rate of 0.001.
-      device: one or a list; a GPU if there is one.
+      device: one or a list; the current device, or a GPU if there is one and the current device is `cpu(0)`.
       val_net, val_loss: for validation, where they are others.
       batch_processor: what is done with one batch.
 
@@ -110,13 +110,16 @@ class Estimator:
     def _check_devices(self, devices: Any) -> list[Device]:
         count = num_gpus()
         if not devices:
+            here = current_device()
+            if not count or here != cpu():  # somebody chose it
+                return [here]
             if count > 1:
                 warnings.warn(
                     "You have multiple GPUs, gpu(0) will be used by default. To utilize all your GPUs, specify device "
                     "as a list of gpus, e.g. device=[mx.gpu(0), mx.gpu(1)]",
                     stacklevel=3,
                 )
-            return [gpu(0) if count else cpu()]
+            return [gpu(0)]
         given = [devices] if isinstance(devices, Device) else devices
         if not isinstance(given, list) or not all(isinstance(d, Device) for d in given):
             raise errors.MXNetValueError(

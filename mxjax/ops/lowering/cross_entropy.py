@@ -81,7 +81,7 @@ def _backward(makers: dict[int, Step], step: Step) -> Found | None:
     if given is None or inner is None or inner.args != step.args[:1] or inner.call is not step.call.forward:  # type: ignore[union-attr]
         return None
     whole = _axes(softmax, attrs, len(inner.avals[0].shape))
-    return whole and (partial(_gradients, **whole), (step.args[0], *given.args[1:]))
+    return None if whole is None else (partial(_gradients, **whole), (step.args[0], *given.args[1:]))
 
 
 def _normal(x: Any, axis: int) -> tuple[Any, Any]:

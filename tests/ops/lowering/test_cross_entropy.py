@@ -118,4 +118,5 @@ def test_second_derivative_of_a_hybridized_loss() -> None:
     p = numpy.exp(x.astype("float64"))
     p /= p.sum(1, keepdims=True)
     t = towards.asnumpy()
-    numpy.testing.assert_allclose(scores.grad.asnumpy(), p * t - p * (p * t).sum(1, keepdims=True), rtol=1e-4, atol=1e-6)
+    want = p * t - p * (p * t).sum(1, keepdims=True)
+    numpy.testing.assert_allclose(scores.grad.asnumpy(), want, rtol=1e-4, atol=1e-6)
