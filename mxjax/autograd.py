@@ -273,7 +273,7 @@ class Function:
     ``forward`` gets and returns arrays and is not recorded; ``backward`` gets the gradients of the
     outputs (zeros for those nobody used) and returns those of the inputs, ``None`` for an input
     without one. An instance is called once; an exception in ``backward`` arrives at the caller of
-    ``y.backward()`` as it is.
+    ``y.backward()`` as it is. There is no second derivative: MXNetError, as in MXNet.
 
     >>> import mxjax as mx
     >>> class Double(mx.autograd.Function):
@@ -291,6 +291,7 @@ class Function:
     # Of the class, for subclasses that do not call this class's __init__.
     _saved: tuple[Any, ...] = ()
     _used = False
+    _title = ""  # what errors call it, where not by the class
 
     def save_for_backward(self, *args: Any) -> None:
         """Keep arrays for ``backward``, which finds them in ``saved_tensors``."""
@@ -342,6 +343,7 @@ class Function:
                 )
             return [None if b is None else taped_value(b) for b in back]
 
+        pull.once = self._title or type(self).__name__  # type: ignore[attr-defined]
         core.attach_python([taped_value(x) for x in inputs], [taped_value(x) for x in fresh], pull)
         return fresh[0] if single else fresh
 

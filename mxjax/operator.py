@@ -409,6 +409,7 @@ def _tape(one: _Instance, inputs: Any, ins: list[Any], outs: list[Any], aux: lis
             grads = [o * 0 if g is None else one.cls._wrap(g) for g, o in zip(given, plain, strict=True)]
         return [sparse.taped_value(g) for g in one.backward(grads, ins, plain, aux)]
 
+    pull.once = one.name  # type: ignore[attr-defined]
     core.attach_python([sparse.taped_value(x) for x in inputs], [sparse.taped_value(o) for o in outs], pull)
 
 

@@ -256,6 +256,18 @@ def test_function():
         f(x, s)
 
 
+def test_a_function_in_python_has_no_second_derivative():
+    x, s = var([3.0]), var([2.0])
+    with autograd.record():
+        y = Square()(x, s)[0] * x
+        (slope,) = autograd.grad(y, [x], create_graph=True)
+        z = slope * slope
+    assert slope.item() == 54
+    # MXNet: "Operator _backward_CustomFunction is non-differentiable"
+    with pytest.raises(mx.MXNetError, match="Square is differentiable once"):
+        z.backward()
+
+
 def test_errors_in_backward_arrive_as_they_are():
     class Bad(autograd.Function):
         def forward(self, x):

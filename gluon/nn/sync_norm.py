@@ -166,6 +166,8 @@ class _Meeting:
 class _Normalize(autograd.Function):
     """One device's part of a batch, normalized by the statistics of the whole."""
 
+    _title = "SyncBatchNorm over several devices"
+
     def __init__(self, meeting: _Meeting, eps: float):
         self._eps = eps
         self._meeting = meeting
@@ -197,8 +199,8 @@ class SyncBatchNorm(BatchNorm):
       num_devices: how many parts a batch has; by default the devices that the parameters are on.
 
     Raises:
-      MXNetError: a result is read that needs a part which has not come. A part on a device that has given one
-        begins a new batch.
+      MXNetError: a result is read that needs a part which has not come; a part on a device that has given one
+        begins a new batch. Or a gradient is differentiated again.
 
     >>> import mxjax as mx
     >>> net, devices = mx.gluon.nn.SyncBatchNorm(num_devices=2), [mx.cpu(0), mx.cpu(1)]

@@ -102,6 +102,7 @@ _RELEASED = (
 _ALONE = (True,)  # a call's only result has a cotangent
 ADD = row("_grad_add", jnp.add).bind()
 _ONES = row("_ones_like", jnp.ones_like, display="ones_like").bind()
+_SAME = row("_grad_same", lambda x: x, display="copy").bind()
 
 
 def attach(call: Call, inputs: Sequence[Any], outs: Sequence[Value], many: bool) -> None:
@@ -127,7 +128,11 @@ def attach_python(
     outs: Sequence[Any],
     pull: Callable[[list[Any]], Sequence[Any]],
 ) -> None:
-    """Put a forward that ran in Python on the tape."""
+    """Put a forward that ran in Python on the tape.
+
+    What ``pull`` computes can be differentiated again if it is recorded. If it is not, its attribute ``once`` is the
+    name of what it is the gradient of, which the error for a second derivative says.
+    """
     if all(v.tape is None for v in inputs):
         return
     node = Node(None, tuple(inputs), tuple([o.aval for o in outs]), True, pull)
@@ -249,7 +254,9 @@ def _pull(node: Node, inputs: Sequence[Any], given: list[Any]) -> Sequence[Value
     if node.pull is not None:
         if not getattr(node.pull, "stored", False):  # it knows dense gradients only
             given = [g if g is None or type(g) is Value else g.dense() for g in given]
-        return node.pull(given)
+        made = node.pull(given)
+        once = getattr(node.pull, "once", None) if local.st.taping else None
+        return made if once is None else _refusing(once, [*inputs, *given], made)
     call = node.call
     if len(given) == 1:
         has: tuple[bool, ...] = _ALONE
@@ -272,6 +279,28 @@ def _pull(node: Node, inputs: Sequence[Any], given: list[Any]) -> Sequence[Value
         return grads
     found = iter(grads)
     return [next(found) if w else None for w in wants]
+
+
+def _refusing(name: str, sources: Sequence[Any], made: Sequence[Any]) -> list[Value | None]:
+    """Gradients that Python computed, unrecorded: whoever differentiates them is told, instead of getting a part."""
+
+    def refuse(_: Any) -> Sequence[Any]:
+        raise errors.MXNetError(
+            f"{name} is differentiable once: its backward is Python code that is not recorded, so there is no second "
+            "derivative. Compute the function with operators of mxjax where create_graph=True is to be differentiated "
+            "again"
+        )
+
+    st = local.st
+    st.taping = False
+    st.refresh()
+    try:
+        fresh = [None if g is None else record(_SAME, (g if type(g) is Value else g.dense(),))[0] for g in made]
+    finally:
+        st.taping = True
+        st.refresh()
+    attach_python([v for v in sources if v is not None], [g for g in fresh if g is not None], refuse)
+    return fresh
 
 
 def backward(

@@ -92,6 +92,21 @@ def test_statistics_of_data_far_from_zero():
     same(np.concatenate([o.asnumpy() for o in outs]), expected)
 
 
+def test_a_second_derivative_is_refused():
+    devices = [mx.cpu(0), mx.cpu(1)]
+    net = build(nn.SyncBatchNorm, devices)
+    parts = gluon.utils.split_and_load(X, devices)
+    for x in parts:
+        x.attach_grad()
+    with autograd.record():
+        outs = [(net(x) * x[:, :2]).sum() for x in parts]  # a part of it could be differentiated
+        slopes = autograd.grad(outs, parts, create_graph=True)
+        again = [(g * g).sum() for g in slopes]
+    assert np.isfinite(slopes[0].asnumpy()).all()
+    with pytest.raises(mx.MXNetError, match="SyncBatchNorm over several devices is differentiable once"):
+        autograd.backward(again)
+
+
 def test_a_part_that_is_missing_is_told_of():
     devices = [mx.cpu(0), mx.cpu(1)]
     net = build(nn.SyncBatchNorm, devices)
