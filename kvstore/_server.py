@@ -94,7 +94,8 @@ def _unpacked(gradient: Any, like: np.dtype) -> Any:
         kind, *rest = gradient
         if kind in ("1bit", "2bit"):
             threshold, shape, codes = rest
-            with jax.default_device(core.physical(core.default_device())):  # where the weights are, which JAX's own need not be
+            # Where the weights are, which JAX's own default need not be.
+            with jax.default_device(core.physical(core.default_device())):
                 return core.concrete(_decoder(kind, threshold, shape, like)(codes), shared=False)
         ids, shape, rows = rest
         gradient = np.zeros(shape, like)
