@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import tracemalloc
@@ -77,7 +78,7 @@ def mutated(text, rng):
         if rng.random() < 0.2:
             del owner[path[-1]]
         else:
-            owner[path[-1]] = rng.choice(ODD)
+            owner[path[-1]] = copy.deepcopy(rng.choice(ODD))  # what stands in two places may come to hold itself
         if not found:
             break
     return json.dumps(found)

@@ -162,7 +162,7 @@ def _whole(s: Step, target: Sequence[Any]) -> Entry | None:
     if len(entries) != 1:
         return None
     (entry,) = entries
-    name = next((k for k, v in s.reader.values.items() if v == entry and isinstance(v, tuple)), None)
+    name = next((k for k, v in s.reader.values.items() if isinstance(v, tuple) and v == entry), None)
     known = s.reader.shape(name) if name is not None else None
     if known is None or len(known) != len(target):
         return None
