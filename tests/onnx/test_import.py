@@ -145,13 +145,15 @@ def test_rows_come_back():
                 continue  # test_rows knows which
             if not given:
                 continue
-            if any(n.op_type == "NonMaxSuppression" for n in model.graph.node):
-                with pytest.raises(errors.MXNetNotImplementedError):
-                    GraphProto().from_onnx(model.graph, 18)
-                continue
             results = run(
                 [(node, j) for j in range(node.count())], {v: array(a, dtype=a.dtype) for v, a in feed.items()}
             )
+            if any(n.op_type == "NonMaxSuppression" for n in model.graph.node):
+                try:
+                    GraphProto().from_onnx(model.graph, 18)
+                except errors.MXNetNotImplementedError as error:  # how many classes there are, in some
+                    assert "computed where the network runs" in str(error)
+                    continue
             block = GraphProto().graph_to_gluon(model.graph, mx.cpu(), 18)
             got = outputs(block, [mx.np.array(a, dtype=a.dtype) for a in given.values()])
             for g, w in zip(got, [a.asnumpy() for a in results], strict=True):
