@@ -100,6 +100,36 @@ def test_metrics_that_keep_global_sums_themselves():
         m.reset_local()
     assert onp.isnan(m.get()[1]).all()
     assert m.get_global() == (["mine", "mae"], [2.0, 1.0])
+    assert m.get_global_name_value() == [("mine", 2.0), ("mae", 1.0)]
+
+
+def test_metrics_with_a_list_of_sums():
+    """MXNet's example of two tasks: what forgets one number sets it to 0, which its `update` could not index."""
+
+    class Tasks(mx.metric.EvalMetric):
+        def __init__(self):
+            super().__init__("tasks")
+
+        def reset(self):
+            self.sum_metric, self.num_inst = [0.0, 0.0], [0, 0]
+
+        def update(self, labels, preds):
+            for i in range(2):
+                self.sum_metric[i] += i + 1.0
+                self.num_inst[i] += 1
+
+        def get(self):
+            return ["one", "two"], [s / n for s, n in zip(self.sum_metric, self.num_inst, strict=True)]
+
+    m = Tasks()
+    m.update([], [])
+    m.reset_local()
+    m.update([], [])
+    assert m.num_inst == [1, 1]
+    assert m.get_global_name_value() == m.get_name_value() == [("one", 1.0), ("two", 2.0)]
+
+
+def test_global_sums_of_pairs():
     pearson = mx.metric.PearsonCorrelation()
     x, y = onp.arange(8.0), onp.array([0, 2, 1, 4, 3, 7, 5, 6.0])
     pearson.update(mx.np.array(x[:4]), mx.np.array(y[:4]))

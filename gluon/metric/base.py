@@ -193,9 +193,16 @@ class EvalMetric:
 
     def reset_local(self) -> None:
         """Forget what was taken in for `get`, but not for `get_global` (MXNet 1)."""
-        earlier, own = (self.global_sum_metric, self.global_num_inst), self._own
+        earlier, own = self._whole() or self._earlier, self._own
         self.reset()
         self._earlier, self._own = earlier, own
+
+    def _whole(self) -> tuple[Any, Any] | None:
+        """The sums since `reset`; None of a user's class that keeps lists of sums, which has but one pair of them."""
+        try:
+            return self.global_sum_metric, self.global_num_inst
+        except TypeError:
+            return None
 
     def get_global(self) -> tuple[Any, Any]:
         """`get` of everything since `reset` (MXNet 1).
@@ -207,8 +214,11 @@ class EvalMetric:
         >>> loss.get(), loss.get_global()
         (('loss', 8.0), ('loss', 4.0))
         """
-        local = self.sum_metric, self.num_inst
-        self.sum_metric, self.num_inst, earlier = self.global_sum_metric, self.global_num_inst, self._earlier
+        whole = self._whole()
+        if whole is None:
+            return self.get()
+        local, earlier = (self.sum_metric, self.num_inst), self._earlier
+        self.sum_metric, self.num_inst = whole
         try:
             return self.get()
         finally:

@@ -59,7 +59,7 @@ CELLS = {
 #: A network of each family of the zoo, the shortest, with the edge of the images it takes.
 FAMILIES = {
     "alexnet": 64, "densenet121": 224, "inceptionv3": 299, "mobilenet0.25": 32, "mobilenetv2_0.25": 32,
-    "mobilenetv3_small": 32, "resnet18_v1": 32, "resnet18_v2": 32, "squeezenet1.1": 224, "vgg11": 32,
+    "resnet18_v1": 32, "resnet18_v2": 32, "squeezenet1.1": 224, "vgg11": 32,
 }  # fmt: skip
 #: What holds layers, is no HybridBlock, or is tested by itself.
 CONTAINERS = {
