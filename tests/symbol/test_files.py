@@ -78,11 +78,7 @@ def mutated(text, rng):
         if rng.random() < 0.2:
             del owner[path[-1]]
         else:
-<<<<<<< HEAD
             owner[path[-1]] = copy.deepcopy(rng.choice(ODD))  # what stands in two places may come to hold itself
-=======
-            owner[path[-1]] = copy.deepcopy(rng.choice(ODD))  # later changes go into it, too
->>>>>>> 8de20b3 (Slow tests say what is true today: ONNX's boxes are read, the zoo has no third MobileNet, mutations share no list; a metric may keep a list of sums)
         if not found:
             break
     return json.dumps(found)
