@@ -441,6 +441,6 @@ class Module(SymbolicModule):
 
 def _zeros_like(names: Sequence[str], arrays: Sequence[Sequence[Any]]) -> Params:
     return {
-        name: nd.zeros(of_devices[0].shape, dtype=of_devices[0].dtype)
-        for name, of_devices in zip(names, arrays, strict=True)
+        name: nd.sparse.zeros(like.stype, like.shape, dtype=like.dtype)
+        for name, (like, *_) in zip(names, arrays, strict=True)
     }
