@@ -103,7 +103,8 @@ def main(framework: str, folder: str, work: str) -> None:
         found |= loader(path, mx)
     if framework == "mxjax":
         codec = importlib.import_module("mxjax.codec")
-        found["codec"] = "OpenCV" if codec.opencv() is not None else "Pillow"
+        decodes = "simplejpeg and " if codec.simplejpeg() is not None else ""
+        found["codec"] = decodes + ("OpenCV" if codec.opencv() is not None else "Pillow")
     print(json.dumps(found))
 
 

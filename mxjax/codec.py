@@ -1,5 +1,8 @@
 """Pictures in their files' formats as arrays of the host: by OpenCV where it is installed, otherwise by Pillow.
 
+Most JPEGs are decoded by simplejpeg where that is installed: the same library, libjpeg-turbo, gives the same bytes with
+less around it. Whatever it refuses goes to the others, which know more formats and say what is wrong.
+
 Nothing here needs JAX: worker processes decode with it.
 """
 
@@ -8,8 +11,9 @@ from __future__ import annotations
 import importlib
 import io
 import struct
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,17 +24,29 @@ __all__ = ["decode", "encode"]
 _found: dict[str, ModuleType | None] = {}
 
 
+def _installed(name: str) -> ModuleType | None:
+    if name not in _found:
+        try:
+            _found[name] = importlib.import_module(name)
+        except ImportError:
+            _found[name] = None
+    return _found[name]
+
+
 def opencv() -> ModuleType | None:
     """The module `cv2`, or None where it is not installed."""
-    if "cv2" not in _found:
-        try:
-            _found["cv2"] = importlib.import_module("cv2")
-        except ImportError:
-            _found["cv2"] = None
-    return _found["cv2"]
+    return _installed("cv2")
 
 
-def decode(data: Any, flag: int = 1, to_rgb: bool = True, where: str = "the buffer") -> np.ndarray:
+def simplejpeg() -> ModuleType | None:
+    """The module `simplejpeg`, or None where it is not installed."""
+    return _installed("simplejpeg")
+
+
+def decode(
+    data: Any, flag: int = 1, to_rgb: bool = True, where: str = "the buffer",
+    memory: Callable[[int], np.ndarray] | None = None,
+) -> np.ndarray:  # fmt: skip
     """A picture as an array (height, width, channels), uint8 (with `flag` -1 also uint16).
 
     Args:
@@ -39,6 +55,7 @@ def decode(data: Any, flag: int = 1, to_rgb: bool = True, where: str = "the buff
         data says, like OpenCV.
       to_rgb: the order of colours: red first, otherwise blue first.
       where: the file, and the place in it, for the message of an error.
+      memory: gives an array of so many bytes, which the result may lie in.
 
     Raises:
       FormatError: it is no picture, or a damaged one.
@@ -48,7 +65,16 @@ def decode(data: Any, flag: int = 1, to_rgb: bool = True, where: str = "the buff
     data = memoryview(data).cast("B")
     if not len(data):
         raise FormatError(f"{where} is empty: a picture was expected")
-    _check_size(*_claimed(data), data, where)
+    head = _claimed(data)
+    _check_size(head.width, head.height, head.most, data, where)
+    library = simplejpeg()
+    if head.colours and library is not None:
+        colours = head.colours if flag < 0 else 3 if flag else 1
+        size = head.width * head.height * colours  # what was checked, whatever else the file says later
+        held = np.empty(size, np.uint8) if memory is None else memory(size)
+        pixels = _by_simplejpeg(library, data, colours, to_rgb, held)
+        if pixels is not None:
+            return pixels
     cv2 = opencv()
     return _by_pillow(data, flag, to_rgb, where) if cv2 is None else _by_opencv(cv2, data, flag, to_rgb, where)
 
@@ -69,31 +95,60 @@ def _check_size(width: int, height: int, most: int, data: memoryview, where: str
         )
 
 
-def _claimed(data: memoryview) -> tuple[int, int, int]:
-    """Width and height that a PNG, a GIF, a BMP or a JPEG says it has, and how many pixels a byte of it can hold.
+class _Head(NamedTuple):
+    """What a picture's beginning says of it.
 
-    Zeros for what is none of them.
+    Attributes:
+      width, height: zero where it says nothing.
+      most: how many pixels a byte can hold.
+      colours: 1 or 3 of a JPEG that simplejpeg may decode: one without EXIF data, which may turn it; otherwise 0.
     """
+
+    width: int = 0
+    height: int = 0
+    most: int = 0
+    colours: int = 0
+
+
+def _claimed(data: memoryview) -> _Head:
+    """What a PNG, a GIF, a BMP or a JPEG says of itself; nothing for what is none of them."""
     start = bytes(data[:32])
     if start[:8] == b"\x89PNG\r\n\x1a\n" and len(start) >= 26:
         width, height, depth, kind = struct.unpack_from(">IIBB", start, 16)
         bits = max(1, depth) * {0: 1, 2: 3, 3: 1, 4: 2}.get(kind, 4)
-        return width, height, max(1, 8 * _DEFLATE // bits)
+        return _Head(width, height, max(1, 8 * _DEFLATE // bits))
     if start[:4] == b"GIF8" and len(start) >= 10:
-        return *struct.unpack_from("<HH", start, 6), _GIF
+        width, height = struct.unpack_from("<HH", start, 6)
+        return _Head(width, height, _GIF)
     if start[:2] == b"BM" and len(start) >= 26:
         width, height = struct.unpack_from("<ii", start, 18)
-        return abs(width), abs(height), _BMP
-    at = 2 if start[:2] == b"\xff\xd8" else len(data)
-    while at + 9 <= len(data):
+        return _Head(abs(width), abs(height), _BMP)
+    return _claimed_by_jpeg(data) if start[:2] == b"\xff\xd8" else _Head()
+
+
+def _claimed_by_jpeg(data: memoryview) -> _Head:
+    at, plain = 2, True
+    while at + 10 <= len(data):
         marker = data[at + 1]
         if data[at] != 0xFF or marker == 0xDA:
             break
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack_from(">HH", data, at + 5)
-            return width, height, _JPEG
+            bits, height, width, colours = struct.unpack_from(">BHHB", data, at + 4)
+            return _Head(width, height, _JPEG, colours if plain and bits == 8 and colours in (1, 3) else 0)
+        plain = plain and marker != 0xE1
         at += 1 if marker == 0xFF else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
-    return 0, 0, 0
+    return _Head()
+
+
+def _by_simplejpeg(
+    library: Any, data: memoryview, colours: int, to_rgb: bool, held: np.ndarray
+) -> np.ndarray | None:
+    """A JPEG's pixels, in the memory that is given; None where simplejpeg refuses the picture."""
+    space = "GRAY" if colours == 1 else "RGB" if to_rgb else "BGR"
+    try:
+        return library.decode_jpeg(data, space, buffer=held)  # type: ignore[no-any-return]
+    except ValueError:
+        return None
 
 
 def _by_opencv(cv2: Any, data: memoryview, flag: int, to_rgb: bool, where: str) -> np.ndarray:

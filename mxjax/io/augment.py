@@ -9,9 +9,9 @@ import numpy as np
 
 from .. import codec
 from ..errors import FormatError, optional_import
-from ..ops.image import resized_on_host
+from ..ops.image import resized_on_host, scratch
 
-__all__ = ["AUGMENT", "Augmenter", "channels_first", "mirrored", "resized"]
+__all__ = ["AUGMENT", "Augmenter", "put", "resized"]
 
 _EIGVAL = np.array([55.46, 4.794, 1.148])
 _EIGVEC = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
@@ -41,20 +41,15 @@ def resized(pixels: np.ndarray, width: int, height: int, method: int, dice: Any)
     return out[..., None] if out.ndim == 2 else out
 
 
-def mirrored(pixels: np.ndarray) -> np.ndarray:
-    """Left becomes right."""
+def put(pixels: np.ndarray, planes: np.ndarray, mirror: bool) -> None:
+    """Write a picture (height, width, channels) of bytes channel by channel; with `mirror` left becomes right."""
     cv2 = codec.opencv()
-    return pixels[:, ::-1] if cv2 is None or pixels.shape[2] == 1 else cv2.flip(pixels, 1)
-
-
-def channels_first(pixels: np.ndarray, out: np.ndarray) -> None:
-    """Put a picture (height, width, channels) into an array (channels, height, width), whatever its dtype."""
-    cv2 = codec.opencv()
-    if cv2 is None or out.dtype == pixels.dtype:
-        np.copyto(out, pixels.transpose(2, 0, 1))
-    else:  # planes first: NumPy converts what lies together much faster
-        for plane, part in zip(cv2.split(pixels), out, strict=True):
-            np.copyto(part, plane)
+    if cv2 is None or len(planes) == 1:
+        np.copyto(planes, (pixels[:, ::-1] if mirror else pixels).transpose(2, 0, 1))
+        return
+    if mirror:
+        pixels = cv2.flip(pixels, 1, dst=scratch.take("mirrored", pixels.shape, np.uint8))
+    cv2.split(pixels, list(planes))
 
 
 def _warped(pixels: np.ndarray, matrix: np.ndarray, width: int, height: int, fill: float) -> np.ndarray:

@@ -13,7 +13,8 @@ import numpy as np
 
 from .. import codec, nd, recordio, serialization
 from ..errors import FormatError, MXNetValueError
-from .augment import AUGMENT, Augmenter, channels_first, mirrored, resized
+from ..ops.image import scratch
+from .augment import AUGMENT, Augmenter, put, resized
 from .native import Buffers, HostBatch, MXDataIter, Source, part, take
 from .position import in_range
 
@@ -39,6 +40,14 @@ _READ = {
     "prefetch_buffer": 4, "dtype": None, "data_name": "data", "label_name": "softmax_label", "aug_seq": "aug_default",
     "corrupt_records": "raise",
 }  # fmt: skip
+
+
+_TASK = 16  # samples
+
+
+def _held(size: int) -> np.ndarray:
+    """Memory of this thread for a decoded picture: fresh memory takes as long as the picture's normalisation."""
+    return scratch.take("decoded", (size,), np.uint8)
 
 
 class _Records(Source):
@@ -106,13 +115,9 @@ class _Records(Source):
         serialization.save(path, {"mean_img": nd.array(mean)})
 
     def _plain(self, number: int) -> Any:
-        try:
-            pixels = self._decoded(number)[1]
-        except FormatError as error:
-            if not self.skips:
-                raise
-            self.corrupt.add(number)
-            self._tell(error)
+        found = self._tried(self._read, number)
+        pixels = None if found is None else self._tried(self._decoded, number, found[1])
+        if pixels is None:
             return 0.0
         return self.augment(pixels, np.random.default_rng([0, number])).transpose(2, 0, 1).astype(np.float64)
 
@@ -172,79 +177,111 @@ class _Records(Source):
     def make(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         data = self.buffers.take((len(numbers), *self.data_shape), self.dtype)
         labels = np.empty((len(numbers), *self.label_shape), np.float32)
-        tasks = [(data[at], labels[at : at + 1], self.epoch, int(number)) for at, number in enumerate(numbers)]
+        # Several samples are one task: handing tasks over takes time, too.
+        size = max(1, min(_TASK, len(numbers) // self.threads))
+        tasks = [
+            (data[at : at + size], labels[at : at + size], self.epoch, numbers[at : at + size].tolist())
+            for at in range(0, len(numbers), size)
+        ]
         if self.threads > 1:
             if self.pool is None:
                 self.pool = ThreadPoolExecutor(self.threads)
-            list(self.pool.map(self._sample, tasks))
+            list(self.pool.map(self._samples, tasks))
         else:
-            list(map(self._sample, tasks))
+            list(map(self._samples, tasks))
         return data, labels
 
     def _tell(self, error: FormatError) -> None:
         warnings.warn(f"{error}; left out", UserWarning, stacklevel=2)
 
-    def _decoded(self, number: int) -> tuple[Any, np.ndarray]:
-        """Header and picture of a record."""
+    def _read(self, number: int) -> tuple[Any, bytes]:
+        """Header and picture, as it lies in the file, of a record."""
         at = int(self.offsets[number])
         try:
-            header, data = recordio.unpack(self.reader.read_at(at))
+            return recordio.unpack(self.reader.read_at(at))
+        except FormatError as error:
+            raise self._wrong(number, error) from None
+
+    def _wrong(self, number: int, why: Any) -> FormatError:
+        return FormatError(f"{self.reader.uri}, record {number} at offset {int(self.offsets[number])}: {why}")
+
+    def _decoded(self, number: int, data: bytes) -> np.ndarray:
+        try:
             flag = {1: 0, 3: 1, 4: -1}[self.data_shape[0]]
-            pixels = codec.decode(data, flag, where="its image")
+            pixels = codec.decode(data, flag, where="its image", memory=_held)
             if pixels.shape[2] != self.data_shape[0]:
                 raise FormatError(f"its image has {pixels.shape[2]} channels, data_shape is {self.data_shape}")
         except FormatError as error:
-            raise FormatError(f"{self.reader.uri}, record {number} at offset {at}: {error}") from None
-        return header, pixels
+            raise self._wrong(number, error) from None
+        return pixels if pixels.dtype == np.uint8 else (pixels >> 8).astype(np.uint8)
 
-    def _sample(self, task: tuple[np.ndarray, np.ndarray, int, int]) -> None:
-        """Make a sample in its place of the batch."""
-        data, label, epoch, number = task
+    def _samples(self, task: tuple[np.ndarray, np.ndarray, int, list[int]]) -> None:
+        """Make samples in their places of the batch.
+
+        One step for all of them, then the next: so what a step needs is in the processor's cache from the second on.
+        """
+        data, labels, epoch, numbers = task
+        pictures = scratch.take("pictures", data.shape, np.uint8)
+        read = [self._tried(self._read, number) for number in numbers]
+        dice = self._dice(epoch, numbers)
+        for at, (number, found) in enumerate(zip(numbers, read, strict=True)):
+            pixels = None if found is None else self._tried(self._decoded, number, found[1])
+            if pixels is None:
+                continue
+            header = found[0]
+            given = header.label if self.labels is None else self.labels[header.id]
+            labels[at], pixels, mirror = self._finished(pixels, self._label(given, number), dice[at])
+            put(pixels, pictures[at], mirror)
+        for planes, each, out in zip(pictures, dice, data, strict=True):
+            self._values(planes, each, out)
+
+    def _tried(self, work: Any, number: int, *args: Any) -> Any:
+        """None where something is wrong with a record, and such are left out."""
         try:
-            header, pixels = self._decoded(number)
+            return work(number, *args)
         except FormatError as error:
             if not self.skips:
                 raise
             self.corrupt.add(number)
             self._tell(error)
-            return
-        seed = self.given["seed_aug"]
-        dice = np.random.default_rng([int(self.given["seed"] if seed is None else seed), epoch, number])
-        given = header.label if self.labels is None else self.labels[header.id]
-        label[0] = self._finished(pixels, self._label(given, number, int(self.offsets[number])), dice, data)
+            return None
 
-    def _label(self, label: Any, number: int, at: int) -> np.ndarray:
+    def _dice(self, epoch: int, numbers: list[int]) -> list[Any]:
+        """What draws for each sample, whoever makes it."""
+        seed = int(self.given["seed" if self.given["seed_aug"] is None else "seed_aug"])
+        return [np.random.default_rng([seed, epoch, number]) for number in numbers]
+
+    def _label(self, label: Any, number: int) -> np.ndarray:
         label = np.asarray(label, np.float32).reshape(-1)
         if label.size != self.label_width:
-            raise FormatError(
-                f"{self.reader.uri}, record {number} at offset {at}: it has {label.size} labels, label_width is "
-                f"{self.label_width}"
-            )
+            raise self._wrong(number, f"it has {label.size} labels, label_width is {self.label_width}")
         return label.reshape(self.label_shape)
 
-    def _finished(self, pixels: np.ndarray, label: np.ndarray, dice: Any, out: np.ndarray) -> np.ndarray:
-        """Put the picture into `out`; its label."""
+    def _finished(self, pixels: np.ndarray, label: np.ndarray, dice: Any) -> tuple[np.ndarray, np.ndarray, bool]:
+        """The label, the picture in its final size, and whether it is to be mirrored."""
         pixels = self.augment(pixels, dice)
-        if self.given["mirror"] or self.given["rand_mirror"] and dice.random() < 0.5:
-            pixels = mirrored(pixels)
-        self._values(pixels, dice, out)
-        return label
+        return label, pixels, bool(self.given["mirror"] or self.given["rand_mirror"] and dice.random() < 0.5)
 
-    def _values(self, pixels: np.ndarray, dice: Any, out: np.ndarray) -> None:
-        """The values of a picture (height, width, channels) as they go into the batch."""
+    def _values(self, planes: np.ndarray, dice: Any, out: np.ndarray) -> None:
+        """The values of a picture (channels, height, width) as they go into the batch."""
         if self.dtype == np.uint8:
-            channels_first(pixels, out)
+            np.copyto(out, planes)
             return
         work = out if self.dtype == np.float32 else np.empty(out.shape, np.float32)
-        channels_first(pixels, work)
-        if self.centred:
-            work -= self.mean
         contrast, light = self.given["max_random_contrast"], self.given["max_random_illumination"]
-        if contrast or light:
-            work *= np.float32(1 + dice.uniform(-contrast, contrast))
-            work += np.float32(dice.uniform(-light, light))
-        if self.scaled:
-            work *= self.factor
+        if varied := contrast or light:
+            gain = np.float32(1 + dice.uniform(-contrast, contrast))
+            more = np.float32(dice.uniform(-light, light))
+        # Plane by plane, so that all steps of one find it in the processor's cache.
+        for plane, made, mean, factor in zip(planes, work, self.mean, self.factor, strict=True):
+            np.copyto(made, plane)
+            if self.centred:
+                made -= mean
+            if varied:
+                made *= gain
+                made += more
+            if self.scaled:
+                made *= factor
         if work is not out:
             np.copyto(out, np.clip(work, -128, 127) if self.dtype == np.int8 else work, casting="unsafe")
 
@@ -312,43 +349,38 @@ class _DetRecords(_Records):
 
     def __init__(self, owner: str, given: dict[str, Any], dtype: Any):
         super().__init__(owner, given, dtype)
-        longest = max((self._raw(n)[0].size for n in range(len(self.offsets))), default=0)
+        longest = max((self._raw(n).size for n in range(len(self.offsets))), default=0)
         width = int(given["label_pad_width"])
         if 0 < width < longest:
             raise MXNetValueError(f"{owner}: label_pad_width {width} is less than {longest}, the longest label's width")
         self.label_shape = (4 + max(width, longest),)
 
-    def _raw(self, number: int) -> tuple[np.ndarray, bytes]:
-        at = int(self.offsets[number])
-        try:
-            header, data = recordio.unpack(self.reader.read_at(at))
-        except FormatError as error:
-            raise FormatError(f"{self.reader.uri}, record {number} at offset {at}: {error}") from None
+    def _raw(self, number: int) -> np.ndarray:
+        header, _ = self._read(number)
         label = header.label if self.labels is None else self.labels[header.id]
-        return np.asarray(label, np.float32).reshape(-1), data
+        return np.asarray(label, np.float32).reshape(-1)
 
-    def _label(self, label: Any, number: int, at: int) -> np.ndarray:
+    def _label(self, label: Any, number: int) -> np.ndarray:
         row = np.asarray(label, np.float32).reshape(-1)
         if row.size < 7 or row[0] < 2 or row[1] < 5 or (row.size - int(row[0])) % int(row[1]):
-            raise FormatError(
-                f"{self.reader.uri}, record {number} at offset {at}: a label is the width of its header, the width of "
-                f"an object, the rest of the header, the objects; here are {row[:8].tolist()} ..."
+            raise self._wrong(
+                number,
+                "a label is the width of its header, the width of an object, the rest of the header, the objects; "
+                f"here are {row[:8].tolist()} ...",
             )
         return row
 
-    def _finished(self, pixels: np.ndarray, label: np.ndarray, dice: Any, out: np.ndarray) -> np.ndarray:
+    def _finished(self, pixels: np.ndarray, label: np.ndarray, dice: Any) -> tuple[np.ndarray, np.ndarray, bool]:
         channels, height, width = self.data_shape
         label = label.copy()
-        if self.given["rand_mirror_prob"] and dice.random() < self.given["rand_mirror_prob"]:
-            pixels = mirrored(pixels)
+        mirror = bool(self.given["rand_mirror_prob"] and dice.random() < self.given["rand_mirror_prob"])
+        if mirror:
             boxes = label[int(label[0]) :].reshape(-1, int(label[1]))
             boxes[:, [1, 3]] = 1 - boxes[:, [3, 1]]
-        pixels = resized(pixels, width, height, int(self.given["inter_method"]), dice)
         row = np.full(self.label_shape, self.given["label_pad_value"], np.float32)
         row[:4] = channels, height, width, label.size
         row[4 : 4 + label.size] = label
-        self._values(pixels, dice, out)
-        return row
+        return row, resized(pixels, width, height, int(self.given["inter_method"]), dice), mirror
 
 
 def ImageDetRecordIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802

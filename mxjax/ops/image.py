@@ -308,7 +308,8 @@ class _Scratch(threading.local):
 
 
 _MOST_HELD = 1 << 21  # elements of one buffer
-_scratch = _Scratch()
+#: This thread's; what was taken under a name is overwritten when it is taken again.
+scratch = _Scratch()
 
 
 def _bilinear_on_host(pixels: np.ndarray, width: int, height: int) -> np.ndarray:
@@ -316,8 +317,8 @@ def _bilinear_on_host(pixels: np.ndarray, width: int, height: int) -> np.ndarray
     rows, columns, channels = pixels.shape
     (top, down), (left, right) = _taps(rows, height, BILINEAR), _taps(columns, width, BILINEAR)
     flat = pixels.reshape(rows, columns * channels)
-    bytes_ = _scratch.take("bytes", (height, columns * channels), np.uint8)
-    upper, lower = (_scratch.take(name, bytes_.shape, np.float32) for name in ("upper", "lower"))
+    bytes_ = scratch.take("bytes", (height, columns * channels), np.uint8)
+    upper, lower = (scratch.take(name, bytes_.shape, np.float32) for name in ("upper", "lower"))
     for number, part in enumerate((upper, lower)):
         np.take(flat, top[:, number], axis=0, out=bytes_, mode="clip")
         np.copyto(part, bytes_)
@@ -325,7 +326,7 @@ def _bilinear_on_host(pixels: np.ndarray, width: int, height: int) -> np.ndarray
     lower *= down[:, 1:]
     upper += lower
     line = upper.reshape(height, columns, channels)
-    parts = [_scratch.take(name, (height, width * channels), np.float32) for name in ("left", "right")]
+    parts = [scratch.take(name, (height, width * channels), np.float32) for name in ("left", "right")]
     for number, part in enumerate(parts):
         np.take(line, left[:, number], axis=1, out=part.reshape(height, width, channels), mode="clip")
     near, far = parts

@@ -11,6 +11,7 @@ import scipy.ndimage
 from PIL import Image
 
 import mxjax as mx
+from mxjax import codec
 from mxjax.errors import FormatError, MXNetError
 from mxjax.ops.image import resized_on_host
 
@@ -58,6 +59,33 @@ def test_other_kinds_of_pictures(pixels):
     exif[274] = 6  # turned by a quarter
     turned = mx.image.imdecode(encoded(np.repeat(pixels[..., :1], 3, 2), "JPEG", exif=exif))
     assert turned.shape == (9, 6, 3)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+@pytest.mark.parametrize("more", [{}, {"progressive": True}, {"subsampling": 0}])
+def test_a_jpeg_has_the_pixels_that_pillow_reads(mode, more):
+    """By whichever library; odd sizes end within a block."""
+    noise = np.random.RandomState(0).randint(0, 256, (5, 7, 3)).astype(np.uint8)
+    picture = Image.fromarray(noise).resize((45, 37), Image.Resampling.BICUBIC).convert(mode)
+    file = io.BytesIO()
+    picture.save(file, "JPEG", quality=90, **more)
+    colour = np.asarray(Image.open(file).convert("RGB"))
+    np.testing.assert_array_equal(codec.decode(file.getvalue()), colour)
+    np.testing.assert_array_equal(codec.decode(file.getvalue(), to_rgb=False), colour[..., ::-1])
+    held = np.zeros(3 * 37 * 45, np.uint8)
+    np.testing.assert_array_equal(codec.decode(file.getvalue(), memory=lambda size: held[:size]), colour)
+    as_it_is = codec.decode(file.getvalue(), -1)
+    np.testing.assert_array_equal(as_it_is, colour if mode == "RGB" else colour[..., :1])
+    gray = Image.open(file)
+    gray.draft("L", gray.size)
+    np.testing.assert_array_equal(codec.decode(file.getvalue(), 0)[..., 0], np.asarray(gray.convert("L")))
+
+
+def test_a_truncated_jpeg_is_refused():
+    whole = encoded(np.random.RandomState(0).randint(0, 256, (40, 40, 3)).astype(np.uint8), "JPEG")
+    for length in (100, len(whole) // 2, len(whole) - 10):
+        with pytest.raises(FormatError, match="damaged"):
+            codec.decode(whole[:length])
 
 
 @pytest.mark.parametrize("data", [b"", b"clearly no picture", b"\x89PNG\r\n\x1a\n" + bytes(40), "half"])
