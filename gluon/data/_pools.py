@@ -48,6 +48,7 @@ def _worker_environment() -> dict[str, str]:
         **_given("memory.host_round_cutoff", "memory.host_round_bytes"),
         "MXJAX_DEBUG_LOG_LOADER": str(int(settings.get("debug.log_loader"))),
         "JAX_PLATFORMS": "cpu",
+        **_variable("engine.device", "cpu0"),  # the parent's may be one that workers do not see
         "MXJAX_PROFILER_AUTOSTART": "0",
         # loky restarts workers that grow; a dataset that fills its cache is no leak
         "LOKY_MAX_MEMORY_LEAK_SIZE": "1e15",
@@ -58,9 +59,16 @@ def _given(*names: str) -> dict[str, str]:
     """Options that have a value, as the variables that give it to another process."""
     from mxjax import settings
 
-    rows = {row.name: row for row in settings.table()}
-    values = {rows[name].variable: settings.get(name) for name in names}
-    return {variable: str(value) for variable, value in values.items() if value is not None}
+    values = {name: settings.get(name) for name in names}
+    return {key: text for name, value in values.items() if value is not None
+            for key, text in _variable(name, value).items()}  # fmt: skip
+
+
+def _variable(name: str, value: Any) -> dict[str, str]:
+    """The variable that gives an option's value to another process."""
+    from mxjax import settings
+
+    return {next(row.variable for row in settings.table() if row.name == name): str(value)}
 
 
 def _at_exit() -> None:
@@ -185,10 +193,22 @@ class ProcessPool:
         self.closed = False
         self._key = uuid.uuid4().hex
         self._folder = scratch_folder()
+        self._executor: Any = None
+        self._job: Any = None
+        try:
+            self._start(loky, dataset, batchify_fn, workers)
+        except BaseException:  # Ctrl-C, too
+            _end_processes(self._executor, self._job, self._folder)
+            raise
+        self._finalizer = weakref.finalize(
+            self, _end_behind, self._executor, self._job, self._folder
+        )
+        _close_at_exit(self)
+
+    def _start(self, loky: Any, dataset: Any, batchify_fn: Any, workers: int) -> None:
         try:
             self._job = pack_for_worker((dataset, batchify_fn), self._folder)
         except Exception as error:
-            shutil.rmtree(self._folder, ignore_errors=True)
             raise MXNetTypeError(
                 f"the dataset or batchify_fn cannot be sent to worker processes: {error}; open "
                 "files, locks and connections where they are used, or use thread_pool=True"
@@ -213,10 +233,6 @@ class ProcessPool:
             )
             for _ in range(workers)
         ]
-        self._finalizer = weakref.finalize(
-            self, _end_behind, self._executor, self._job, self._folder
-        )
-        _close_at_exit(self)
 
     def submit(self, indices: list[Any], epoch: int, seed: int) -> Future[Any]:
         try:
@@ -276,12 +292,14 @@ def _end_behind(executor: Any, job: Any, folder: str) -> None:
 
 
 def _end_processes(executor: Any, job: Any, folder: str) -> None:
-    calls = getattr(executor, "_call_queue", None)
-    wait = not sys.is_finalizing()
-    executor.shutdown(wait=wait, kill_workers=True)
-    if wait and calls is not None:
-        _end_feeder(calls)
-    discard(job)
+    if executor is not None:
+        calls = getattr(executor, "_call_queue", None)
+        wait = not sys.is_finalizing()
+        executor.shutdown(wait=wait, kill_workers=True)
+        if wait and calls is not None:
+            _end_feeder(calls)
+    if job is not None:
+        discard(job)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -440,8 +440,8 @@ def script(ending=""):
     return textwrap.dedent(SCRIPT).replace("ENDING", textwrap.dedent(ending))
 
 
-def run(arguments, **options):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+def run(arguments, variables=(), **options):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **dict(variables)}
     return subprocess.run(
         [sys.executable, *arguments],
         env=environment,
@@ -550,7 +550,9 @@ def test_modules_under_their_other_names_are_found_in_workers():
     assert first == ("_Closed", "NDArray") and second == ("module", "NDArray")
 
 
-def test_jax_in_workers_stays_on_the_cpu(tmp_path):
+@pytest.mark.parametrize("variable", ["MXJAX_ENGINE_DEVICE", "MGE_DEFAULT_DEVICE"])
+def test_jax_in_workers_stays_on_the_cpu(variable, tmp_path):
+    """Whatever device the program's own arrays go to, which here is one that no worker sees."""
     program = """
     import mxjax as mx, numpy as np
     from mxjax.gluon.data import DataLoader, SimpleDataset
@@ -562,7 +564,7 @@ def test_jax_in_workers_stays_on_the_cpu(tmp_path):
     print(list(DataLoader(SimpleDataset([1, 2]).transform(where), 2, num_workers=1,
                           batchify_fn=list)))
     """
-    done = run(["-c", textwrap.dedent(program)], cwd=tmp_path)
+    done = run(["-c", textwrap.dedent(program)], {variable: "gpu0"}, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("cpu") == 2 and "2" in done.stdout and "3" in done.stdout
 
