@@ -15,6 +15,7 @@ import numpy as np
 from . import dims
 from .numpy_arrays import order_alone
 from .numpy_control import ALL, CONTROL, body_of
+from .numpy_linalg import LINALG, linear_solve
 from .numpy_primitives import TABLE
 from .numpy_rules import NotHere, Op, Rule, dtype_out, spread
 from .numpy_shared import ROUNDED, exactly, product_and_sum
@@ -301,7 +302,7 @@ class _Body:
 
     def _op(self, node: _Node, args: Sequence[_Value], drawn: bool) -> Op:
         eqn, name = node.eqn, node.eqn.primitive.name
-        control = CONTROL.get(name)
+        control = linear_solve if name == "custom_linear_solve" else CONTROL.get(name)
         if control is not None:
             factor, lengths = self.times
             if name == "scan":
@@ -377,6 +378,8 @@ class _Body:
             shape = (*shape, *p["window_dimensions"])
         elif name.startswith(("reduce_", "arg", "scatter", "concatenate")):
             shape = big
+        elif name in LINALG:
+            shape = (*big, big[-1])
         elif name in ("sort", "top_k"):
             shape, factor = eqn.invars[0].aval.shape, factor * 16
         elif name in ROUNDED or name.startswith(("erf", "random_bits", "threefry")):

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .numpy_arrays import ARRAYS
+from .numpy_linalg import LINALG
 from .numpy_random import RANDOM
 from .numpy_reductions import REDUCTIONS
 from .numpy_rules import (
@@ -288,6 +289,7 @@ TABLE: dict[str, Rule] = {
     **ARRAYS,
     **REDUCTIONS,
     **RANDOM,
+    **LINALG,
     "abs": plain(np.abs), "add": plain(np.add), "add_any": plain(np.add), "and": plain(np.bitwise_and),
     "acos": single(np.arccos), "acosh": single(np.arccosh), "asin": single(np.arcsin), "asinh": single(np.arcsinh),
     "atan": _near(np.arctan), "atan2": single(np.arctan2), "atanh": single(np.arctanh), "cbrt": _near(np.cbrt),

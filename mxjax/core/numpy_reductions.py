@@ -246,45 +246,9 @@ def _dot_general(eqn: Any) -> Op:
     return Op(dot)
 
 
-def _cholesky(eqn: Any) -> Op:
-    def cholesky(x: Any) -> Any:
-        try:
-            return np.linalg.cholesky(x)
-        except np.linalg.LinAlgError:
-            raise NotHere("a matrix that is not positive definite") from None
-
-    return Op(cholesky)
-
-
-def _triangular_solve(eqn: Any) -> Op:
-    p = eqn.params
-    left, lower, turned, ones = (
-        p[k] for k in ("left_side", "lower", "transpose_a", "unit_diagonal")
-    )
-    if dtype_in(eqn).kind == "c" or is_half(dtype_in(eqn)):
-        raise NotHere("a system of complex numbers, or of short ones")
-
-    def solve(a: Any, b: Any) -> Any:
-        a = np.tril(a) if lower else np.triu(a)
-        if ones:
-            diagonal = np.arange(a.shape[-1])
-            a[..., diagonal, diagonal] = 1
-        # x a = b is a' x' = b'.
-        if turned == left:
-            a = a.swapaxes(-1, -2)
-        try:
-            x = np.linalg.solve(a, b if left else b.swapaxes(-1, -2))
-        except np.linalg.LinAlgError:
-            raise NotHere("a system without a solution") from None
-        return x if left else x.swapaxes(-1, -2)
-
-    return Op(solve)
-
-
 REDUCTIONS: dict[str, Rule] = {
     "argmax": _place(np.argmax), "argmin": _place(np.argmin), "cumlogsumexp": _cumulated(np.logaddexp),
     "cummax": _cumulated(np.maximum), "cummin": _cumulated(np.minimum), "cumprod": _cumulated(np.multiply),
-    "cholesky": _cholesky, "triangular_solve": _triangular_solve,
     "cumsum": _cumulated(np.add), "dot_general": _dot_general, "reduce_and": _logical(np.logical_and, np.bitwise_and),
     "reduce_max": _extreme(np.maximum, least), "reduce_min": _extreme(np.minimum, largest),
     "reduce_or": _logical(np.logical_or, np.bitwise_or), "reduce_prod": _summed(np.multiply),
