@@ -221,7 +221,8 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
     given = tuple(sizes)
     found = traces.get(key, traces)  # the first form: it serves most calls
     if found is not None and found is not traces and found.holds(given):
-        return found.at(given)
+        bound: Bound = found.at(given)
+        return bound
     for kind, labels, bounds in _forms(call, key, given):
         this = (labels, bounds, key) if labels else key
         found = traces.get(this, traces)
@@ -243,7 +244,8 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
                     dict.fromkeys([n for n, label in zip(given, labels, strict=True) if label >= 0])
                 )
             if found.holds(known):
-                return found.at(known)
+                bound = found.at(known)
+                return bound
     raise NotHere("no form of trace holds")
 
 
