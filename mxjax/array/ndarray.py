@@ -13,7 +13,7 @@ from ..core import Leaf, NamedDevice, backward, concrete, memory, read, record1
 from ..core.hooks import memory_managers
 from ..core.state import local
 from ..core.sync import to_host, transfer, wait
-from ..core.tape import passes
+from ..core.tape import is_constant_in, passes
 from ..core.value import TRACED, Value
 from ..device import Device
 from ..device import of as device_of
@@ -354,13 +354,15 @@ def _again(v: Value) -> Value:
 
 
 def head_gradient(head: Value, given: NDArray | None) -> Value | None:
-    """The gradient given for a head, in its shape; one that nothing comes of (of `shape_array`) may have any shape."""
+    """The gradient given for a head, in its shape; one that nothing comes of (of `argmax`) may have any shape."""
     g = None if given is None else given._value() if given.stype == "default" else given._stored  # type: ignore[attr-defined]
     if g is not None and g.aval.shape != head.aval.shape:
         if g.aval.size == head.aval.size and type(g) is Value:
             return record1(TABLE["reshape"].bind((("newshape", head.aval.shape),)), g)
         call = getattr(head.tape, "call", None)
         if call is not None and not call.row.wholes and np.dtype(head.aval.dtype).kind in "iu":
+            return None
+        if is_constant_in(head):
             return None
         raise errors.MXNetValueError(
             f"the gradient given for a head has shape {g.aval.shape}, the head has "

@@ -7,10 +7,12 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from .. import errors
-from .call import Call, row
+from .call import SCALARS, Call, row
+from .compiler import for_platform, platform_of
 from .hooks import memory_managers, tape_writers
 from .record import record, record2
 from .state import local
@@ -139,6 +141,27 @@ def attach_python(
     for k, o in enumerate(outs):
         o.tape = node
         o.out = k
+
+
+def is_constant_in(head: Value) -> bool:
+    """Whether the gradients of what computed this are zeros whatever the head's is, as those of positions are."""
+    node = head.tape
+    call = getattr(node, "call", None)
+    if call is None or node.many or node.saved is not None or node.inputs is None or head.aval.dtype.kind not in "fV":
+        return False
+    inputs = [v.aval.struct if isinstance(v, Value) else SCALARS[v.kind] for v in node.inputs]
+
+    def pull(g: Any, *given: Any) -> Any:
+        back = jax.vjp(lambda *xs: call.fn(*xs), *given)[1](g)
+        return [b for b, x in zip(back, given, strict=True) if jnp.issubdtype(x.dtype, jnp.inexact)]
+
+    with jax.enable_x64(True), for_platform(platform_of(head.aval.device)):
+        made = jax.make_jaxpr(pull)(head.aval.struct, *inputs).jaxpr
+    reached = {made.invars[0]}
+    for eqn in made.eqns:
+        if any(v in reached for v in eqn.invars if not hasattr(v, "val")):
+            reached.update(eqn.outvars)
+    return not any(v in reached for v in made.outvars if not hasattr(v, "val"))
 
 
 def ones_like(v: Value) -> Value:

@@ -39,3 +39,17 @@ def test_statistics_of_sync_batch_norm_are_mean_and_variance():
         _, mean, var = mx.nd.contrib.SyncBatchNorm(x, *weights, output_mean_var=True, eps=1e-5, key="sync")
     assert mean.asnumpy().tolist() == [1, 4]
     assert var.asnumpy().tolist() == pytest.approx([1, 4], rel=1e-4)
+
+
+def test_a_gradient_that_nothing_comes_of_may_have_any_shape():
+    x = mx.nd.array([[3.0, 1.0, 2.0], [4.0, 5.0, 6.0]])
+    x.attach_grad()
+    for position in (lambda: mx.nd.argmax(x, axis=1, keepdims=True), lambda: mx.nd.topk(x, k=2), lambda: mx.nd.sign(x)):
+        with mx.autograd.record():
+            y = position()
+        y.backward(mx.nd.ones((2, 5)))
+        assert not x.grad.asnumpy().any()
+    with mx.autograd.record():
+        y = x * 2
+    with pytest.raises(mx.MXNetError, match="the head has"):
+        y.backward(mx.nd.ones((2, 5)))
