@@ -9,6 +9,7 @@ from mxjax import np, npx
 from mxjax.base import numeric_types
 from mxjax.errors import MXNetTypeError, MXNetValueError
 from mxjax.errors import explain_names as _explain_names
+from mxjax.modes import generation
 
 from .hybrid_block import HybridBlock
 
@@ -217,7 +218,8 @@ SoftmaxCELoss = SoftmaxCrossEntropyLoss
 class KLDivLoss(Loss):
     """The Kullback-Leibler divergence of predictions from labels.
 
-    Call with (pred, label[, sample_weight]); labels are probabilities.
+    Call with (pred, label[, sample_weight]); labels are probabilities. MXNet 1 sums over the classes, MXNet 2 takes
+    the mean.
 
     Args:
       from_logits: predictions are logarithms of probabilities; otherwise scores over `axis`.
@@ -237,7 +239,8 @@ class KLDivLoss(Loss):
     def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         if not self._from_logits:
             pred = npx.log_softmax(pred, axis=self._axis)
-        return self._mean(label * (np.log(label + 1e-12) - pred), sample_weight)
+        loss = self._weighted(label * (np.log(label + 1e-12) - pred), sample_weight)
+        return (_batch_sum if generation() == 1 else _batch_mean)(loss, self._batch_axis)
 
 
 class CTCLoss(Loss):
@@ -392,6 +395,8 @@ class TripletLoss(Loss):
 class PoissonNLLLoss(Loss):
     """The negative logarithm of a Poisson likelihood; call with (pred, target[, sample_weight]).
 
+    MXNet 1 takes the mean over the samples, too.
+
     Args:
       from_logits: predictions are logarithms of the rate.
       compute_full: add Stirling's approximation of log(target!), for targets above 1.
@@ -420,13 +425,16 @@ class PoissonNLLLoss(Loss):
             safe = np.maximum(target, 1.0)  # below it the term is dropped, whatever its logarithm
             stirling = safe * np.log(safe) - safe + 0.5 * np.log(2 * math.pi * safe)
             loss = loss + stirling * (target > 1)
+        if generation() == 1:
+            return self._weighted(loss, sample_weight).mean()
         return self._mean(loss, sample_weight)
 
 
 class CosineEmbeddingLoss(Loss):
     """One minus the cosine for pairs labelled 1, the cosine above a margin for those labelled -1.
 
-    Call with (input1, input2, label[, sample_weight]): vectors along the last axis, one label each.
+    Call with (input1, input2, label[, sample_weight]): vectors along the last axis, one label each. MXNet 1 keeps
+    an axis of length 1.
 
     >>> CosineEmbeddingLoss(margin=0.1)
     CosineEmbeddingLoss(batch_axis=0, w=None)
@@ -445,7 +453,8 @@ class CosineEmbeddingLoss(Loss):
         cosine = (product / np.maximum(lengths[0] * lengths[1], 1e-12)).reshape(-1, 1)
         label = npx.reshape_like(label, cosine)
         apart = np.clip(cosine - self._margin, 0, 1 - self._margin)
-        return self._mean(np.where(label == 1, 1 - cosine, apart), sample_weight)
+        loss = np.where(label == 1, 1 - cosine, apart)
+        return self._weighted(loss, sample_weight) if generation() == 1 else self._mean(loss, sample_weight)
 
 
 class SDMLLoss(Loss):

@@ -35,6 +35,40 @@ def test_large_batch_sgd_goes_on_from_its_states():
     assert again.asnumpy()[0] < 1
 
 
+@pytest.fixture
+def mxnet1():
+    with mx.config.scope({"compat.version": "1.9"}):
+        yield
+
+
+def test_optimizers_as_they_were(mxnet1):
+    for case in RECORDED["optimizers"]:
+        rng = onp.random.RandomState(7)
+        updater = mx.optimizer.get_updater(mx.optimizer.create(case["name"], **case["kwargs"]))
+        weight = mx.nd.array(rng.uniform(-1, 1, (3, 4)))
+        for _ in range(6):
+            updater(0, mx.nd.array(rng.uniform(-2, 2, (3, 4))), weight)
+        onp.testing.assert_allclose(
+            weight.asnumpy().ravel(), case["weight"], rtol=2e-5, atol=2e-6, err_msg=f"{case['name']} {case['kwargs']}"
+        )
+
+
+def test_a_learning_rate_that_is_not_given_is_the_schedulers(mxnet1):
+    assert mx.optimizer.SGD(lr_scheduler=mx.lr_scheduler.FactorScheduler(5, base_lr=0.3)).learning_rate == 0.3
+    assert mx.optimizer.SGD().learning_rate == 0.01 and mx.optimizer.SGD(0.5).learning_rate == 0.5
+    assert mx.optimizer.SGD().lazy_update and not mx.optimizer.SGD(multi_precision=True).lazy_update
+
+
+def test_losses_as_they_were(mxnet1):
+    for case in RECORDED["losses"]:
+        rng = onp.random.RandomState(5)
+        one, other = rng.uniform(0.1, 0.9, (4, 5)), rng.uniform(0.1, 3, (4, 5))
+        given = [one, other, onp.sign(rng.uniform(-1, 1, 4))][: 3 if case["name"] == "CosineEmbeddingLoss" else 2]
+        got = getattr(mx.gluon.loss, case["name"])(**case["kwargs"])(*map(mx.nd.array, given))
+        assert list(got.shape) == case["shape"]
+        onp.testing.assert_allclose(got.asnumpy().ravel(), case["values"], rtol=2e-5, atol=1e-6, err_msg=case["name"])
+
+
 @pytest.mark.parametrize("case", RECORDED["fused_rnn"], ids=lambda c: c["mode"])
 def test_fused_rnn(case):
     seen = []

@@ -226,10 +226,7 @@ class Optimizer:
                     f"optimizer {name} has no option {option!r}{did_you_mean(option, options)}; "
                     f"it takes {', '.join(options)}"
                 )
-        made = klass(**kwargs)
-        if generation() == 1 and "lazy_update" in options and not made.multi_precision:
-            made.lazy_update = kwargs.get("lazy_update", True)  # MXNet 1's default
-        return made
+        return klass(**kwargs)
 
     # -- the pure half -------------------------------------------------------------------------
 
@@ -282,7 +279,7 @@ class Optimizer:
             raise MXNetNotImplementedError(
                 f"{type(self).__name__} must define rule_fn (a pure rule) or step"
             )
-        return rule
+        return rule if generation() == 2 else rules.OF_MXNET1.get(rule, rule)
 
     def _kernel(self, value: float) -> float:
         """A number as MXNet's fused kernels take it: rounded to float32, so 1 - 0.999 shows it."""

@@ -24,6 +24,8 @@ States = tuple[jax.Array, ...]
 Rule = Callable[..., tuple[jax.Array, States]]
 #: Per weight: how many states it has, whether the first is its float32 copy, and the rule's keyword arguments for it.
 Layout = tuple[tuple[int, bool, tuple[tuple[str, Any], ...]], ...]
+#: The rules that MXNet 1.9 had instead of these (`mxnet1.py`).
+OF_MXNET1: dict[Rule, Rule] = {}
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from .rules import States, norm, prepare
 __all__ = ["DCASGD", "LARS", "NAG", "SGD", "SGLD", "Signum", "Test"]
 
 
-def _momentum(update: jax.Array, states: States, decay: float, nesterov: bool = False) -> Any:
+def momentum_step(update: jax.Array, states: States, decay: float, nesterov: bool = False) -> Any:
     """MXNet's momentum: the learning rate is inside of it, so ``update`` is ``-lr * grad``."""
     if not states:
         return update, ()
@@ -33,7 +33,7 @@ def sgd_rule(
     momentum: float, clip_gradient: float | None, nesterov: bool = False,
 ) -> tuple[jax.Array, States]:  # fmt: skip
     grad = prepare(grad, rescale, clip_gradient, wd, weight)
-    step, states = _momentum(-lr * grad, states, momentum, nesterov)
+    step, states = momentum_step(-lr * grad, states, momentum, nesterov)
     return weight + step, states
 
 
@@ -76,6 +76,15 @@ class SGD(_Momentum):
         self.lazy_update = lazy_update
 
 
+def nag_rule(
+    weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *,
+    momentum: float, clip_gradient: float | None, nesterov: bool,
+) -> tuple[jax.Array, States]:  # fmt: skip
+    return sgd_rule(
+        weight, grad, states, rescale, lr, wd, momentum=momentum, clip_gradient=clip_gradient, nesterov=nesterov
+    )
+
+
 @register
 class NAG(_Momentum):
     """Nesterov's accelerated gradient (https://proceedings.mlr.press/v28/sutskever13.html).
@@ -86,7 +95,7 @@ class NAG(_Momentum):
     0.9
     """
 
-    rule_fn = staticmethod(sgd_rule)
+    rule_fn = staticmethod(nag_rule)
     nesterov = True
     _statics = ("momentum", "clip_gradient", "nesterov")
 
@@ -141,7 +150,7 @@ def dcasgd_rule(
     grad = prepare(grad, rescale, clip_gradient, wd, weight)
     *mom, previous = states
     delayed = grad + lamda * jnp.square(grad) * (weight - previous)
-    step, after = _momentum(-lr * delayed, tuple(mom), momentum)
+    step, after = momentum_step(-lr * delayed, tuple(mom), momentum)
     return weight + step, (*after, weight)
 
 
@@ -259,7 +268,7 @@ class SGLD(Optimizer):
             weight[:] = weight - lr / 2 * (grad + wd * weight) + noise
 
 
-def _plain_rule(
+def plain_rule(
     weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any
 ) -> tuple[jax.Array, States]:
     return weight - lr * (grad * rescale + wd * weight), states
@@ -274,7 +283,7 @@ class Test(Optimizer):
     """
 
     __test__ = False  # pytest would take it for a class of tests
-    rule_fn = staticmethod(_plain_rule)
+    rule_fn = staticmethod(plain_rule)
 
     def init(self, weight: jax.Array) -> States:
         return (jnp.zeros(weight.shape, weight.dtype),)

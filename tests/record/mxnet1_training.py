@@ -3,6 +3,8 @@
     python tests/record/mxnet1_training.py tests/data/mxnet1_training.json
 
 ``lbsgd``: a weight after each of ten updates; starting weight and gradients come from ``RandomState(7)``.
+``optimizers``: a weight after six updates, of the optimizers that 2.x changed.
+``losses``: of each that 2.x changed, the numbers and the shape.
 ``fused_rnn``: the names that `FusedRNN` hands to its initializer with shape and place, read back from the vector.
 ``metrics``: `get` and `get_global` after two batches, `reset_local` and a third.
 """
@@ -21,6 +23,12 @@ LBSGD = [
     {"learning_rate": 0.05, "batch_scale": 2, "warmup_strategy": "sqrt", "begin_epoch": 1, "updates_per_epoch": 4},
     {"learning_rate": 0.05, "momentum": 0.5, "wd": 0.01, "warmup_strategy": "lars"},
 ]
+OPTIMIZERS = "sgd nag adam adagrad adadelta rmsprop ftml adamax nadam dcasgd lars test".split()
+DECAYED = {"learning_rate": 0.1, "wd": 0.1, "rescale_grad": 0.5, "clip_gradient": 0.5}
+LOSSES = {
+    "KLDivLoss": [{}, {"from_logits": False, "weight": 0.5}], "PoissonNLLLoss": [{}, {"compute_full": True}],
+    "CosineEmbeddingLoss": [{"margin": 0.1}], "SDMLLoss": [{}],
+}
 RNN = [("lstm", 2, False), ("lstm", 1, True), ("gru", 1, False), ("rnn_tanh", 2, True)]
 # Not rmse and mcc, which 1.x averages over batches: here they are of all samples, as in 2.x.
 METRICS = ["acc", "mae", "mse", "ce", "nll_loss", "f1", "pcc", "perplexity", "loss", "caffe"]
@@ -34,6 +42,23 @@ def lbsgd(kwargs):
         updater(0, mx.nd.array(rng.uniform(-2, 2, (3, 4))), weight)
         out.append(weight.asnumpy().ravel().tolist())
     return {"kwargs": kwargs, "weights": out}
+
+
+def optimizer(name, kwargs):
+    rng = np.random.RandomState(7)
+    updater = mx.optimizer.get_updater(mx.optimizer.create(name, **kwargs))
+    weight = mx.nd.array(rng.uniform(-1, 1, (3, 4)))
+    for _ in range(6):
+        updater(0, mx.nd.array(rng.uniform(-2, 2, (3, 4))), weight)
+    return {"name": name, "kwargs": kwargs, "weight": weight.asnumpy().ravel().tolist()}
+
+
+def loss(name, kwargs):
+    rng = np.random.RandomState(5)
+    one, other, label = rng.uniform(0.1, 0.9, (4, 5)), rng.uniform(0.1, 3, (4, 5)), np.sign(rng.uniform(-1, 1, 4))
+    given = [one, other, label] if name == "CosineEmbeddingLoss" else [one, other]
+    got = getattr(mx.gluon.loss, name)(**kwargs)(*[mx.nd.array(a) for a in given])
+    return {"name": name, "kwargs": kwargs, "shape": list(got.shape), "values": got.asnumpy().ravel().tolist()}
 
 
 def fused(mode, layers, both):
@@ -78,7 +103,10 @@ def metric(name):
 
 def main(path):
     made = {"lbsgd": [lbsgd(k) for k in LBSGD], "fused_rnn": [fused(*r) for r in RNN],
-            "metrics": [metric(m) for m in METRICS]}
+            "metrics": [metric(m) for m in METRICS],
+            "optimizers": [optimizer(n, k) for n in OPTIMIZERS for k in ({}, DECAYED)]
+            + [optimizer("nag", {"momentum": 0.9, "wd": 0.5}), optimizer("rmsprop", {"centered": True, **DECAYED})],
+            "losses": [loss(n, k) for n, kinds in LOSSES.items() for k in kinds]}
     with open(path, "w") as file:
         json.dump(made, file)
 

@@ -1,0 +1,122 @@
+"""What optimizers of MXNet 1.9 do otherwise, where code is to meet that generation (the setting `compat.version`).
+
+Five clip the gradient with the weight decay in it, AdaGrad and AdaDelta decay the weight apart, and some arguments that
+are not given mean other numbers: a learning rate of 0.01, or the scheduler's own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import wraps
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mxjax.modes import generation
+
+from . import adam, adaptive, sgd
+from .optimizer import Optimizer
+from .rules import OF_MXNET1, Rule, States, prepare
+
+#: What is meant where an argument is not given.
+DEFAULTS: dict[type[Optimizer], dict[str, Any]] = {
+    sgd.SGD: {"learning_rate": None},
+    sgd.NAG: {"learning_rate": None, "momentum": 0.0},
+    sgd.DCASGD: {"learning_rate": None},
+    sgd.SGLD: {"learning_rate": None},
+    sgd.LARS: {"learning_rate": None, "epsilon": 0.0},
+    adam.Adam: {},
+    adaptive.AdaGrad: {"learning_rate": None, "epsilon": 1e-7},
+    adaptive.AdaDelta: {"learning_rate": None, "epsilon": 1e-5},
+    adaptive.FTML: {"learning_rate": None},
+}
+
+
+def _begin(klass: type[Optimizer], defaults: dict[str, Any]) -> None:
+    """Let a class look at the generation as it is made."""
+    made: Any = klass.__init__
+    options = list(inspect.signature(klass).parameters)
+
+    @wraps(made)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = {*options[: len(args)], *kwargs}
+        if generation() == 1:
+            kwargs |= {name: value for name, value in defaults.items() if name not in given}
+        made(self, *args, **kwargs)
+        if generation() == 1 and "lazy_update" in options and "lazy_update" not in given and not self.multi_precision:
+            self.lazy_update = True
+
+    klass.__init__ = __init__  # type: ignore[method-assign]
+
+
+def _clipping_the_decay(rule: Rule) -> Rule:
+    """The rule, whose gradient is clipped with the weight decay in it."""
+
+    @wraps(rule)
+    def changed(
+        weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *more: Any,
+        clip_gradient: float | None, **statics: Any,
+    ) -> tuple[jax.Array, States]:  # fmt: skip
+        grad = prepare(grad * rescale + wd * weight, 1.0, clip_gradient)
+        return rule(weight, grad, states, 1.0, lr, None, *more, clip_gradient=None, **statics)
+
+    return changed
+
+
+def _nag_rule(
+    weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *,
+    momentum: float, clip_gradient: float | None, nesterov: bool,
+) -> tuple[jax.Array, States]:  # fmt: skip
+    """MXNet 1's operator takes the decay of its momentum from the weight that it has just updated."""
+    new, after = sgd.nag_rule(
+        weight, grad, states, rescale, lr, wd, momentum=momentum, clip_gradient=clip_gradient, nesterov=nesterov
+    )
+    return new, tuple(mom - lr * wd * (new - weight) for mom in after)
+
+
+def _adagrad_rule(
+    weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *,
+    epsilon: float, clip_gradient: float | None,
+) -> tuple[jax.Array, States]:  # fmt: skip
+    grad = prepare(grad, rescale, clip_gradient)
+    history = states[0] + jnp.square(grad)
+    return weight - lr * (grad / jnp.sqrt(history + epsilon) + wd * weight), (history,)
+
+
+def _adadelta_rule(
+    weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *,
+    rho: float, epsilon: float, clip_gradient: float | None,
+) -> tuple[jax.Array, States]:  # fmt: skip
+    """Without a learning rate."""
+    new, (acc_grad, acc_delta) = adaptive.adadelta_rule(
+        weight, grad, states, rescale, 1.0, None, rho=rho, epsilon=epsilon, clip_gradient=clip_gradient
+    )
+    return new - wd * weight, (acc_grad, acc_delta)
+
+
+def _dcasgd_rule(
+    weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *,
+    momentum: float, lamda: float, clip_gradient: float | None,
+) -> tuple[jax.Array, States]:  # fmt: skip
+    """What makes up for the delay is worked out of the gradient without the decay."""
+    grad = prepare(grad, rescale, clip_gradient)
+    *mom, previous = states
+    delayed = grad + wd * weight + lamda * jnp.square(grad) * (weight - previous)
+    step, after = sgd.momentum_step(-lr * delayed, tuple(mom), momentum)
+    return weight + step, (*after, weight)
+
+
+def _plain_rule(weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any) -> Any:
+    new = weight + grad * rescale
+    return new, (new,)
+
+
+for _klass, _defaults in DEFAULTS.items():
+    _begin(_klass, _defaults)
+for _rule in (adam.adam_rule, adam.adamax_rule, adam.nadam_rule, adaptive.rmsprop_rule, adaptive.ftml_rule):
+    OF_MXNET1[_rule] = _clipping_the_decay(_rule)
+OF_MXNET1 |= {
+    sgd.nag_rule: _nag_rule, adaptive.adagrad_rule: _adagrad_rule, adaptive.adadelta_rule: _adadelta_rule,
+    sgd.dcasgd_rule: _dcasgd_rule, sgd.plain_rule: _plain_rule,
+}  # fmt: skip
