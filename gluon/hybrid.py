@@ -368,7 +368,9 @@ class CachedGraph:
                 places = self.call.places or []
                 places[:] = [p for p in places if p[0]() is not None]  # those of a tree that is gone
             avals = [v.kind if type(v) is Dynamic else v.aval for v in values]
-            pair = self.pairs[key] = Pair(self.call, avals, wants)
+            weights = len(values) - len(self.numbers)
+            pair = Pair(self.call, avals, wants, range(weights - len(self.sources), weights))
+            self.pairs[key] = pair
         return record_pair(self.call, pair, values)
 
 

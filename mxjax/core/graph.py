@@ -23,7 +23,7 @@ from .compiler import for_platform, platform_of
 from .devices import default_device, shown
 from .graph_text import Text, parse, write
 from .hooks import RematPolicy, memory_managers
-from .jaxprs import cotangent, held, once, pullback, wanting
+from .jaxprs import cotangent, held, narrowed, once, pullback, wanting
 from .program import needed, run_steps
 from .record import record
 from .segment import SCALAR, Elsewhere, Mirroring, Segment, Step, Tree, Written, stretch
@@ -424,6 +424,7 @@ class Pair:
     """
 
     __slots__ = (
+        "_again",
         "_backwards",
         "_form",
         "_offloaded",
@@ -441,7 +442,8 @@ class Pair:
         "wants",
     )
 
-    def __init__(self, call: Call, avals: Sequence[Any], wants: tuple[bool, ...]):
+    def __init__(self, call: Call, avals: Sequence[Any], wants: tuple[bool, ...], lasting: range = range(0)):
+        """``lasting`` are the operands that others hold anyway, such as weights."""
         self.name = call.name
         self.policy = call.policy
         self.graph = call.graph
@@ -467,6 +469,8 @@ class Pair:
         with jax.enable_x64(True), for_platform(platform_of(device)):
             traced, (_, self._outs) = jax.make_jaxpr(probe, return_shape=True)(*structs)
         self.n_outs = len(self._outs)
+        self._again = narrowed(plan, traced.jaxpr, lasting) if self._form is None else {}
+        plan = [("in", self._again[at][0]) if at in self._again else place for at, place in enumerate(plan)]
         merged, left = once(plan, traced.jaxpr, self.n_outs)
         self._plan = tuple(merged)
         self.kept = len(left)
@@ -506,6 +510,10 @@ class Pair:
                 for at in away:  # from another program their type does not tell where they are
                     if saved[at].aval.memory_space != jax.memory.Space.Host:
                         saved[at] = jax.device_put(saved[at], jax.memory.Space.Host)
+                for at, (_, dtype) in self._again.items():
+                    # Behind a barrier, and not before there are cotangents: else it is one number for both passes.
+                    wide, *_ = jax.lax.optimization_barrier((saved[at], *args[n : n + 1]))
+                    saved[at] = jax.lax.convert_element_type(wide, dtype)
                 pull = jax.tree_util.tree_unflatten(self._tree, saved)
                 given = iter(args[n:])
                 cts = [cotangent(o, next(given) if h else None) for h, o in zip(has, self._outs, strict=True)]

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import dtypes
+from jax.lax import convert_element_type_p
 
 # What `jax.checkpoint` is called in a jaxpr, by version of JAX.
 AGAIN = frozenset({"checkpoint", "remat", "remat2"})
@@ -78,6 +79,24 @@ def once(plan: Sequence[tuple[str, int]], jaxpr: Any, outs: int) -> tuple[list[t
             kind, k = places[origin]
         merged.append((kind, k))
     return merged, left
+
+
+def narrowed(plan: Sequence[tuple[str, int]], jaxpr: Any, lasting: range) -> dict[int, tuple[int, Any]]:
+    """Which arrays of a plan (:func:`held`) are 16-bit copies of these operands: the operand, and the dtype.
+
+    A weight is there for the backward pass anyway, and to make it narrow again costs one look at it.
+    """
+    makers = {id(v): e for e in jaxpr.eqns for v in e.outvars}
+    operands = {id(v): k for k, v in enumerate(jaxpr.invars)}
+    found: dict[int, tuple[int, Any]] = {}
+    for at, (kind, k) in enumerate(plan):
+        made = makers.get(id(_origin(jaxpr.outvars[k], makers))) if kind == "kept" else None
+        if made is not None and made.primitive is convert_element_type_p:
+            of = operands.get(id(made.invars[0]))
+            narrow = made.outvars[0].aval.dtype
+            if of is not None and of in lasting and narrow.itemsize == 2 and made.invars[0].aval.dtype.itemsize > 2:
+                found[at] = of, narrow
+    return found
 
 
 def evaluate(

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import jax
 import numpy as onp
 import pytest
 
@@ -301,3 +302,25 @@ def test_a_step_keeps_narrow_numbers(mixed):
     narrow, options = temporaries("bfloat16")
     assert options == "cse_barrier_expander"
     assert narrow < 0.75 * wide, (narrow, wide)
+
+
+def test_narrow_copies_of_weights_do_not_wait_for_the_backward_pass(mixed):
+    """They are made again of the weights, which are there: of an encoder's step they were a third."""
+    mixed("bfloat16")
+    net = gluon.nn.HybridSequential()
+    net.add(*[gluon.nn.Dense(48, in_units=48, activation="tanh") for _ in range(3)])
+    net.initialize()
+    net.hybridize()
+    x, slopes = float32(5, 48), []
+    with mx.config.scope(engine_cold="compile"):
+        for looks in (False, True):
+            with autograd.record():
+                loss = net(x).sum()
+            if looks:  # forward and backward are two programs
+                loss.wait_to_read()
+                kept = [(a.shape, str(a.dtype)) for a in jax.live_arrays()]
+                assert kept.count(((5, 48), "bfloat16")) >= 2 and ((48, 48), "bfloat16") not in kept
+            loss.backward()
+            slopes.append([p.grad().asnumpy() for p in net.collect_params().values()])
+    for one, other in zip(*slopes, strict=True):
+        onp.testing.assert_allclose(one, other, rtol=1e-2, atol=1e-3)
