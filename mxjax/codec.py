@@ -187,6 +187,11 @@ def _by_pillow(data: memoryview, flag: int, to_rgb: bool, where: str) -> np.ndar
             pixels = _pixels(ops.exif_transpose(picture) if turned else picture, flag)
     except (FormatError, MemoryError):
         raise
+    except pillow.UnidentifiedImageError:
+        raise FormatError(
+            f"{where} is no picture that Pillow reads, or a damaged one: it has {len(data)} bytes and begins with "
+            f"{bytes(data[:8])!r}"
+        ) from None
     except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
         raise FormatError(f"{where} is no picture that can be read, or a damaged one: {error}") from None
     if pixels.ndim == 2:

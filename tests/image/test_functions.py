@@ -81,6 +81,13 @@ def test_a_jpeg_has_the_pixels_that_pillow_reads(mode, more):
     np.testing.assert_array_equal(codec.decode(file.getvalue(), 0)[..., 0], np.asarray(gray.convert("L")))
 
 
+def test_messages_say_what_arrived():
+    with pytest.raises(FormatError, match="it has 3 bytes"):
+        mx.image.imdecode(b"abc")
+    with pytest.raises(ValueError, match=r"without pixels, \(0, 0, 3\)"):
+        mx.image.fixed_crop(mx.nd.ones((4, 4, 3)), 10, 10, 3, 3, (2, 2))
+
+
 def test_a_truncated_jpeg_is_refused():
     whole = encoded(np.random.RandomState(0).randint(0, 256, (40, 40, 3)).astype(np.uint8), "JPEG")
     for length in (100, len(whole) // 2, len(whole) - 10):
