@@ -114,7 +114,9 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: Any = None) -> A
 
 def _resized(pixels: np.ndarray, width: int, height: int, interp: int) -> np.ndarray:
     if not pixels.size:
-        raise MXNetValueError(f"a picture without pixels, {pixels.shape}, cannot be resized; was it cut outside its edges?")
+        raise MXNetValueError(
+            f"a picture without pixels, {pixels.shape}, cannot be resized; was it cut outside its edges?"
+        )
     cv2 = codec.opencv()
     if cv2 is None or pixels.dtype not in (np.uint8, np.float32) or interp not in (0, 1, 2, 3, 4):
         return resized_on_host(pixels, width, height, interp)
