@@ -88,6 +88,8 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
     if len(args) > op.n_arrays and not (op.legacy or op.variadic or op.attr_params or kwargs):
         if isinstance(args[-1], NDArray):  # np.exp(x, out)
             args, kwargs = args[: op.n_arrays], {"out": args[-1]}
+    elif cls._legacy and not op.variadic and len(args) > op.n_arrays + len(op.attr_params):
+        args = _without_out(args, op.n_arrays + len(op.attr_params), kwargs)
     out = kwargs.pop("out", None) if kwargs else None
     device = None
     if kwargs:
@@ -456,6 +458,14 @@ def signature(op: Op, legacy: bool = False) -> inspect.Signature:
     return inspect.Signature(params)
 
 
+def _without_out(args: Sequence[Any], count: int, kwargs: dict[str, Any]) -> Sequence[Any]:
+    """The operator's own arguments; MXNet's functions of nd take ``out`` and a name behind them."""
+    if len(args) <= count + 2 and (args[count] is None or isinstance(args[count], (NDArray, list, tuple))):
+        kwargs.setdefault("out", args[count])
+        return args[:count]
+    return args
+
+
 def by_order(op: Op, legacy: bool, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
     """The first arguments, as the row takes them; those that stand elsewhere in a front end's order become keywords."""
     order = op.nd_order if legacy else op.order
@@ -466,6 +476,8 @@ def by_order(op: Op, legacy: bool, args: Sequence[Any], kwargs: dict[str, Any]) 
         same += 1
     if len(args) <= same:
         return args
+    if legacy and len(args) > len(order):
+        args = _without_out(args, len(order), kwargs)
     if len(args) > len(order):
         raise errors.MXNetTypeError(f"{op.name} got too many arguments: it takes ({', '.join(order)})")
     for name, value in zip(order[same:], args[same:], strict=False):

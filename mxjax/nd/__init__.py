@@ -37,6 +37,8 @@ def histogram(a: NDArray, bins: Any = 10, range: Any = None) -> list[NDArray]:  
 
     edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
     counts, found = numpy.histogram(a.asnumpy(), edges, range)
+    if range is None and edges is bins:  # MXNet asks NumPy then, and makes float32 of both
+        return [array(counts, dtype="float32"), array(found, dtype="float32")]
     return [array(counts, dtype="int64"), array(found, dtype=a.dtype)]
 
 

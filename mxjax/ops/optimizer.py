@@ -38,12 +38,9 @@ def _row(name: str, states: int, *numbers: str) -> Any:
     )
 
 
-def _grad(grad: Any, weight: Any, wd: float, rescale_grad: float, clip_gradient: float, *, decay_clipped: bool = False) -> Any:
-    g = grad.astype(weight.dtype) * rescale_grad
-    if decay_clipped:
-        g = g + wd * weight
-    g = within(g, clip_gradient)
-    return g if decay_clipped else g + wd * weight
+def _grad(grad: Any, weight: Any, wd: float, rescale_grad: float, clip_gradient: float) -> Any:
+    """What a step goes by; the decay is not clipped, as in MXNet 2 (MXNet 1 clips it in five of these)."""
+    return within(grad.astype(weight.dtype) * rescale_grad, clip_gradient) + wd * weight
 
 
 def within(x: Any, bound: Any) -> Any:
@@ -123,7 +120,7 @@ def adam_update(
     epsilon: float = 1e-8, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
     lazy_update: bool = True,
 ) -> Any:  # fmt: skip
-    g = _grad(grad, weight, wd, rescale_grad, clip_gradient, decay_clipped=True)
+    g = _grad(grad, weight, wd, rescale_grad, clip_gradient)
     mean = beta1 * mean + (1 - beta1) * g
     var = beta2 * var + (1 - beta2) * g * g
     return weight - lr * mean / (jnp.sqrt(var) + epsilon), mean, var
@@ -134,7 +131,7 @@ def rmsprop_update(
     weight: Any, grad: Any, n: Any, *, lr: float, rho: float = 0.95, epsilon: float = 1e-8, wd: float = 0.0,
     rescale_grad: float = 1.0, clip_gradient: float = -1.0, clip_weights: float = -1.0,
 ) -> Any:  # fmt: skip
-    g = _grad(grad, weight, wd, rescale_grad, clip_gradient, decay_clipped=True)
+    g = _grad(grad, weight, wd, rescale_grad, clip_gradient)
     n = rho * n + (1 - rho) * g * g
     new = weight - lr * g / jnp.sqrt(n + epsilon)
     return within(new, clip_weights), n
@@ -146,7 +143,7 @@ def rmspropalex_update(
     epsilon: float = 1e-8, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
     clip_weights: float = -1.0,
 ) -> Any:  # fmt: skip
-    d = _grad(grad, weight, wd, rescale_grad, clip_gradient, decay_clipped=True)
+    d = _grad(grad, weight, wd, rescale_grad, clip_gradient)
     # As MXNet 2 has it, the state called n is the running mean and the one called g that of squares.
     n = rho * n + (1 - rho) * d
     g = rho * g + (1 - rho) * d * d
@@ -172,7 +169,7 @@ def ftml_update(
     weight: Any, grad: Any, d: Any, v: Any, z: Any, *, lr: float, beta1: float = 0.6, beta2: float = 0.999,
     epsilon: float = 1e-8, t: int = 1, wd: float = 0.0, rescale_grad: float = 1.0, clip_grad: float = -1.0,
 ) -> Any:  # fmt: skip
-    g = _grad(grad, weight, wd, rescale_grad, clip_grad, decay_clipped=True)
+    g = _grad(grad, weight, wd, rescale_grad, clip_grad)
     v = beta2 * v + (1 - beta2) * g * g
     new_d = bias(beta1, t) / lr * (jnp.sqrt(v / bias(beta2, t)) + epsilon)
     z = beta1 * z + (1 - beta1) * g - (new_d - beta1 * d) * weight
@@ -191,7 +188,7 @@ def signum_update(
     weight: Any, grad: Any, mom: Any, *, lr: float, momentum: float = 0.0, wd: float = 0.0,
     rescale_grad: float = 1.0, clip_gradient: float = -1.0, wd_lh: float = 0.0,
 ) -> Any:  # fmt: skip
-    g = _grad(grad, weight, wd, rescale_grad, clip_gradient, decay_clipped=True)
+    g = _grad(grad, weight, wd, rescale_grad, clip_gradient)
     mom = momentum * mom - (1 - momentum) * g
     return (1 - lr * wd_lh) * weight + lr * jnp.sign(mom), mom
 

@@ -1,5 +1,6 @@
 """Functions of mx.nd: shapes and errors as MXNet 2.0.0b1 has them."""
 
+import numpy as onp
 import pytest
 
 import mxjax as mx
@@ -53,3 +54,38 @@ def test_a_gradient_that_nothing_comes_of_may_have_any_shape():
         y = x * 2
     with pytest.raises(mx.MXNetError, match="the head has"):
         y.backward(mx.nd.ones((2, 5)))
+
+
+def test_results_may_follow_all_other_arguments():
+    """MXNet's generated functions end with ``out`` and a name."""
+    x, out = mx.nd.array([[1.0, 2.0]]), mx.nd.zeros((1, 2))
+    assert mx.nd.broadcast_sub(x, x + 3, out, "difference") is out and out.asnumpy().tolist() == [[-3, -3]]
+    assert mx.nd.clip(x, 0, 1, out) is out and out.asnumpy().tolist() == [[1, 1]]
+    assert mx.nd.sgd_update(x, x, 0.5, 0.0, 1.0, -1.0, True, x) is x and x.asnumpy().tolist() == [[0.5, 1]]
+    with pytest.raises(TypeError, match="too many"):
+        mx.nd.clip(x, 0, 1, 2)
+
+
+def test_histograms_of_a_number_of_bins_are_float32():
+    x = mx.nd.array([1, 2, 3], dtype="int32")
+    assert [h.asnumpy().dtype.name for h in mx.nd.histogram(x, 2)] == ["float32", "float32"]
+    assert [h.asnumpy().dtype.name for h in mx.nd.histogram(x, 2, (0, 4))] == ["int64", "int32"]
+
+
+UPDATES = {  # of MXNet 2.0.0b1
+    "adam_update": (2, {}, [1.66500, 0.65820, 0.28350]), "rmsprop_update": (1, {}, [1.72740, 0.65470]),
+    "ftml_update": (3, {"t": 2}, [1.77410, 76.2157, 0.28350, -135.21381]),
+    "signum_update": (1, {"momentum": 0.9, "wd_lh": 0.1}, [1.87070, 0.55910]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_updates_clip_the_gradient_without_its_decay(name):
+    states, more, want = UPDATES[name]
+    rng = onp.random.RandomState(3)
+    weight, grad = (mx.nd.array(rng.randn(2, 3).astype("float32")) for _ in range(2))
+    given = [mx.nd.array(rng.rand(2, 3).astype("float32")) for _ in range(states)]
+    clip = "clip_grad" if name == "ftml_update" else "clip_gradient"
+    options = {"lr": 0.1, "wd": 0.3, "rescale_grad": 0.5, clip: 0.4, **more}
+    getattr(mx.nd, name)(weight, grad, *given, out=weight, **options)
+    onp.testing.assert_allclose([a.asnumpy()[0, 0] for a in (weight, *given)], want, rtol=1e-4)
