@@ -181,6 +181,28 @@ def _serve(tasks: queue.SimpleQueue[Any], load: Callable[[list[Any]], Any]) -> N
             del future, task
 
 
+def _uninterrupted(work: Callable[[], None]) -> None:
+    """Do `work()` in a thread, for only the main thread hears Ctrl-C: that is raised when the work is done.
+
+    A process whose start is interrupted is one that nobody knows of.
+    """
+    done: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    thread = threading.Thread(target=run, name="mxjax-loader-start")
+    try:
+        thread.start()
+        done.result()
+    finally:
+        if thread.ident is not None:
+            thread.join()
+
+
 class ProcessPool:
     """Worker processes that hold the dataset as it was when they started.
 
@@ -196,7 +218,8 @@ class ProcessPool:
         self._executor: Any = None
         self._job: Any = None
         try:
-            self._start(loky, dataset, batchify_fn, workers)
+            self._pack(dataset, batchify_fn)
+            _uninterrupted(lambda: self._start(loky, workers))
         except BaseException:  # Ctrl-C, too
             _end_processes(self._executor, self._job, self._folder)
             raise
@@ -205,7 +228,7 @@ class ProcessPool:
         )
         _close_at_exit(self)
 
-    def _start(self, loky: Any, dataset: Any, batchify_fn: Any, workers: int) -> None:
+    def _pack(self, dataset: Any, batchify_fn: Any) -> None:
         try:
             self._job = pack_for_worker((dataset, batchify_fn), self._folder)
         except Exception as error:
@@ -213,6 +236,8 @@ class ProcessPool:
                 f"the dataset or batchify_fn cannot be sent to worker processes: {error}; open "
                 "files, locks and connections where they are used, or use thread_pool=True"
             ) from error
+
+    def _start(self, loky: Any, workers: int) -> None:
         boot = os.path.join(os.path.dirname(__file__), "_worker_boot.py")
         self._executor = loky.ProcessPoolExecutor(
             workers,
