@@ -190,7 +190,8 @@ def _uninterrupted(work: Callable[[], None]) -> None:
 
     def run() -> None:
         try:
-            done.set_result(work())
+            work()
+            done.set_result(None)
         except BaseException as error:
             done.set_exception(error)
 
@@ -219,7 +220,8 @@ class ProcessPool:
         self._job: Any = None
         try:
             self._pack(dataset, batchify_fn)
-            _uninterrupted(lambda: self._start(loky, workers))
+            environment = _worker_environment()  # of this thread's settings
+            _uninterrupted(lambda: self._start(loky, workers, environment))
         except BaseException:  # Ctrl-C, too
             _end_processes(self._executor, self._job, self._folder)
             raise
@@ -237,13 +239,13 @@ class ProcessPool:
                 "files, locks and connections where they are used, or use thread_pool=True"
             ) from error
 
-    def _start(self, loky: Any, workers: int) -> None:
+    def _start(self, loky: Any, workers: int, environment: dict[str, str]) -> None:
         boot = os.path.join(os.path.dirname(__file__), "_worker_boot.py")
         self._executor = loky.ProcessPoolExecutor(
             workers,
             initializer=runpy.run_path,
             initargs=(boot, None, "__mxjax_worker__"),
-            env=_worker_environment(),
+            env=environment,
         )
         self._broken = loky.process_executor.BrokenProcessPool
         self._starting = [
