@@ -500,7 +500,7 @@ def count_nonzero(a: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
 @op(np="interp", samples=[case(f(5), Given([-1.0, 0.0, 1.0]), f(3))], ref=np.interp, numbers=("left", "right", "period"))
 def interp(x: Any, xp: Any, fp: Any, *, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """Linear interpolation between the points (xp, fp)."""
-    x, xp, fp = (v.astype("float64") for v in (x, xp, fp))
+    x, xp, fp = (jnp.asarray(v, "float64") for v in (x, xp, fp))
     return jnp.interp(x, xp, fp, left, right, period)
 
 

@@ -89,3 +89,9 @@ def test_updates_clip_the_gradient_without_its_decay(name):
     options = {"lr": 0.1, "wd": 0.3, "rescale_grad": 0.5, clip: 0.4, **more}
     getattr(mx.nd, name)(weight, grad, *given, out=weight, **options)
     onp.testing.assert_allclose([a.asnumpy()[0, 0] for a in (weight, *given)], want, rtol=1e-4)
+
+
+def test_interp_of_a_number():
+    xp = mx.np.arange(4, dtype="int32")
+    assert mx.np.interp(1, xp, xp * 2).item() == 2
+    assert mx.np.interp(1.5, xp, xp * 2).item() == 3
