@@ -31,6 +31,18 @@ from .view import View, view
 shapes_of_1x: list[Callable[[], bool]] = []
 
 
+def refuse_open(display: str, name_of: str, attrs: tuple[tuple[str, Any], ...]) -> None:
+    """MXNet 1 means by () and by a length 0 what is not known, and makes no such array (but an empty one by `full`)."""
+    for name, shape in attrs:
+        if name not in ("shape", "reps") or not isinstance(shape, (tuple, int)):
+            continue
+        if (shape == () and name == "shape") or (np.prod(shape) == 0 and name_of != "full@nd"):
+            raise errors.MXNetError(
+                f"Operator {display} inferring shapes failed: {shape} is a shape that is not known in MXNet 1; "
+                "npx.set_np_shape(True) makes () a number and 0 an empty axis"
+            )
+
+
 def _keeping_an_axis(key: Any, dims: tuple[int, ...]) -> Any:
     """A key of one element with a slice for the last axis: what it reads has the shape (1,)."""
     numbers = key if type(key) is tuple else (key,)

@@ -28,7 +28,7 @@ from ..core.varying import Handed
 from ..device import Device
 from ..ops.table import Op, hashable
 from .handle import dense, numbers
-from .indexing import check_write, shapes_of_1x
+from .indexing import check_write, refuse_open, shapes_of_1x
 from .ndarray import NDArray, to_value
 from .protocol import default_dtype
 
@@ -103,7 +103,7 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         args = tuple(a for a in args if not isinstance(a, Device))
     arrays, attrs = split(op, args, kwargs)
     if shapes_of_1x and (not op.array_params or op.internal == "tile") and shapes_of_1x[0]():
-        _refuse_open(op, attrs)
+        refuse_open(op.display, op.name, attrs)
     for name, value in attrs:
         if name in _STORAGE and value not in (None, "default") and not in_graph:  # in a graph all are dense
             from .sparse.dispatch import in_storage
@@ -192,18 +192,6 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         outs = _write_back(op.aux(dict(attrs)) if callable(op.aux) else op.aux, inputs, outs)
     made = deliver(cls, outs, out, single=len(outs) == 1 and not op.listed)
     return tuple(made) if op.tupled and type(made) is list else made
-
-
-def _refuse_open(op: Op, attrs: tuple[tuple[str, Any], ...]) -> None:
-    """MXNet 1 means by () and by a length 0 what is not known, and makes no such array (but an empty one by `full`)."""
-    for name, shape in attrs:
-        if name not in ("shape", "reps") or not isinstance(shape, (tuple, int)):
-            continue
-        if (shape == () and name == "shape") or (np.prod(shape) == 0 and op.name != "full@nd"):
-            raise errors.MXNetError(
-                f"Operator {op.display} inferring shapes failed: {shape} is a shape that is not known in MXNet 1; "
-                "npx.set_np_shape(True) makes () a number and 0 an empty axis"
-            )
 
 
 def _widened(arrays: Sequence[Any], dtype: str) -> list[Any]:
