@@ -678,7 +678,7 @@ def dropout(
 ) -> Any:
     """In training (``mode='always'``: ever), zeroes a share ``p`` and scales the rest by 1 / (1 - p).
 
-    Along ``axes`` the choice is shared.
+    Along ``axes`` the choice is shared. Of ``p=1`` zeros are left, where MXNet divides by 0 and gives NaN.
     """
     if not jnp.issubdtype(data.dtype, jnp.floating):
         raise TypeError(f"dropout takes floating-point arrays, got {data.dtype}; use x.astype('float32')")
