@@ -34,8 +34,9 @@ def test_random_numbers_are_the_same_bits():
     cases.append(Case("bernoulli", _keyed(lambda k: jr.bernoulli(k, 0.3, shape)), (key,)))
     cases.append(Case("located", _keyed(lambda k: 0.3 + 0.7 * jr.normal(k, shape, "float32")), (key,)))
     cases.append(Case("permutation", _keyed(lambda k: jr.permutation(k, 50)), (key,)))
+    tol = 0 if jax.__version_info__ < (0, 12) else 2e-7  # XLA may round a product of what was drawn otherwise
     cases.append(
-        Case("by rows", lambda w, s: _keyed(lambda k: s + s * jr.normal(k, (4, 3), "float32"))(w), (key, scale))
+        Case("by rows", lambda w, s: _keyed(lambda k: s + s * jr.normal(k, (4, 3), "float32"))(w), (key, scale), tol)
     )
     check(cases)
 
