@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 import warnings
 from typing import Any
+
+from bench_ours import take_turns
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 warnings.filterwarnings("ignore")
@@ -27,24 +28,6 @@ def words() -> tuple[Any, Any]:
 
     drawn = numpy.random.RandomState(0).randint(0, WORDS, (2, LENGTH, BATCH)).astype("int32")
     return drawn[0], drawn[1]
-
-
-def best_of(works: dict[str, tuple[Any, Any]], repeats: int, calls: int = 3) -> dict[str, dict[str, float]]:
-    """Least milliseconds of a step, of works that take turns: (step, what waits for it)."""
-    best = {name: {"cpu": float("inf"), "wall": float("inf")} for name in works}
-    for step, wait in works.values():
-        for _ in range(5):
-            step()
-        wait()
-    for _ in range(repeats):
-        for name, (step, wait) in works.items():
-            cpu, wall = time.process_time(), time.perf_counter()
-            for _ in range(calls):
-                step()
-            wait()
-            now = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
-            best[name] = {clock: min(best[name][clock], now[clock] / calls * 1e3) for clock in now}
-    return best
 
 
 def gluon_step(mx: Any) -> tuple[Any, Any]:
@@ -155,16 +138,16 @@ def main() -> None:
     if which == "torch":
         import torch
 
-        found = {"framework": "torch " + torch.__version__, **best_of({"language_model": torch_step()}, repeats)}
+        found = {"framework": "torch " + torch.__version__, **take_turns({"language_model": torch_step()}, 3, repeats)}
     elif which == "mxnet":
         import mxnet as mx  # type: ignore[import-not-found]
 
         mx.npx.set_np()
-        found = {"framework": "mxnet " + mx.__version__, **best_of({"language_model": gluon_step(mx)}, repeats)}
+        found = {"framework": "mxnet " + mx.__version__, **take_turns({"language_model": gluon_step(mx)}, 3, repeats)}
     else:
         import mxjax as mx
 
-        found = best_of({"language_model": gluon_step(mx), "language_model_jax": jax_step()}, repeats)
+        found = take_turns({"language_model": gluon_step(mx), "language_model_jax": jax_step()}, 3, repeats)
     print(json.dumps(found))
 
 
