@@ -100,11 +100,11 @@ def _dcasgd_rule(
     momentum: float, lamda: float, clip_gradient: float | None,
 ) -> tuple[jax.Array, States]:  # fmt: skip
     """What makes up for the delay is worked out of the gradient without the decay."""
-    grad = prepare(grad, rescale, clip_gradient)
-    *mom, previous = states
-    delayed = grad + wd * weight + lamda * jnp.square(grad) * (weight - previous)
-    step, after = sgd.momentum_step(-lr * delayed, tuple(mom), momentum)
-    return weight + step, (*after, weight)
+    new, (*mom, previous) = sgd.dcasgd_rule(
+        weight, grad, states, rescale, lr, None, momentum=momentum, lamda=lamda, clip_gradient=clip_gradient
+    )
+    decay = lr * wd * weight
+    return new - decay, (*[m - decay for m in mom], previous)
 
 
 def _plain_rule(weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any) -> Any:

@@ -16,7 +16,7 @@ from .rules import States, norm, prepare
 __all__ = ["DCASGD", "LARS", "NAG", "SGD", "SGLD", "Signum", "Test"]
 
 
-def momentum_step(update: jax.Array, states: States, decay: float, nesterov: bool = False) -> Any:
+def _momentum(update: jax.Array, states: States, decay: float, nesterov: bool = False) -> Any:
     """MXNet's momentum: the learning rate is inside of it, so ``update`` is ``-lr * grad``."""
     if not states:
         return update, ()
@@ -33,7 +33,7 @@ def sgd_rule(
     momentum: float, clip_gradient: float | None, nesterov: bool = False,
 ) -> tuple[jax.Array, States]:  # fmt: skip
     grad = prepare(grad, rescale, clip_gradient, wd, weight)
-    step, states = momentum_step(-lr * grad, states, momentum, nesterov)
+    step, states = _momentum(-lr * grad, states, momentum, nesterov)
     return weight + step, states
 
 
@@ -150,7 +150,7 @@ def dcasgd_rule(
     grad = prepare(grad, rescale, clip_gradient, wd, weight)
     *mom, previous = states
     delayed = grad + lamda * jnp.square(grad) * (weight - previous)
-    step, after = momentum_step(-lr * delayed, tuple(mom), momentum)
+    step, after = _momentum(-lr * delayed, tuple(mom), momentum)
     return weight + step, (*after, weight)
 
 
