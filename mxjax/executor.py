@@ -13,6 +13,7 @@ from .array.ndarray import head_gradient
 from .array.sparse import taped_value, wrap
 from .core import Leaf, Value, gradients
 from .device import Device, current_device
+from .modes import generation
 from .symbol import infer, types
 from .symbol.cached import CachedOp
 from .symbol.node import Node, walk
@@ -36,6 +37,11 @@ class Executor:
       args_grad: arrays that gradients are stored in, in the same form; None for no gradient.
       grad_req: ``'write'``, ``'add'``, ``'null'``, or a list or dictionary of these.
       aux_states: the auxiliary states' arrays.
+      group2ctx: where the nodes run whose attribute ``ctx_group`` is a key of it; the symbol then runs node by node.
+
+    Raises:
+      ValueError: no array is given for an argument or a state (those of a dictionary may come with `forward`, in
+        MXNet 2), or lists have other lengths.
 
     One compiled program serves each signature; forward, backward and what updates the arguments run as one where
     nobody looks at numbers in between.
@@ -58,11 +64,15 @@ class Executor:
         grad_req: Any = "write",
         aux_states: Any = None,
         static_alloc: bool = False,
+        group2ctx: Mapping[str, Device] | None = None,
     ):
         self._symbol = sym
         self._device: Device = current_device() if device is None else device
         self._grad_req = grad_req
+        self._group2ctx = group2ctx
+        self._places = places_of(sym, self._device, group2ctx)
         self._variables: list[Node] = sym._variables()
+        self._homes = {n.name: self._places[n] for n in self._variables} if self._places else {}
         self._input_names = [n.name for n in self._variables]
         self._arg_names: list[str] = sym.list_arguments()
         self._aux_names: list[str] = sym.list_auxiliary_states()
@@ -70,6 +80,7 @@ class Executor:
         self._arrays: dict[str, Any] = dict.fromkeys(self._input_names)
         self._arrays.update(self._placed(args, self._arg_names, "args"))
         self._arrays.update(self._placed(aux_states, self._aux_names, "aux_states"))
+        self._check_given()
         self._args_grad = args_grad
         self._grads = {n: g for n, g in _by_name(args_grad, self._arg_names, "args_grad").items() if g is not None}
         self._requests = {n: _request(grad_req, n, self._arg_names) for n in self._arg_names}
@@ -94,8 +105,15 @@ class Executor:
                 continue
             if not isinstance(array, NDArray):
                 raise errors.MXNetTypeError(f"{what}: {name!r} must be an NDArray, got {type(array).__name__}")
-            found[name] = array if array.device == self._device else array.as_in_context(self._device)
+            home = self._homes.get(name, self._device)
+            found[name] = array if array.device == home else array.as_in_context(home)
         return found
+
+    def _check_given(self) -> None:
+        if generation() == 1:  # which has no way to hand them over later
+            missing = [n for n, a in self._arrays.items() if a is None]
+            if missing:
+                raise errors.MXNetValueError(f"key {missing[0]!r} is missing in args or aux_states: an NDArray for it")
 
     # ---- running -------------------------------------------------------------------------------------
 
@@ -125,12 +143,14 @@ class Executor:
 
     def _feed(self, name: str, array: Any) -> None:
         if name not in self._arrays:
-            return  # as in MXNet, whose iterators hand labels over that nobody takes
+            if generation() == 1:
+                raise errors.MXNetTypeError(f"Unknown argument {name}{errors.did_you_mean(name, self._arg_names)}")
+            return  # as in MXNet 2, where data that nobody takes may be handed over
         target = self._arrays[name]
         if not isinstance(array, NDArray):
             array = nd_array(array, dtype=getattr(array, "dtype", None))
         if target is None:
-            self._arrays[name] = array.as_in_context(self._device).copy()
+            self._arrays[name] = array.as_in_context(self._homes.get(name, self._device)).copy()
         elif target.shape != array.shape:
             raise errors.MXNetValueError(
                 f"Shape not match! Argument {name}, need: {target.shape}, received: {array.shape}"
@@ -148,10 +168,10 @@ class Executor:
             a.stype != "default" for a in (*arrays, *(self._grads.values() if taped else ()))
         )
         with _marked(self._marks), autograd._Scope(taped, self._training):
-            if self._monitor is not None or stored:
+            if self._monitor is not None or stored or self._places:
                 feed = dict(zip(self._variables, arrays, strict=True))
                 watch = None if self._monitor is None else self._watch
-                return run(self._symbol._entries, feed, shapes, watch, device=self._device)
+                return run(self._symbol._entries, feed, shapes, watch, device=self._device, places=self._places)
             return self._op.run(arrays, shapes, device=self._device)
 
     def _variables_of_tape(self) -> list[Mark]:
@@ -179,13 +199,15 @@ class Executor:
             self._shapes[key] = found
         return self._shapes[key]  # type: ignore[no-any-return]
 
-    def _watch(self, node: Node, made: Sequence[NDArray]) -> None:
+    def _watch(self, node: Node, taken: Sequence[NDArray], made: Sequence[NDArray]) -> None:
         monitor = self._monitor
         assert monitor is not None
         if self._monitors_all:
-            for name, array in self._arrays.items():
-                if any(n.name == name for n, _ in node.inputs):
-                    monitor(f"{node.name}_{name}", array)
+            alone = len(node.inputs) == 1  # MXNet's operators of one array have no name for it
+            for (source, _), name, array in zip(node.inputs, node.names, taken, strict=True):
+                if source.is_variable:
+                    monitor(source.name, array)
+                monitor(f"{node.name}_{'input0' if alone else name}", array)
         for name, array in zip(node.outputs(), made, strict=False):
             monitor(name, array)
 
@@ -232,6 +254,8 @@ class Executor:
             heads.append(value)
             if grad is None and out.stype != "default":
                 grad = NDArray._wrap(value.dense()).ones_like()  # type: ignore[attr-defined]
+            if grad is not None and grad.device != out.device:
+                grad = grad.as_in_context(out.device)
             grads.append(None if grad is None else head_gradient(value, grad))
         if not heads:
             raise errors.MXNetError("no result depends on an argument that has a gradient")
@@ -339,11 +363,14 @@ class Executor:
                     f"New shape of arg:{name} larger than original. set allow_up_sizing=True to enable allocation of "
                     "new arrays."
                 )
-            arrays[name] = _zeros(shape, old.dtype, self._device)
+            arrays[name] = _zeros(shape, old.dtype, old.device)
             if name in self._grads:
-                grads[name] = _zeros(shape, old.dtype, self._device)
+                grads[name] = _zeros(shape, old.dtype, old.device)
         own = {n: a for n, a in arrays.items() if n in self._arg_names}
-        return Executor(self._symbol, self._device, own, grads, self._requests, {n: arrays[n] for n in self._aux_names})
+        states_of = {n: arrays[n] for n in self._aux_names}
+        return Executor(
+            self._symbol, self._device, own, grads, self._requests, states_of, group2ctx=self._group2ctx
+        )
 
     def set_monitor_callback(self, callback: Callable[[str, NDArray], None], monitor_all: bool = False) -> None:
         """Call ``callback(name, array)`` with each node's results in each forward; the symbol then runs node by node.
@@ -406,11 +433,23 @@ def _request(grad_req: Any, name: str, names: Sequence[str]) -> str:
         found = grad_req
     elif isinstance(grad_req, Mapping):
         found = grad_req.get(name, "null")
+    elif len(grad_req) != len(names):
+        raise errors.MXNetValueError(
+            f"grad_req needs an entry for each of the {len(names)} arguments ({', '.join(names)}), got {len(grad_req)}"
+        )
     else:
         found = grad_req[list(names).index(name)]
     if found not in _REQUESTS:
         raise errors.MXNetKeyError(f"grad_req={found!r} of {name!r}: one of 'write', 'add', 'null' is expected")
     return str(found)
+
+
+def places_of(sym: Any, device: Device, group2ctx: Mapping[str, Device] | None) -> dict[Node, Device] | None:
+    """Where each node runs that `group2ctx` gives devices for; None where all is on one device."""
+    if not group2ctx:
+        return None
+    places = {n: group2ctx.get(n.attrs.get("__ctx_group__", ""), device) for n in walk(sym._entries)}
+    return places if any(p != device for p in places.values()) else None
 
 
 def _size(shape: Sequence[int]) -> int:
@@ -441,6 +480,7 @@ def simple_bind(
     stype_dict: Any,
     shared: Executor | None,
     shapes: dict[str, Any],
+    group2ctx: Mapping[str, Device] | None = None,
 ) -> Executor:
     """An executor whose arrays are made for these shapes (`Symbol.simple_bind`)."""
     device = current_device() if device is None else device
@@ -455,6 +495,7 @@ def simple_bind(
             f"simple_bind(ctx, {missing[0]}=(...))"
         )
     arrays: dict[str, NDArray] = {}
+    places = places_of(sym, device, group2ctx) or {}
     for node in nodes:
         if node.is_variable and node.name not in arrays:
             shape = found.found[node][0]
@@ -462,8 +503,10 @@ def simple_bind(
             if old is not None and old.shape == shape and types.name_of(old.dtype) == dtypes[node]:
                 arrays[node.name] = old
             else:
-                arrays[node.name] = _zeros(shape, dtypes[node], device, _stype_of(node, stype_dict))
+                home = places.get(node, device)
+                arrays[node.name] = _zeros(shape, dtypes[node], home, _stype_of(node, stype_dict))
     names, states = sym.list_arguments(), sym.list_auxiliary_states()
     wanted = [n for n in names if _request(grad_req, n, names) != "null"]
-    grads = {n: _zeros(arrays[n].shape, arrays[n].dtype, device, arrays[n].stype) for n in wanted}
-    return Executor(sym, device, {n: arrays[n] for n in names}, grads, grad_req, {n: arrays[n] for n in states})
+    grads = {n: _zeros(arrays[n].shape, arrays[n].dtype, arrays[n].device, arrays[n].stype) for n in wanted}
+    args, aux = {n: arrays[n] for n in names}, {n: arrays[n] for n in states}
+    return Executor(sym, device, args, grads, grad_req, aux, group2ctx=group2ctx)

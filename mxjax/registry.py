@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from mxjax.errors import MXNetTypeError, MXNetValueError, did_you_mean
+from mxjax.errors import MXNetAssertionError, MXNetTypeError, MXNetValueError, did_you_mean
 
 _TABLES: dict[type, dict[str, type]] = {}
 
@@ -93,7 +93,7 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
             return create(**loaded) if isinstance(loaded, dict) else create(loaded[0], **loaded[1])
         klass = table.get(what.lower())
         if klass is None:
-            raise MXNetValueError(
+            raise MXNetAssertionError(
                 f"{what} is not registered as {nickname}{did_you_mean(what, table)}; "
                 f"known: {', '.join(sorted(table))}"
             )

@@ -129,7 +129,7 @@ def test_monitor_sees_every_node():
     assert seen == [("fc_output", (4, 3)), ("softmax_output", (4, 3))]
     run.set_monitor_callback(lambda name, array: seen.append((name, array.shape)), monitor_all=True)
     run.forward()
-    assert ("fc_fc_weight", (3, 5)) in seen
+    assert ("fc_weight", (3, 5)) in seen and ("softmax_label", (4,)) in seen
 
 
 def test_shapes_of_begin_states_are_inferred():
@@ -199,3 +199,56 @@ def test_outputs_before_the_first_forward():
         assert before[0].asnumpy().tolist() == after[0].asnumpy().tolist() == [[value] * 3] * 2
     run.backward([mx.nd.ones((2, 3)), mx.nd.zeros((2, 4), dtype="int32")])
     assert run.grad_dict["fc_bias"].asnumpy().tolist() == [2] * 3
+
+
+@pytest.fixture
+def mxnet1():
+    with mx.config.scope({"compat.version": "1.9"}):
+        yield
+
+
+def test_groups_of_nodes_on_devices_of_their_own():
+    with mx.AttrScope(ctx_group="one"):
+        hidden = mx.sym.Variable("a") * 2
+    with mx.AttrScope(ctx_group="two"):
+        out = hidden + mx.sym.Variable("b")
+    groups = {"one": mx.cpu(1), "two": mx.cpu(2)}
+    run = out.simple_bind(mx.cpu(0), a=(2, 3), b=(2, 3), group2ctx=groups)
+    assert {n: a.context for n, a in run.arg_dict.items()} == {"a": mx.cpu(1), "b": mx.cpu(2)}
+    run.arg_dict["a"][:] = 3
+    run.arg_dict["b"][:] = 1
+    assert run.forward(is_train=True)[0].context == mx.cpu(2)
+    run.backward(mx.nd.ones((2, 3)) * 5)
+    assert (run.outputs[0].asnumpy() == 7).all()
+    assert {n: (g.context, g.asnumpy().mean()) for n, g in run.grad_dict.items()} == {
+        "a": (mx.cpu(1), 10), "b": (mx.cpu(2), 5)
+    }  # fmt: skip
+    smaller = run.reshape(a=(1, 3), b=(1, 3))
+    assert smaller.arg_dict["a"].context == mx.cpu(1) and smaller.forward()[0].context == mx.cpu(2)
+
+
+def test_mxnet1_wants_all_arrays_and_no_others(mxnet1):
+    x, y = mx.sym.Variable("x"), mx.sym.Variable("y")
+    with pytest.raises(ValueError, match="'y' is missing"):
+        (x * y).bind(mx.cpu(), {"x": mx.nd.ones(2)})
+    run = (x * y).bind(mx.cpu(), {"x": mx.nd.ones(2), "y": mx.nd.ones(2)})
+    with pytest.raises(TypeError, match="Unknown argument z"):
+        run.forward(z=mx.nd.ones(2))
+
+
+def test_one_request_for_each_argument():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2)
+    with pytest.raises(ValueError, match="an entry for each of the 3 arguments"):
+        net.simple_bind(mx.cpu(), data=(1, 2), grad_req=["write"])
+
+
+def test_a_monitor_of_all_hears_inputs_by_mxnets_names():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc1")
+    run = mx.sym.Activation(net, act_type="tanh", name="act").simple_bind(mx.cpu(), data=(1, 3))
+    heard = []
+    run.set_monitor_callback(lambda name, array: heard.append(name), monitor_all=True)
+    run.forward()
+    assert heard == [
+        "data", "fc1_data", "fc1_weight", "fc1_weight", "fc1_bias", "fc1_bias", "fc1_output", "act_input0",
+        "act_output",
+    ]  # fmt: skip

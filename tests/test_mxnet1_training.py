@@ -53,6 +53,14 @@ def test_optimizers_as_they_were(mxnet1):
         )
 
 
+def test_rmsprop_with_small_gradients_and_its_old_names(mxnet1):
+    updater = mx.optimizer.get_updater(mx.optimizer.create("rmsprop", learning_rate=0.1, rescale_grad=0.25, gamma1=0.9))
+    weight = mx.nd.array([0.5, -0.3])
+    for want in ([0.18377861, 0.01620242], [-0.04563469, 0.24560846]):
+        updater(0, mx.nd.array([0.2, -0.1]), weight)
+        onp.testing.assert_allclose(weight.asnumpy(), want, rtol=1e-5)
+
+
 def test_a_learning_rate_that_is_not_given_is_the_schedulers(mxnet1):
     assert mx.optimizer.SGD(lr_scheduler=mx.lr_scheduler.FactorScheduler(5, base_lr=0.3)).learning_rate == 0.3
     assert mx.optimizer.SGD().learning_rate == 0.01 and mx.optimizer.SGD(0.5).learning_rate == 0.5

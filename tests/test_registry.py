@@ -37,7 +37,7 @@ def test_names_aliases_json_dicts_and_instances():
 @pytest.mark.parametrize(
     ("args", "error", "text"),
     [
-        (("smal",), ValueError, "did you mean 'small'"),
+        (("smal",), AssertionError, "did you mean 'small'"),
         ((Small(), 3), ValueError, "already an instance"),
         (('["small", {}]', 3), ValueError, "JSON"),
         ((3,), TypeError, "a name, a dict or an instance"),

@@ -204,6 +204,7 @@ class FeedForward:
         if not isinstance(eval_metric, metrics.EvalMetric):
             eval_metric = metrics.create(eval_metric)
         logger = logger or logging
+        logger.info("Start training with %s", str(self.ctx))
         module = self._module(data)
         module.bind(data.provide_data, data.provide_label)
         module.init_params(None, self.arg_params, self.aux_params)

@@ -207,7 +207,8 @@ def _regression(link: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Call
 for _name, _link, _slope, _doc in (
     ("LinearRegressionOutput", lambda x: x, lambda d: d, "The data; the gradient is data - label."),
     ("LogisticRegressionOutput", jax.nn.sigmoid, lambda d: d, "sigmoid; the gradient is sigmoid - label."),
-    ("MAERegressionOutput", lambda x: x, jnp.sign, "The data; the gradient is sign(data - label)."),
+    ("MAERegressionOutput", lambda x: x, lambda d: jnp.where(d > 0, 1.0, -1.0).astype(d.dtype),
+     "The data; the gradient is 1 where data > label, else -1."),
 ):
     _samples = [case(f(3, 4), f(3, 4)), case(f(3, 1), f(3))]
     op(

@@ -55,6 +55,7 @@ class RMSProp(Optimizer):
 
     rule_fn = staticmethod(rmsprop_rule)
     _statics = ("rho", "momentum", "epsilon", "centered", "clip_gradient", "clip_weights")
+    _former = ("gamma1", "gamma2")
 
     def __init__(
         self, learning_rate: float | None = 0.001, rho: float = 0.9, momentum: float = 0.9,
@@ -90,6 +91,7 @@ class AdaGrad(Optimizer):
     """
 
     rule_fn = staticmethod(adagrad_rule)
+    _former = ("eps",)
     _statics = ("epsilon", "clip_gradient")
 
     def __init__(

@@ -17,7 +17,7 @@ from mxjax.modes import generation
 
 from . import adam, adaptive, sgd
 from .optimizer import Optimizer
-from .rules import OF_MXNET1, Rule, States, prepare
+from .rules import OF_MXNET1, Rule, States, moment, prepare
 
 #: What is meant where an argument is not given.
 DEFAULTS: dict[type[Optimizer], dict[str, Any]] = {
@@ -107,6 +107,21 @@ def _dcasgd_rule(
     return new - decay, (*[m - decay for m in mom], previous)
 
 
+def _rmsprop_rule(
+    weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *,
+    rho: float, epsilon: float, centered: bool, clip_weights: float | None, **statics: Any,
+) -> tuple[jax.Array, States]:  # fmt: skip
+    """Epsilon stands under the root in both forms."""
+    if centered:
+        return adaptive.rmsprop_rule(
+            weight, grad, states, rescale, lr, wd, rho=rho, epsilon=epsilon, centered=True, clip_weights=clip_weights,
+            **statics,
+        )  # fmt: skip
+    var = moment(grad, states[0], rho, 2)
+    new = weight - lr * grad / jnp.sqrt(var + epsilon)
+    return jnp.clip(new, -clip_weights, clip_weights) if clip_weights else new, (var,)
+
+
 def _plain_rule(weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any) -> Any:
     new = weight + grad * rescale
     return new, (new,)
@@ -114,8 +129,9 @@ def _plain_rule(weight: jax.Array, grad: jax.Array, states: States, rescale: Any
 
 for _klass, _defaults in DEFAULTS.items():
     _begin(_klass, _defaults)
-for _rule in (adam.adam_rule, adam.adamax_rule, adam.nadam_rule, adaptive.rmsprop_rule, adaptive.ftml_rule):
+for _rule in (adam.adam_rule, adam.adamax_rule, adam.nadam_rule, adaptive.ftml_rule):
     OF_MXNET1[_rule] = _clipping_the_decay(_rule)
+OF_MXNET1[adaptive.rmsprop_rule] = _clipping_the_decay(_rmsprop_rule)
 OF_MXNET1 |= {
     sgd.nag_rule: _nag_rule, adaptive.adagrad_rule: _adagrad_rule, adaptive.adadelta_rule: _adadelta_rule,
     sgd.dcasgd_rule: _dcasgd_rule, sgd.plain_rule: _plain_rule,

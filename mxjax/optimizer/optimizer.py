@@ -135,6 +135,8 @@ class Optimizer:
 
     rule_fn: ClassVar[rules.Rule | None] = None
     _statics: ClassVar[tuple[str, ...]] = ()
+    #: Names that options had in MXNet 1, which the class takes too.
+    _former: ClassVar[tuple[str, ...]] = ()
     _numbers_have_memory: ClassVar[bool] = False
     _init_reads_weight: ClassVar[bool] = False
     #: Set while a trainer updates weights whose gradients may have overflowed.
@@ -219,7 +221,7 @@ class Optimizer:
                 f"Cannot find optimizer {name}{did_you_mean(name, known)}; "
                 f"known: {', '.join(sorted(known))}"
             )
-        options = _options(klass)
+        options = [*_options(klass), *klass._former]
         for option in kwargs:
             if option not in options:
                 raise MXNetTypeError(

@@ -25,6 +25,13 @@ DTYPES = (
     *("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool", "int16", "uint16", "uint32"),
     *("uint64", "bfloat16"),
 )
+#: Attributes that have a default here and none in MXNet.
+REQUIRED = {
+    "Activation": ("act_type",), "Convolution": ("kernel", "num_filter"), "Deconvolution": ("kernel", "num_filter"),
+    "Embedding": ("input_dim", "output_dim"), "FullyConnected": ("num_hidden",), "LRN": ("nsize",),
+    "SpatialTransformer": ("transform_type", "sampler_type"), "UpSampling": ("sample_type",),
+    "ftml_update": ("t",), "lamb_update_phase1": ("wd",),
+}  # fmt: skip
 
 
 def stored(key: str) -> str:

@@ -55,12 +55,21 @@ def active(op: Op, params: Mapping[str, Any], given: Sequence[str]) -> list[str]
 def _shaped(op: Op, params: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return op.infer_shapes((1, 1, 1, 1), params)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-        missing = [p for p in op.attr_params if p not in op.attr_defaults and p not in params]
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise errors.MXNetError(f"in operator {op.display}: {error}; it takes {signature_text(op)}") from None
+
+
+def required(op: Op, params: Mapping[str, Any]) -> None:
+    """An error where an attribute that has no default is missing."""
+    missing = [
+        p for p in op.attr_params
+        if p not in params and (p not in op.attr_defaults or p in attributes.REQUIRED.get(op.internal or "", ()))
+    ]  # fmt: skip
+    if missing:
         raise errors.MXNetError(
             f"Required parameter {' '.join(missing)} is not presented, in operator {op.display}: it takes "
             f"{signature_text(op)}"
-        ) from None
+        )
 
 
 def variable(name: str, attrs: Mapping[str, str] | None = None) -> Node:
@@ -103,6 +112,7 @@ def compose(op: Op, cls: type[Symbol], hint: str, args: Sequence[Any], kwargs: d
                 f"Cannot find argument '{key}', Possible Arguments: {signature_text(op)}"
                 f"{errors.did_you_mean(key, [*op.array_params, *op.attr_params])}, in operator {op.display}"
             )
+    required(op, params)
     symbols = [a for a in arrays.values() if isinstance(a, Symbol)]
     if op.scalars is not None and len(arrays) == 2 and len(symbols) == 1:
         place, number = next((k, v) for k, v in enumerate(arrays.values()) if isinstance(v, (*_NUMBERS, np.generic)))
@@ -114,7 +124,8 @@ def compose(op: Op, cls: type[Symbol], hint: str, args: Sequence[Any], kwargs: d
     attrs = attributes.checked(users)
     names = list(arrays) if op.variadic else [n for n in active(op, params, list(arrays)) if n not in constants]
     inputs = [
-        one_entry(arrays[n], f"Argument {n}") if n in arrays else (_missing(op, title, n, attrs), 0) for n in names
+        one_entry(arrays[n], f"Argument {n}") if n in arrays else (_missing(op, title, n, attrs, params), 0)
+        for n in names
     ]
     node = Node(title, op, params, attrs, inputs, names, constants, is_np=cls._is_np)
     if op.variadic and "num_args" in op.attr_params:
@@ -122,8 +133,10 @@ def compose(op: Op, cls: type[Symbol], hint: str, args: Sequence[Any], kwargs: d
     return cls._of([(node, k) for k in range(node.count())])
 
 
-def _missing(op: Op, title: str, name: str, attrs: Mapping[str, str]) -> Node:
-    made = variable(f"{title}_{name}", {k: v for k, v in attrs.items() if k.startswith("__")})
+def _missing(op: Op, title: str, name: str, attrs: Mapping[str, str], params: Mapping[str, Any]) -> Node:
+    # As in MXNet it keeps what was said of the operator.
+    users = {k: v for k, v in attrs.items() if k.startswith("__")}
+    made = variable(f"{title}_{name}", {**{k: attributes.text(v) for k, v in params.items()}, **users})
     init = _INIT.get(name) if op.aux else _SLOPE if op.display == "LeakyReLU" else None
     if init is not None:
         made.attrs.setdefault("__init__", init)

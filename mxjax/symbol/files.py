@@ -7,24 +7,20 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import errors, util
+from .. import errors, modes
 from ..ops.table import TABLE, Op, by_internal
 from . import attributes, dialect, special, upgrade
 from .compose import active
 from .node import Entry, Node, Subgraph, walk
 from .symbol import Symbol
 
-#: What is written: of MXNet 2.0.0, whose Python this package follows.
-VERSION = 20_000
+#: The version that is written into files, by the generation.
+VERSIONS = {1: 10_901, 2: 20_000}
 #: Operators that MXNet has not, by the names of their rows.
 OURS = "_mxjax_"
 _MOST_OUTPUTS = 1 << 16
 _MOST_NODES = 1 << 22
 _DEEPEST = 8
-#: Attributes that have a default here and none in MXNet.
-REQUIRED = {
-    "SpatialTransformer": ("transform_type", "sampler_type"), "ftml_update": ("t",), "lamb_update_phase1": ("wd",),
-}  # fmt: skip
 #: Operators with graphs inside, and how many.
 LOOPS = {"_foreach": 1, "_while_loop": 2, "_cond": 3}
 
@@ -32,8 +28,8 @@ LOOPS = {"_foreach": 1, "_while_loop": 2, "_cond": 3}
 def to_json(symbol: Any, remove_amp_cast: bool = True) -> str:
     """The text of a symbol."""
     entries = dialect.without_casts(symbol._entries) if remove_amp_cast else symbol._entries
-    said: dict[str, Any] = {"mxnet_version": ["int", VERSION]}
-    if util.is_np_shape():
+    said: dict[str, Any] = {"mxnet_version": ["int", VERSIONS[modes.generation()]]}
+    if modes.is_np_shape():
         said = {"is_np_shape": ["int", 1], **said}
     return json.dumps({**_graph(entries), "attrs": said}, indent=2)
 
@@ -100,8 +96,9 @@ def _params(node: Node) -> dict[str, str]:
     made = not (op.array_params or op.keyed or node.operator.startswith("_npi"))
     if made and "dtype" in op.attr_params:
         found.setdefault("dtype", "float32")  # which MXNet has no default for
-    for key in REQUIRED.get(node.operator, ()):
-        found.setdefault(key, attributes.text(op.attr_defaults[key]))
+    for key in attributes.REQUIRED.get(node.operator, ()):
+        if op.attr_defaults.get(key) is not None:
+            found.setdefault(key, attributes.text(op.attr_defaults[key]))
     found.update({f"__constant_{k}__": attributes.text(v) for k, v in node.constants.items()})
     return found
 

@@ -14,8 +14,8 @@ from . import special
 from .infer import with_shape
 from .node import Entry, Node, walk
 
-#: Called with a node and its results, after each node.
-Watch = Callable[[Node, Sequence[NDArray]], None]
+#: Called with a node, what it took and its results, after each node.
+Watch = Callable[[Node, Sequence[NDArray], Sequence[NDArray]], None]
 
 
 def run(
@@ -25,11 +25,13 @@ def run(
     watch: Watch | None = None,
     cls: type[NDArray] | None = None,
     device: Any = None,
+    places: Mapping[Node, Any] | None = None,
 ) -> list[NDArray]:
     """The results of a symbol for these arrays of its variables.
 
     ``shapes`` are those of nodes that make arrays of partly unknown shapes (`infer`). Results are arrays of ``cls``,
-    by default of what each was written with, mx.sym or mx.sym.np.
+    by default of what each was written with, mx.sym or mx.sym.np. ``places`` are the devices that nodes run on, where
+    those are several.
     """
     env: dict[Node, list[NDArray]] = {}
     st = local.st
@@ -40,10 +42,13 @@ def run(
                 env[node] = [feed[node]]
                 continue
             st.scope = f"{outer}/{node.name}" if outer else node.name
-            made = _computed(node, [env[n][k] for n, k in node.inputs], shapes, device)
+            inputs = [env[n][k] for n, k in node.inputs]
+            if places is not None:
+                inputs = [a if a.device == places[node] else a.as_in_context(places[node]) for a in inputs]
+            made = _computed(node, inputs, shapes, device if places is None else places[node])
             env[node] = made
             if watch is not None:
-                watch(node, made)
+                watch(node, inputs, made)
     finally:
         st.scope = outer
     found = []

@@ -308,15 +308,15 @@ class Symbol:
     ) -> Any:
         """An `Executor` with arrays of its own; ``kwargs`` are the shapes of some of them.
 
-        ``group2ctx`` and the shared buffers are accepted: where things lie and what may share memory is decided when
-        the program is compiled.
+        ``group2ctx`` are the devices of nodes by their attribute ``ctx_group``. The shared buffers are accepted: what
+        may share memory is decided when the program is compiled.
 
         Raises:
           RuntimeError: the shapes do not suffice, or do not fit together.
         """
         from ..executor import simple_bind
 
-        return simple_bind(self, ctx, grad_req, type_dict, stype_dict, shared_exec, kwargs)
+        return simple_bind(self, ctx, grad_req, type_dict, stype_dict, shared_exec, kwargs, group2ctx)
 
     def _simple_bind(
         self, ctx: Any, grad_req: Any = "write", type_dict: Any = None, stype_dict: Any = None, **kwargs: Any
@@ -336,7 +336,7 @@ class Symbol:
         """An `Executor` on these arrays: lists in the order of the arguments, or dictionaries by name."""
         from ..executor import Executor
 
-        return Executor(self, ctx, args, args_grad, grad_req, aux_states)
+        return Executor(self, ctx, args, args_grad, grad_req, aux_states, group2ctx=group2ctx)
 
     _bind = bind
 

@@ -157,3 +157,26 @@ def test_random_numbers_without_a_shape_take_that_of_what_they_meet():
     assert mx.nd.random.normal().shape == (1,)
     with pytest.raises(mx.MXNetError, match="shape"):
         mx.sym.random.normal().eval()
+
+
+@pytest.mark.parametrize(
+    ("operator", "missing"),
+    [("FullyConnected", "num_hidden"), ("Convolution", "kernel num_filter"), ("Activation", "act_type"),
+     ("Embedding", "input_dim output_dim"), ("expand_dims", "axis"), ("UpSampling", "scale")],
+)  # fmt: skip
+def test_what_an_operator_requires_is_asked_for_as_it_is_composed(operator, missing):
+    with pytest.raises(mx.MXNetError, match=f"Required parameter .*{missing.split()[-1]}"):
+        getattr(mx.sym, operator)(mx.sym.var("x"))
+
+
+def test_parameters_that_are_made_keep_what_was_said_of_the_operator():
+    net = mx.sym.Convolution(mx.sym.var("data"), name="c", kernel=(1, 1), num_filter=2, attr={"__mood__": "x"})
+    said = {"kernel": "(1, 1)", "num_filter": "2", "__mood__": "x"}
+    assert net.attr_dict() == {"c_weight": said, "c_bias": said, "c": said}
+
+
+def test_files_are_of_the_generation_that_is_met():
+    net = mx.sym.var("x") + 1
+    with mx.config.scope({"compat.version": "1.9"}):
+        assert '"mxnet_version": [\n      "int",\n      10901' in net.tojson()
+    assert "20000" in net.tojson()
