@@ -94,7 +94,13 @@ def run_on_symbols(block: Any, args: tuple[Any, ...]) -> Any:
         if writes_hybrid_forward(block):
             from mxjax import symbol
 
+            if hasattr(block, "_counter"):
+                block._counter += 1  # a recurrent cell counts its steps, whose numbers are in names
             return block.hybrid_forward(symbol, *args, **variables)
+        compose = getattr(block, "_compose", None)  # a recurrent cell, or layer
+        made = None if compose is None else compose(variables, *args)
+        if made is not None:
+            return made
         if variables:
             block = copy.copy(block)  # with variables in the parameters' places
             for attribute, variable in variables.items():

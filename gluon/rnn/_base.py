@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from mxjax import autograd, errors, np, npx
+from mxjax import autograd, errors, nd, np, npx
+from mxjax.array.classes import ndarray
+from mxjax.array.invoke import symbolic
 from mxjax.array.ndarray import NDArray
 from mxjax.core import is_recording
+from mxjax.modes import is_np_array
 from mxjax.npx.control_flow import compiles
 
 from ..block import Block
 from ..hybrid_block import HybridBlock
+from ..legacy import writes_hybrid_forward
 from ..nn import LeakyReLU
 from ._sequences import checked, formatted, kept, masked, merged, steps_of
 
@@ -108,17 +112,23 @@ class RecurrentCell(Block):
     def begin_state(self, batch_size: int = 0, func: Callable[..., Any] = np.zeros, **kwargs: Any) -> list[Any]:
         """The states before the first step: ``func(shape=...)`` for each; zeros by default.
 
+        Functions of mx.sym get a name as well: ``lstm0_begin_state_0``.
+
         Raises:
           AssertionError: the cell belongs to a modifier cell, which is to be asked.
         """
         self._check_unmodified()
-        return made_states(self.state_info(batch_size), func, kwargs)
+        infos = self.state_info(batch_size)
+        names = [f"{self.prefix}begin_state_{self._init_counter + k}" for k in range(1, len(infos) + 1)]
+        self._init_counter += len(infos)
+        return made_states(infos, func, kwargs, names)
 
     def _starting(self, begin_state: Any, inputs: Any, batch_size: int) -> list[Any]:
         if begin_state is not None:
             return begin_state if isinstance(begin_state, list) else list(_listed(begin_state))
         like = inputs if isinstance(inputs, NDArray) else inputs[0]
-        return self.begin_state(batch_size=batch_size, device=like.device, dtype=like.dtype)
+        states = self.begin_state(batch_size=batch_size, device=like.device, dtype=like.dtype)
+        return of_the_kind_of(like, states)
 
     # ---- unrolling -----------------------------------------------------------------------------------
 
@@ -137,7 +147,8 @@ class RecurrentCell(Block):
 
         Args:
           length: how many steps.
-          inputs: an array with a time axis as ``layout`` says, or a list with an array (N, ...) for each step.
+          inputs: an array with a time axis as ``layout`` says, or a list with an array (N, ...) for each step; or
+            symbols, with MXNet 1's names for what is composed.
           begin_state: the states to begin with; zeros.
           layout: "NTC" or "TNC", of inputs and outputs that are one array.
           merge_outputs: True: outputs are one array; False: a list; None: a list unless there are valid lengths.
@@ -146,6 +157,10 @@ class RecurrentCell(Block):
         Raises:
           AssertionError: inputs that are no arrays, or not ``length`` of them.
         """
+        if symbolic and of_symbols(inputs):
+            from ._composed import unroll
+
+            return unroll(self, length, inputs, begin_state, layout, merge_outputs, valid_length)
         self.reset()
         axis, batch_size = checked(length, inputs, layout)
         return self._run_over(
@@ -240,6 +255,12 @@ class RecurrentCell(Block):
             return npx.leaky_relu(inputs, act_type="leaky", slope=activation._alpha, **kwargs)
         return activation(inputs, **kwargs)
 
+    def _compose(self, weights: dict[str, Any], inputs: Any, states: Any) -> Any:
+        """A step on symbols, with variables for the parameters; None: as `forward` has it."""
+        from ._composed import step
+
+        return step(self, weights, inputs, states)
+
     def forward(self, inputs: Any, states: list[Any]) -> tuple[Any, list[Any]]:
         """One step: (output, new states); to be defined."""
         self._counter += 1
@@ -250,13 +271,34 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
     """The base of cells that can be hybridized."""
 
     def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        """One step: (output, new states); to be defined."""
+        """One step: (output, new states); to be defined, here or as `hybrid_forward`."""
+        if writes_hybrid_forward(self):
+            self._counter += 1
+            return HybridBlock.forward(self, x, *args)
         raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
 
 
-def made_states(infos: list[dict[str, Any]], func: Callable[..., Any], kwargs: dict[str, Any]) -> list[Any]:
+def of_symbols(inputs: Any) -> bool:
+    """Whether a sequence is a symbol, or a list of them."""
+    return hasattr(inputs[0] if isinstance(inputs, (list, tuple)) and inputs else inputs, "list_arguments")
+
+
+def of_the_kind_of(like: NDArray, states: list[Any]) -> list[Any]:
+    """States as arrays of the inputs' class, which results then have, too."""
+    if isinstance(like, ndarray):
+        return [s if isinstance(s, ndarray) else s.as_np_ndarray() for s in states]
+    return [s.as_nd_ndarray() if isinstance(s, ndarray) else s for s in states]
+
+
+def made_states(
+    infos: list[dict[str, Any]], func: Callable[..., Any], kwargs: dict[str, Any], names: list[str]
+) -> list[Any]:
     """An array by ``func`` for each state's shape; ``kwargs`` (device, dtype, ...) count before the cell's own."""
     found = []
+    if func is np.zeros and not is_np_array():
+        func = nd.zeros
+    if getattr(func, "__module__", "").startswith("mxjax.symbol"):
+        return [func(**{"name": name, **info, **kwargs}) for name, info in zip(names, infos, strict=True)]
     for info in infos:
         own = {**info, **kwargs}
         wanted: dict[str, Any] = {"shape": own.pop("shape", ()), "dtype": own.pop("dtype", "float32")}

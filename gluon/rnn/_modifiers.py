@@ -174,6 +174,8 @@ class ModifierCell(HybridRecurrentCell):
             )
         base_cell._modified = True
         super().__init__()
+        if base_cell._names.legacy:  # MXNet 1 calls it after the other cell
+            self._names.prefix = self._names.name = base_cell.prefix + self._alias()
         self.base_cell = base_cell
 
     @property
@@ -286,7 +288,7 @@ class BidirectionalCell(_Group, HybridRecurrentCell):
 
     Args:
       l_cell, r_cell: the cells for the way forwards and backwards.
-      output_prefix: accepted from 1.x; it changes nothing.
+      output_prefix: what the names of the outputs begin with where symbols are composed.
 
     >>> import mxjax as mx
     >>> cell = mx.gluon.rnn.BidirectionalCell(mx.gluon.rnn.GRUCell(4), mx.gluon.rnn.GRUCell(4))
@@ -297,6 +299,7 @@ class BidirectionalCell(_Group, HybridRecurrentCell):
 
     def __init__(self, l_cell: Any, r_cell: Any, output_prefix: str | None = None):
         super().__init__()
+        self._output_prefix = "bi_" if output_prefix is None else output_prefix
         self.l_cell = l_cell
         self.r_cell = r_cell
 

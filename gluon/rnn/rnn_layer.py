@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from mxjax import errors, initializer, np, npx
+from mxjax.array.invoke import symbolic
 from mxjax.array.ndarray import NDArray
 from mxjax.modes import generation
 from mxjax.ops.rnn import GATES, parameter_names, parameter_shapes
@@ -15,7 +16,7 @@ from mxjax.ops.rnn import GATES, parameter_names, parameter_shapes
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 from ..utils import split_rnn_params
-from ._base import made_states
+from ._base import made_states, of_symbols, of_the_kind_of
 from ._gated import GRUCell, LSTMCell, RNNCell
 from ._modifiers import BidirectionalCell, DropoutCell, HybridSequentialRNNCell
 
@@ -109,7 +110,8 @@ class _RNNLayer(HybridBlock):
 
     def begin_state(self, batch_size: int = 0, func: Callable[..., Any] = np.zeros, **kwargs: Any) -> list[Any]:
         """The states before the first step: ``func(shape=...)`` for each; zeros by default."""
-        return made_states(self.state_info(batch_size), func, kwargs)
+        infos = self.state_info(batch_size)
+        return made_states(infos, func, kwargs, [f"{self.prefix}h0_{k}" for k in range(len(infos))])
 
     def cast(self, dtype: Any) -> None:
         """Convert the parameters and the states that are made later."""
@@ -120,15 +122,32 @@ class _RNNLayer(HybridBlock):
 
     def __call__(self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any) -> Any:
         skip_states = states is None
+        if symbolic and of_symbols(inputs):
+            return self._composed(inputs, states, sequence_length)
         if skip_states:
             n = inputs.shape[self._layout.find("N")]
-            states = self.begin_state(n, device=inputs.device, dtype=inputs.dtype)
+            states = of_the_kind_of(inputs, self.begin_state(n, device=inputs.device, dtype=inputs.dtype))
         states = [states] if isinstance(states, NDArray) else list(states)
         if self._use_sequence_length:
             out = super().__call__(inputs, states, sequence_length, **kwargs)
         else:
             out = super().__call__(inputs, states, **kwargs)
         return out[0] if skip_states else out
+
+    def _composed(self, inputs: Any, states: Any, sequence_length: Any) -> Any:
+        """The layer on symbols."""
+        from mxjax import symbol
+
+        given = self.begin_state(0, func=symbol.zeros) if states is None else states
+        given = given if isinstance(given, (list, tuple)) else [given]
+        lengths = [sequence_length] if self._use_sequence_length else []
+        out = super().__call__(inputs, list(given), *lengths)
+        return out[0] if states is None else out
+
+    def _compose(self, weights: dict[str, Any], inputs: Any, states: Any, sequence_length: Any = None) -> Any:
+        from ._composed import layer
+
+        return layer(self, weights, inputs, states, sequence_length)
 
     def forward(self, inputs: Any, states: list[Any], sequence_length: Any = None) -> Any:
         """(outputs, states after the last step).

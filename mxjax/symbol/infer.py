@@ -267,6 +267,8 @@ class Inference:
         for p in places:
             moved = self._lengths(node, ins, {**dict.fromkeys(places, _TRIED[0]), p: _TRIED[1]})
             (alone if moved is not None else tied).append(p)
+        if node.op is not None and node.op.name == "rnn_param_concat":
+            alone, tied = [], places  # the first weights of both directions are of one width
         groups = [[p] for p in alone] + ([tied] if tied else [])
         solution: dict[tuple[int, int], int] = {}
         wanted = [n for s, b in zip(outs, base, strict=True) for n in (s if s is not None else [None] * len(b))]
