@@ -332,7 +332,7 @@ class Block(Named, MirroredBlock):
                     )
         for name in loaded:
             if name not in chosen and not ignore_extra:
-                raise errors.MXNetAssertionError(
+                raise errors.MXNetValueError(
                     f"Parameter '{name}' loaded from {_where} is not present in Dict, which contains "
                     f"parameters {_brief(params)}. Set ignore_extra=True to ignore."
                 )

@@ -11,6 +11,7 @@ from mxjax import errors, nd, serialization, util
 from mxjax.array.classes import NDArray
 from mxjax.array.creation import array
 from mxjax.core import Value, compiler
+from mxjax.modes import generation
 
 if TYPE_CHECKING:
     from .hybrid import CachedGraph
@@ -27,7 +28,8 @@ def export(block: HybridBlock, path: Any, epoch: int, remove_amp_cast: bool, for
     if opened is not None and opened.args is not None and not block._graphs:
         symbol, arrays = _symbol_of_run(block, opened.args)
     else:
-        symbol, arrays = symbol_of(block, _last(block))
+        recorded = _last(block)
+        symbol, arrays = _composed(block, len(recorded.shapes), recorded.n_outs) or symbol_of(block, recorded)
     states = set(symbol.list_auxiliary_states())
     marked = {f"{'aux' if name in states else 'arg'}:{name}": a for name, a in arrays.items()}
     if path is None:
@@ -39,6 +41,32 @@ def export(block: HybridBlock, path: Any, epoch: int, remove_amp_cast: bool, for
     else:
         nd.save(params_file, {name: a.as_nd_ndarray() for name, a in marked.items()})
     return symbol_file, params_file if marked else None  # there is a file in any case, as in MXNet
+
+
+def _composed(block: HybridBlock, count: int, outputs: int) -> tuple[Any, dict[str, Any]] | None:
+    """A network of MXNet 1 as its forward composes it of variables, so that nodes have the names of its layers.
+
+    None where it does not: its forward asks arrays what symbols cannot say.
+    """
+    from mxjax import symbol
+
+    if generation() != 1 or util.is_np_array():
+        return None
+    names = ["data"] if count == 1 else [f"data{k}" for k in range(count)]
+    try:
+        made = block(*map(symbol.var, names))
+        whole = symbol.Group(list(made)) if isinstance(made, (list, tuple)) else made
+        used = set(whole.list_inputs()) - set(names)
+    except (errors.MXNetError, TypeError, ValueError, AttributeError, LookupError, NotImplementedError):
+        return None
+    params = {p.variable_name: p for p in block.collect_params().values()}
+    if len(whole.list_outputs()) != outputs or not used <= set(params) or any(params[n]._arrays is None for n in used):
+        return None
+    for name in params.keys() - used:
+        if params[name]._arrays is not None and not params[name]._structure:
+            warnings.warn(f'Parameter "{name}" is not found in the graph.', stacklevel=4)
+    arrays = {name: params[name]._reduce() for name in params if name in used}
+    return whole, {name: array(a.asnumpy(), dtype=a.dtype) for name, a in arrays.items()}
 
 
 def _last(block: HybridBlock) -> CachedGraph:

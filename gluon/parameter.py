@@ -16,7 +16,7 @@ from mxjax.autograd import pause
 from mxjax.core import apart, hooks, lay, memory, outside, relaid
 from mxjax.device import KEEPERS, Device, current_device
 from mxjax.errors import DeferredInitializationError
-from mxjax.modes import array_class, is_np_shape
+from mxjax.modes import array_class, generation, is_np_shape
 
 from .sparse_data import SparseData, in_storage
 
@@ -105,7 +105,7 @@ class Parameter(SparseData):
         self.grad_req = grad_req
 
     def __repr__(self) -> str:
-        name = f" {self._name}" if self._long else ""
+        name = f" {self._name}" if self._long or generation() == 1 else ""
         return f"{type(self).__name__}{name} (shape={self.shape}, dtype={self.dtype})"
 
     @property

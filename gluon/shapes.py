@@ -12,6 +12,7 @@ import jax
 from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
 from mxjax.core import flush, local, read
+from mxjax.modes import generation
 from mxjax.ops.table import FRONT_ENDS
 
 from .buckets import Buckets
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from .hybrid_block import HybridBlock
 
 _log = logging.getLogger("mxjax.gluon")
+
+
+def shown_width(n: int) -> int | None:
+    """A length of a weight as texts of layers have it: MXNet 1 shows None for one that is not known yet, MXNet 2 -1."""
+    return n if n > 0 else None if generation() == 1 else -1
 
 
 def infer(block: HybridBlock, operator: str, shape: tuple[int, ...], **attrs: Any) -> None:

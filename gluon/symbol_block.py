@@ -9,6 +9,7 @@ import numpy as np
 
 from mxjax import errors, symbol
 from mxjax.array.ndarray import NDArray
+from mxjax.modes import generation
 from mxjax.symbol import infer, types
 from mxjax.symbol.node import Node
 from mxjax.symbol.run import run
@@ -59,7 +60,7 @@ class SymbolBlock(HybridBlock):
         names = [*self._symbol.list_arguments(), *self._symbol.list_auxiliary_states()]
         given = dict(params or {})
         strange = [name for name in given if name not in names]
-        if strange:
+        if strange and generation() != 1:  # which let a part of a network have the parameters of all of it
             raise errors.MXNetValueError(f"{set(strange)} params are unused by the model.")
         states = set(self._symbol.list_auxiliary_states())
         dtypes = types.complete(self._nodes, {k: t for k, t in known.items() if t})

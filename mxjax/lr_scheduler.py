@@ -135,12 +135,12 @@ class FactorScheduler(LRScheduler):
             if self.base_lr < self.stop_factor_lr:
                 self.base_lr = self.stop_factor_lr
                 _log.info(
-                    "Update[%d]: the learning rate arrived at %0.5e and stays there",
+                    "Update[%d]: now learning rate arrived at %0.5e, will not change in the future",
                     num_update,
                     self.base_lr,
                 )
             else:
-                _log.info("Update[%d]: the learning rate is now %0.5e", num_update, self.base_lr)
+                _log.info("Update[%d]: Change learning rate to %0.5e", num_update, self.base_lr)
         return self.base_lr
 
 
@@ -178,7 +178,7 @@ class MultiFactorScheduler(LRScheduler):
             self.count = self.step[self.cur_step_ind]
             self.cur_step_ind += 1
             self.base_lr *= self.factor
-            _log.info("Update[%d]: the learning rate is now %0.5e", num_update, self.base_lr)
+            _log.info("Update[%d]: Change learning rate to %0.5e", num_update, self.base_lr)
         return self.base_lr
 
 

@@ -14,7 +14,7 @@ from ..block import Block
 from ..hybrid_block import HybridBlock
 from ..legacy import operators_for, takes_operators
 from ..parameter import Parameter
-from ..shapes import infer
+from ..shapes import infer, shown_width
 from .activations import activation_in
 
 
@@ -128,7 +128,7 @@ class Dense(HybridBlock):
 
     def __repr__(self) -> str:
         units, n = self.weight.shape or (self._units, -1)
-        return f"Dense({n if n > 0 else -1} -> {units}, {self.act or 'linear'})"
+        return f"Dense({shown_width(n)} -> {units}, {self.act or 'linear'})"
 
 
 class Dropout(HybridBlock):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mxjax import errors, np, npx
+from mxjax.modes import generation
 
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
@@ -105,7 +106,10 @@ class _Conv(HybridBlock):
         shape = self.weight.shape or ()
         second = shape[-1] if self._layout.endswith("C") else shape[1]
         # As in MXNet: the weight's own two lengths, which count one group.
-        arrow = f"{shape[0]} -> {second}" if self._transposed else f"{second} -> {shape[0]}"
+        if generation() == 1:
+            arrow = f"{second or None} -> {shape[0]}"
+        else:
+            arrow = f"{shape[0]} -> {second}" if self._transposed else f"{second} -> {shape[0]}"
         parts = [arrow, f"kernel_size={self._kernel}", f"stride={self._attrs['stride']}"]
         if any(self._attrs["pad"]):
             parts.append(f"padding={self._attrs['pad']}")

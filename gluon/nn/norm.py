@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mxjax import errors, npx
+from mxjax.modes import generation
 
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
@@ -35,8 +36,14 @@ class _Affine(HybridBlock):
     def _describe(self, **attrs: Any) -> str:
         attrs["center"] = self.beta.grad_req != "null"
         attrs["scale"] = self.gamma.grad_req != "null"
-        attrs["in_channels"] = (self.gamma.shape or (-1,))[0]
+        attrs["in_channels"] = _channels(self)
         return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in attrs.items())})"
+
+
+def _channels(layer: Any) -> int | None:
+    """How many channels a layer's text says it has: None in MXNet 1 where that is not known yet."""
+    n: int = (layer.gamma.shape or (-1,))[0]
+    return n or None if generation() == 1 else n
 
 
 class BatchNorm(_Affine):
@@ -107,8 +114,7 @@ class BatchNorm(_Affine):
         return npx.relu(out) if self._relu else out
 
     def __repr__(self) -> str:
-        shape = self.gamma.shape or (-1,)
-        text = ", ".join(f"{k}={v}" for k, v in {**self._attrs, "in_channels": shape[0]}.items())
+        text = ", ".join(f"{k}={v}" for k, v in {**self._attrs, "in_channels": _channels(self)}.items())
         return f"{type(self).__name__}({text})"
 
 

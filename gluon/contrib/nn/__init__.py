@@ -48,8 +48,13 @@ class SparseEmbedding(Block):
         return f"{type(self).__name__}({o['input_dim']} -> {o['output_dim']}, {o['dtype']})"
 
 
-Concurrent = Concatenate
-HybridConcurrent = HybridConcatenate
+class Concurrent(Concatenate):
+    """`nn.Concatenate` under its name of MXNet 1."""
+
+
+class HybridConcurrent(HybridConcatenate):
+    """`nn.HybridConcatenate` under its name of MXNet 1."""
+
 
 __all__ = [
     "Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D",
