@@ -59,7 +59,7 @@ def _composed(block: HybridBlock, count: int, outputs: int) -> tuple[Any, dict[s
         used = set(whole.list_inputs()) - set(names)
     except (errors.MXNetError, TypeError, ValueError, AttributeError, LookupError, NotImplementedError):
         return None
-    params = {p.variable_name: p for p in block.collect_params().values()}
+    params = {str(p.variable_name): p for p in block.collect_params().values()}
     if len(whole.list_outputs()) != outputs or not used <= set(params) or any(params[n]._arrays is None for n in used):
         return None
     for name in params.keys() - used:
