@@ -6,6 +6,9 @@ RUN := $(VENV)/bin/python
 JOBS ?= 2
 PYTEST := $(RUN) -m pytest -n $(JOBS)
 
+# Tests and benchmarks start hundreds of processes: each would compile every module again, for 0.3 s and more.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-all test-matrix bench bench-cold bench-data bench-kvstore bench-memory bench-ops bench-profiler bench-sparse lint stubs \
 	settings-pages wheel clean
 .DEFAULT_GOAL := help

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -71,9 +71,10 @@ class ByCall:
         self.price = 0.0
         self.draws = 0
         last: dict[int, int] = {}
-        calls, self._numbers = loosened(kept, inputs, results, step.fmt)
-        for at, (s, call, gets, operands) in enumerate(calls):
-            last.update((i, at) for i in gets)
+        self._numbers: list[float | int] = []
+        for at, (s, call, gets, operands) in enumerate(loosened(kept, inputs, results, step.fmt, self._numbers)):
+            for i in gets:
+                last[i] = at
             bound = bound_of(s, call, operands, device) if numpy else None
             work = 0.0 if bound is None else bound.work() * OPERATION
             self.draws += bound is not None and bound.draws
@@ -172,28 +173,25 @@ class ByCall:
 
 
 def loosened(
-    steps: Sequence[Step], inputs: Sequence[Any], results: Any, fmt: str
-) -> tuple[list[tuple[Step, Call, tuple[int, ...], tuple[Any, ...]]], list[float | int]]:
-    """Each step's call without numbers of its own, where its operands come from and what they are; the numbers.
+    steps: Sequence[Step], inputs: Sequence[Any], results: Any, fmt: str, numbers: list[float | int]
+) -> Iterator[tuple[Step, Call, tuple[int, ...], tuple[Any, ...]]]:
+    """Each step's call without numbers of its own, where its operands come from and what they are.
 
     ``inputs`` and ``results`` are the avals of a segment or graph (by their numbers), ``fmt`` the kinds of its dynamic
-    scalars, which the numbers follow: no program or trace for each value.
+    scalars. The calls' own numbers are appended to ``numbers`` and follow these: no program or trace for each value.
     """
-    found = []
-    numbers: list[float | int] = []
     for s in steps:
         call, before, own = s.call.loose()  # type: ignore[union-attr]
-        gets = list(s.args)
+        gets = s.args
         if own:
             before = len(gets) if before < 0 else before
-            gets[before:before] = range(SCALAR + len(fmt), SCALAR + len(fmt) + len(own))
+            gets = (*gets[:before], *range(SCALAR + len(fmt), SCALAR + len(fmt) + len(own)), *gets[before:])
             fmt += "".join(["d" if type(n) is float else "q" for n in own])
             numbers += own
         operands = tuple(
             [results[i] if 0 <= i < SCALAR else inputs[-1 - i] if i < 0 else fmt[i - SCALAR] for i in gets]
         )
-        found.append((s, call, tuple(gets), operands))
-    return found, numbers
+        yield s, call, gets, operands
 
 
 def _whole(single: Step) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -143,7 +143,7 @@ def is_cheap_once(graph: Graph, seg: Segment, device: Any) -> bool:
         return False
     price = 0.0
     results = {s.first + k: a for s in graph.steps for k, a in enumerate(s.avals)}
-    for s, call, _, operands in loosened(graph.steps, graph.avals, results, graph.fmt)[0]:
+    for s, call, _, operands in loosened(graph.steps, graph.avals, results, graph.fmt, []):
         bound = bound_of(s, call, operands, device)
         if bound is None:
             return False

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from . import compiler
-from .jaxprs import AGAIN, INLINED, bound, evaluate
+from .jaxprs import AGAIN, INLINED, bodies, bound, evaluate
 
 if TYPE_CHECKING:
     from .call import Call
@@ -84,10 +84,8 @@ def _is_pointwise(closed: Any) -> bool:
 
 
 def _each_by_itself(jaxpr: Any) -> bool:
-    from jax.extend.core import jaxprs_in_params
-
     for e in jaxpr.eqns:
-        inner = list(jaxprs_in_params(e.params))
+        inner = list(bodies(e.params))
         known = e.primitive.name in POINTWISE or (inner and e.primitive.name in INLINED | {"custom_jvp_call"})
         shapes = {v.aval.shape for v in (*e.invars, *e.outvars) if v.aval.shape}
         if not known or len(shapes) > 1 or not all(map(_each_by_itself, inner)):
@@ -96,11 +94,9 @@ def _each_by_itself(jaxpr: Any) -> bool:
 
 
 def _turns(jaxpr: Any) -> bool:
-    from jax.extend.core import jaxprs_in_params
-
     return any(
         _gives_image(e)
-        or (e.primitive.name in INLINED and any(map(_turns, jaxprs_in_params(e.params))))
+        or (e.primitive.name in INLINED and any(map(_turns, bodies(e.params))))
         for e in jaxpr.eqns
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -15,6 +15,15 @@ from jax.lax import convert_element_type_p
 AGAIN = frozenset({"checkpoint", "remat", "remat2"})
 # Calls in a jaxpr that are nothing but their bodies.
 INLINED = frozenset({"closed_call", "core_call", "jit", "pjit"})
+
+
+def bodies(params: Any) -> Iterator[Any]:
+    """The jaxprs among an equation's parameters (``jax.extend``, which has this too, takes 20 ms: Pallas is in it)."""
+    for value in params.values():
+        for part in value if isinstance(value, (tuple, list)) else (value,):
+            inner = getattr(part, "jaxpr", part)
+            if hasattr(inner, "eqns"):
+                yield inner
 
 
 def differentiable(dtype: Any) -> bool:
@@ -103,13 +112,14 @@ def evaluate(
     jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], one: Callable[[Any, list[Any]], Sequence[Any]]
 ) -> list[Any]:
     """The results of a jaxpr, where ``one`` gives those of an equation from its operands (:func:`bound`, or others)."""
-    from jax.extend.core import Literal
-
     env = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
+
+    def value(v: Any) -> Any:
+        return v.val if hasattr(v, "val") else env[v]  # a literal has its value with it
+
     for e in jaxpr.eqns:
-        found = one(e, [v.val if isinstance(v, Literal) else env[v] for v in e.invars])
-        env.update(zip(e.outvars, found, strict=True))
-    return [v.val if isinstance(v, Literal) else env[v] for v in jaxpr.outvars]
+        env.update(zip(e.outvars, one(e, list(map(value, e.invars))), strict=True))
+    return list(map(value, jaxpr.outvars))
 
 
 def bound(e: Any, given: Sequence[Any], params: Any) -> list[Any]:
@@ -194,11 +204,9 @@ def bound_traces() -> None:
 
 def keeps_apart(jaxpr: Any) -> bool:
     """Whether a gradient in it is to stay apart from its forward pass (`jax.checkpoint`)."""
-    from jax.extend.core import jaxprs_in_params
-
     for e in jaxpr.eqns:
         if e.primitive.name in AGAIN and e.params.get("differentiated"):
             return True
-        if any(map(keeps_apart, jaxprs_in_params(e.params))):
+        if any(map(keeps_apart, bodies(e.params))):
             return True
     return False

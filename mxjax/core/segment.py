@@ -8,6 +8,7 @@ segment, with the programs compiled for it.
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import weakref
@@ -40,9 +41,15 @@ def user_site(depth: int = 2) -> tuple[str, int]:
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith(_PACKAGE) and not name.startswith(_WINGS):
-            return name, frame.f_lineno
+            return _site(name, frame.f_lineno)
         last, frame = frame, frame.f_back  # type: ignore[assignment]
-    return last.f_code.co_filename, last.f_lineno
+    return _site(last.f_code.co_filename, last.f_lineno)
+
+
+@functools.lru_cache(4096)
+def _site(file: str, line: int) -> tuple[str, int]:
+    """One object for each line: a loop that never comes back records it thousands of times."""
+    return file, line
 
 
 class Mirroring:
@@ -69,6 +76,10 @@ def stretch(says: Mirroring | None) -> Iterator[None]:
         yield
     finally:
         mirroring.reset(token)
+
+
+# What a step holds until there is a program for it: most never have one.
+NO_PROGRAMS: dict[Any, Any] = {}
 
 
 class Step:
@@ -125,7 +136,7 @@ class Step:
         self.effects = False
         self.reach: float = 0  # the depth, or endless after an effect: what the hot path compares
         self.next: dict[Any, Step] = {}
-        self.programs: dict[Any, Any] = {}
+        self.programs = NO_PROGRAMS
         self.solo: Any = None  # the compiled function, where this step alone is a segment
         self.host: Any = None  # how NumPy computes the segment (host_compute.py); False: it does not
         self.bound: Any = None  # how NumPy computes this call (by_call.py); False: it does not

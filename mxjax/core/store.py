@@ -14,7 +14,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from .jaxprs import bound_traces
-from .segment import Step
+from .segment import NO_PROGRAMS, Step
 from .state import states
 from .stats import stats
 
@@ -83,6 +83,8 @@ class Store:
         program.at = weakref.ref(step), key
         number, held = id(program), self._held
         held[number] = weakref.ref(program, lambda _: held.pop(number, None))  # it may end at any time
+        if step.programs is NO_PROGRAMS:
+            step.programs = {}
         step.programs[key] = program
         if self._grows and self._ghosts:
             self._raise_limit(_structure(step, key), program.bytes)

@@ -22,6 +22,7 @@ from . import dims
 from .aval import SCALARS, Aval
 from .compiler import for_platform, platform_of
 from .hooks import operator_wrappers
+from .jaxprs import bodies
 from .numpy_code import Code
 from .numpy_rules import NotHere as NotHere
 
@@ -100,11 +101,8 @@ def _reshaped(jaxpr: Any) -> Iterator[tuple[Any, Any]]:
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "reshape":
             yield math.prod(eqn.invars[0].aval.shape), math.prod(eqn.params["new_sizes"])
-        for value in eqn.params.values():
-            for part in value if isinstance(value, (tuple, list)) else (value,):
-                inner = getattr(part, "jaxpr", part)
-                if hasattr(inner, "eqns"):
-                    yield from _reshaped(inner)
+        for inner in bodies(eqn.params):
+            yield from _reshaped(inner)
 
 
 class Bound:

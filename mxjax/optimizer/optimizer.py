@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -151,6 +152,7 @@ class Optimizer:
         multi_precision: bool = False, param_dict: dict[Any, Any] | None = None,
         aggregate_num: int | None = None, use_fused_step: bool | None = None,
     ):  # fmt: skip
+        importlib.import_module("optax")  # the rules are put together from it: now, not within the first step
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
         if lr_scheduler is None:
