@@ -13,13 +13,21 @@ import random
 import sys
 import zlib
 from collections.abc import Iterator
+from importlib.metadata import version
 from importlib.util import find_spec
 
 import pytest
 
 # XLA reads these once, when its CPU client is made: before anything imports jax. Most of the time of the
 # tests is compilation, and what LLVM optimises changes neither counts nor bytes, only how fast programs run.
-for _flag, _value in {"xla_force_host_platform_device_count": 4, "xla_backend_optimization_level": 0}.items():
+_FLAGS = {
+    "xla_force_host_platform_device_count": "4",
+    "xla_backend_optimization_level": "0",
+    "xla_cpu_parallel_codegen_split_count": "1",  # an LLVM module for each of 32 parts costs as much again
+}
+if version("jaxlib").startswith("0.10."):
+    _FLAGS["xla_cpu_use_fusion_emitters"] = "false"  # MLIR takes two thirds of what is left; later ones have no other
+for _flag, _value in _FLAGS.items():
     if _flag not in os.environ.get("XLA_FLAGS", ""):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --{_flag}={_value}".strip()
 

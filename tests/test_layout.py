@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -54,6 +56,8 @@ CORE_MODULES = {"callback", "compiler", "holders", "hooks", "images", "jaxprs", 
 OF_HANDLES = {"_assign", "_drop", "_fresh_grad", "_front", "_place", "_set", "_v", "_value", "_var", "_wrap"}
 OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 
+ENVIRONMENT = {"environ", "getenv", "putenv", "environb"}
+
 LONGEST = 600
 LONGEST_TABLE = 1200
 
@@ -89,12 +93,47 @@ def is_type_checking(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
 
 
-def imports(path: Path) -> Iterator[tuple[str, str, int]]:
-    """What a file imports when it runs: module, name in it (or ''), and line."""
+class Facts(NamedTuple):
+    """What the tests ask of a file, found in one reading of it.
+
+    ``imports``: module, name in it (or ''), and line, of what it imports when it runs; ``modules``: the absolute ones
+    whenever; ``core``, ``defined`` and ``asked``: see `of_core` and `private_names`; ``environment``: the lines that
+    read it; ``refused``: what no file may do.
+    """
+
+    imports: list[tuple[str, str, int]]
+    modules: list[tuple[str, int]]
+    core: list[tuple[str, int]]
+    defined: set[str]
+    asked: dict[str, int]
+    environment: list[int]
+    refused: list[tuple[int, str]]
+
+
+@cache
+def facts(path: Path) -> Facts:
+    tree = ast.parse(path.read_text())
     package = name_of(path).split(".")
     if path.name != "__init__.py":
         package.pop()
-    return imports_of(ast.parse(path.read_text()), package)
+    modules, environment, refused = [], [], []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules += [(alias.name, node.lineno) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            if node.level == 0:
+                modules.append((node.module or "", node.lineno))
+            if node.names[0].name == "*":
+                refused.append((node.lineno, "star import"))
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("exec", "eval"):
+            refused.append((node.lineno, ast.unparse(node.func)))
+        elif isinstance(node, ast.ExceptHandler) and node.type is None:
+            refused.append((node.lineno, "bare except"))
+        elif (getattr(node, "attr", None) or getattr(node, "id", None)) in ENVIRONMENT:
+            environment.append(node.lineno)
+    return Facts(
+        list(imports_of(tree, package)), modules, list(of_core(tree)), *private_names(tree), environment, refused
+    )
 
 
 def imports_of(tree: ast.AST, package: list[str], types: bool = False) -> Iterator[tuple[str, str, int]]:
@@ -144,7 +183,7 @@ def test_imports_go_one_way():
         own = layer_of(part)
         if own is None:
             continue
-        for module, _, line in imports(path):
+        for module, _, line in facts(path).imports:
             if not module.startswith("mxjax"):
                 continue
             other = part_of(module)
@@ -160,7 +199,7 @@ def test_the_core_knows_no_wing():
         part = part_of(name_of(path))
         if part in WINGS or part in ABOVE_THE_WINGS:
             continue
-        for module, _, line in imports(path):
+        for module, _, line in facts(path).imports:
             if module.startswith("mxjax.") and part_of(module) in WINGS:
                 wrong.append(f"{where(path, line)}: imports {module}")
     assert not wrong, "\n".join(wrong)
@@ -172,7 +211,7 @@ def test_wings_hang_on_the_protocols_and_on_public_names():
         part = part_of(name_of(path))
         if part not in WINGS:
             continue
-        for module, name, line in imports(path):
+        for module, name, line in facts(path).imports:
             parts = module.split(".")
             if parts[0] != "mxjax" or part_of(module) == part:
                 continue
@@ -205,7 +244,7 @@ def test_wings_use_of_the_core_what_is_listed():
     used, wrong = set(), []
     for path in SOURCES:
         if part_of(name_of(path)) in WINGS:
-            for of, line in of_core(ast.parse(path.read_text())):
+            for of, line in facts(path).core:
                 used.add(of.partition(".")[0])
                 if not may_use(of):
                     wrong.append(f"{where(path, line)}: core.{of}")
@@ -253,9 +292,8 @@ def test_wings_ask_no_other_part_for_private_names():
     asked: list[tuple[str, str, str]] = []
     for path in SOURCES:
         part = part_of(name_of(path))
-        own, others = private_names(ast.parse(path.read_text()))
-        defined.setdefault(part, set()).update(own)
-        asked += [(part, name, where(path, line)) for name, line in others.items()]
+        defined.setdefault(part, set()).update(facts(path).defined)
+        asked += [(part, name, where(path, line)) for name, line in facts(path).asked.items()]
     wrong = [
         f"{at}: {name} of {', '.join(p for p in defined if name in defined[p])}"
         for part, name, at in asked
@@ -268,40 +306,23 @@ def test_wings_ask_no_other_part_for_private_names():
 @pytest.mark.parametrize("folder", [*WINGS, "mxjax", "tests", "tools", "benchmarks"])
 def test_a_wing_is_imported_under_one_name(folder):
     """`import gluon` would be a second copy of the package."""
-    wrong = []
-    for path in (ROOT / folder).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.level == 0:
-                names = [node.module or ""]
-            wrong += [where(path, node.lineno) for name in names if name.split(".")[0] in WINGS]
+    wrong = [
+        where(path, line)
+        for path in (ROOT / folder).rglob("*.py")
+        for module, line in facts(path).modules
+        if module.split(".")[0] in WINGS
+    ]
     assert not wrong, wrong
 
 
 def test_only_the_settings_read_the_environment():
-    wrong = []
-    for path in SOURCES:
-        if part_of(name_of(path)) == "settings":
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            name = getattr(node, "attr", None) or getattr(node, "id", None)
-            if name in ("environ", "getenv", "putenv", "environb"):
-                wrong.append(where(path, node.lineno))
+    of_others = [path for path in SOURCES if part_of(name_of(path)) != "settings"]
+    wrong = [where(path, line) for path in of_others for line in facts(path).environment]
     assert not wrong, wrong
 
 
 def test_no_exec_no_star_import_no_bare_except():
-    wrong = []
-    for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("exec", "eval"):
-                wrong.append(f"{where(path, node.lineno)}: {ast.unparse(node.func)}")
-            if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
-                wrong.append(f"{where(path, node.lineno)}: star import")
-            if isinstance(node, ast.ExceptHandler) and node.type is None:
-                wrong.append(f"{where(path, node.lineno)}: bare except")
+    wrong = [f"{where(path, line)}: {what}" for path in SOURCES for line, what in facts(path).refused]
     assert not wrong, "\n".join(wrong)
 
 
