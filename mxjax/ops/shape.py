@@ -62,10 +62,8 @@ def coded_shape(
     """The shape that reshape codes describe; ``meaning`` says what each code does."""
     split = next(k for k, v in meaning.items() if v == "split")
     source, groups = list(shape), _groups(codes, split)
-    if reverse and meaning is _NPX_CODES:  # read from the right, a split's code behind its lengths
+    if reverse:  # read from the right: a split's code stands behind its lengths
         source, groups = source[::-1], _groups(codes[::-1], split)
-    elif reverse:
-        source, groups = source[::-1], [g[:1] + g[:0:-1] for g in groups[::-1]]
     out: list[int] = []
     at = 0
     bad = ValueError(
@@ -137,7 +135,7 @@ def reshape_nd(
     data: Any, *, shape: Any = None, reverse: bool = False, target_shape: Any = None, keep_highest: bool = False
 ) -> Any:
     """Reshape with codes: 0 copies a length, -1 infers, -2 copies the rest, -3 merges two, -4 splits one
-    into the next two. ``reverse`` reads from the right."""
+    into the next two. ``reverse`` reads from the right, so that -4 stands behind its two lengths."""
     if target_shape and not shape:  # as it was before there were codes: 0 is inferred
         shape = [n or -1 for n in _ints(target_shape)]
         if keep_highest:

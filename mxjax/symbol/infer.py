@@ -252,6 +252,17 @@ class Inference:
             return
         for k, shape in enumerate(self._solved(node, ins, outs)):
             self._set(*node.inputs[k], shape)
+        if op.display in _KEEPS_SIZE and known(outs[0]):
+            self._set(*node.inputs[0], self._of_size(node, self.found[node.inputs[0][0]][node.inputs[0][1]], outs[0]))
+
+    def _of_size(self, node: Node, given: Partial, out: Partial) -> Partial:
+        """What comes in with its only unknown length such that it has as many elements as what comes out."""
+        lengths = [n for n in given or () if n is not None]
+        length, rest = divmod(math.prod(out or ()), math.prod(lengths) or 1)  # type: ignore[arg-type]
+        if given is None or len(given) - len(lengths) != 1 or rest or length < 1:
+            return given
+        tried = tuple([length if n is None else n for n in given])
+        return tried if self._shapes(node, [tried]) == [out] else given
 
     def _solved(self, node: Node, ins: Sequence[Partial], outs: Sequence[Partial]) -> Sequence[Partial]:
         """Lengths of what comes in that follow from those of what comes out."""
@@ -334,6 +345,8 @@ def _like_each_other(op: Op) -> bool:
     return op.shapes is not None and len(op.array_params) == 2 and op.array_params[1] == "rhs"
 
 
+#: What results have as many elements as what comes in, though no length of theirs need follow one there.
+_KEEPS_SIZE = frozenset({"reshape", "Reshape"})
 _ELSE = frozenset({"shape_array", "size_array"})
 _SHAPELESS = frozenset({
     "scalar", "dtype", "act_type", "slope", "lower_bound", "upper_bound", "a_min", "a_max", "p", "mode", "axes",

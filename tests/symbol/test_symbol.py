@@ -132,6 +132,17 @@ def test_lengths_of_minus_one_follow_from_what_is_around():
     assert ones._bind(ctx=mx.cpu(), args={}).forward()[0].shape == (2, 3)
 
 
+@pytest.mark.parametrize(("given", "codes", "reverse", "out", "whole"), [
+    ((64, -1, 2, 3), (-4, 16, -1, -2), False, (16, 4, 1, 2, 3), (64, 1, 2, 3)),
+    ((2, 3, 5, -1), (-3, -3), False, (6, 30), (2, 3, 5, 6)),
+    ((-1, 3, 5, 5), (0, -1), True, (5, 30), (2, 3, 5, 5)),
+    ((2, -1, -1, 5), (2, -1), False, (2, 75), (2, -1, -1, 5)),
+])  # fmt: skip
+def test_the_one_unknown_length_of_a_reshape_follows_from_its_size(given, codes, reverse, out, whole):
+    net = mx.sym.elemwise_add(mx.sym.var("x").reshape(codes, reverse=reverse), mx.sym.ones(shape=out))
+    assert net.infer_shape_partial(x=given)[0] == [whole]
+
+
 def test_of_a_length_that_is_not_known_no_slice_is_known():
     rows = mx.sym.var("data", shape=(-1, 20))
     assert mx.sym.slice(rows, begin=(2, 3), end=(5, 10), step=(3, 3)).infer_shape_partial()[1] == [(-1, 3)]
