@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..core.dims import is_symbolic
 from ..errors import MXNetIndexError
 from .numbers import fitted, is_number
 from .samples import Given, b, case, f, i
@@ -123,7 +124,7 @@ def pick(data: Any, index: Any, *, axis: int | None = -1, mode: str = "clip", ke
     if at.size != math.prod(rest):
         raise ValueError(f"pick takes an index for each place along axis {axis}: of shape {list(rest)}, got {list(index.shape)}")
     at = at.reshape(data.shape[:axis] + (1,) + data.shape[axis + 1 :])
-    if size <= _MASKED_PICK:
+    if not is_symbolic(size) and size <= _MASKED_PICK:
         here = at == lax.broadcasted_iota(at.dtype, data.shape, axis)
         return jnp.where(here, data, jnp.zeros_like(data)).sum(axis, keepdims=keepdims, dtype=data.dtype)
     out = _taken(data, at, axis)
