@@ -14,6 +14,7 @@ import numpy as np
 
 from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
+from mxjax.array.sparse import step_in_rows
 from mxjax.core import (
     TRACED,
     Call,
@@ -116,7 +117,7 @@ def others_of(block: Any) -> dict[Value, Any]:
     block.apply(lambda b: found.extend(a for a in vars(b).values() if isinstance(a, NDArray)))
     for p in block.collect_params().values():
         found.extend(a.grad for a in (p._arrays or {}).values() if a.grad is not None)
-    return {a._value(): a for a in found}
+    return {a._value(): a for a in found if a.stype == "default"}
 
 
 class NoArrays(errors.MXNetTypeError):
@@ -156,7 +157,7 @@ class CachedGraph:
     KEY: Any  # what stands among the sources for the random key
     __slots__ = (
         "__weakref__", "call", "checks", "draws", "fresh", "here", "inline", "inside", "kinds", "moving", "n_outs",
-        "numbers", "pairs", "parts", "shapes", "sources", "states", "training", "tree", "whole",
+        "numbers", "pairs", "parts", "rows", "shapes", "sources", "states", "training", "tree", "whole",
     )
 
     call: GraphCall
@@ -238,6 +239,7 @@ class CachedGraph:
         self.whole = not any(graph.floats()[: self.n_outs])
         self.kinds = [o._front for o in out_leaves]
         self.draws = draws.used
+        self.rows = any(p._grad_stype == "row_sparse" for p in block.collect_params().values())
         if any(s.mirroring is not None for s in graph.steps):
             from mxjax import memonger
 
@@ -290,9 +292,12 @@ class CachedGraph:
             by_call = True  # of integers: each operator has a rule for them, their composition has none
         if _by_call and not by_call:
             _stay_so_before_programs(st.seg)
-        if by_call:
+        # As the gradient of a whole graph is computed, it has all rows.
+        in_rows = self.rows and st.taping and self.call.policy is None and not st.seg.graph
+        if by_call or in_rows:
             numbers = [d.value for d in values[len(values) - len(self.numbers) :]]
-            outs = tuple(self.call.graph.onto(values, scalars=numbers))  # type: ignore[union-attr]
+            visit = step_in_rows if in_rows else None
+            outs = tuple(self.call.graph.onto(values, visit, scalars=numbers))  # type: ignore[union-attr]
             if first:
                 self.here = weakref.ref(st.seg.step)
                 _by_call.append((self.here, weakref.ref(self)))

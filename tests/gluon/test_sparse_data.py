@@ -106,6 +106,28 @@ def test_files_of_sparse_parameters(tmp_path):
         net(ids)
 
 
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_a_network_with_a_table_of_rows_trains_on_those_that_it_looked_up(hybridize):
+    """Adam's steps on rows alone, by MXNet 1.9.1; nothing of the table's size is computed."""
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Embedding(10, 3, sparse_grad=True), gluon.nn.Dense(1, flatten=False))
+    net.initialize(mx.init.Constant(0.5))
+    if hybridize:
+        net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1, "wd": 0.01, "lazy_update": True})
+    before, rows = mx.engine.stats()["dense_fallbacks"], []
+    for ids in ([1, 3, 3], [2, 1], [2, 1]):
+        with autograd.record():
+            loss = (net(nd.array(ids)) ** 2).sum()
+        loss.backward()
+        rows.append(net[0].weight.grad().indices.asnumpy().tolist())
+        trainer.step(1)
+    assert rows == [[1, 3], [1, 2], [1, 2]]
+    weight = net[0].weight.data().asnumpy()[:, 0]
+    np.testing.assert_allclose(weight, [0.5, 0.2352, 0.3509, 0.4, *[0.5] * 6], atol=1e-4)
+    assert mx.engine.stats()["dense_fallbacks"] == before
+
+
 def test_hybridized_the_gradient_has_the_rows_all_the_same():
     net = gluon.nn.Embedding(6, 2, sparse_grad=True)
     net.initialize(mx.init.One())

@@ -13,6 +13,7 @@ from .classes import (
     taped_value,
     wrap,
 )
+from .dispatch import step_in_rows
 from .value import (
     Stored,
     in_stype,
@@ -42,6 +43,7 @@ __all__ = [
     "of_dense",
     "padded",
     "rows_at",
+    "step_in_rows",
     "taped_value",
     "whole",
     "wrap",

@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import errors
 from ...core import attach_python, default_device, record
+from ...core.graph import again
 from ...core.state import local
 from ...core.value import Value
 from ...ops.table import Op
@@ -92,6 +93,19 @@ def _answer(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, A
     if is_lazy(op, arrays, attrs):
         return _delivered(NDArray, update(op, arrays, attrs), out)
     return _on_dense(op, cls, arrays, attrs, out, places)
+
+
+def step_in_rows(step: Any, operands: tuple[Any, ...]) -> tuple[Value, ...]:
+    """A step of a graph on these values (a visitor of `Graph.onto`): gradients that are to be row_sparse are so."""
+    op, attrs = step.call.row, dict(step.call.attrs)
+    rows = [v for v in operands if isinstance(v, Value) and wanted_stype(v) == "row_sparse"]
+    if rows and getattr(op, "sparse", None) is not None and not step.call.constants:
+        found = forms_of(op, operands, attrs)
+        if found is not None:
+            made, pull = found
+            _attach(op, list(operands), attrs, made, pull)
+            return (made,)
+    return again(step, operands)
 
 
 def _wants_rows(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
