@@ -9,6 +9,7 @@ EPYC with AVX-512, one core, jax 0.10.2).
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import jax
@@ -59,14 +60,14 @@ def erf_inv(x: Any) -> Any:
 def lowering() -> dict[str, Any]:
     """What ``lower`` of a traced function takes for it; nothing where this JAX has no such thing."""
     try:
-        # Of `jax.extend`, which has the last two as well, Pallas is a part: 20 ms.
+        # Of `jax.extend`, which has chlo and threefry2x32_p as well, Pallas is a part: 20 ms.
         from jax._src.interpreters import mlir
         from jaxlib.mlir.dialects import chlo
 
         try:
-            from jax._src.random.threefry2x32 import threefry2x32_p
+            drawn = import_module("jax._src.random.threefry2x32")
         except ImportError:  # before JAX 0.12
-            from jax._src.prng import threefry2x32_p
+            drawn = import_module("jax._src.prng")
 
         inverse = mlir.lower_fun(erf_inv, multiple_results=False)
 
@@ -75,7 +76,7 @@ def lowering() -> dict[str, Any]:
                 return inverse(ctx, x)
             return [chlo.erf_inv(x)]
 
-        rules: Any = ((threefry2x32_p, mlir.lower_fun(_threefry, multiple_results=True)), (lax.erf_inv_p, single))
+        rules: Any = ((drawn.threefry2x32_p, mlir.lower_fun(_threefry, multiple_results=True)), (lax.erf_inv_p, single))
         given: dict[str, Any] = {"_private_parameters": mlir.LoweringParameters(override_lowering_rules=rules)}
         jax.jit(lambda x: x).trace(np.float32(0)).lower(**given)
     except (AttributeError, ImportError, TypeError):  # another JAX
