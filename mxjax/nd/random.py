@@ -8,6 +8,7 @@ from ..array.classes import NDArray
 from ..array.frontend import fill
 from ..array.invoke import call
 from ..errors import explain_names as _explain_names
+from ..ops.random import is_of_one
 from ..ops.table import TABLE
 from ..random import seed
 
@@ -101,7 +102,24 @@ def shuffle(data: NDArray, **kwargs: Any) -> NDArray:
     return call(TABLE["shuffle"], NDArray, (data,), kwargs)
 
 
-def multinomial(
+def multinomial(*args: Any, **kwargs: Any) -> Any:
+    """`multinomial(data, shape, get_prob, out, dtype)`: outcomes drawn from rows of probabilities, as in MXNet 1.
+
+    `multinomial(n, p, shape, dtype, ctx, out)`: how often each outcome comes in `n` trials with probabilities `p`, as
+    in MXNet 2.
+
+    >>> import mxjax as mx
+    >>> mx.nd.random.multinomial(mx.nd.array([0.0, 1.0]), 3).asnumpy().tolist()
+    [1, 1, 1]
+    """
+    if is_of_one(args, kwargs, NDArray):
+        given = {**dict(zip(("data", "shape", "get_prob", "out", "dtype"), args, strict=False)), **kwargs}
+        attrs = {"shape": given.pop("shape", None) or (), **given}
+        return call(TABLE["categorical"], NDArray, (attrs.pop("data"),), attrs)
+    return _trials(*args, **kwargs)
+
+
+def _trials(
     n: Any = 1,
     p: Any = None,
     shape: Any = None,
@@ -110,9 +128,7 @@ def multinomial(
     out: Any = None,
     **kwargs: Any,
 ) -> NDArray:
-    """How often each outcome comes in ``n`` trials with probabilities ``p``.
-
-    For an array ``n`` with an axis for each of ``p`` but the last: ``shape`` draws for each of its elements.
+    """For an array ``n`` with an axis for each of ``p`` but the last: ``shape`` draws for each of its elements.
     """
     if isinstance(n, NDArray) and isinstance(p, NDArray) and n.shape == p.shape[:-1]:
         return call(TABLE["_sample_multinomial"], NDArray, (n, p), {"shape": shape or (), "dtype": dtype, "out": out})

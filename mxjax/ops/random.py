@@ -296,6 +296,14 @@ def shuffle(key: Any, data: Any) -> Any:
     return jr.permutation(key, data)
 
 
+def is_of_one(args: Any, kwargs: Any, kind: type) -> bool:
+    """Whether a call of `multinomial` is MXNet 1's: probabilities (of a front end's `kind`), and no numbers of trials."""
+    if "data" in kwargs or "get_prob" in kwargs:
+        return True
+    second = args[1] if len(args) > 1 else None
+    return bool(args) and isinstance(args[0], kind) and "p" not in kwargs and not isinstance(second, (kind, list))
+
+
 @op("random_multinomial", samples=[case(Given([0.2, 0.3, 0.5]), n=10), case(Given([0.2, 0.3, 0.5]), n=4, size=2)], keyed=True, smooth=False, internal="_npi_multinomial")
 def multinomial(key: Any, pvals: Any, *, n: int, size: Any = None) -> Any:
     """How often each outcome comes in n trials, int64."""

@@ -7,6 +7,7 @@ from typing import Any
 from ..errors import MXNetValueError
 from ..errors import explain_names as _explain_names
 from ..modes import is_np_shape
+from ..ops.random import is_of_one
 from ..ops.table import TABLE
 from .compose import compose
 from .front import fill as _fill
@@ -96,8 +97,14 @@ def categorical(data: Any, shape: Any = None, get_prob: bool = False, dtype: Any
     return compose(TABLE["categorical"], Symbol, "_sample_categorical", (data,), attrs)
 
 
-def multinomial(n: Any, p: Any, shape: Any = None, dtype: Any = "float32", **kwargs: Any) -> Any:
-    """How often each outcome comes in ``n`` trials with probabilities ``p``."""
+def multinomial(*args: Any, **kwargs: Any) -> Any:
+    """`multinomial(data, shape, get_prob, dtype)` of MXNet 1, `multinomial(n, p, shape, dtype)` of MXNet 2."""
+    if is_of_one(args, kwargs, Symbol):
+        return categorical(**dict(zip(("data", "shape", "get_prob", "dtype"), args, strict=False)), **kwargs)
+    return _trials(*args, **kwargs)
+
+
+def _trials(n: Any, p: Any, shape: Any = None, dtype: Any = "float32", **kwargs: Any) -> Any:
     attrs = {"shape": shape or (), "dtype": dtype, **kwargs}
     return compose(TABLE["_sample_multinomial"], Symbol, "_sample_multinomial", (n, p), attrs)
 
