@@ -42,6 +42,8 @@ class Row:
     ``restates`` are attributes that say once more how long an operand is (``num_hidden``), with its position and axis;
     ``lengths`` those that say how long results are (``shape``), with the type of one: an int, or a named tuple that
     begins with it. A trace serves all of their values.
+    ``loops=False``: ``fn`` has none (``lax.scan``, ``while_loop``), so it is traced without ``jit``, under which JAX
+    traces each function of jnp apart, and without which it would unroll them.
 
     >>> scale = Row("scale", lambda x, *, by: x * by)
     >>> scale.bind((("by", 2),))
@@ -49,7 +51,7 @@ class Row:
     """
 
     __slots__ = (
-        "calls", "differentiable", "display", "effect", "fn", "lengths", "most", "name", "numbers", "operator",
+        "calls", "differentiable", "display", "effect", "fn", "lengths", "loops", "most", "name", "numbers", "operator",
         "ragged", "restates", "settled", "takes_numbers", "tries", "wholes",
     )  # fmt: skip
 
@@ -69,6 +71,7 @@ class Row:
         wholes: bool = True,
         restates: dict[str, tuple[int, int]] | None = None,
         lengths: dict[str, type] | None = None,
+        loops: bool = True,
     ):
         self.name = name
         self.fn = fn
@@ -83,6 +86,7 @@ class Row:
         self.wholes = wholes
         self.restates = restates or {}
         self.lengths = lengths or {}
+        self.loops = loops
         self.calls: dict[Any, Call] = {}
         self.tries: dict[tuple[bool, str], list[int]] = {}  # kinds of traces (symbolic.py)
         self.most = CALLS

@@ -363,10 +363,12 @@ def _traced(
         structs.append(jax.ShapeDtypeStruct(tuple(shape), a.dtype))
     lengths = [-label if label < 0 else symbols[label] for label in at]
     fn_of = (call.of_lengths(iter(lengths)) if lengths else call).fn
+    flat = jax.disable_jit if not (call.forward or call).row.loops else contextlib.nullcontext
     many: list[bool] = []
 
     def fn(*operands: Any) -> Any:
-        out = fn_of(*operands)
+        with flat():
+            out = fn_of(*operands)
         many.append(isinstance(out, (tuple, list)))
         return out
 

@@ -119,6 +119,7 @@ _NMS = Given([[[0, 0.9, 0.1, 0.1, 0.5, 0.6], [0, 0.8, 0.12, 0.1, 0.5, 0.6], [1, 
     **_FLAT,
     amp="widest",
     numbers=("overlap_thresh", "valid_thresh"),
+    loops=True,
 )
 def box_nms(
     data: Any,
@@ -233,6 +234,7 @@ def box_encode(samples: Any, matches: Any, anchors: Any, refs: Any, means: Any, 
     **_FLAT,
     outputs=2,
     numbers=("threshold",),
+    loops=True,
 )
 def bipartite_matching(data: Any, *, is_ascend: bool = False, threshold: float, topk: int = -1) -> Any:
     """Greedy pairs of rows and columns of scores (..., N, M): the column of each row, the row of each column."""
@@ -347,6 +349,7 @@ def _cell_weights(start: Any, length: Any, cells: int, size: int, ratio: int) ->
     amp="widest",
     **_FLAT,
     numbers=("spatial_scale",),
+    loops=True,
 )
 def roi_align(
     data: Any,

@@ -91,6 +91,7 @@ def _weighed(x: Any, state: Any, weight: Any) -> list[Any]:
     internal="_npx_foreach",
     aliases=("_foreach",),
     outputs=lambda attrs, n: len(attrs["body"].outputs),
+    loops=True,
 )
 def foreach(
     *operands: Any,
@@ -146,6 +147,7 @@ def _squared(x: Any, *rest: Any) -> list[Any]:
     internal="_npx_while_loop",
     aliases=("_while_loop",),
     outputs=lambda attrs, n: len(attrs["func"].outputs),
+    loops=True,
 )
 def while_loop(
     *operands: Any,

@@ -29,6 +29,7 @@ _LABELS = Given([[[0, 0.1, 0.1, 0.35, 0.3], [1, 0.5, 0.45, 0.9, 0.8]], [[1, 0.2,
     ],
     outputs=3,
     **_FLAT,
+    loops=True,
 )
 @constant
 def multibox_target(
@@ -118,6 +119,7 @@ def multibox_target(
         case(f(2, 3, 4, low=0.1, high=1.0), f(2, 16), _ANCHORS, nms_topk=2, force_suppress=True, nms_threshold=0.1),
     ],
     **_FLAT,
+    loops=True,
 )
 def multibox_detection(
     cls_prob: Any,
@@ -253,6 +255,7 @@ def _proposal_row(name: str) -> Any:
                  scales=(1.0, 2.0), ratios=(1.0,), rpn_post_nms_top_n=5, output_score=True),
         ],
         outputs=lambda attrs, n: 2 if attrs["output_score"] else 1,
+        loops=True,
         **_WIDE,
     )  # fmt: skip
 
@@ -433,6 +436,7 @@ def deformable_psroi_pooling(
     nd_contrib="RROIAlign",
     samples=[case(f(1, 2, 6, 6), Given([[0, 3.0, 3.0, 4.0, 3.0, 30.0]]), pooled_size=(2, 2), spatial_scale=1.0, sampling_ratio=2)],
     **_WIDE,
+    loops=True,
 )
 def rroi_align(
     data: Any, rois: Any, *, pooled_size: Any, spatial_scale: float, sampling_ratio: int = -1

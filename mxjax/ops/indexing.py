@@ -366,7 +366,7 @@ def ravel_multi_index(data: Any, *, shape: Any) -> Any:
     return (data * steps.reshape(-1, *(1,) * (data.ndim - 1))).sum(0, dtype=data.dtype)
 
 
-@op(np="searchsorted", samples=[case(Given([1.0, 2.0, 3.0]), f(4, low=0, high=4))], internal=None, order="a v side sorter", **_FLAT)
+@op(np="searchsorted", samples=[case(Given([1.0, 2.0, 3.0]), f(4, low=0, high=4))], internal=None, order="a v side sorter", loops=True, **_FLAT)
 def searchsorted(a: Any, v: Any, sorter: Any = None, *, side: str = "left") -> Any:
     """Where ``v`` would be inserted into the sorted ``a``."""
     if sorter is not None:
@@ -374,7 +374,7 @@ def searchsorted(a: Any, v: Any, sorter: Any = None, *, side: str = "left") -> A
     return jnp.searchsorted(a, v, side).astype("int64")
 
 
-@op(np="digitize", samples=[case(f(4), Given([-1.0, 0.0, 1.0]))], internal=None, **_FLAT)
+@op(np="digitize", samples=[case(f(4), Given([-1.0, 0.0, 1.0]))], internal=None, loops=True, **_FLAT)
 def digitize(x: Any, bins: Any, *, right: bool = False) -> Any:
     """Into which bin each number falls."""
     return jnp.digitize(x, bins, right).astype("int64")

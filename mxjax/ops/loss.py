@@ -315,6 +315,7 @@ def _ctc_forward() -> Any:
         ),
     ],
     amp="full",
+    loops=True,
 )  # fmt: skip
 def ctc_loss(
     data: Any,

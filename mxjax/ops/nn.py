@@ -121,7 +121,7 @@ _CONV = [
 ]
 
 
-@op(npx="convolution", nd=("Convolution", "Convolution_v1"), aliases=("Convolution_v1",), display="Convolution", samples=_CONV, amp="low", shapes=_convolution_shapes)
+@op(npx="convolution", nd=("Convolution", "Convolution_v1"), aliases=("Convolution_v1",), display="Convolution", samples=_CONV, amp="low", shapes=_convolution_shapes, loops=True)
 def convolution(
     data: Any,
     weight: Any,
@@ -175,6 +175,7 @@ def convolution(
     ],
     amp="low",
     shapes=partial(_convolution_shapes, transposed=True),
+    loops=True,
 )
 def deconvolution(
     data: Any,

@@ -466,7 +466,7 @@ def _cumsum(x: Any, axis: int, dtype: Any) -> Any:
 
 
 _RUN = [case(f(3, 4)), case(f(3, 4), axis=-1)]
-op("cumsum", np="cumsum", nd="cumsum", samples=_RUN, ref=np.cumsum, doc="Running sum.", amp="full", methods="np")(_running(_cumsum, wide=False))
+op("cumsum", np="cumsum", nd="cumsum", samples=_RUN, ref=np.cumsum, doc="Running sum.", amp="full", methods="np", loops=True)(_running(_cumsum, wide=False))
 op("cumprod", np="cumprod", samples=_RUN, ref=np.cumprod, doc="Running product.", internal=None, methods="np")(_running(jnp.cumprod))
 op("nancumsum", np="nancumsum", samples=_RUN, ref=np.nancumsum, doc="Running sum, NaN as 0.", internal=None)(_running(jnp.cumsum, 0))
 op("nancumprod", np="nancumprod", samples=_RUN, ref=np.nancumprod, doc="Running product, NaN as 1.", internal=None)(_running(jnp.cumprod, 1))
@@ -497,14 +497,14 @@ def count_nonzero(a: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     return (a != 0).sum(axes_of(axis, a.ndim), keepdims=keepdims, dtype="int64")
 
 
-@op(np="interp", samples=[case(f(5), Given([-1.0, 0.0, 1.0]), f(3))], ref=np.interp, numbers=("left", "right", "period"))
+@op(np="interp", samples=[case(f(5), Given([-1.0, 0.0, 1.0]), f(3))], ref=np.interp, numbers=("left", "right", "period"), loops=True)
 def interp(x: Any, xp: Any, fp: Any, *, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """Linear interpolation between the points (xp, fp)."""
     x, xp, fp = (jnp.asarray(v, "float64") for v in (x, xp, fp))
     return jnp.interp(x, xp, fp, left, right, period)
 
 
-@op(np="polyval", samples=[case(f(3), f(4))], ref=np.polyval, amp="full")
+@op(np="polyval", samples=[case(f(3), f(4))], ref=np.polyval, amp="full", loops=True)
 def polyval(p: Any, x: Any) -> Any:
     """The polynomial with coefficients p (highest power first) at x."""
     return jnp.polyval(p, x)

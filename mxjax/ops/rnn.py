@@ -221,6 +221,7 @@ _LSTM = 4 * 3 * (2 + 3) + 2 * 4 * 3
     numbers=("p", "lstm_state_clip_min", "lstm_state_clip_max"),
     nd_order="data parameters state state_cell sequence_length state_size num_layers bidirectional mode p state_outputs projection_size "
     "lstm_state_clip_min lstm_state_clip_max lstm_state_clip_nan use_sequence_length",
+    loops=True,
 )  # fmt: skip
 def rnn(
     key: Any,

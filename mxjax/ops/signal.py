@@ -114,7 +114,7 @@ _HAWKES = [
 ]  # fmt: skip
 
 
-@op(nd_contrib="hawkesll", samples=_HAWKES, amp="full", outputs=2, smooth=False)
+@op(nd_contrib="hawkesll", samples=_HAWKES, amp="full", outputs=2, smooth=False, loops=True)
 def hawkesll(
     lda: Any, alpha: Any, beta: Any, state: Any, lags: Any, marks: Any, valid_length: Any, max_time: Any
 ) -> Any:

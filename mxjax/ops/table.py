@@ -132,6 +132,7 @@ class Op(Row):
         wholes: bool = True,
         restates: dict[str, tuple[int, int]] | None = None,
         lengths: dict[str, type] | None = None,
+        loops: bool = False,
         internal: str | None = CONVENTION,
         aliases: tuple[str, ...] = (),
         internal_scalar: str | None = None,
@@ -161,6 +162,7 @@ class Op(Row):
             wholes=wholes,
             restates=restates,
             lengths=lengths or ({"size": int, "shape": int} if keyed else None),  # draws of any size
+            loops=loops or keyed,
         )
         self.names = names
         self.samples = samples
@@ -289,7 +291,7 @@ def _beside_numbers(op: Op, fn: Callable[..., Any], fit: Any, commutes: bool) ->
     fit = _fit_legacy if op.legacy else fit if callable(fit) else _fit
     shared = dict(
         display=op.display, differentiable=op.differentiable, smooth=op.smooth, legacy=op.legacy, takes_numbers=True,
-        wholes=op.wholes,
+        wholes=op.wholes, loops=op.loops,
         numbers=("scalar",),
         samples=_with_a_number(op.samples), amp=op.amp if op.amp == "full" else None, signature=_BESIDE,
     )  # fmt: skip

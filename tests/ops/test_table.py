@@ -14,6 +14,7 @@ import pytest
 import mxjax as mx
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.invoke import call
+from mxjax.core.jaxprs import bodies
 from mxjax.ops import TABLE
 from mxjax.ops.samples import Body, Given
 
@@ -109,8 +110,19 @@ def test_bulk_and_jit_agree_with_single_calls(rows):
         return made
 
     with jax.enable_x64(True):
-        for op, got in zip(rows, jax.jit(traced)(arrays), strict=True):
+        program = jax.jit(traced).trace(arrays)
+        for op, got in zip(rows, program.lower().compile()(arrays), strict=True):
             same([np.asarray(o) for o in got], want[op.name][0], op.name)
+    loops = {str(name).partition("/")[0] for name in scopes_of_loops(program.jaxpr.jaxpr)}
+    assert loops <= {op.display for op in rows if op.loops}, "these rows have to say loops=True"
+
+
+def scopes_of_loops(jaxpr):
+    """The scopes of a jaxpr's equations that are loops, or have them in their bodies."""
+    for e in jaxpr.eqns:
+        inner = [scope for body in bodies(e.params) for scope in scopes_of_loops(body)]
+        if inner or e.primitive.name in ("scan", "while"):
+            yield e.source_info.name_stack
 
 
 @pytest.mark.parametrize("op", [p for p in ROWS if p.values[0].ref is not None])
