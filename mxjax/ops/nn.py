@@ -271,11 +271,13 @@ def pooling(
     """Maximum, average, sum or p-norm (``max avg sum lp``) of windows in 1 to 3 dimensions.
 
     ``pooling_convention``: ``valid`` drops windows that hang over, ``full`` keeps them, ``same`` gives
-    ceil(size / stride) windows. ``count_include_pad=False`` averages over the pixels alone.
+    ceil(size / stride) windows. ``count_include_pad=False`` averages over the pixels alone. Of ``stride`` and ``pad``
+    the first numbers count, as many as there are axes, as in MXNet.
     """
     if pool_type not in _POOLS:
         raise ValueError(f"unknown pooling type type {pool_type}: max, avg, sum and lp exist")
     n = _check_images(data, None if global_pool else kernel)
+    stride, pad = [v[:n] if isinstance(v, tuple) else v for v in (stride, pad)]
     if pooling_convention == "same":  # which decides that itself
         if any(_spatial(pad, n, 0)):
             raise ValueError(f"pooling_convention='same' pads as it needs: pad must be 0, got {pad}")

@@ -95,3 +95,11 @@ def test_interp_of_a_number():
     xp = mx.np.arange(4, dtype="int32")
     assert mx.np.interp(1, xp, xp * 2).item() == 2
     assert mx.np.interp(1.5, xp, xp * 2).item() == 3
+
+
+def test_a_window_takes_as_many_numbers_as_there_are_axes():
+    """MXNet reads the first of them."""
+    x = mx.nd.arange(10).reshape((1, 1, 10))
+    for pad in ((0, 0, 0), 0):
+        got = mx.nd.Pooling(x, kernel=2, stride=(2, 9), pad=pad, pool_type="max")
+        assert got.asnumpy().ravel().tolist() == [1, 3, 5, 7, 9]
