@@ -86,7 +86,7 @@ def run_on_symbols(block: Any, args: tuple[Any, ...]) -> Any:
         attribute: _of_kind(p.variable(block._names.full(p)), first) for attribute, p in block._reg_params.items()
     }
     manager = name.current()
-    if not (block._names.empty or isinstance(block, (nn.Sequential, nn.HybridSequential))):
+    if not (block._names.empty or type(block) is nn.Sequential):
         manager = name.Prefix(block.prefix)
     if isinstance(block, called_fwd()):
         manager = _LayerNames(manager)

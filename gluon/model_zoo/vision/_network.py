@@ -4,16 +4,56 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
+from mxjax.modes import generation
+
+from ... import nn
 from ...hybrid_block import HybridBlock
 
 
+def unnamed(kind: Callable[..., Any] = nn.HybridSequential, **options: Any) -> Any:
+    """A container that leaves names to what is around it: in MXNet 1 the models' own have no prefix."""
+    return kind(prefix="", **options) if generation() == 1 else kind(**options)
+
+
+def called(prefix: str, kind: Callable[..., Any] = nn.HybridSequential, **options: Any) -> Any:
+    """A container that MXNet 1 calls so, `stage1_`; its parts are made within `scope_of` it."""
+    return kind(prefix=prefix, **options) if generation() == 1 else kind(**options)
+
+
+def scope_of(block: Any) -> AbstractContextManager[Any]:
+    """Where MXNet 1's names begin with the block's prefix."""
+    return block.name_scope() if generation() == 1 else nullcontext()  # type: ignore[no-any-return]
+
+
 class FeatureNetwork(HybridBlock):
-    """`features`, then `output`."""
+    """`features`, then `output`; they are made in the network's own scope of names."""
 
     features: Any
     output: Any
+    _scope_of_init: ExitStack | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        made: Any = vars(cls).get("__init__")
+        if made is None:
+            return
+
+        @functools.wraps(made)
+        def __init__(self: Any, *args: Any, **options: Any) -> None:
+            with ExitStack() as scope:
+                object.__setattr__(self, "_scope_of_init", scope)
+                made(self, *args, **options)
+            object.__setattr__(self, "_scope_of_init", None)
+
+        cls.__init__ = __init__  # type: ignore[method-assign]
+
+    def __init__(self) -> None:
+        super().__init__()
+        if self._scope_of_init is not None:
+            self._scope_of_init.enter_context(scope_of(self))
 
     def forward(self, x: Any) -> Any:
         """Scores (N, classes) of images (N, C, H, W)."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import nn
 from ..model_store import load_pretrained
-from ._network import FeatureNetwork, takes_ctx
+from ._network import FeatureNetwork, takes_ctx, unnamed
 
 __all__ = ["AlexNet", "alexnet"]
 
@@ -21,7 +21,7 @@ class AlexNet(FeatureNetwork):
 
     def __init__(self, classes: int = 1000):
         super().__init__()
-        self.features = nn.HybridSequential()
+        self.features = unnamed()
         self.features.add(
             nn.Conv2D(64, 11, 4, 2, activation="relu"),
             nn.MaxPool2D(3, 2),

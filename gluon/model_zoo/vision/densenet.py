@@ -7,14 +7,14 @@ from typing import Any
 
 from ... import nn
 from ..model_store import load_pretrained
-from ._network import FeatureNetwork, takes_ctx, variant
+from ._network import FeatureNetwork, called, scope_of, takes_ctx, unnamed, variant
 
 __all__ = ["DenseNet", "densenet121", "densenet161", "densenet169", "densenet201"]
 
 
 def _layer(growth_rate: int, bn_size: int, dropout: float) -> nn.HybridConcatenate:
     """What a layer adds to the features, beside them."""
-    new = nn.HybridSequential()
+    new = unnamed()
     new.add(
         nn.BatchNorm(),
         nn.Activation("relu"),
@@ -25,13 +25,13 @@ def _layer(growth_rate: int, bn_size: int, dropout: float) -> nn.HybridConcatena
     )
     if dropout:
         new.add(nn.Dropout(dropout))
-    both = nn.HybridConcatenate(axis=1)
+    both = unnamed(nn.HybridConcatenate, axis=1)
     both.add(nn.Identity(), new)
     return both
 
 
 def _transition(channels: int) -> nn.HybridSequential:
-    half = nn.HybridSequential()
+    half = unnamed()
     half.add(
         nn.BatchNorm(), nn.Activation("relu"), nn.Conv2D(channels, 1, use_bias=False), nn.AvgPool2D(2, 2)
     )
@@ -60,7 +60,7 @@ class DenseNet(FeatureNetwork):
         classes: int = 1000,
     ):
         super().__init__()
-        self.features = nn.HybridSequential()
+        self.features = unnamed()
         self.features.add(
             nn.Conv2D(num_init_features, 7, 2, 3, use_bias=False),
             nn.BatchNorm(),
@@ -69,8 +69,9 @@ class DenseNet(FeatureNetwork):
         )
         channels = num_init_features
         for i, layers in enumerate(block_config):
-            block = nn.HybridSequential()
-            block.add(*[_layer(growth_rate, bn_size, dropout) for _ in range(layers)])
+            block = called(f"stage{i + 1}_")
+            with scope_of(block):
+                block.add(*[_layer(growth_rate, bn_size, dropout) for _ in range(layers)])
             self.features.add(block)
             channels += layers * growth_rate
             if i != len(block_config) - 1:

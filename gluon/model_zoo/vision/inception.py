@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ... import nn
 from ..model_store import load_pretrained
-from ._network import FeatureNetwork, takes_ctx
+from ._network import FeatureNetwork, called, scope_of, takes_ctx, unnamed
 
 __all__ = ["Inception3", "inception_v3"]
 
@@ -15,7 +16,7 @@ Conv = tuple[Any, ...]
 
 
 def _conv(channels: int, kernel: Any, strides: Any = 1, padding: Any = 0) -> nn.HybridSequential:
-    out = nn.HybridSequential()
+    out = unnamed()
     out.add(
         nn.Conv2D(channels, kernel, strides, padding, use_bias=False),
         nn.BatchNorm(epsilon=0.001),
@@ -25,7 +26,7 @@ def _conv(channels: int, kernel: Any, strides: Any = 1, padding: Any = 0) -> nn.
 
 
 def _branch(*convs: Conv, pool: nn.HybridBlock | None = None) -> nn.HybridSequential:
-    out = nn.HybridSequential()
+    out = unnamed()
     if pool is not None:
         out.add(pool)
     for conv in convs:
@@ -34,9 +35,17 @@ def _branch(*convs: Conv, pool: nn.HybridBlock | None = None) -> nn.HybridSequen
 
 
 def _beside(*branches: nn.HybridBlock) -> nn.HybridConcatenate:
-    out = nn.HybridConcatenate(axis=1)
+    out = unnamed(nn.HybridConcatenate, axis=1)
     out.add(*branches)
-    return out
+    return out  # type: ignore[no-any-return]
+
+
+def _named(prefix: str, make: Callable[..., nn.HybridConcatenate], *options: int) -> nn.HybridConcatenate:
+    """A module of the network, which MXNet 1 calls `A1_`."""
+    out = called(prefix, nn.HybridConcatenate, axis=1)
+    with scope_of(out):
+        out.add(*make(*options)._children.values())
+    return out  # type: ignore[no-any-return]
 
 
 def _average() -> nn.AvgPool2D:
@@ -80,7 +89,7 @@ def _d() -> nn.HybridConcatenate:
 
 def _e() -> nn.HybridConcatenate:
     def forked(*convs: Conv) -> nn.HybridSequential:
-        out = nn.HybridSequential()
+        out = unnamed()
         out.add(_branch(*convs), _beside(_branch((384, (1, 3), 1, (0, 1))), _branch((384, (3, 1), 1, (1, 0)))))
         return out
 
@@ -97,11 +106,13 @@ class Inception3(FeatureNetwork):
 
     def __init__(self, classes: int = 1000):
         super().__init__()
-        self.features = nn.HybridSequential()
+        self.features = unnamed()
         self.features.add(
             _conv(32, 3, 2), _conv(32, 3), _conv(64, 3, 1, 1), nn.MaxPool2D(3, 2),
             _conv(80, 1), _conv(192, 3), nn.MaxPool2D(3, 2),
-            _a(32), _a(64), _a(64), _b(), _c(128), _c(160), _c(160), _c(192), _d(), _e(), _e(),
+            _named("A1_", _a, 32), _named("A2_", _a, 64), _named("A3_", _a, 64), _named("B_", _b),
+            _named("C1_", _c, 128), _named("C2_", _c, 160), _named("C3_", _c, 160), _named("C4_", _c, 192),
+            _named("D_", _d), _named("E1_", _e), _named("E2_", _e),
             nn.AvgPool2D(8), nn.Dropout(0.5),
         )  # fmt: skip
         self.output = nn.Dense(classes)
@@ -117,6 +128,6 @@ def inception_v3(
 
 def make_aux(classes: int) -> nn.HybridSequential:
     """The second classifier of the paper, for features of 17 x 17."""
-    out = nn.HybridSequential()
+    out = unnamed()
     out.add(nn.AvgPool2D(5, 3), _conv(128, 1), _conv(768, 5), nn.Flatten(), nn.Dense(classes))
     return out

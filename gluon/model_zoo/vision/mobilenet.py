@@ -9,7 +9,7 @@ from mxjax import np
 from ... import nn
 from ...hybrid_block import HybridBlock
 from ..model_store import load_pretrained
-from ._network import FeatureNetwork, takes_ctx, variant
+from ._network import FeatureNetwork, called, scope_of, takes_ctx, unnamed, variant
 
 __all__ = [
     "MobileNet", "MobileNetV2", "get_mobilenet", "get_mobilenet_v2", "mobilenet0_5", "mobilenet0_25", "mobilenet0_75",
@@ -52,11 +52,12 @@ class LinearBottleneck(HybridBlock):
     def __init__(self, in_channels: int, channels: int, t: int, stride: int):
         super().__init__()
         self.use_shortcut = stride == 1 and in_channels == channels
-        self.out = nn.HybridSequential()
         inner = in_channels * t
-        _add_conv(self.out, inner, relu6=True)
-        _add_conv(self.out, inner, 3, stride, groups=inner, relu6=True)
-        _add_conv(self.out, channels, active=False)
+        with scope_of(self):
+            self.out = nn.HybridSequential()
+            _add_conv(self.out, inner, relu6=True)
+            _add_conv(self.out, inner, 3, stride, groups=inner, relu6=True)
+            _add_conv(self.out, channels, active=False)
 
     def forward(self, x: Any) -> Any:
         out = self.out(x)
@@ -68,7 +69,7 @@ class MobileNet(FeatureNetwork):
 
     def __init__(self, multiplier: float = 1.0, classes: int = 1000):
         super().__init__()
-        self.features = nn.HybridSequential()
+        self.features = unnamed()
         _add_conv(self.features, int(32 * multiplier), 3, 2)
         widths = [32, 64, 128, 128, 256, 256, *[512] * 6, 1024, 1024]
         strides = [1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1]
@@ -85,17 +86,19 @@ class MobileNetV2(FeatureNetwork):
 
     def __init__(self, multiplier: float = 1.0, classes: int = 1000):
         super().__init__()
-        self.features = nn.HybridSequential()
-        _add_conv(self.features, int(32 * multiplier), 3, 2, relu6=True)
+        self.features = called("features_")
         widths = [32, 16, *[24] * 2, *[32] * 3, *[64] * 4, *[96] * 3, *[160] * 3, 320]
         widths = [int(n * multiplier) for n in widths]
         strides = [1, 2, 1, 2, 1, 1, 2, *[1] * 6, 2, 1, 1, 1]
-        for k, stride in enumerate(strides):
-            self.features.add(LinearBottleneck(widths[k], widths[k + 1], 6 if k else 1, stride))
-        _add_conv(self.features, int(1280 * multiplier) if multiplier > 1.0 else 1280, relu6=True)
-        self.features.add(nn.GlobalAvgPool2D())
-        self.output = nn.HybridSequential()
-        self.output.add(nn.Conv2D(classes, 1, use_bias=False), nn.Flatten())
+        with scope_of(self.features):
+            _add_conv(self.features, int(32 * multiplier), 3, 2, relu6=True)
+            for k, stride in enumerate(strides):
+                self.features.add(LinearBottleneck(widths[k], widths[k + 1], 6 if k else 1, stride))
+            _add_conv(self.features, int(1280 * multiplier) if multiplier > 1.0 else 1280, relu6=True)
+            self.features.add(nn.GlobalAvgPool2D())
+        self.output = called("output_")
+        with scope_of(self.output):
+            self.output.add(called("pred_", nn.Conv2D, channels=classes, kernel_size=1, use_bias=False), nn.Flatten())
 
 
 def _label(multiplier: float) -> str:

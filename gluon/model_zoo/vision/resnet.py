@@ -10,7 +10,7 @@ from mxjax import errors, npx
 from ... import nn
 from ...hybrid_block import HybridBlock
 from ..model_store import load_pretrained
-from ._network import FeatureNetwork, takes_ctx, variant
+from ._network import FeatureNetwork, called, scope_of, takes_ctx, unnamed, variant
 
 __all__ = [
     "BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "ResNetV1", "ResNetV2", "get_resnet",
@@ -55,7 +55,7 @@ class _BlockV1(_Block):
     body: Any
 
     def _shrink(self, conv: nn.Conv2D) -> Any:
-        made = nn.HybridSequential()
+        made = unnamed()
         made.add(conv, nn.BatchNorm())
         return made
 
@@ -68,7 +68,7 @@ class BasicBlockV1(_BlockV1):
     """Two convolutions of 3 x 3 (https://arxiv.org/abs/1512.03385); called with (channels, stride, downsample)."""
 
     def _build(self, channels: int, stride: int, in_channels: int) -> None:
-        self.body = nn.HybridSequential()
+        self.body = unnamed()
         self.body.add(
             _conv3x3(channels, stride, in_channels), nn.BatchNorm(), nn.Activation("relu"),
             _conv3x3(channels, 1, channels), nn.BatchNorm(),
@@ -80,7 +80,7 @@ class BottleneckV1(_BlockV1):
 
     def _build(self, channels: int, stride: int, in_channels: int) -> None:
         inner = channels // 4
-        self.body = nn.HybridSequential()
+        self.body = unnamed()
         self.body.add(
             nn.Conv2D(inner, 1, stride), nn.BatchNorm(), nn.Activation("relu"),
             _conv3x3(inner, 1, inner), nn.BatchNorm(), nn.Activation("relu"),
@@ -148,9 +148,12 @@ class _ResNet(FeatureNetwork):
     def _stages(self, block: Callable[..., HybridBlock], layers: Sequence[int], channels: Sequence[int]) -> None:
         for i, count in enumerate(layers):
             before, after = channels[i], channels[i + 1]
-            stage = nn.HybridSequential()
-            stage.add(block(after, 2 if i else 1, before != after, in_channels=before))
-            stage.add(*[block(after, 1, False, in_channels=after) for _ in range(count - 1)])
+            stage = called(f"stage{i + 1}_")
+            with scope_of(stage):
+                for k in range(count):
+                    first = {"stride": 2 if i else 1, "downsample": before != after, "in_channels": before}
+                    rest = {"stride": 1, "downsample": False, "in_channels": after}
+                    stage.add(unnamed(block, channels=after, **(rest if k else first)))
             self.features.add(stage)
 
 
@@ -182,7 +185,7 @@ class ResNetV1(_ResNet):
         thumbnail: bool = False,
     ):
         super().__init__()
-        self.features = nn.HybridSequential()
+        self.features = unnamed()
         self._start(layers, channels, thumbnail)
         self._stages(block, layers, channels)
         self.features.add(nn.GlobalAvgPool2D())
@@ -212,7 +215,7 @@ class ResNetV2(_ResNet):
         thumbnail: bool = False,
     ):
         super().__init__()
-        self.features = nn.HybridSequential()
+        self.features = unnamed()
         self.features.add(nn.BatchNorm(scale=False, center=False))
         self._start(layers, channels, thumbnail)
         self._stages(block, layers, channels)

@@ -8,7 +8,7 @@ from mxjax import errors
 
 from ... import nn
 from ..model_store import load_pretrained
-from ._network import FeatureNetwork, takes_ctx, variant
+from ._network import FeatureNetwork, takes_ctx, unnamed, variant
 
 __all__ = ["SqueezeNet", "squeezenet1_0", "squeezenet1_1"]
 
@@ -21,17 +21,18 @@ _FIRES: dict[str, list[Any]] = {
 
 
 def _conv(channels: int, kernel: int, padding: int = 0) -> nn.HybridSequential:
-    out = nn.HybridSequential()
+    out = unnamed()
     out.add(nn.Conv2D(channels, kernel, padding=padding), nn.Activation("relu"))
     return out
 
 
 def _fire(squeezed: int) -> nn.HybridSequential:
     """Few channels, then four times as many by each of two kernels."""
-    paths = nn.HybridConcatenate(axis=1)
+    out = unnamed()
+    out.add(_conv(squeezed, 1))
+    paths = unnamed(nn.HybridConcatenate, axis=1)
     paths.add(_conv(4 * squeezed, 1), _conv(4 * squeezed, 3, 1))
-    out = nn.HybridSequential()
-    out.add(_conv(squeezed, 1), paths)
+    out.add(paths)
     return out
 
 
@@ -46,13 +47,13 @@ class SqueezeNet(FeatureNetwork):
         super().__init__()
         if version not in _FIRES:
             raise errors.MXNetAssertionError(f"Unsupported SqueezeNet version {version}:1.0 or 1.1 expected")
-        self.features = nn.HybridSequential()
+        self.features = unnamed()
         first = nn.Conv2D(96, 7, 2) if version == "1.0" else nn.Conv2D(64, 3, 2)
         self.features.add(first, nn.Activation("relu"))
         for part in _FIRES[version]:
             self.features.add(nn.MaxPool2D(3, 2, ceil_mode=True) if part is _POOL else _fire(part))
         self.features.add(nn.Dropout(0.5))
-        self.output = nn.HybridSequential()
+        self.output = unnamed()
         self.output.add(nn.Conv2D(classes, 1), nn.Activation("relu"), nn.AvgPool2D(13), nn.Flatten())
 
 

@@ -10,7 +10,7 @@ from mxjax.initializer import Xavier
 
 from ... import nn
 from ..model_store import load_pretrained
-from ._network import FeatureNetwork, takes_ctx, variant
+from ._network import FeatureNetwork, takes_ctx, unnamed, variant
 
 __all__ = [
     "VGG", "get_vgg", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn",
@@ -36,7 +36,7 @@ class VGG(FeatureNetwork):
         super().__init__()
         if len(layers) != len(filters):
             raise errors.MXNetAssertionError(f"{len(layers)} blocks of layers and {len(filters)} of filters")
-        self.features = nn.HybridSequential()
+        self.features = unnamed()
         for count, channels in zip(layers, filters, strict=True):
             for _ in range(count):
                 init = Xavier(rnd_type="gaussian", factor_type="out", magnitude=2)

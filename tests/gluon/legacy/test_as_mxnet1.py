@@ -78,3 +78,18 @@ def test_what_a_scheduler_logs(caplog):
         "Update[2]: Change learning rate to 5.00000e-01",
         "Update[3]: now learning rate arrived at 3.00000e-01, will not change in the future",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "some"),
+    [
+        ("resnet18_v1", 102, ["net_conv0_weight", "net_stage1_batchnorm0_gamma", "net_stage4_conv4_weight"]),
+        ("squeezenet1.0", 52, ["net_conv0_bias", "net_conv25_weight"]),
+        ("mobilenetv2_0.25", 266, ["net_features_linearbottleneck16_conv2_weight", "net_output_pred_weight"]),
+        ("densenet121", 606, ["net_stage4_conv31_weight", "net_batchnorm4_running_var", "net_dense0_bias"]),
+    ],
+)
+def test_names_of_the_model_zoo(name, count, some):
+    net = gluon.model_zoo.vision.get_model(name, classes=7, prefix="net_")
+    names = list(net.collect_params())
+    assert len(names) == count and set(some) <= set(names) and all(n.startswith("net_") for n in names)
