@@ -254,6 +254,13 @@ class Call:
     def __call__(self, *arrays: Any) -> Any:
         return self.fn(*arrays)
 
+    def unjitted(self, *arrays: Any) -> Any:
+        """The same, to be traced: without ``jit`` where the row has no loops, which is quicker (`Row`)."""
+        if (self.forward or self).row.loops:
+            return self.fn(*arrays)
+        with jax.disable_jit():
+            return self.fn(*arrays)
+
     def infer(self, avals: tuple[Any, ...], device: Any, traced: bool = False) -> tuple[tuple[Aval, ...], bool]:
         """Output avals for input avals (scalars stand as their kind), and whether ``fn`` gives a tuple.
 
@@ -281,13 +288,19 @@ class Call:
 
         From the second shape on a trace for all shapes says them, of what can be traced so.
         """
-        traced = traced or bool(self.infer_cache or self.general(avals)[0].traces)
+        # The first time with its numbers in it: they may be refused. Then the trace serves that has them as operands,
+        # if it is made without jit, whose caches would take these sizes' results for those of all.
+        call, before, own = (self, -1, ()) if (self.forward or self).row.loops else self.loose()
+        traced = bool(self.infer_cache) or (not own and (traced or bool(self.general(avals)[0].traces)))
         if traced and not self.effect and self.graph is None and not operator_wrappers:
-            found = trace(self, avals, device)
+            if own:
+                before = len(avals) if before < 0 else before
+                avals = (*avals[:before], *["d" if type(n) is float else "q" for n in own], *avals[before:])
+            found = trace(call, avals, device)
             return found.shapes(), found.many
         structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
         with jax.enable_x64(True), for_platform(platform_of(device)):
-            out = jax.eval_shape(self.fn, *structs)
+            out = jax.eval_shape(self.unjitted, *structs)
         many = isinstance(out, (tuple, list))
         return tuple((tuple(o.shape), np.dtype(o.dtype)) for o in (out if many else (out,))), many
 

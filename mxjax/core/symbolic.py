@@ -362,13 +362,11 @@ def _traced(
             shape.append(n if label < 0 or n < 2 else symbols[label])
         structs.append(jax.ShapeDtypeStruct(tuple(shape), a.dtype))
     lengths = [-label if label < 0 else symbols[label] for label in at]
-    fn_of = (call.of_lengths(iter(lengths)) if lengths else call).fn
-    flat = jax.disable_jit if not (call.forward or call).row.loops else contextlib.nullcontext
+    fn_of = (call.of_lengths(iter(lengths)) if lengths else call).unjitted
     many: list[bool] = []
 
     def fn(*operands: Any) -> Any:
-        with flat():
-            out = fn_of(*operands)
+        out = fn_of(*operands)
         many.append(isinstance(out, (tuple, list)))
         return out
 
