@@ -25,9 +25,11 @@ from .numpy_rules import (
 
 
 def _reshape(eqn: Any) -> Op:
-    if eqn.params.get("dimensions") is not None:
-        raise NotHere("a reshape of turned axes")
-    return Op(lambda x, shape: x.reshape(shape), (eqn.outvars[0].aval.shape,))
+    shape, turned = eqn.outvars[0].aval.shape, eqn.params.get("dimensions")
+    if turned is not None:  # as derivatives of products have it
+        order = axes_of(turned)
+        return Op(lambda x, shape: x.transpose(order).reshape(shape), (shape,))
+    return Op(lambda x, shape: x.reshape(shape), (shape,))
 
 
 def _to_shape(eqn: Any) -> Op:

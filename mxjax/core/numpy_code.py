@@ -374,6 +374,9 @@ class _Body:
         if name == "dot_general":
             left = eqn.invars[0].aval.shape
             shape, factor = (*shape, *[left[k] for k in p["dimension_numbers"][0][0]]), factor * 2
+        elif name == "conv_general_dilated":
+            filters, order = eqn.invars[1].aval.shape, p["dimension_numbers"].rhs_spec
+            shape, factor = (*shape, *[filters[k] for k in order[1:]]), factor * 2
         elif name.startswith(("reduce_window", "select_and_scatter")):
             shape = (*shape, *p["window_dimensions"])
         elif name.startswith(("reduce_", "arg", "scatter", "concatenate")):

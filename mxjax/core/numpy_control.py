@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from .jaxprs import AGAIN, INLINED
@@ -30,8 +31,17 @@ _BODIES: dict[str, tuple[str, ...]] = {
 }
 
 
+#: Primitives of the table's own, by name: functions of the operands, and of the parameters by name, in JAX's.
+TERMS: dict[str, Callable[..., Any]] = {}
+
+
 def body_of(eqn: Any) -> Any:
     """The jaxpr that an equation is nothing but a call of, or None."""
+    terms = TERMS.get(eqn.primitive.name)
+    if terms is not None:
+        structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
+        with jax.enable_x64(True):
+            return jax.make_jaxpr(functools.partial(terms, **eqn.params))(*structs)
     for name in _BODIES.get(eqn.primitive.name, ()):
         if name in eqn.params:
             return eqn.params[name]

@@ -310,7 +310,9 @@ TABLE: dict[str, Rule] = {
     "tan": single(np.tan), "tanh": single(np.tanh), "xor": plain(np.bitwise_xor),
     "convert_element_type": _convert, "bitcast_convert_type": _bitcast,
     "eq_to": _ranked(np.equal), "le_to": _ranked(np.less_equal), "lt_to": _ranked(np.less),
-    **dict.fromkeys(("copy", "copy_p", "pvary", "sharding_constraint", "stop_gradient"), _identity),
+    **dict.fromkeys(
+        ("copy", "copy_p", "layout_constraint", "pvary", "sharding_constraint", "stop_gradient"), _identity
+    ),
     **dict.fromkeys(
         ("erf", "erfc", "erf_inv", "lgamma", "digamma", "polygamma", "zeta", "igamma", "igammac", "igamma_grad_a",
          "random_gamma_grad", "regularized_incomplete_beta", "bessel_i0e", "bessel_i1e"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -103,17 +104,24 @@ def _window_dims(p: Any) -> tuple[Any, ...]:
     )
 
 
-def _parts(
+def _fits(
     lengths: Sequence[int], window: Sequence[int], steps: Sequence[int], dilation: Sequence[int]
-) -> tuple[tuple[int, ...], list[tuple[slice, ...]]]:
-    """How many windows fit, and for each element of a window the slices that all windows have there."""
+) -> tuple[int, ...]:
+    """How many windows fit along each axis."""
     reach = [(w - 1) * d + 1 for w, d in zip(window, dilation, strict=True)]
-    fits = tuple(
+    return tuple(
         [
             max((n - r) // s + 1, 0) if n >= r else 0
             for n, r, s in zip(lengths, reach, steps, strict=True)
         ]
     )
+
+
+def _parts(
+    lengths: Sequence[int], window: Sequence[int], steps: Sequence[int], dilation: Sequence[int]
+) -> tuple[tuple[int, ...], list[tuple[slice, ...]]]:
+    """How many windows fit, and for each element of a window the slices that all windows have there."""
+    fits = _fits(lengths, window, steps, dilation)
     keys = [
         tuple(
             slice(o * d, o * d + (f - 1) * s + 1 if f else o * d, s)
@@ -246,10 +254,53 @@ def _dot_general(eqn: Any) -> Op:
     return Op(dot)
 
 
+def _convolution(eqn: Any) -> Op:
+    """Each group's patches as the rows of one matrix."""
+    p = eqn.params
+    of_x, of_w, of_out = (tuple(map(int, order)) for order in p["dimension_numbers"])
+    dtype = dtype_out(eqn)
+    wide = np.dtype(np.float32) if is_half(dtype) else dtype
+    steps, dilation = axes_of(p["window_strides"]), axes_of(p["rhs_dilation"])
+    by_channel, by_image = p["feature_group_count"], p["batch_group_count"]
+    back = tuple(np.argsort(of_out).tolist())
+    plain = ((0, 0, 0), (0, 0, 0))
+
+    def convolve(x: Any, w: Any, padding: Any, base: Any) -> Any:
+        x, w = x.transpose(of_x).astype(wide, copy=False), w.transpose(of_w).astype(wide, copy=False)
+        config = tuple((low, high, b - 1) for (low, high), b in zip(padding, base, strict=True))
+        if any(map(any, config)):
+            x = padded(x, wide.type(0), plain + config)
+        rank, kernel = x.ndim - 2, w.shape[2:]
+        fits = _fits(x.shape[2:], kernel, steps, dilation)
+        moves = x.strides[2:]
+        view = np.lib.stride_tricks.as_strided(
+            x,
+            (*x.shape[:2], *fits, *kernel),
+            (*x.strides[:2], *map(operator.mul, moves, steps), *map(operator.mul, moves, dilation)),
+            writeable=False,
+        )
+        rows = view.transpose(0, *range(2, 2 + rank), 1, *range(2 + rank, 2 + 2 * rank))
+        groups = by_channel * by_image
+        made = []
+        for k, filters in enumerate(np.split(w, groups)):
+            images, channels = x.shape[0] // by_image, x.shape[1] // by_channel
+            own = rows[k * images : (k + 1) * images] if by_image > 1 else rows
+            if by_channel > 1:
+                at = (slice(None),) * (1 + rank)
+                own = own[(*at, slice(k * channels, (k + 1) * channels))]
+            size = math.prod(own.shape[1 + rank :])
+            out = own.reshape(images * math.prod(fits), size) @ filters.reshape(len(filters), size).T
+            made.append(out.reshape(images, *fits, len(filters)))
+        whole = made[0] if groups == 1 else np.concatenate(made, -1)
+        return np.moveaxis(whole, -1, 1).transpose(back).astype(dtype, copy=False)
+
+    return Op(convolve, (tuple(map(tuple, p["padding"])), tuple(p["lhs_dilation"])))
+
+
 REDUCTIONS: dict[str, Rule] = {
     "argmax": _place(np.argmax), "argmin": _place(np.argmin), "cumlogsumexp": _cumulated(np.logaddexp),
     "cummax": _cumulated(np.maximum), "cummin": _cumulated(np.minimum), "cumprod": _cumulated(np.multiply),
-    "cumsum": _cumulated(np.add), "dot_general": _dot_general, "reduce_and": _logical(np.logical_and, np.bitwise_and),
+    "conv_general_dilated": _convolution, "cumsum": _cumulated(np.add), "dot_general": _dot_general, "reduce_and": _logical(np.logical_and, np.bitwise_and),
     "reduce_max": _extreme(np.maximum, least), "reduce_min": _extreme(np.minimum, largest),
     "reduce_or": _logical(np.logical_or, np.bitwise_or), "reduce_prod": _summed(np.multiply),
     "reduce_sum": _summed(np.add), "reduce_xor": _logical(np.logical_xor, np.bitwise_xor),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .. import settings
 from ..array.classes import NDArray
 from ..core import (
     Dynamic,
@@ -29,6 +30,8 @@ from .run import run
 #: such calls for less than a program costs.
 COLD_RUNS = 4
 COLD_ELEMENTS = 100_000
+
+_mode = settings.snapshot("engine.cold")
 
 
 class CachedOp:
@@ -77,7 +80,8 @@ class CachedOp:
         program = self._programs.get(key, 0)
         if type(program) is int:
             self._programs[key] = program + 1
-            if program < COLD_RUNS and _is_small(key[0]):
+            mode = _mode()
+            if mode == "interpret" or (mode == "auto" and program < COLD_RUNS and _is_small(key[0])):
                 return self._by_node(arrays, shapes, cls, device)
             program = self._programs[key] = _Program(self._entries, self._variables, arrays, shapes, cls)
         assert isinstance(program, _Program)

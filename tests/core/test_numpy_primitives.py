@@ -519,6 +519,41 @@ def test_derivatives():
     )
 
 
+def test_reshapes_of_turned_axes():
+    check([Case("reshape", lambda x: lax.reshape(x, (4, 6), dimensions=(2, 0, 1)), (M,))])
+
+
+def test_convolutions():
+    """Groups of channels and of images, strides, holes in both operands, padding that cuts, other orders of axes."""
+    x = (np.arange(2 * 4 * 7 * 6, dtype="float32").reshape(2, 4, 7, 6) % 11 - 5) / 4
+    w = (np.arange(6 * 4 * 3 * 2, dtype="float32").reshape(6, 4, 3, 2) % 7 - 3) / 2
+    every = lax.conv_general_dilated
+
+    def turned(x, w):
+        return every(x, w, (1, 2), [(1, 0), (0, 1)], dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    def grouped(x, w):
+        return every(x, w[:, :2], (2, 1), [(1, 2), (-1, 0)], lhs_dilation=(2, 1), feature_group_count=2)
+
+    def of_images(x, w):
+        return every(x, w, (1, 1), [(0, 0), (1, 1)], rhs_dilation=(2, 1), batch_group_count=2)
+
+    def spread(x, w):  # the transposes of a convolution, as derivatives have them
+        return jax.vjp(lambda x, w: every(x, w, (2, 2), "SAME"), x, w)[1](jnp.ones((2, 6, 4, 3), x.dtype))
+
+    line = x[:, :, :, 0], w[:, :, :, 0]
+    check(
+        [
+            Case("turned", turned, (x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0)), 1e-6),
+            Case("grouped", grouped, (x, w), 1e-6),
+            Case("of images", of_images, (x, w), 1e-6),
+            Case("gradients", spread, (x, w), 1e-6),
+            Case("line", lambda x, w: every(x, w, (1,), "VALID"), line, 1e-6),
+            Case("none", lambda x, w: every(x[:, :, :0], w, (1,), [(0, 1)]), line),
+        ]
+    )
+
+
 def test_special_functions():
     p = np.array([0.3, 1.5, 4.0], "float32")
     check(

@@ -16,6 +16,8 @@ import jax.numpy as jnp
 from jax.experimental.layout import Layout, with_layout_constraint
 from jax.interpreters import ad, batching, mlir
 
+from mxjax.core.numpy_control import TERMS
+
 if TYPE_CHECKING:
     from jax.extend.core import Primitive
 
@@ -36,6 +38,7 @@ def linear_pair(name: str, forward: Callable, backward: Callable) -> tuple[Primi
 
     pair = Primitive(name), Primitive(name + "_transpose")
     for prim, other, fn in zip(pair, pair[::-1], (forward, backward), strict=True):
+        TERMS[prim.name] = fn
         prim.def_impl(jax.jit(fn, static_argnames=("geometry",)))
         prim.def_abstract_eval(partial(_abstract, fn))
         mlir.register_lowering(prim, mlir.lower_fun(fn, multiple_results=False))
@@ -91,6 +94,7 @@ def bilinear_triple(
         rt: (lambda x, y, w: (lt, y, w), lambda x, y, w: (v, x, w)),
     }
     for prim, fn in zip(prims, (value, left, right), strict=True):
+        TERMS[prim.name] = partial(_plainly, fn)
         prim.def_impl(jax.jit(fn, static_argnames=("plan", "shape")))
         prim.def_abstract_eval(partial(_abstract_product, fn))
         mlir.register_lowering(prim, mlir.lower_fun(fn, multiple_results=False))
@@ -102,7 +106,7 @@ def bilinear_triple(
 
 def _abstract_product(fn: Callable, a: Any, b: Any, **params: Any) -> Any:
     specs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in (a, b)]
-    out = jax.eval_shape(partial(fn, **params), *specs)
+    out = jax.eval_shape(partial(_plainly, fn, **params), *specs)  # quicker to trace than patches
     return a.update(shape=out.shape, dtype=out.dtype, weak_type=False)
 
 
@@ -132,5 +136,8 @@ def _product_transpose(rules: Any, thin: Callable | None, ct: Any, a: Any, b: An
 
 def _product_batch(prim: Primitive, fn: Callable, args: Any, dims: Any, **params: Any) -> Any:
     # Each sample's product by itself, as plain operations: right for any operand, rarely wanted.
-    plain = params | {"plan": type(params["plan"])("lax", "lax", "lax")}
-    return jax.vmap(partial(fn, **plain), in_axes=tuple(dims))(*args), 0
+    return jax.vmap(partial(_plainly, fn, **params), in_axes=tuple(dims))(*args), 0
+
+
+def _plainly(fn: Callable, *args: Any, plan: Any, **params: Any) -> Any:
+    return fn(*args, plan=type(plan)("lax", "lax", "lax"), **params)
