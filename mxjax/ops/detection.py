@@ -202,8 +202,10 @@ def _proposals(
     base = _rpn_anchors(feature_stride, scales, ratios)
     a, (h, w) = len(base), scores.shape[1:]
     y, x = np.meshgrid(np.arange(h) * feature_stride, np.arange(w) * feature_stride, indexing="ij")
-    anchors = jnp.asarray((base[None, None] + np.stack([x, y, x, y], -1)[:, :, None]).astype(dtype))  # (h, w, A, 4)
-    d = deltas.reshape(a, 4, h, w).transpose(2, 3, 0, 1)
+    # Corners are small differences of large numbers: in float64, so that they and the order of boxes that overlap by
+    # about the threshold are the same in every program.
+    anchors = jnp.asarray(base[None, None] + np.stack([x, y, x, y], -1)[:, :, None])  # (h, w, A, 4)
+    d = deltas.reshape(a, 4, h, w).transpose(2, 3, 0, 1).astype("float64")
     x1, y1, x2, y2 = (anchors[..., k] for k in range(4))
     if iou_loss:
         x1, y1, x2, y2 = (c + d[..., k] for k, c in enumerate((x1, y1, x2, y2)))
@@ -214,8 +216,8 @@ def _proposals(
         pw, ph = jnp.exp(d[..., 2]) * width, jnp.exp(d[..., 3]) * height
         x1, y1 = cx - 0.5 * (pw - 1), cy - 0.5 * (ph - 1)
         x2, y2 = cx + 0.5 * (pw - 1), cy + 0.5 * (ph - 1)
-    x1, x2 = (jnp.clip(c, 0, info[1] - 1) for c in (x1, x2))
-    y1, y2 = (jnp.clip(c, 0, info[0] - 1) for c in (y1, y2))
+    x1, x2 = (jnp.clip(c, 0, info[1] - 1).astype(dtype) for c in (x1, x2))
+    y1, y2 = (jnp.clip(c, 0, info[0] - 1).astype(dtype) for c in (y1, y2))
     inside = (jnp.arange(h) < jnp.floor(info[0] / feature_stride))[:, None] & (
         jnp.arange(w) < jnp.floor(info[1] / feature_stride)
     )
