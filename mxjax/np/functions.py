@@ -261,7 +261,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
 def result_type(*arrays_and_dtypes: Any) -> _np.dtype:
     """The dtype in which arrays and dtypes meet: of a float and an integer it is the float's, however wide these are.
 
-    Raises ``TypeError`` for bools beside numbers and uint64 beside signed integers, which share none in MXNet.
+    Raises ``TypeError`` for uint64 beside signed integers, which share none in MXNet.
     """
     if not arrays_and_dtypes:
         raise errors.MXNetValueError("result_type: at least one array or dtype is required")
@@ -270,14 +270,10 @@ def result_type(*arrays_and_dtypes: Any) -> _np.dtype:
         if not isinstance(given, (NDArray, _np.ndarray, _np.dtype)):
             raise errors.MXNetValueError(f"Inputs of result_type must be ndarrays or dtypes, got {given!r}")
         dtype = _np.dtype(given if isinstance(given, _np.dtype) else given.dtype)
-        if found is None:
-            found = dtype
-            continue
-        kinds = {found.kind, dtype.kind}
-        wide = _np.dtype("uint64") in (found, dtype)
-        if ("b" in kinds and len(kinds) > 1) or (wide and "i" in kinds):
-            raise errors.MXNetTypeError(f"Unknown type promotion between {found} and {dtype}")
-        found = promoted(found, dtype)
+        try:
+            found = dtype if found is None else promoted(found, dtype)
+        except TypeError as error:
+            raise errors.MXNetTypeError(f"result_type: {error}") from None
     return found  # type: ignore[no-any-return]
 
 

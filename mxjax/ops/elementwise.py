@@ -59,8 +59,19 @@ def _numbers(fn: Any, name: str) -> Any:
 
 
 def promoted(a: Any, b: Any) -> np.dtype:
-    """The dtype that holds both; of a float and an integer it is the float's."""
-    return np.dtype(jnp.promote_types(a, b))
+    """The dtype that holds both; of a float and an integer it is the float's.
+
+    Raises:
+      TypeError: uint64 and a signed integer, which no integers hold.
+    """
+    with jax.enable_x64(True):
+        found = np.dtype(jnp.promote_types(a, b))
+    if found.kind == "f" and np.dtype(a).kind in "iu" and np.dtype(b).kind in "iu":
+        raise TypeError(
+            f"Unsupported type promotions between {np.dtype(a)} and {np.dtype(b)}: give both one dtype, with "
+            "x.astype(dtype)"
+        )
+    return found
 
 
 def _promote(a: Any, b: Any) -> tuple[Any, Any]:
