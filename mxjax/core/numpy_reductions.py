@@ -300,7 +300,8 @@ def _convolution(eqn: Any) -> Op:
 REDUCTIONS: dict[str, Rule] = {
     "argmax": _place(np.argmax), "argmin": _place(np.argmin), "cumlogsumexp": _cumulated(np.logaddexp),
     "cummax": _cumulated(np.maximum), "cummin": _cumulated(np.minimum), "cumprod": _cumulated(np.multiply),
-    "conv_general_dilated": _convolution, "cumsum": _cumulated(np.add), "dot_general": _dot_general, "reduce_and": _logical(np.logical_and, np.bitwise_and),
+    "conv_general_dilated": _convolution, "cumsum": _cumulated(np.add), "dot_general": _dot_general,
+    "reduce_and": _logical(np.logical_and, np.bitwise_and),
     "reduce_max": _extreme(np.maximum, least), "reduce_min": _extreme(np.minimum, largest),
     "reduce_or": _logical(np.logical_or, np.bitwise_or), "reduce_prod": _summed(np.multiply),
     "reduce_sum": _summed(np.add), "reduce_xor": _logical(np.logical_xor, np.bitwise_xor),

@@ -23,13 +23,14 @@ from ..core import (
 )
 from ..core import record_pair as _record_pair
 from ..core.value import Value
-from .node import Entry, Node
+from .node import Entry, Node, walk
 from .run import run
 
-#: A symbol of few and small arrays is run node by node so often before it is compiled: on a CPU the engine computes
-#: such calls for less than a program costs.
+#: A symbol of small arrays, or of few nodes, is run node by node so often before it is compiled: on a CPU the engine
+#: computes such calls for less than a program costs.
 COLD_RUNS = 4
 COLD_ELEMENTS = 100_000
+COLD_WORK = 4_000_000  # numbers of the arguments times nodes
 
 _mode = settings.snapshot("engine.cold")
 
@@ -49,6 +50,7 @@ class CachedOp:
         self._symbol = sym
         self._entries: list[Entry] = sym._entries
         self._variables: list[Node] = sym._variables()
+        self._nodes = sum(not n.is_variable for n in walk(self._entries))
         self._programs: dict[Any, _Program | int] = {}
 
     def get_optimized_symbol(self) -> Any:
@@ -81,18 +83,20 @@ class CachedOp:
         if type(program) is int:
             self._programs[key] = program + 1
             mode = _mode()
-            if mode == "interpret" or (mode == "auto" and program < COLD_RUNS and _is_small(key[0])):
+            if mode == "interpret" or (mode == "auto" and program < COLD_RUNS and self._is_small(key[0])):
                 return self._by_node(arrays, shapes, cls, device)
             program = self._programs[key] = _Program(self._entries, self._variables, arrays, shapes, cls)
         assert isinstance(program, _Program)
         return program(arrays)
 
+    def _is_small(self, avals: Sequence[Any]) -> bool:
+        numbers = sum(a.size for a in avals)
+        return avals[0].device.platform == "cpu" and (
+            numbers < COLD_ELEMENTS or numbers * self._nodes < COLD_WORK
+        )
+
     def _by_node(self, arrays: Sequence[NDArray], shapes: Any, cls: Any, device: Any) -> list[NDArray]:
         return run(self._entries, dict(zip(self._variables, arrays, strict=True)), shapes, cls=cls, device=device)
-
-
-def _is_small(avals: Sequence[Any]) -> bool:
-    return avals[0].device.platform == "cpu" and sum(a.size for a in avals) < COLD_ELEMENTS
 
 
 def _key_of(shapes: Mapping[Node, tuple[int, ...]] | None) -> Any:
