@@ -53,6 +53,23 @@ def test_one_program_serves_a_step():
     assert after["programs_run"] - before["programs_run"] == 5 if "programs_run" in after else True
 
 
+def test_what_is_bound_once_is_not_compiled():
+    """Few nodes, however large; `engine.cold` decides here, too."""
+    sums = mx.sym.broadcast_add(mx.sym.var("a"), mx.sym.var("b"))
+    args = {"a": mx.nd.ones((500, 400)), "b": mx.nd.ones((1, 400))}
+    before = mx.engine.stats()["compiled"]
+    made = sums.bind(mx.cpu(), args).forward()[0].asnumpy()
+    assert mx.engine.stats()["compiled"] == before and (made == 2).all()
+    run = sums.bind(mx.cpu(), args)
+    with mx.config.scope(engine_cold="interpret"):
+        for _ in range(6):
+            run.forward()[0].asnumpy()
+    assert mx.engine.stats()["compiled"] == before
+    with mx.config.scope(engine_cold="compile"):
+        run.forward()[0].asnumpy()
+    assert mx.engine.stats()["compiled"] == before + 1
+
+
 @pytest.mark.parametrize("req", ["write", "add", "null"])
 def test_requests(req):
     x = mx.sym.var("x")

@@ -103,3 +103,19 @@ def test_a_window_takes_as_many_numbers_as_there_are_axes():
     for pad in ((0, 0, 0), 0):
         got = mx.nd.Pooling(x, kernel=2, stride=(2, 9), pad=pad, pool_type="max")
         assert got.asnumpy().ravel().tolist() == [1, 3, 5, 7, 9]
+
+
+def test_proposals_of_a_batch_are_those_of_its_images():
+    """To the last bit, whichever program computed them: corners are small differences of large numbers."""
+    rng = onp.random.default_rng(5)
+    scores, deltas = rng.random((2, 18, 12, 12)), rng.random((2, 36, 12, 12))
+    given = [mx.nd.array(x) for x in (scores, deltas, [[180, 190, 0.8], [170, 150, 0.9]])]
+    how = {"rpn_pre_nms_top_n": 300, "rpn_post_nms_top_n": 100, "scales": (8, 16, 32), "output_score": True}
+    with mx.config.scope(engine_cold="compile"):
+        together = [x.asnumpy() for x in mx.nd.contrib.MultiProposal(*given, **how)]
+    with mx.config.scope(engine_cold="interpret"):
+        each = [mx.nd.contrib.Proposal(*[x[k : k + 1] for x in given], **how) for k in (0, 1)]
+    for k, made in enumerate(each):
+        rows = slice(100 * k, 100 * k + 100)
+        onp.testing.assert_array_equal(made[0].asnumpy()[:, 1:], together[0][rows, 1:])
+        onp.testing.assert_array_equal(made[1].asnumpy(), together[1][rows])
