@@ -7,7 +7,7 @@ from typing import Any
 
 from mxjax import np, npx
 from mxjax.base import numeric_types
-from mxjax.errors import MXNetTypeError, MXNetValueError
+from mxjax.errors import MXNetAssertionError, MXNetTypeError, MXNetValueError
 from mxjax.errors import explain_names as _explain_names
 from mxjax.modes import generation
 
@@ -266,7 +266,7 @@ class CTCLoss(Loss):
     ):  # fmt: skip
         for given, allowed in ((layout, ("NTC", "TNC")), (label_layout, ("NT", "TN"))):
             if given not in allowed:
-                raise MXNetValueError(f"one of {allowed} is expected as a layout, got {given!r}")
+                raise MXNetAssertionError(f"one of {allowed} is expected as a layout, got {given!r}")
         super().__init__(weight, label_layout.find("N"), **kwargs)
         self._layout = layout
         self._label_layout = label_layout

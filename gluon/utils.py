@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mxjax.errors import MXNetValueError
+from mxjax.errors import MXNetAssertionError, MXNetValueError
 from mxjax.errors import explain_names as _explain_names
 
 from .downloading import check_sha1, download, replace_file
@@ -117,7 +117,7 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
     from mxjax import np as mxnp
 
     if not arrays:
-        raise MXNetValueError("clip_global_norm needs at least one array")
+        raise MXNetAssertionError("clip_global_norm needs at least one array")
     device = arrays[0].device
     squares = [mxnp.sum(mxnp.square(array.astype("float32"))).to_device(device) for array in arrays]
     total = mxnp.sqrt(mxnp.sum(mxnp.stack(squares))).reshape(1)

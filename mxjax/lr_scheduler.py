@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 
-from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError
+from mxjax.errors import MXNetAssertionError, MXNetNotImplementedError, MXNetValueError
 
 from .errors import explain_names as _explain_names
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 def _positive_int(name: str, value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise MXNetTypeError(f"{name} must be an int, got {value!r}")
+        raise MXNetAssertionError(f"{name} must be an int, got {value!r}")
     if value < 1:
         raise MXNetValueError(f"{name} must be at least 1, got {value}")
     return value
@@ -65,7 +65,7 @@ class LRScheduler:
         warmup_mode: str = "linear",
     ):
         if isinstance(warmup_steps, bool) or not isinstance(warmup_steps, int):
-            raise MXNetTypeError(f"warmup_steps must be an int, got {warmup_steps!r}")
+            raise MXNetAssertionError(f"warmup_steps must be an int, got {warmup_steps!r}")
         if warmup_begin_lr > base_lr:
             raise MXNetValueError(
                 f"base_lr has to be higher than warmup_begin_lr, got {base_lr} and "
@@ -163,7 +163,7 @@ class MultiFactorScheduler(LRScheduler):
     ):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         if not isinstance(step, list) or not step:
-            raise MXNetTypeError(f"step must be a list of update numbers, got {step!r}")
+            raise MXNetAssertionError(f"step must be a list of update numbers, got {step!r}")
         if step[0] < 1 or any(b <= a for a, b in zip(step, step[1:], strict=False)):
             raise MXNetValueError(f"step must be an increasing list from 1 on, got {step}")
         self.step = step

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from mxjax.errors import MXNetAssertionError, MXNetTypeError, MXNetValueError, did_you_mean
+from mxjax.errors import MXNetAssertionError, MXNetTypeError, did_you_mean
 
 _TABLES: dict[type, dict[str, type]] = {}
 
@@ -74,7 +74,7 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
             what, rest = kwargs.pop(nickname), []
         if isinstance(what, base_class):
             if rest or kwargs:
-                raise MXNetValueError(
+                raise MXNetAssertionError(
                     f"{nickname} is already an instance: it takes no further arguments, "
                     f"got {rest} {kwargs}"
                 )
@@ -82,13 +82,13 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
         if isinstance(what, dict):
             return create(**what)
         if not isinstance(what, str):
-            raise MXNetTypeError(
+            raise MXNetAssertionError(
                 f"{nickname} must be a name, a dict or an instance of {base_class.__name__}, "
                 f"got {what!r}"
             )
         if what[:1] in ("[", "{"):
             if rest or kwargs:
-                raise MXNetValueError(f"{nickname} given as JSON takes no further arguments")
+                raise MXNetAssertionError(f"{nickname} given as JSON takes no further arguments")
             loaded = json.loads(what)
             return create(**loaded) if isinstance(loaded, dict) else create(loaded[0], **loaded[1])
         klass = table.get(what.lower())

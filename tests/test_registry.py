@@ -38,9 +38,9 @@ def test_names_aliases_json_dicts_and_instances():
     ("args", "error", "text"),
     [
         (("smal",), AssertionError, "did you mean 'small'"),
-        ((Small(), 3), ValueError, "already an instance"),
-        (('["small", {}]', 3), ValueError, "JSON"),
-        ((3,), TypeError, "a name, a dict or an instance"),
+        ((Small(), 3), AssertionError, "already an instance"),
+        (('["small", {}]', 3), AssertionError, "JSON"),
+        ((3,), AssertionError, "a name, a dict or an instance"),
     ],
 )
 def test_errors_say_what_is_known(args, error, text):

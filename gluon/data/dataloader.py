@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mxjax.errors import (
+    MXNetAssertionError,
     MXNetError,
     MXNetImportError,
     MXNetNotImplementedError,
@@ -96,7 +97,7 @@ class DataLoader:
         try_nopython: bool | None = None,
     ) -> None:
         if timeout <= 0:
-            raise MXNetValueError(f"timeout must be positive, got {timeout}")
+            raise MXNetAssertionError(f"timeout must be positive, got {timeout}")
         if batchify_fn is not None and not callable(batchify_fn):
             raise MXNetTypeError(f"batchify_fn must be callable, got {batchify_fn!r}")
         self._dataset = dataset

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mxjax import recordio
-from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError
+from mxjax.errors import MXNetAssertionError, MXNetNotImplementedError, MXNetTypeError
 
 from ._host import HostArray, host_view, is_array, to_array, tree_to_arrays, tree_to_host
 from .sampler import FilterSampler, Sampler, SequentialSampler
@@ -53,12 +53,12 @@ class Dataset:
         Shard before shuffling, so that the workers of a distributed job share no sample.
 
         Raises:
-          MXNetValueError: `num_shards` is not positive, or `index` is no shard's number.
+          MXNetAssertionError: `num_shards` is not positive, or `index` is no shard's number.
         """
         if num_shards < 1:
-            raise MXNetValueError(f"num_shards must be at least 1, got {num_shards}")
+            raise MXNetAssertionError(f"num_shards must be at least 1, got {num_shards}")
         if not 0 <= index < num_shards:
-            raise MXNetValueError(
+            raise MXNetAssertionError(
                 f"index must name one of the {num_shards} shards 0 ... {num_shards - 1}, "
                 f"got {index}"
             )
@@ -168,7 +168,7 @@ class ArrayDataset(Dataset):
     so that a label is a NumPy scalar, as in MXNet.
 
     Raises:
-      MXNetValueError: no argument, or arguments of different lengths.
+      MXNetAssertionError: no argument, or arguments of different lengths.
 
     >>> ArrayDataset([1, 2, 3], ['a', 'b', 'c'])[2]
     (3, 'c')
@@ -176,12 +176,12 @@ class ArrayDataset(Dataset):
 
     def __init__(self, *args: Any) -> None:
         if not args:
-            raise MXNetValueError("ArrayDataset needs at least one array")
+            raise MXNetAssertionError("ArrayDataset needs at least one array")
         self._length = len(args[0])
         self._data: list[Any] = []
         for position, data in enumerate(args):
             if len(data) != self._length:
-                raise MXNetValueError(
+                raise MXNetAssertionError(
                     "all arrays of an ArrayDataset must have the same length: number 0 has "
                     f"{self._length}, number {position} has {len(data)}"
                 )

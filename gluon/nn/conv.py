@@ -23,6 +23,13 @@ def _tuple(value: Size, n: int, what: str) -> tuple[int, ...]:
     return made
 
 
+def check_layout(layout: str, n: int) -> None:
+    """Raise MXNetAssertionError unless this is a layout of images with ``n`` spatial axes."""
+    space = "DHW"[3 - n :]
+    if layout not in (f"NC{space}", f"N{space}C"):
+        raise errors.MXNetAssertionError(f"layout must be 'NC{space}' or 'N{space}C', got {layout!r}")
+
+
 class _Conv(HybridBlock):
     """What all convolutions share."""
 
@@ -48,6 +55,7 @@ class _Conv(HybridBlock):
     ):
         super().__init__()
         n = self._dims
+        check_layout(layout, n)
         self._channels = channels
         self._in_channels = in_channels
         self._groups = groups
@@ -231,13 +239,15 @@ class _Pool(HybridBlock):
         count_include_pad: bool | None = None,
     ) -> None:
         n = self._dims
+        layout = layout or self._layouts[n]
+        check_layout(layout, n)
         self._kwargs: dict[str, Any] = {
             "kernel": _tuple(pool_size, n, "pool_size"),
             "stride": _tuple(pool_size if strides is None else strides, n, "strides"),
             "pad": _tuple(padding, n, "padding"),
             "global_pool": self._global,
             "pool_type": self._kind,
-            "layout": layout or self._layouts[n],
+            "layout": layout,
             "pooling_convention": "full" if ceil_mode else "valid",
         }
         if count_include_pad is not None:

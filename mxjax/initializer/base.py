@@ -245,7 +245,7 @@ class Load:
 
             param = nd.load(param)
         if not isinstance(param, dict):
-            raise MXNetTypeError(f"param must be a file or a dict of arrays, got {param!r}")
+            raise MXNetAssertionError(f"param must be a file or a dict of arrays, got {param!r}")
         self.param = {re.sub("^(arg|aux):", "", name): arr for name, arr in param.items()}
         self.default_init = default_init
         self.verbose = verbose

@@ -60,15 +60,18 @@ def test_labels_of_another_size_are_refused():
 
 
 @pytest.mark.parametrize(
-    "make",
+    ("make", "error"),
     [
-        lambda: gluon.loss.CTCLoss(layout="CNT"),
-        lambda: gluon.loss.CTCLoss(label_layout="N"),
-        lambda: gluon.loss.LogisticLoss(label_format="odd"),
+        (lambda: gluon.loss.CTCLoss(layout="CNT"), AssertionError),
+        (lambda: gluon.loss.CTCLoss(label_layout="N"), AssertionError),
+        (lambda: gluon.loss.LogisticLoss(label_format="odd"), ValueError),
+        (lambda: gluon.nn.Conv2D(2, 3, layout="NCW"), AssertionError),
+        (lambda: gluon.nn.MaxPool2D(layout="HW"), AssertionError),
     ],
 )
-def test_bad_options_are_refused(make):
-    with pytest.raises(ValueError):
+def test_bad_options_are_refused(make, error):
+    """By errors of MXNet's types."""
+    with pytest.raises(error):
         make()
 
 

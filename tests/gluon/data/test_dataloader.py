@@ -101,7 +101,7 @@ def test_arguments_that_contradict():
         DataLoader([1, 2], 1, shuffle=True, sampler=SequentialSampler(2))
     with pytest.raises(MXNetValueError, match="already decides batch_size, shuffle"):
         DataLoader([1, 2], 1, shuffle=True, batch_sampler=[[0]])
-    with pytest.raises(MXNetValueError, match="timeout must be positive, got 0"):
+    with pytest.raises(AssertionError, match="timeout must be positive, got 0"):
         DataLoader([1, 2], 1, timeout=0)
     with pytest.raises(MXNetValueError, match="last_batch"):
         DataLoader([1, 2], 1, last_batch="x")
