@@ -499,9 +499,18 @@ def count_nonzero(a: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
 
 @op(np="interp", samples=[case(f(5), Given([-1.0, 0.0, 1.0]), f(3))], ref=np.interp, numbers=("left", "right", "period"), loops=True)
 def interp(x: Any, xp: Any, fp: Any, *, left: Any = None, right: Any = None, period: Any = None) -> Any:
-    """Linear interpolation between the points (xp, fp)."""
+    """Linear interpolation between the points (xp, fp); beside infinite ones as NumPy has it."""
     x, xp, fp = (jnp.asarray(v, "float64") for v in (x, xp, fp))
-    return jnp.interp(x, xp, fp, left, right, period)
+    out = jnp.interp(x, xp, fp, left, right, period)
+    if period is not None or xp.shape[0] < 2:
+        return out
+    # From the left point it may be inf - inf or 0 * inf: then from the right one, and at a point its own value.
+    at = jnp.clip(jnp.searchsorted(xp, x, side="right"), 1, xp.shape[0] - 1)
+    slope = (fp[at] - fp[at - 1]) / (xp[at] - xp[at - 1])
+    other = slope * (x - xp[at]) + fp[at]
+    for k in (at - 1, at):
+        other = jnp.where(x == xp[k], fp[k], other)
+    return jnp.where(jnp.isnan(out), other, out)
 
 
 @op(np="polyval", samples=[case(f(3), f(4))], ref=np.polyval, amp="full", loops=True)

@@ -322,3 +322,9 @@ def test_positions_along_an_axis_of_an_array_without_elements(name):
     for axis in (1, None):
         with pytest.raises(mx.MXNetError, match="empty sequence"):
             getattr(np, name)(np.array(none), axis=axis)
+
+
+def test_interpolation_beside_infinite_points_is_numpys():
+    given = [1.0, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, onp.nan], [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, onp.inf, 4.0]
+    got = np.interp(*[np.array(v, dtype="float64") for v in given])
+    onp.testing.assert_array_equal(got.asnumpy(), onp.interp(*given))
