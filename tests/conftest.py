@@ -78,6 +78,7 @@ def engine_without_history() -> None:
     scheduler = sys.modules.get("mxjax.core.scheduler")
     if scheduler is not None:
         sys.modules["mxjax.core.by_call"].strict[0] = True  # type: ignore[attr-defined]
+        sys.modules["mxjax.core.aval"].layouts_in_use[0] = False  # type: ignore[attr-defined]
         with contextlib.suppress(Exception):  # an error that the test before left pending
             scheduler.wait_all()
         scheduler.forget(programs=False)
