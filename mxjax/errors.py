@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FrameType, ModuleType
 from typing import Any, TypeVar, overload
 
@@ -257,18 +257,23 @@ def _imports(frame: FrameType) -> bool:
     return frame.f_code.co_code[frame.f_lasti] == opcode.opmap["IMPORT_FROM"]
 
 
-def explain_names(module: str) -> None:
+def explain_names(module: str, later: Mapping[str, str] | None = None) -> None:
     """Let a module say which of its names was probably meant by one that it does not have.
+
+    ``later``: names that it takes from modules of its own, when they are first asked for.
 
     The modules of `_modules.NAMES` are attributes of their parents, as all modules are.
     To be called at the module's end; one with a `__getattr__` of its own raises `no_name`.
     """
 
     def __getattr__(name: str) -> object:  # noqa: N807
-        other = real(f"{module}.{name}")
-        if other is None:
-            raise no_name(module, name)
-        found = importlib.import_module(other)
+        if later and name in later:
+            found: Any = getattr(importlib.import_module(f"{module}.{later[name]}"), name)
+        else:
+            other = real(f"{module}.{name}")
+            if other is None:
+                raise no_name(module, name)
+            found = importlib.import_module(other)
         setattr(sys.modules[module], name, found)
         return found
 

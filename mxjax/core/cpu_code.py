@@ -60,9 +60,8 @@ def erf_inv(x: Any) -> Any:
 def lowering() -> dict[str, Any]:
     """What ``lower`` of a traced function takes for it; nothing where this JAX has no such thing."""
     try:
-        # Of `jax.extend`, which has chlo and threefry2x32_p as well, Pallas is a part: 20 ms.
+        # Of `jax.extend`, which has threefry2x32_p and chlo as well, Pallas is a part: 20 ms.
         from jax._src.interpreters import mlir
-        from jaxlib.mlir.dialects import chlo
 
         try:
             drawn = import_module("jax._src.random.threefry2x32")
@@ -74,6 +73,8 @@ def lowering() -> dict[str, Any]:
         def single(ctx: Any, x: Any, **params: Any) -> Any:
             if ctx.avals_in[0].dtype == np.float32:
                 return inverse(ctx, x)
+            from jaxlib.mlir.dialects import chlo
+
             return [chlo.erf_inv(x)]
 
         rules: Any = ((drawn.threefry2x32_p, mlir.lower_fun(_threefry, multiple_results=True)), (lax.erf_inv_p, single))
