@@ -181,6 +181,7 @@ def settings_are_default():
     return not [name for name in mx.config.changed() if name.startswith("precision.")]
 
 
+@pytest.mark.programs
 @pytest.mark.observes
 def test_few_channels_make_a_product_of_a_convolution(programs, monkeypatch):
     # As where the windows are too many for the lowering's own choice of a product.
