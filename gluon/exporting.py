@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mxjax import errors, nd, serialization, util
+from mxjax import atomic, errors, nd, serialization, util
 from mxjax.array.classes import NDArray
 from mxjax.array.creation import array
 from mxjax.core import Value, compiler
@@ -172,7 +172,7 @@ def _stablehlo(block: HybridBlock, recorded: CachedGraph, path: Any) -> Any:
     if path is None:
         return raw
     file = f"{path}.stablehlo"
-    serialization.write_whole(file, lambda out: out.write(raw))
+    atomic.write_whole(file, lambda out: out.write(raw))
     return file
 
 

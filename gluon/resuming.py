@@ -17,9 +17,9 @@ import numpy as np
 
 from mxjax import random as numbers
 from mxjax import safetensors, settings
+from mxjax.atomic import read_whole, write_whole
 from mxjax.errors import FormatError, MXNetNotImplementedError, MXNetTypeError, MXNetValueError
 from mxjax.launch import Checkpoints, member
-from mxjax.serialization import write_whole
 
 from .data import _position as position
 
@@ -239,6 +239,6 @@ def read_position(data: bytes) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return read_position(path.read_bytes())
+        return read_position(read_whole(path))
     except FormatError as error:
         raise FormatError(f"{path}: {error}") from None

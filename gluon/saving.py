@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from mxjax import errors
+from mxjax.atomic import read_whole, write_whole
 
 
 def save_model(block: Any, prefix: str) -> None:
     """Write ``prefix-model.json``, which blocks there are and which are hybridized, and ``prefix-model.params``."""
-    Path(f"{prefix}-model.json").write_text(json.dumps({_title(block): _structure(block)}))
+    model = json.dumps({_title(block): _structure(block)})
+    write_whole(f"{prefix}-model.json", lambda file: file.write(model.encode()))
     block.save_parameters(f"{prefix}-model.params")
 
 
@@ -39,7 +41,7 @@ def load_model(block: Any, prefix: str) -> None:
     """
     path = Path(f"{prefix}-model.json")
     try:
-        model = json.loads(path.read_text())
+        model = json.loads(read_whole(path))
     except ValueError as error:
         raise errors.FormatError(f"{path}: {error}") from error
     if not (isinstance(model, dict) and len(model) == 1 and isinstance(next(iter(model.values())), dict)):

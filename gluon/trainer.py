@@ -10,10 +10,10 @@ import numpy as np
 
 from mxjax import optimizer as opt
 from mxjax import settings
+from mxjax.atomic import read_whole, write_whole
 from mxjax.core import flush_thread, local, span
 from mxjax.core.hooks import step_listeners
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
-from mxjax.serialization import write_whole
 
 from .parameter import Parameter
 
@@ -517,8 +517,7 @@ class Trainer:
             self._kvstore.load_optimizer_states(fname)
             self._optimizer = self._kvstore.get_optimizer() or self._optimizer
         else:
-            with open(fname, "rb") as file:
-                states = file.read()
+            states = read_whole(fname)
             for updater in self._updaters:
                 updater.set_states(states)
                 updater.optimizer = self._updaters[0].optimizer

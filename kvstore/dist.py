@@ -16,19 +16,18 @@ import json
 import os
 import weakref
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mxjax import core, settings
 from mxjax.array.ndarray import NDArray
+from mxjax.atomic import read_whole, write_whole
 from mxjax.core import Value
 from mxjax.errors import MXNetError, MXNetNotImplementedError
 from mxjax.launch.keeper import TEXT
 from mxjax.optimizer import Optax, saving
 from mxjax.optimizer.optimizer import flatten
-from mxjax.serialization import write_whole
 
 from ._compression import Packer, Settings, unpacked
 from ._gather import Request
@@ -152,7 +151,7 @@ class DistKVStore(KVStore):
         failure: Exception | None = None
         states, summary = b"", ""
         try:
-            states = Path(fname).read_bytes()
+            states = read_whole(fname)
             summary = hashlib.sha256(states).hexdigest()
             self._refuse_strange(states)
         except (OSError, ValueError, MXNetError) as error:

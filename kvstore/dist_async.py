@@ -19,10 +19,10 @@ import numpy as np
 
 from mxjax import core, errors, settings
 from mxjax.array.ndarray import NDArray
+from mxjax.atomic import read_whole, write_whole
 from mxjax.core import Value
 from mxjax.launch import cluster, group
 from mxjax.optimizer import Updater
-from mxjax.serialization import write_whole
 
 from . import _ray
 from ._compression import Packer, Settings, as_words
@@ -306,8 +306,8 @@ class AsyncKVStore(KVStore):
     def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
         """Read what any store has written, into the servers; by one worker is enough."""
         optimizer = self._running("load")
-        with open(fname, "rb") as file:
-            parts, revived = parted(file.read(), self._places, optimizer, self._outbox.servers.count)
+        states = read_whole(fname)
+        parts, revived = parted(states, self._places, optimizer, self._outbox.servers.count)
         for answer in [self._outbox.post(k, ("load", part)) for k, part in enumerate(parts)]:
             answer.get()
         self._updater.optimizer = revived

@@ -9,9 +9,9 @@ from typing import Any
 
 from mxjax import core, errors
 from mxjax.array.ndarray import NDArray
+from mxjax.atomic import read_whole, write_whole
 from mxjax.core import Value
 from mxjax.optimizer import Optimizer
-from mxjax.serialization import write_whole
 
 from ._collective import ADD, Devices, moved
 from ._compression import Compressor, Settings
@@ -466,8 +466,7 @@ class KVStore(KVStoreBase):
     def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
         """Read what `save_optimizer_states` wrote; nothing in the file is executed."""
         self._states_of("load")
-        with open(fname, "rb") as file:
-            self._updater.set_states(file.read())
+        self._updater.set_states(read_whole(fname))
 
     def _states_of(self, what: str) -> Any:
         self._end()

@@ -7,11 +7,10 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mxjax import core, errors
-from mxjax.serialization import write_whole
+from mxjax.atomic import read_whole, write_whole
 
 from ._arrange import ALL, MIRROR, Part
 from ._fit import Found, human, search
@@ -149,7 +148,7 @@ class Plan(Scheduled):
           FormatError: the file is no plan, or one that contradicts itself.
         """
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            document = json.loads(read_whole(path).decode())
         except (ValueError, RecursionError) as error:  # no text, no JSON, numbers of thousands of digits
             raise errors.FormatError(f"{path} is not a plan: {error}") from None
         try:

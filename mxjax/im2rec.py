@@ -16,9 +16,9 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, BinaryIO
 
-from . import codec, recordio
+from . import atomic, codec, recordio
 from .errors import FormatError, MXNetError, MXNetValueError
 from .image import imresize
 
@@ -59,9 +59,13 @@ def _walk(root: str, recursive: bool) -> Iterable[tuple[str, list[str], list[str
 
 def write_list(path_out: str, image_list: Iterable[Sequence[Any]]) -> None:
     """Write a list: lines of `number <tab> label <tab> ... path` for entries (number, path, label, ...)."""
-    with open(path_out, "w", encoding="utf-8", errors="surrogateescape") as file:
+
+    def write(file: BinaryIO) -> None:
         for number, path, *labels in image_list:
-            file.write("\t".join([f"{number:d}", *(f"{label:f}" for label in labels), path]) + "\n")
+            line = "\t".join([f"{number:d}", *(f"{label:f}" for label in labels), path])
+            file.write(f"{line}\n".encode(errors="surrogateescape"))
+
+    atomic.write_whole(path_out, write)
 
 
 def make_list(args: argparse.Namespace) -> list[str]:
@@ -176,8 +180,8 @@ def make_record(args: argparse.Namespace, path_list: str) -> tuple[int, int]:
                 f"none of the {failed} pictures of {path_list} could be read, so {base}.rec is not written: ROOT is "
                 f"the folder that the list's names start from, here {args.root}"
             )
-        os.replace(records, base + ".rec")
-        os.replace(index, base + ".idx")
+        atomic.put(records, base + ".rec")
+        atomic.put(index, base + ".idx")
     finally:
         for part in (index, records):
             if os.path.exists(part):

@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from . import codec
+from .atomic import write_whole
 from .errors import (
     FormatError,
     MXNetAssertionError,
@@ -487,10 +488,7 @@ def make_index(uri: str, idx_path: str | None = None) -> list[int]:
     """
     found = offsets(uri)
     path = os.path.splitext(uri)[0] + ".idx" if idx_path is None else idx_path
-    partly = f"{path}.{os.getpid()}.part"
-    with open(partly, "w", encoding="utf-8") as file:
-        file.writelines(f"{key}\t{at}\n" for key, at in enumerate(found))
-    os.replace(partly, path)
+    write_whole(path, lambda file: file.writelines(b"%d\t%d\n" % row for row in enumerate(found)))
     return found
 
 

@@ -2,8 +2,7 @@
 
 What a file holds is told from its first bytes, not from its name. Every length is checked against
 the bytes that are there before anything is allocated, so a damaged or hostile file is an error and
-nothing else; nothing in a file is ever executed. Files are written beside the target and moved over
-it, so that a reader never sees half.
+nothing else; nothing in a file is ever executed. `mxjax/atomic.py` writes the files.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import io
 import math
 import os
 import struct
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
@@ -25,6 +23,7 @@ from .array.indexing import shapes_of_1x
 from .array.ndarray import NDArray
 from .array.sparse import BaseSparseNDArray
 from .array.sparse.host import HostSparse, members
+from .atomic import read_whole, write_whole
 from .core import default_device
 
 __all__ = [
@@ -380,44 +379,6 @@ def _write_npz(out: BinaryIO, arrays: Mapping[str, Host]) -> None:
 # ---- files
 
 
-def write_whole(path: Any, write: Any, *args: Any) -> None:
-    """Write a file, by ``write(file, *args)``, beside the target and move it there: all of it or nothing."""
-    target = os.fspath(path)
-    if "://" in target:
-        raise errors.MXNetNotImplementedError(f"{target}: only files of this machine are written")
-    beside = f"{target}.{os.getpid()}.{threading.get_ident()}.tmp"
-    try:
-        with open(beside, "wb") as out:
-            write(out, *args)
-        os.replace(beside, target)
-    except OSError as error:
-        _remove(beside)
-        raise errors.MXNetOSError(error.errno, error.strerror, target) from error
-    except BaseException:
-        _remove(beside)
-        raise
-
-
-def _remove(path: str) -> None:
-    try:
-        os.remove(path)
-    except OSError:
-        pass
-
-
-def _bytes_of(path: Any) -> bytes:
-    target = os.fspath(path)
-    try:
-        with open(target, "rb") as f:
-            return f.read()
-    except FileNotFoundError as error:
-        raise errors.MXNetFileNotFoundError(
-            error.errno, f'Open "{target}": No such file or directory', target
-        ) from None
-    except OSError as error:
-        raise errors.MXNetOSError(error.errno, error.strerror, target) from error
-
-
 def arrays_of(raw: bytes) -> Host | list[Host | None] | dict[str, Host | None]:
     """:func:`read_arrays` of a file's bytes."""
     start = bytes(raw[:4])
@@ -435,7 +396,7 @@ def arrays_of(raw: bytes) -> Host | list[Host | None] | dict[str, Host | None]:
 
 def _read(path: Any) -> Any:
     """What a file holds, sparse arrays as such."""
-    raw = _bytes_of(path)
+    raw = read_whole(path)
     try:
         return arrays_of(raw)
     except errors.FormatError as error:  # many files are read in a row: which of them is it?

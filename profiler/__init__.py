@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mxjax import core, settings
+from mxjax.atomic import write_whole
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetKeyError
 from mxjax.errors import explain_names as _explain_names
 
@@ -220,8 +221,7 @@ def report(filename: str | None = None) -> str:
         text += f"Device time by how its operator is known: {known}\n"
     if filename is not None:
         page = _report.page(recordings, shares, "Profile")
-        with open(filename, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(page)
+        write_whole(filename, lambda file: file.write(page.encode(errors="backslashreplace")))
     return text
 
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from mxjax.atomic import read_whole, write_whole
 from mxjax.errors import FormatError
-from mxjax.serialization import write_whole
 
 from ._holdings import GROUPS
 from ._recorder import RAW, Mark, Span
@@ -44,8 +44,7 @@ def read(path: str) -> dict[str, Any]:
       FormatError: it is no JSON, or holds no list of events.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            trace = json.load(file)
+        trace = json.loads(read_whole(path).decode())
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path} is no trace: {error}") from None
     if isinstance(trace, list):  # the form's other kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Iterable
 from dataclasses import replace
@@ -10,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from mxjax import core
+from mxjax.atomic import write_whole
 from mxjax.core import holders
 
 from ._recorder import Recorder
@@ -78,7 +80,8 @@ def write_storage(path: str, recorders: Iterable[Recorder]) -> None:
         if need:
             rows.append((f"<{program.name}>:temp", need, "program", need, 1))
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, quoting=csv.QUOTE_ALL)
-        writer.writerow(_COLUMNS)
-        writer.writerows(rows)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
+    writer.writerow(_COLUMNS)
+    writer.writerows(rows)
+    write_whole(path, lambda file: file.write(text.getvalue().encode()))

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mxjax.serialization import write_whole
+from mxjax.atomic import read_whole, write_whole
 
 from ._chrome import natural
 from ._holdings import GROUPS
@@ -63,8 +63,7 @@ def enrich(
     Raises:
       OSError, ValueError: there is no such file, or it is none of XLA's.
     """
-    with open(path, "rb") as file:
-        space = read(file.read(), _SPACE)
+    space = read(read_whole(path), _SPACE)
     base = _base(space["planes"])
     planes: dict[str, _Plane] = {}
     for raw in space["planes"]:

@@ -18,7 +18,7 @@ WINGS = ("gluon", "memonger", "kvstore", "profiler")
 
 #: The order of the core: a module imports only from its own line and from those above it.
 LAYERS = (
-    {"settings", "errors", "error", "_modules", "_version", "as_mxnet", "codec", "idx", "recordio"},
+    {"settings", "errors", "error", "_modules", "_version", "as_mxnet", "atomic", "codec", "idx", "recordio"},
     {"core"},
     {"device"},
     {"ops"},

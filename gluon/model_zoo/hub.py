@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any
 
-from mxjax import errors, serialization
+from mxjax import atomic, errors
 
 from ..utils import download
 from .model_store import _folder, _hugging_face
@@ -40,7 +40,7 @@ def save_pretrained(net: Any, folder: Any, network: str | None = None, **options
     except TypeError as error:
         raise errors.MXNetTypeError(f"options are numbers, texts and lists: {error}") from None
     net.save_parameters(os.path.join(path, WEIGHTS))
-    serialization.write_whole(os.path.join(path, CONFIG), lambda out: out.write(text.encode()))
+    atomic.write_whole(os.path.join(path, CONFIG), lambda out: out.write(text.encode()))
     return path
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from .. import nd
 from .. import optimizer as opt
+from ..atomic import read_whole, write_whole
 from ..core import apart, flush_thread
 from ..device import Device, current_device
 from ..errors import MXNetError
 from ..initializer import InitDesc
 from ..io import DataDesc
 from ..model import load_checkpoint
-from ..serialization import write_whole
 from . import steps
 from .base_module import UNIFORM, Params, SymbolicModule, check_all_names, parse_data_desc, require
 from .executor_group import DataParallelExecutorGroup
@@ -138,8 +138,7 @@ class Module(SymbolicModule):
         if self._update_on_kvstore:
             self._kvstore.load_optimizer_states(fname)
         else:
-            with open(fname, "rb") as file:
-                self._updater.set_states(file.read())
+            self._updater.set_states(read_whole(fname))
 
     # -- what it is --------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import errors, modes
+from .. import atomic, errors, modes
 from ..ops.table import TABLE, Op, by_internal
 from . import attributes, dialect, special, upgrade
 from .compose import active
@@ -110,18 +110,11 @@ def load(fname: Any) -> Any:
       OSError: the file cannot be read.
       FormatError: it is damaged or no symbol's.
     """
-    path = os.fspath(fname)
-    try:
-        with open(path, "rb") as f:
-            raw = f.read()
-    except FileNotFoundError as error:
-        raise errors.MXNetFileNotFoundError(error.errno, f'Open "{path}": No such file or directory', path) from None
-    except OSError as error:
-        raise errors.MXNetOSError(error.errno, error.strerror, path) from error
+    raw = atomic.read_whole(fname)
     try:
         return from_json(raw)
     except errors.FormatError as error:
-        raise errors.FormatError(f"{path}: {error}") from error
+        raise errors.FormatError(f"{os.fspath(fname)}: {error}") from error
 
 
 def from_json(json_str: Any) -> Any:

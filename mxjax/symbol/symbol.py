@@ -278,7 +278,7 @@ class Symbol:
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
         """Write the symbol to a file that MXNet reads (`load`)."""
-        from ..serialization import write_whole
+        from ..atomic import write_whole
 
         written = self.tojson(remove_amp_cast).encode()
         write_whole(fname, lambda out: out.write(written))

@@ -238,7 +238,7 @@ class CIFAR10(_DownloadedDataset):
 
     def _unpack(self, archive: str, names: tuple[str, ...]) -> None:
         """Take out the files by their names alone, so that no path in the archive matters."""
-        from mxjax.serialization import write_whole  # which workers need not import
+        from mxjax.atomic import write_whole  # which workers need not import
 
         missing = set(names)
         try:

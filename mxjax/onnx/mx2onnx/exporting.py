@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mxjax import errors, serialization, symbol
+from mxjax import atomic, errors, serialization, symbol
 from mxjax._version import __version__
 from mxjax.ops.table import TABLE as ROWS
 
@@ -225,4 +225,4 @@ def _save(onnx: Any, model: Any, path: str, beside: bool) -> None:
         return
     onnx.checker.check_model(model)
     raw = model.SerializeToString()
-    serialization.write_whole(path, lambda out: out.write(raw))
+    atomic.write_whole(path, lambda out: out.write(raw))
