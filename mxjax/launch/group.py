@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import settings
 from ..errors import MXNetError, MXNetValueError
-from . import member
+from . import member, wire
 from .coordinator import Coordinator, free_port
 from .keeper import Keeper
 
@@ -161,10 +161,11 @@ def _serve() -> None:
     if role != "scheduler":
         raise MXNetValueError(f"DMLC_ROLE={role!r}: expected worker, scheduler or server")
     host = settings.env("DMLC_PS_ROOT_URI") or "127.0.0.1"
-    size = member.number("DMLC_NUM_WORKER")
+    size, token = member.number("DMLC_NUM_WORKER"), settings.env("DMLC_JOB_TOKEN") or ""
+    wire.check_token(token.encode(), host)  # before anything listens
     coordinator = Coordinator(host, size, settings.get("timeout.heartbeat"))
     keeper = Keeper(
-        size, settings.env("DMLC_JOB_TOKEN") or "", host=host,
+        size, token, host=host,
         port=member.number("DMLC_PS_ROOT_PORT"), address=coordinator.address,
         heartbeat=settings.get("timeout.heartbeat"), joining=settings.get("timeout.join"),
     )  # fmt: skip

@@ -63,7 +63,7 @@ class Keeper:
 
     Args:
       size: how many members there are.
-      token: what they must know.
+      token: what they must know; empty at a loopback address alone.
       host: the address to listen at.
       port: the port; 0: one that is free.
       heartbeat: seconds without a sign of life after which a member is missing.
@@ -72,6 +72,7 @@ class Keeper:
       report: called with a line for people: who was refused, who is missing.
 
     Raises:
+      MXNetValueError: the token is empty, and the address is not a loopback address.
       OSError: the address cannot be listened at.
     """
 
@@ -80,6 +81,7 @@ class Keeper:
         heartbeat: float = 10.0, joining: float = 300.0, address: str = "",
         report: Callable[[str], None] = log.warning,
     ) -> None:  # fmt: skip
+        wire.check_token(token.encode(), host)
         self.size = size
         self.heartbeat = heartbeat
         self._token = token.encode()

@@ -343,7 +343,7 @@ def join() -> Member:
 
     Raises:
       GroupBroken: the keeper is not there, or refuses.
-      MXNetError: the environment names no job.
+      MXNetError: the environment names no job, or one without a token at an address that is not loopback.
     """
     global _member
     with _lock:

@@ -9,6 +9,7 @@ in, changed or repeated.  Nothing is encrypted, and nothing that arrives is ever
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import json
 import secrets
 import socket
@@ -16,9 +17,9 @@ import struct
 import threading
 from typing import Any
 
-from ..errors import MXNetError
+from ..errors import MXNetError, MXNetValueError
 
-__all__ = ["Channel", "Refused", "accept", "connect"]
+__all__ = ["Channel", "Refused", "accept", "check_token", "connect", "is_loopback"]
 
 #: The longest text of one frame, in bytes; a longer one is refused before it is read.
 LONGEST = 4 << 20
@@ -30,6 +31,38 @@ _NO_PROOF = bytes(16)
 
 class Refused(MXNetError):
     """The other side is not of this job, or does not speak this language."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only processes of this machine can reach an address: 127.0.0.1, ::1, or a name that stands for such.
+
+    Raises:
+      OSError: nobody knows the name.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("10.0.0.1"), is_loopback("0.0.0.0"), is_loopback("")
+    (True, False, False, False)
+    """
+    if not host:
+        return False  # a server without an address listens at all of them
+    found = [ipaddress.ip_address(where[0].partition("%")[0]) for *_, where in socket.getaddrinfo(host, None)]
+    return all((getattr(each, "ipv4_mapped", None) or each).is_loopback for each in found)
+
+
+def check_token(token: bytes, host: str) -> None:
+    """Refuse a job without a token at an address that other machines may reach.
+
+    Raises:
+      MXNetValueError: the token is empty, and the address is not a loopback address.
+      OSError: nobody knows the address.
+    """
+    if token.strip() or is_loopback(host):
+        return
+    raise MXNetValueError(
+        f"the job at {host or 'all addresses'} has no token, so whoever reaches its port could join it: set "
+        "DMLC_JOB_TOKEN to the same secret for the scheduler and all workers (such as the output of "
+        "`python -c 'import secrets; print(secrets.token_hex(16))'`), or start the script with "
+        "`python -m mxjax.launch`, which makes one. Only a loopback address such as 127.0.0.1 needs none"
+    )
 
 
 def _proof(key: bytes, *parts: bytes) -> bytes:
@@ -157,8 +190,10 @@ def connect(host: str, port: int, token: bytes, patience: float = 10.0) -> Chann
 
     Raises:
       Refused: the other side does not know it, or does not take ours.
+      MXNetValueError: the token is empty, and the address is not a loopback address.
       OSError: nobody answers there.
     """
+    check_token(token, host)
     channel = Channel(socket.create_connection((host, port), timeout=patience))
     try:
         first = _text(channel.receive(), "nonce")

@@ -253,3 +253,20 @@ def test_old_names_of_the_times(name, option):
     for wrong in (0, -1, "nan", "inf", True, None):
         with pytest.raises(ValueError, match="a number of seconds > 0"):
             settings.set(name, wrong)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.0.2.7"])
+def test_a_job_that_others_can_reach_needs_a_token(monkeypatch, host):
+    monkeypatch.setattr(socket, "create_server", lambda *args, **kwargs: pytest.fail("listened"))
+    with pytest.raises(ValueError, match=r"has no token.*set DMLC_JOB_TOKEN.*python -m mxjax.launch"):
+        Keeper(2, "", host=host)
+
+
+def test_a_job_of_this_machine_needs_no_token():
+    """Scripts for ps-lite start the scheduler and the workers without one."""
+    keeper = Keeper(1, "", address="nowhere:1", heartbeat=LONG)
+    channel = wire.connect("127.0.0.1", keeper.port, b"")
+    channel.send({"op": "join", "rank": 0, "host": "h", "pid": 1})
+    assert channel.receive()["op"] == "joined"
+    channel.close()
+    keeper.close()

@@ -171,6 +171,21 @@ def test_variables_of_old_launchers_that_cannot_be_are_named(monkeypatch, name, 
         group.join()
 
 
+@pytest.mark.parametrize("role", ["scheduler", "worker"])
+def test_old_launchers_of_several_machines_have_to_set_a_token(monkeypatch, role):
+    given = {
+        "DMLC_ROLE": role, "DMLC_PS_ROOT_URI": "192.0.2.1", "DMLC_PS_ROOT_PORT": "9", "DMLC_NUM_WORKER": "1",
+    }  # fmt: skip
+    for variable, text in given.items():
+        monkeypatch.setenv(variable, text)
+    monkeypatch.delenv("DMLC_JOB_TOKEN", raising=False)
+    monkeypatch.setattr(group.settings, "backend_is_up", lambda: False)
+    for listening in ("Coordinator", "Keeper"):
+        monkeypatch.setattr(group, listening, lambda *args, **kwargs: pytest.fail("listened"))
+    with pytest.raises(ValueError, match=r"192\.0\.2\.1 has no token.*set DMLC_JOB_TOKEN"):
+        group.join()
+
+
 def test_a_port_in_use_is_named(capfd):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

@@ -110,3 +110,42 @@ def test_what_is_no_object_is_refused(text):
         keeper.receive()
     keeper.close()
     member.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "alone"),
+    [
+        ("127.0.0.1", True), ("127.8.9.10", True), ("::1", True), ("localhost", True), ("::ffff:127.0.0.1", True),
+        ("0.0.0.0", False), ("", False), ("::", False), ("10.1.2.3", False), ("192.0.2.1", False), ("8.8.8.8", False),
+        ("2001:db8::1", False), ("::ffff:10.0.0.1", False), ("169.254.1.1", False),
+    ],
+)  # fmt: skip
+def test_which_addresses_only_this_machine_reaches(host, alone):
+    assert wire.is_loopback(host) is alone
+
+
+def test_names_are_judged_by_all_that_they_stand_for(monkeypatch):
+    def found(*addresses):
+        return lambda host, port: [(0, 0, 0, "", (a, 0)) for a in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", found("127.0.0.1", "10.0.0.5"))
+    assert not wire.is_loopback("scheduler")
+    monkeypatch.setattr(socket, "getaddrinfo", found("127.0.1.1", "::1"))
+    assert wire.is_loopback("scheduler")
+
+
+@pytest.mark.parametrize("token", [b"", b" ", b"\n"])
+def test_without_a_token_nobody_connects_to_another_machine(monkeypatch, token):
+    monkeypatch.setattr(socket, "create_connection", lambda *args, **kwargs: pytest.fail("connected"))
+    with pytest.raises(ValueError, match=r"10\.1\.2\.3 has no token.*set DMLC_JOB_TOKEN.*python -m mxjax.launch"):
+        wire.connect("10.1.2.3", 9, token)
+
+
+def test_without_a_token_the_loopback_address_serves():
+    keeper, member = pair(b"", b"")
+    member.send({"n": 1})
+    assert keeper.receive() == {"n": 1}
+    member.close()
+    keeper.close()
+    keeper, member = pair(b"secret", b"")
+    assert isinstance(keeper, wire.Refused) and isinstance(member, wire.Refused)
