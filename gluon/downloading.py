@@ -1,4 +1,8 @@
-"""Files fetched from the network: checked, continued where they broke off, by one process at a time."""
+"""Files fetched from the network: written beside their place, checked, then moved there at once.
+
+A transfer that broke off goes on where there is a hash to check it by. One process at a time
+fetches a file.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,84 @@ import contextlib
 import hashlib
 import http.client
 import os
-import shutil
+import re
 import urllib.error
 import urllib.request
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from mxjax.errors import MXNetError, MXNetOSError, MXNetValueError
+from mxjax.errors import FormatError, MXNetError, MXNetOSError, MXNetValueError
 
-__all__ = ["check_sha1", "download", "replace_file"]
+__all__ = [
+    "check_sha1",
+    "copy_at_most",
+    "download",
+    "fetch",
+    "is_plain_name",
+    "name_in",
+    "place_within",
+    "replace_file",
+]
+
+_SCHEMES = ("http", "https", "file")
+_LONGEST_NAME = 255
+# Of every system: separators, characters that control, a drive's letter, devices of Windows,
+# endings that it drops.
+_SPECIAL = re.compile(
+    r"[/\\\x00-\x1f\x7f]|^[A-Za-z]:|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)|[. ]$",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a name is that of one file in one folder, on every system.
+
+    >>> [is_plain_name(name) for name in ("net.params", "../net.params", "C:net", "nul.txt")]
+    [True, False, False, False]
+    """
+    try:
+        return bool(name) and len(name.encode()) <= _LONGEST_NAME and not _SPECIAL.search(name)
+    except UnicodeEncodeError:  # half of a character
+        return False
+
+
+def place_within(folder: str, *parts: str) -> str:
+    """The path of a file within a folder, by names that a stranger gave.
+
+    Raises:
+      MXNetValueError: a part is not a plain name, differs from what is there only in case, or the
+        path leads out of the folder by a link.
+    """
+    path = folder
+    for part in parts:
+        if not is_plain_name(part):
+            raise MXNetValueError(
+                f"{part[:_LONGEST_NAME]!r} is not the name of a file or folder within {folder}: "
+                "plain names are expected, without separators, '..' and drives"
+            )
+        if os.path.lexists(os.path.join(path, part)) and part not in os.listdir(path):
+            raise MXNetValueError(
+                f"{os.path.join(path, part)} is there under a name that differs in case, which "
+                "this system takes for the same: it is something else"
+            )
+        path = os.path.join(path, part)
+    real = os.path.realpath(folder)
+    if os.path.commonpath((real, os.path.realpath(path))) != real:
+        raise MXNetValueError(f"{path} leads out of {folder} by a link")
+    return path
+
+
+def name_in(url: str) -> str:
+    """The name of a URL's file, as MXNet takes it: what is after the last slash.
+
+    Raises:
+      MXNetValueError: that is not the name of a file.
+    """
+    name = url.split("/")[-1]
+    if not is_plain_name(name):
+        raise MXNetValueError(f"no file name can be taken from {url!r}: give path=")
+    return name
 
 
 def check_sha1(filename: str, sha1_hash: str) -> bool:
@@ -49,15 +121,17 @@ def download(
 ) -> str:
     """Fetch a URL (http, https, file) into a file, unless the file is there already.
 
-    What was fetched lies beside the file, as `<file>.part`, until it is whole: where the transfer breaks off it goes on
-    from there, in a later call too if there is a hash to check it by. Processes that want the same file wait for the
-    one that fetches it.
+    What was fetched lies beside the file, as `<file>.part`, until it is whole: where the transfer
+    breaks off it goes on from there, in a later call too if there is a hash to check it by; without
+    one, nothing is left of what failed. Processes that want the same file wait for the one that
+    fetches it. A redirection leads to http or https alone, and from https to https alone.
 
     Args:
       url: what to fetch.
       path: the file or an existing folder; the current folder if None.
       overwrite: fetch even if the file is there.
-      sha1_hash: the file's SHA-1 (or, of 64 digits, SHA-256); a file that has another one is fetched again.
+      sha1_hash: the file's SHA-1 (or, of 64 digits, SHA-256); a file that has another one is
+        fetched again.
       retries: how often a failing transfer is tried once more.
       verify_ssl: False does not check the server's certificate, with a warning.
 
@@ -67,13 +141,42 @@ def download(
     Raises:
       MXNetOSError: it could not be fetched; the message says what to do without a network.
       MXNetError: what came has another hash.
+      MXNetValueError: no file name can be taken from the URL.
     """
-    name = url.split("/")[-1]
-    target = os.path.expanduser(path) if path is not None else name
-    if not target or (os.path.isdir(target) and not name):
-        raise MXNetValueError(f"no file name can be taken from {url!r}: give path=")
+    target = os.path.expanduser(path) if path else name_in(url if path is None else "")
     if os.path.isdir(target):
-        target = os.path.join(target, name)
+        target = os.path.join(target, name_in(url))
+    return fetch(
+        url,
+        target,
+        overwrite=overwrite,
+        sha1_hash=sha1_hash,
+        retries=retries,
+        verify_ssl=verify_ssl,
+    )
+
+
+def fetch(
+    url: str,
+    target: str,
+    *,
+    overwrite: bool = False,
+    sha1_hash: str | None = None,
+    retries: int = 5,
+    verify_ssl: bool = True,
+    most: int | None = None,
+    read: Callable[[str], Any] | None = None,
+) -> str:
+    """`download` into a file, with two more checks of what a stranger sends.
+
+    Args:
+      most: how many bytes the file may have.
+      read: reads the file, and raises where it is not what it should be: it is moved to its place
+        after that.
+
+    Raises:
+      FormatError: it has more bytes than `most`.
+    """
     if retries < 0:
         raise MXNetValueError(f"retries must be at least 0, got {retries}")
 
@@ -92,8 +195,15 @@ def download(
     with _turn(f"{target}.part") as part:
         if not overwrite and there():  # another process was faster
             return target
-        _fetched(url, part, target, sha1_hash, retries, verify_ssl)
-        replace_file(f"{target}.part", target)
+        try:
+            _fetched(url, part, target, sha1_hash, retries, verify_ssl, most)
+            if read is not None:
+                read(part.name)
+        except BaseException as error:
+            if sha1_hash is None or not isinstance(error, MXNetOSError | KeyboardInterrupt):
+                part.truncate(0)  # nothing could tell whether it belongs to the same file
+            raise
+        replace_file(part.name, target)
     return target
 
 
@@ -101,7 +211,7 @@ def download(
 def _turn(path: str) -> Iterator[BinaryIO]:
     """A file that is written by one process at a time; it stays only if something is in it."""
     while True:
-        file = open(path, "ab")
+        file = open(path, "ab", opener=_no_link)
         try:
             import fcntl
         except ImportError:  # where there is none, whoever comes last wins
@@ -124,18 +234,26 @@ def _turn(path: str) -> Iterator[BinaryIO]:
         file.close()
 
 
-def _fetched(url: str, part: BinaryIO, target: str, sha1_hash: str | None, retries: int, verify_ssl: bool) -> None:
+def _no_link(path: str, flags: int) -> int:
+    """A file itself, not what a link of this name leads to: somebody else may have put it there."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def _fetched(
+    url: str,
+    part: BinaryIO,
+    target: str,
+    sha1_hash: str | None,
+    retries: int,
+    verify_ssl: bool,
+    most: int | None,
+) -> None:
     """Fill `part` with the file, or with more of it where it broke off."""
     if sha1_hash is None:
-        part.truncate(0)  # nothing could tell whether it belongs to the same file
+        part.truncate(0)
     old = os.path.getsize(part.name)
     while True:
-        try:
-            _tried(url, part, target, retries, verify_ssl)
-        except MXNetOSError:
-            if sha1_hash is None:
-                part.truncate(0)
-            raise
+        _tried(url, part, target, retries, verify_ssl, most)
         part.flush()
         if sha1_hash is None or check_sha1(part.name, sha1_hash):
             return
@@ -149,10 +267,14 @@ def _fetched(url: str, part: BinaryIO, target: str, sha1_hash: str | None, retri
         old = 0  # what an earlier call had left was of another file
 
 
-def _tried(url: str, part: BinaryIO, target: str, retries: int, verify_ssl: bool) -> None:
+def _tried(
+    url: str, part: BinaryIO, target: str, retries: int, verify_ssl: bool, most: int | None
+) -> None:
     for attempt in range(retries + 1):
         try:
-            return _transfer(url, part, verify_ssl)
+            return _transfer(url, part, verify_ssl, most)
+        except FormatError:
+            raise
         except (OSError, ValueError) as error:
             # An address that does not exist, or a refusal, will be the same in a moment.
             final = isinstance(error, ValueError | urllib.error.HTTPError) or (
@@ -170,8 +292,51 @@ def _may_recover(reason: object) -> bool:
     return isinstance(reason, TimeoutError | ConnectionError)
 
 
-def _transfer(url: str, part: BinaryIO, verify_ssl: bool) -> None:
+class _Redirections(urllib.request.HTTPRedirectHandler):
+    """Follows to http and https, and from https to https alone."""
+
+    def redirect_request(
+        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> Any:
+        kind = _scheme(newurl)
+        if kind != "https" and (kind != "http" or _scheme(req.full_url) == "https"):
+            if fp is not None:
+                fp.close()
+            raise ValueError(f"it leads to {newurl[:_LONGEST_NAME]}, which is not https")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _scheme(url: str) -> str:
+    return url.partition(":")[0].lower()
+
+
+def copy_at_most(
+    source: Any, target: Any, most: int | None, where: str, seen: Callable[[bytes], Any] = len
+) -> None:
+    """Copy a stream to its end.
+
+    Args:
+      most: how many bytes it may have; None: any number.
+      where: what it is, for people.
+      seen: called with each block.
+
+    Raises:
+      FormatError: it has more.
+    """
+    left = most
+    while block := source.read(1 << 20 if left is None else min(1 << 20, left + 1)):
+        if left is not None:
+            left -= len(block)
+            if left < 0:
+                raise FormatError(f"{where} has more than the {most} bytes that it may have here")
+        seen(block)
+        target.write(block)
+
+
+def _transfer(url: str, part: BinaryIO, verify_ssl: bool, most: int | None) -> None:
     """Append to `part` what it lacks of the file; from the beginning where the server gives only all of it."""
+    if _scheme(url) not in _SCHEMES:
+        raise ValueError(f"a URL of {', '.join(_SCHEMES)} is expected")
     context = None
     if not verify_ssl:
         import ssl
@@ -184,7 +349,10 @@ def _transfer(url: str, part: BinaryIO, verify_ssl: bool) -> None:
     if begin:
         asked = urllib.request.Request(url, headers={"Range": f"bytes={begin}-"})
     try:
-        answer = urllib.request.urlopen(asked, timeout=20, context=context)
+        opener = urllib.request.build_opener(
+            _Redirections, urllib.request.HTTPSHandler(context=context)
+        )
+        answer = opener.open(asked, timeout=20)
     except urllib.error.HTTPError as error:
         if not begin or error.code != 416:
             raise
@@ -195,7 +363,9 @@ def _transfer(url: str, part: BinaryIO, verify_ssl: bool) -> None:
             begin = 0
         promised = answer.headers.get("Content-Length")
         with contextlib.suppress(http.client.IncompleteRead):  # what is missing shows below
-            shutil.copyfileobj(answer, part, 1 << 20)
+            copy_at_most(answer, part, None if most is None else most - begin, url)
     part.flush()
     if promised is not None and os.path.getsize(part.name) < begin + int(promised):
-        raise ConnectionError(f"it broke off after {os.path.getsize(part.name)} of {begin + int(promised)} bytes")
+        raise ConnectionError(
+            f"it broke off after {os.path.getsize(part.name)} of {begin + int(promised)} bytes"
+        )

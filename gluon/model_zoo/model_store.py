@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-import zipfile
 from typing import Any
 
-from mxjax import base, errors, settings
+from mxjax import base, errors, serialization, settings
 
-from ..utils import check_sha1, download, replace_file
+from ..downloading import check_sha1, fetch
+from ..unpacking import unpack
+from . import hugging_face
 
 __all__ = ["get_model_file", "load_pretrained", "purge", "short_hash"]
 
+#: The most bytes of a published file: VGG's have 600 MB.
+_LARGEST = 2 << 30
 #: SHA-1 of the files that MXNet published.
 _SHA1 = {
     "alexnet": "44335d1f0046b328243b32a26a4fbd62d9057b45",
@@ -79,12 +82,14 @@ def get_model_file(name: str, root: str | None = None) -> str:
     The repository is the setting `data.repo` (MXNET_GLUON_REPO): a URL below which `gluon/models` holds zip files,
     or `hf://owner/name`, a repository on Hugging Face with the `.params` files themselves.
 
+    It is moved to its place when its hash is that of the published file.
+
     Raises:
       ValueError: no weights of this name, or a file with another hash.
       OSError: it cannot be fetched; the message says where to put it.
     """
     file_name = f"{name}-{short_hash(name)}"
-    root = _folder(root)
+    root = model_folder(root)
     path = os.path.join(root, f"{file_name}.params")
     if os.path.exists(path):
         if check_sha1(path, _SHA1[name]):
@@ -94,18 +99,20 @@ def get_model_file(name: str, root: str | None = None) -> str:
     repo = str(settings.get("data.repo")).rstrip("/")
     try:
         if repo.startswith("hf://"):
-            download(_hugging_face(repo, f"{file_name}.params"), path=path, overwrite=True)
+            url = hugging_face.address(repo).url(f"{file_name}.params")
+            fetch(url, path, overwrite=True, sha1_hash=_SHA1[name], most=_LARGEST)
         else:
-            _unzipped(f"{repo}/gluon/models/{file_name}.zip", path)
+            _unzipped(f"{repo}/gluon/models/{file_name}.zip", path, _SHA1[name])
     except errors.MXNetOSError as error:
         raise errors.MXNetOSError(
             f"the weights of {name} are neither at {path} nor could they be fetched: {error}. Put the file "
             f"{file_name}.params into {root} (or give root=), or let MXNET_GLUON_REPO name a repository that can be "
             "reached, such as hf://owner/name"
         ) from error
-    if not check_sha1(path, _SHA1[name]):
-        os.remove(path)
-        raise errors.MXNetValueError(f"what came for {name} has another hash than the published file: removed")
+    except errors.FormatError:
+        raise
+    except errors.MXNetError as error:
+        raise errors.MXNetValueError(f"what came for {name} is not the published file: {error}") from error
     return path
 
 
@@ -116,39 +123,45 @@ def load_pretrained(net: Any, pretrained: bool | str, name: str, root: str | Non
     if pretrained is True:
         path = get_model_file(name, root)
     elif pretrained.startswith("hf://"):
-        owner_name, _, file = pretrained.removeprefix("hf://").partition("/")
-        repo, _, file = file.partition("/")
-        file = file or f"{name}.params"
-        folder = os.path.join(_folder(root), owner_name, repo)
-        path = download(_hugging_face(f"hf://{owner_name}/{repo}", file), path=os.path.join(folder, file))
+        path = weights(hugging_face.address(pretrained), f"{name}.params", root)
     else:
         path = pretrained
     net.load_parameters(path, device=device)
     return net
 
 
+def weights(where: hugging_face.Address, file: str, root: str | None) -> str:
+    """The path of a file of weights of Hugging Face, fetched unless it is there.
+
+    Args:
+      where: the repository, and which file.
+      file: which one, where `where` names none.
+
+    Raises:
+      FormatError: it is damaged, or no file of weights.
+      OSError: it cannot be fetched.
+    """
+    file = where.file or file
+    path = where.path(model_folder(root), file)
+    return fetch(where.url(file), path, most=hugging_face.LARGEST, read=serialization.read_arrays)
+
+
 def purge(root: str | None = None) -> None:
     """Remove all weights in the folder."""
-    folder = _folder(root)
+    folder = model_folder(root)
     for file in os.listdir(folder):
         if file.endswith(".params"):
             os.remove(os.path.join(folder, file))
 
 
-def _folder(root: str | None) -> str:
+def model_folder(root: str | None) -> str:
+    """The folder of weights: `root`, or `models` in the one that the setting `data.home` names."""
     return os.path.expanduser(root if root is not None else os.path.join(base.data_dir(), "models"))
 
 
-def _hugging_face(repo: str, file: str) -> str:
-    return f"https://huggingface.co/{repo.removeprefix('hf://')}/resolve/main/{file}"
-
-
-def _unzipped(url: str, path: str) -> None:
+def _unzipped(url: str, path: str, sha1: str) -> None:
     """The one file of a zip file from a URL."""
     with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as folder:
-        packed = download(url, path=os.path.join(folder, "packed.zip"), overwrite=True)
-        with zipfile.ZipFile(packed) as found:
-            member = os.path.basename(path)
-            if member not in found.namelist():
-                raise errors.MXNetOSError(f"{url} holds no {member}")
-            replace_file(found.extract(member, folder), path)
+        packed = fetch(url, os.path.join(folder, "packed.zip"), most=_LARGEST)
+        member = os.path.basename(path)
+        unpack(packed, {member: path}, {member: sha1}, _LARGEST)

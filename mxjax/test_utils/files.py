@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import os
-import shutil
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..errors import MXNetValueError
+from ..gluon.unpacking import unpack_all, unpack_one
+from ..gluon.utils import download as fetch
 from .surroundings import download
 
+_LARGEST_OF_MNIST = 64 << 20
 _MNIST = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
 
@@ -29,8 +28,7 @@ def get_mnist_ubyte(path: str = "data") -> None:
             from ..gluon.data.vision import MNIST
 
             MNIST(root=path, train=name.startswith("train"))
-        with gzip.open(packed) as source, open(folder / name, "wb") as target:
-            shutil.copyfileobj(source, target)
+        unpack_one(str(packed), str(folder / name), _LARGEST_OF_MNIST)
 
 
 def get_mnist_pkl() -> None:
@@ -65,13 +63,6 @@ def get_mnist_iterator(
     return part("train", True), part("test", False)
 
 
-def _unpack(url: str, path: str, **kwargs: Any) -> None:
-    from ..gluon.utils import download as fetch
-
-    with zipfile.ZipFile(fetch(url, path=path, **kwargs)) as packed:
-        packed.extractall(path)
-
-
 def get_cifar10(path: str = "data") -> None:
     """CIFAR-10 as record files, `cifar/train.rec` and others in `path`; fetched if one is missing."""
     folder = Path(path)
@@ -79,15 +70,17 @@ def get_cifar10(path: str = "data") -> None:
     names = ("train.rec", "test.rec", "train.lst", "test.lst")
     if not all((folder / "cifar" / name).exists() for name in names):
         url = "https://repo.mxnet.io/gluon/dataset/cifar10/cifar10-b9ac2870.zip"
-        _unpack(url, path, sha1_hash="b9ac287012f2dad9dfb49d8271c39ecdd7db376c")
+        unpack_all(fetch(url, path=path, sha1_hash="b9ac287012f2dad9dfb49d8271c39ecdd7db376c"), path)
 
 
 def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
-    """A zip file from `url` in `data_dir`, with its contents beside it, unless it is there."""
+    """A zip file from `url` in `data_dir`, with its contents beside it, unless it is there.
+
+    Raises:
+      FormatError: it is damaged, or holds something else than files within a folder.
+    """
     if not os.path.exists(os.path.join(data_dir, data_origin_name)):
-        packed = download(url, dirname=data_dir)
-        with zipfile.ZipFile(packed) as found:
-            found.extractall(data_dir)
+        unpack_all(download(url, dirname=data_dir), data_dir)
 
 
 def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str) -> None:
@@ -96,8 +89,7 @@ def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str)
     if os.path.exists(wanted):
         return
     packed = download(url, fname=data_origin_name, dirname=data_dir)
-    with bz2.open(packed) as source, open(wanted, "wb") as target:
-        shutil.copyfileobj(source, target)
+    unpack_one(packed, wanted)
     os.remove(packed)
 
 

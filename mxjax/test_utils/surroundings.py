@@ -51,9 +51,10 @@ def download(
     retries: int = 5,
 ) -> str:
     """Fetch a URL into a folder; gives the file's path. See `gluon.utils.download`."""
-    from ..gluon.utils import download as fetch
+    from ..gluon.downloading import download as fetch
+    from ..gluon.downloading import name_in
 
-    path = fname or url.split("/")[-1]
+    path = fname or name_in(url)
     if dirname is not None:
         os.makedirs(dirname, exist_ok=True)
         path = os.path.join(dirname, path)

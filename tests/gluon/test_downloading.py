@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import http.server
 import threading
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from mxjax.errors import MXNetError, MXNetOSError
-from mxjax.gluon import utils
+from mxjax.errors import FormatError, MXNetError, MXNetOSError
+from mxjax.gluon import downloading, utils
 
 CONTENT = bytes(range(256)) * 400
 SHA1, SHA256 = (hashlib.new(kind, CONTENT).hexdigest() for kind in ("sha1", "sha256"))
@@ -109,3 +111,98 @@ def test_who_waits_for_the_same_file_finds_it(server, tmp_path):
         found = list(pool.map(lambda _: utils.download(server.url, path=target, sha1_hash=SHA1), range(8)))
     assert found == [target] * 8 and server.asked == [None, "bytes=500-", "bytes=1000-"]
     assert names(tmp_path) == ["data.bin"] and (tmp_path / "data.bin").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("to", ["file:///etc/hostname", "ftp://127.0.0.1/x", "data:,x", "gopher://x", "jar:file:///x"])
+def test_no_redirection_leads_to_files_of_this_machine(server, tmp_path, monkeypatch, to):
+    def redirect(handler):
+        handler.send_response(302)
+        handler.send_header("Location", to)
+        handler.end_headers()
+
+    monkeypatch.setattr(Handler, "do_GET", redirect)
+    with pytest.raises(MXNetOSError, match="cannot download"):
+        utils.download(server.url, path=str(tmp_path / "data.bin"), retries=0)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("begin", "to", "follows"),
+    [
+        ("https://a/x", "http://a/x", False), ("https://a/x", "HTTP://a/x", False),
+        ("https://a/x", "https://b/x", True), ("http://a/x", "https://a/x", True),
+        ("http://a/x", "http://b/x", True), ("http://a/x", "ftp://a/x", False),
+    ],
+)  # fmt: skip
+def test_redirections_keep_the_protection_of_https(begin, to, follows):
+    handler = downloading._Redirections()
+    asked = urllib.request.Request(begin)
+    if follows:
+        assert handler.redirect_request(asked, None, 302, "Found", {}, to).full_url == to
+    else:
+        with pytest.raises(ValueError, match="it leads to .*, which is not https"):
+            handler.redirect_request(asked, None, 302, "Found", {}, to)
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "data:text/plain,x", "/etc/hostname", "x", "javascript:x"])
+def test_other_kinds_of_urls_are_refused(tmp_path, url):
+    with pytest.raises(MXNetOSError, match="http, https, file is expected"):
+        utils.download(url, path=str(tmp_path / "data.bin"))
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("promised", [True, False])
+def test_a_file_has_a_largest_size(server, tmp_path, monkeypatch, promised):
+    target = str(tmp_path / "data.bin")
+    if not promised:
+        send = Handler.send_header
+        monkeypatch.setattr(
+            Handler, "send_header", lambda self, name, value: name == "Content-Length" or send(self, name, value)
+        )
+    with pytest.raises(FormatError, match="more than the 102399 bytes"):
+        downloading.fetch(server.url, target, most=len(CONTENT) - 1)
+    assert names(tmp_path) == []
+    assert downloading.fetch(server.url, target, most=len(CONTENT)) == target
+
+
+def test_a_file_is_moved_to_its_place_after_it_was_read(server, tmp_path):
+    target = tmp_path / "data.bin"
+    target.write_bytes(b"old")
+
+    def read(path):
+        assert target.read_bytes() == b"old" and Path(path).read_bytes() == CONTENT
+        raise FormatError("not what it should be")
+
+    for sha1 in (None, SHA1):
+        with pytest.raises(FormatError, match="should be"):
+            downloading.fetch(server.url, str(target), overwrite=True, sha1_hash=sha1, read=read)
+        assert names(tmp_path) == ["data.bin"] and target.read_bytes() == b"old"
+
+
+def test_a_link_beside_the_target_is_not_written_through(server, tmp_path):
+    (tmp_path / "mine").write_bytes(b"mine")
+    (tmp_path / "data.bin.part").symlink_to(tmp_path / "mine")
+    with pytest.raises(OSError):
+        utils.download(server.url, path=str(tmp_path / "data.bin"))
+    assert (tmp_path / "mine").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("end", ["", "..", ".", "a\\b", "C:x", "nul", "x.", "x" * 256, "a\0b", "a\nb"])
+def test_names_that_a_url_may_not_end_in(tmp_path, monkeypatch, end):
+    monkeypatch.chdir(tmp_path)
+    for path in (None, str(tmp_path)):
+        with pytest.raises(ValueError, match="no file name can be taken from"):
+            utils.download(f"file:///nowhere/{end}", path=path)
+
+
+@pytest.mark.parametrize(
+    "parts", [("..",), ("a", "..", "b"), ("/etc", "x"), ("a/b",), ("",), (".",), ("link", "x"), ("a", "link out")]
+)
+def test_places_are_within_their_folder(tmp_path, parts):
+    root = tmp_path / "root"
+    (root / "a").mkdir(parents=True)
+    (root / "link").symlink_to(tmp_path)
+    (root / "a" / "link out").symlink_to(tmp_path / "outside")
+    with pytest.raises(ValueError, match="not the name of a file|by a link"):
+        downloading.place_within(str(root), *parts)
+    assert downloading.place_within(str(root), "a", "b.c") == str(root / "a" / "b.c")

@@ -114,13 +114,13 @@ def test_weights_come_from_a_repository_a_folder_or_a_file(published):
 def test_weights_come_from_hugging_face(published, monkeypatch):
     asked = []
 
-    def fetch(url, path=None, **kwargs):
+    def fetch(url, path, **kwargs):
         asked.append(url)
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_bytes((published / "weights.params").read_bytes())
         return path
 
-    monkeypatch.setattr(model_store, "download", fetch)
+    monkeypatch.setattr(model_store, "fetch", fetch)
     with mx.config.scope(data_repo="hf://owner/name"):
         path = model_store.get_model_file("squeezenet1.1", root=str(published / "hf"))
     vision.squeezenet1_1(pretrained="hf://owner/name/small.params", root=str(published / "hf"))

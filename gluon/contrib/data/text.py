@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import zipfile
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ from mxjax.errors import FormatError, MXNetError, MXNetFileNotFoundError, MXNetV
 
 from ...data._host import host_view, to_array
 from ...data.dataset import Dataset, _read
+from ...unpacking import unpack
 from ...utils import _get_repo_file_url, check_sha1, download
 
 __all__ = ["WikiText103", "WikiText2"]
@@ -97,22 +96,8 @@ class _WikiText(Dataset):
                 "or the setting data.home, MXNET_HOME, name another folder), or let MXNET_GLUON_REPO name a "
                 "repository that can be reached; file:// addresses work"
             ) from error
-        self._unpack(packed, name, path)
+        unpack(packed, {name: path}, {name: sha1})
         return path
-
-    def _unpack(self, archive: str, name: str, path: str) -> None:
-        partly = f"{path}.{os.getpid()}.part"
-        try:
-            with zipfile.ZipFile(archive) as files:
-                inner = next(each for each in files.namelist() if os.path.basename(each) == name)
-                with files.open(inner) as source, open(partly, "wb") as target:
-                    shutil.copyfileobj(source, target)
-            os.replace(partly, path)
-        except (StopIteration, zipfile.BadZipFile) as error:
-            raise FormatError(f"{archive} does not hold {name}, or is damaged: {error}") from None
-        finally:
-            if os.path.exists(partly):
-                os.remove(partly)
 
 
 class WikiText2(_WikiText):

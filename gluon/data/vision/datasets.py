@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import copy
-import gzip
 import os
-import shutil
-import tarfile
 import warnings
-import zlib
 from typing import Any
 
 import numpy as np
@@ -228,36 +224,15 @@ class CIFAR10(_DownloadedDataset):
             archive = os.path.join(self._root, self._archive[0])
             if not os.path.isfile(archive):
                 archive = self._fetch(*self._archive)
-            self._unpack(archive, names)
+            from ...unpacking import unpack  # which workers need not import
+
+            unpack(archive, {name: os.path.join(self._root, name) for name in names})
         parts = [
             read_cifar(os.path.join(self._root, name), self._label_bytes, self._label_at)
             for name in names
         ]
         data, label = zip(*parts, strict=True)
         return np.concatenate(data), np.concatenate(label)
-
-    def _unpack(self, archive: str, names: tuple[str, ...]) -> None:
-        """Take out the files by their names alone, so that no path in the archive matters."""
-        from mxjax.atomic import write_whole  # which workers need not import
-
-        missing = set(names)
-        try:
-            with tarfile.open(archive) as tar:
-                for member in tar:
-                    name = os.path.basename(member.name)
-                    content = tar.extractfile(member) if name in missing else None
-                    if content is not None:
-                        with content:
-                            path = os.path.join(self._root, name)
-                            # Whole or not at all: other processes may be about to read it.
-                            write_whole(path, lambda file, of=content: shutil.copyfileobj(of, file, 1 << 20))
-                        missing.remove(name)
-        except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise FormatError(
-                f"{archive} is damaged ({error}): it was probably not downloaded completely"
-            ) from error
-        if missing:
-            raise FormatError(f"{archive} does not hold {', '.join(sorted(missing))}")
 
 
 class CIFAR100(CIFAR10):

@@ -77,6 +77,50 @@ _MODELS = {
     "squeezenet1.1": squeezenet1_1,
 }
 
+#: Options that a file may name, which describe a network and do nothing else: their type, and the least and the most
+#: that they may be. By the beginning of the networks' names; "" stands for all of them.
+_DESCRIBING: dict[str, dict[str, tuple[type, float, float]]] = {
+    "": {"classes": (int, 1, 1 << 20)},
+    "densenet": {"bn_size": (int, 1, 64), "dropout": (float, 0, 1)},
+    "resnet": {"thumbnail": (bool, 0, 1)},
+    "vgg": {"batch_norm": (bool, 0, 1)},
+}
+
+
+def is_known(name: Any) -> bool:
+    """Whether `get_model` makes a network of this name."""
+    return isinstance(name, str) and name.lower() in _MODELS
+
+
+def check_described(name: Any, options: Any, where: str) -> None:
+    """Refuse what does not describe a network of the zoo: other names, other options, numbers out of range.
+
+    Args:
+      name, options: as for `get_model`, but given by a file.
+      where: the file.
+
+    Raises:
+      FormatError: one of them may not be.
+    """
+    if not is_known(name):
+        raise errors.FormatError(f"{where}: {str(name)[:80]!r} is not a network of mxjax.gluon.model_zoo.vision")
+    if not isinstance(options, dict):
+        raise errors.FormatError(f"{where}: options of a network are a dictionary")
+    known = {k: v for family, rows in _DESCRIBING.items() if name.lower().startswith(family) for k, v in rows.items()}
+    for option, value in options.items():
+        if option not in known:
+            raise errors.FormatError(
+                f"{where}: {option[:80]!r} is not an option that describes {name}; a file may name "
+                f"{', '.join(known)}. Others are given by the program"
+            )
+        kind, least, most = known[option]
+        number = type(value) is kind or (kind is float and type(value) is int)
+        if not number or not least <= value <= most:
+            raise errors.FormatError(
+                f"{where}: {option} of {name} is {str(value)[:80]}; expected is a {kind.__name__}"
+                + ("" if kind is bool else f" from {least} to {most}")
+            )
+
 
 def get_model(name: str, **kwargs: Any) -> Any:
     """A network by its name, such as "resnet50_v1" or "mobilenetv2_1.0".

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
-import tarfile
 import warnings
-import zipfile
 from array import array
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -19,6 +16,7 @@ import numpy as np
 
 from mxjax import nd, registry, settings, util
 from mxjax.errors import FormatError, MXNetAssertionError, MXNetKeyError, MXNetValueError
+from mxjax.gluon.unpacking import unpack
 from mxjax.gluon.utils import _get_repo_file_url, check_sha1, download
 
 from . import vocab
@@ -242,7 +240,7 @@ class _TokenEmbedding(Vocabulary):
         archives = getattr(cls, "pretrained_archive_name_sha1", None)
         download(url, archive, sha1_hash=sha1 if archives is None else archives[os.path.basename(url)])
         if archive != path:
-            _unpack(archive, pretrained_file_name, path)
+            unpack(archive, {pretrained_file_name: path}, {pretrained_file_name: sha1})
         return path
 
 
@@ -271,27 +269,6 @@ def _lines(path: str, delimiter: str, encoding: str) -> Iterator[tuple[int, str,
         raise
     except ValueError as error:
         raise FormatError(f"{path}, line {number}: a token and its numbers were expected: {error}") from None
-
-
-def _unpack(archive: str, name: str, path: str) -> None:
-    """Take one file out of an archive."""
-    partly = f"{path}.{os.getpid()}.part"
-    try:
-        if archive.endswith(".zip"):
-            with zipfile.ZipFile(archive) as packed, packed.open(name) as source, open(partly, "wb") as target:
-                shutil.copyfileobj(source, target)
-        else:
-            with tarfile.open(archive) as tar, open(partly, "wb") as target:
-                member = tar.extractfile(name)
-                if member is None:
-                    raise KeyError(name)
-                shutil.copyfileobj(member, target)
-        os.replace(partly, path)
-    except (KeyError, zipfile.BadZipFile, tarfile.TarError) as error:
-        raise FormatError(f"{archive} does not hold {name}: {error}") from None
-    finally:
-        if os.path.exists(partly):
-            os.remove(partly)
 
 
 @register
