@@ -7,8 +7,11 @@ has a limit.
 from __future__ import annotations
 
 import bz2
+import contextlib
+import functools
 import gzip
 import hashlib
+import lzma
 import os
 import tarfile
 import zipfile
@@ -16,7 +19,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
-from mxjax.errors import FormatError
+from mxjax.atomic import write_whole
+from mxjax.errors import FormatError, MXNetError
 
 from .downloading import copy_at_most, place_within
 
@@ -30,9 +34,10 @@ _DAMAGED = (
     zipfile.BadZipFile,
     EOFError,
     zlib.error,
-    gzip.BadGzipFile,
-    NotImplementedError,
-    RuntimeError,
+    lzma.LZMAError,
+    OSError,  # the modules gzip and bz2 raise it, and who seeks before the beginning
+    ValueError,
+    RuntimeError,  # such as a password that is missing
 )
 # Of a zip file's members written by Unix: the kind of file is above its mode.
 _KIND, _PLAIN_KINDS = 0o170000, (0, 0o100000)
@@ -122,27 +127,21 @@ class _Opened:
 
     def __init__(self, archive: str) -> None:
         self.archive = archive
-        self.file: Any = None
+        self.raw = open(archive, "rb")
 
     def __enter__(self) -> Iterator[tuple[str, int, _Open | None]]:
-        try:
-            self.file = (
-                zipfile.ZipFile(self.archive)
-                if zipfile.is_zipfile(self.archive)
-                else tarfile.open(self.archive)
-            )
-        except _DAMAGED as error:
-            raise _damaged(self.archive, error) from error
-        return (
-            self._of_zip(self.file)
-            if isinstance(self.file, zipfile.ZipFile)
-            else self._of_tar(self.file)
-        )
+        return self._members()
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self.file.close()
-        if isinstance(error, _DAMAGED):
-            raise _damaged(self.archive, error) from error
+    def __exit__(self, *raised: object) -> None:
+        self.raw.close()
+
+    def _members(self) -> Iterator[tuple[str, int, _Open | None]]:
+        with _errors_of(self.archive):
+            if zipfile.is_zipfile(self.raw):
+                yield from self._of_zip(zipfile.ZipFile(self.raw))
+            else:
+                self.raw.seek(0)
+                yield from self._of_tar(tarfile.open(fileobj=self.raw))
 
     def _of_zip(self, file: zipfile.ZipFile) -> Iterator[tuple[str, int, _Open | None]]:
         members = file.infolist()
@@ -155,7 +154,7 @@ class _Opened:
             yield (
                 each.filename,
                 each.file_size,
-                (lambda each=each: file.open(each)) if plain else None,
+                functools.partial(file.open, each) if plain else None,
             )
 
     def _of_tar(self, file: tarfile.TarFile) -> Iterator[tuple[str, int, _Open | None]]:
@@ -164,19 +163,27 @@ class _Opened:
                 raise FormatError(f"{self.archive} holds more than {_MOST_MEMBERS} files")
             plain = each.isreg() or each.isdir()
             yield (
-                each.name + "/" * each.isdir(), each.size,
-                (lambda each=each: file.extractfile(each)) if plain else None,
-            )  # fmt: skip
+                each.name + "/" * each.isdir(),
+                each.size,
+                functools.partial(file.extractfile, each) if plain else None,
+            )
 
 
-def _damaged(archive: str, error: BaseException) -> FormatError:
-    return FormatError(f"{archive} is damaged ({error}): it was probably not downloaded completely")
+@contextlib.contextmanager
+def _errors_of(where: str) -> Iterator[None]:
+    """Errors of the modules that unpack as those of the format."""
+    try:
+        yield
+    except MXNetError:
+        raise
+    except _DAMAGED as error:
+        raise FormatError(
+            f"{where} is damaged ({error}): it was probably not downloaded completely"
+        ) from error
 
 
 def _write(content: _Open, path: str, where: str, size: int, most: int, sha1: str | None) -> int:
     """Write one file; how many bytes it has."""
-    from mxjax.atomic import write_whole  # which workers need not import
-
     if size > most:
         raise FormatError(f"{where} has {size} bytes, more than the {most} that it may have here")
     digest = hashlib.sha1(usedforsecurity=False)
@@ -184,7 +191,10 @@ def _write(content: _Open, path: str, where: str, size: int, most: int, sha1: st
 
     def write(out: Any) -> None:
         nonlocal count
-        with content() as source:  # type: ignore[union-attr]
+        with _errors_of(where):
+            source = content()
+        assert source is not None
+        with source:
             copy_at_most(_Reader(source, where), out, most, where, digest.update)
         if sha1 is not None and digest.hexdigest() != sha1.lower():
             raise FormatError(f"{where} is not the expected file: its SHA-1 is not {sha1}")
@@ -201,7 +211,5 @@ class _Reader:
         self._source, self._where = source, where
 
     def read(self, size: int) -> bytes:
-        try:
+        with _errors_of(self._where):
             return self._source.read(size)
-        except (*_DAMAGED, OSError) as error:  # the modules gzip and bz2 raise OSError
-            raise _damaged(self._where, error) from error

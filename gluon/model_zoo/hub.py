@@ -63,9 +63,9 @@ def from_pretrained(
 ) -> Any:
     """The network of a folder that `save_pretrained` wrote, or of a repository ``hf://owner/name``.
 
-    The folder may be a stranger's: of its `config.json` the name of a network of the zoo counts,
-    and numbers that describe
-    it (`classes`, `thumbnail`, ...). It names no files, and nothing outside the folder is read.
+    The folder may be a stranger's: its `config.json` counts for the name of a network of the zoo
+    and for numbers that describe it (`classes`, `thumbnail`, ...). It names no files, and nothing
+    outside the folder is read.
 
     Args:
       source: the folder, or ``hf://owner/name``; ``hf://owner/name@revision`` is a branch, a tag or

@@ -44,7 +44,10 @@ def is_loopback(host: str) -> bool:
     """
     if not host:
         return False  # a server without an address listens at all of them
-    found = [ipaddress.ip_address(where[0].partition("%")[0]) for *_, where in socket.getaddrinfo(host, None)]
+    found = [
+        ipaddress.ip_address(str(where[0]).partition("%")[0])
+        for *_, where in socket.getaddrinfo(host, None)
+    ]
     return all((getattr(each, "ipv4_mapped", None) or each).is_loopback for each in found)
 
 
@@ -58,8 +61,8 @@ def check_token(token: bytes, host: str) -> None:
     if token.strip() or is_loopback(host):
         return
     raise MXNetValueError(
-        f"the job at {host or 'all addresses'} has no token, so whoever reaches its port could join it: set "
-        "DMLC_JOB_TOKEN to the same secret for the scheduler and all workers (such as the output of "
+        f"the job at {host or 'all addresses'} has no token, so whoever reaches its port could join it: "
+        "set DMLC_JOB_TOKEN to the same secret for the scheduler and all workers (such as the output of "
         "`python -c 'import secrets; print(secrets.token_hex(16))'`), or start the script with "
         "`python -m mxjax.launch`, which makes one. Only a loopback address such as 127.0.0.1 needs none"
     )

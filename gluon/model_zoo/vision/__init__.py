@@ -77,8 +77,8 @@ _MODELS = {
     "squeezenet1.1": squeezenet1_1,
 }
 
-#: Options that a file may name, which describe a network and do nothing else: their type, and the least and the most
-#: that they may be. By the beginning of the networks' names; "" stands for all of them.
+#: Options that a file may name, which describe a network and do nothing else: their type, the least
+#: and the most that they may be. By the beginning of the networks' names; "" stands for all of them.
 _DESCRIBING: dict[str, dict[str, tuple[type, float, float]]] = {
     "": {"classes": (int, 1, 1 << 20)},
     "densenet": {"bn_size": (int, 1, 64), "dropout": (float, 0, 1)},
@@ -103,10 +103,15 @@ def check_described(name: Any, options: Any, where: str) -> None:
       FormatError: one of them may not be.
     """
     if not is_known(name):
-        raise errors.FormatError(f"{where}: {str(name)[:80]!r} is not a network of mxjax.gluon.model_zoo.vision")
+        raise errors.FormatError(
+            f"{where}: {str(name)[:80]!r} is not a network of mxjax.gluon.model_zoo.vision"
+        )
     if not isinstance(options, dict):
         raise errors.FormatError(f"{where}: options of a network are a dictionary")
-    known = {k: v for family, rows in _DESCRIBING.items() if name.lower().startswith(family) for k, v in rows.items()}
+    known: dict[str, tuple[type, float, float]] = {}
+    for family, rows in _DESCRIBING.items():
+        if name.lower().startswith(family):
+            known |= rows
     for option, value in options.items():
         if option not in known:
             raise errors.FormatError(
