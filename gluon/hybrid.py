@@ -18,6 +18,7 @@ from mxjax.array.sparse import step_in_rows
 from mxjax.core import (
     TRACED,
     Call,
+    Cut,
     Dynamic,
     Graph,
     GraphCall,
@@ -27,8 +28,10 @@ from mxjax.core import (
     Tree,
     Value,
     aval,
+    calls_python,
     flush,
     is_cheap_once,
+    is_traced,
     local,
     memory,
     physical,
@@ -156,7 +159,7 @@ class CachedGraph:
 
     KEY: Any  # what stands among the sources for the random key
     __slots__ = (
-        "__weakref__", "call", "checks", "draws", "fresh", "here", "inline", "inside", "kinds", "moving", "n_outs",
+        "__weakref__", "call", "checks", "cut", "draws", "fresh", "here", "inline", "inside", "kinds", "moving", "n_outs",
         "numbers", "pairs", "parts", "rows", "shapes", "sources", "states", "training", "tree", "whole",
     )
 
@@ -244,7 +247,13 @@ class CachedGraph:
             from mxjax import memonger
 
             policy = memonger.heeding(policy, graph)
-        twin = next((k for k in kin if policy is k.call.policy and _are_twins(graph, k.call.graph)), None)
+        # Where it calls Python it is run in pieces, each with the program's policy.
+        self.cut = Cut(graph, policy) if calls_python(graph) else None
+        twin = None
+        if self.cut is None:
+            twin = next((k for k in kin if policy is k.call.policy and _are_twins(graph, k.call.graph)), None)
+        else:
+            policy = None
         if twin is None:
             self.call = GraphCall(graph, policy)
             self.call.places = self._places()
@@ -283,6 +292,8 @@ class CachedGraph:
             values.extend(Dynamic(s.compute(now) if type(s) is varying.Handed else s) for s in self.numbers)
         else:
             values.extend(Dynamic(s) for s in self.numbers)
+        if self.cut is not None and not is_traced(values):
+            return self._given_back(self._by_pieces(arrays, values))
         st = local.st
         first = self.fresh and st.rehearsing is None
         self.fresh = self.fresh and not first
@@ -307,6 +318,17 @@ class CachedGraph:
             outs = record(self.call, values)
         else:
             outs = self._with_weights_inside(values, len(arrays) + 1)
+        return self._given_back(outs)
+
+    def _by_pieces(self, arrays: Sequence[NDArray], values: list[Any]) -> Sequence[Value]:
+        """The results of a graph that calls Python, which may write to the arrays there are."""
+        assert self.cut is not None
+        in_rows = self.rows and local.st.taping
+        handles = [*arrays, None, *[s if isinstance(s, NDArray) else None for s in self.sources]]
+        return self.cut(values, handles, step_in_rows if in_rows else None)
+
+    def _given_back(self, outs: Sequence[Value]) -> Any:
+        """The results as the forward gives them; the arrays that it writes to have their new values."""
         n = self.n_outs
         for a, v in zip(self.states, outs[n:], strict=True):
             # A trace of the user's (jax.jit) must leave nothing behind.

@@ -6,7 +6,7 @@ Calls run as always; their numbers are there when somebody asks.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from . import errors
 from .array.ndarray import NDArray
 from .core import Call, Dynamic, Value, end_note, hooks, note_calls
+from .operator.running import noted
 from .ops.keys import ARRAY
 from .symbol import Symbol
 from .symbol.node import Entry, Node
@@ -107,6 +108,22 @@ def _note(call: Call, inputs: Sequence[Any], results: Sequence[Value]) -> None:
     made = _Made(call, tuple(inputs), len(results))
     for k, v in enumerate(results):
         _made[v] = made, k
+
+
+def _custom(run: Callable[[], list[Any]], call: Callable[[], Call], inputs: Sequence[Value]) -> list[Any]:
+    """A custom operator is one node, whatever its Python calls."""
+    if not _on.get():
+        return run()
+    token = _on.set(False)
+    try:
+        outs = run()
+    finally:
+        _on.reset(token)
+    _note(call(), inputs, [o._value() for o in outs])
+    return outs
+
+
+noted.append(_custom)
 
 
 def _moved(v: Value, moved: Value) -> None:

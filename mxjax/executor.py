@@ -11,13 +11,13 @@ from .array.classes import NDArray
 from .array.creation import nd_array
 from .array.ndarray import head_gradient
 from .array.sparse import taped_value, wrap
-from .core import Leaf, Value, gradients
+from .core import Leaf, Places, Value, gradients
 from .device import Device, current_device
 from .modes import generation
 from .symbol import infer, types
 from .symbol.cached import CachedOp
 from .symbol.node import Node, walk
-from .symbol.run import run
+from .symbol.run import is_custom, run
 
 __all__ = ["Executor", "simple_bind"]
 
@@ -87,7 +87,8 @@ class Executor:
         self._outputs: list[NDArray] = []
         self._promised: list[NDArray] = []  # what somebody was given who asked for results before there were any
         self._results: list[Any] = []
-        self._op = CachedOp(sym)
+        self._op = CachedOp(sym, operators=Places(alone=True))
+        self._in_python = any(is_custom(n) for n in walk(sym._entries))
         self._casts = any(_casts(n) for n in walk(sym._entries))
         off = settings.variable("MXNET_ELIMINATE_COMMON_EXPR") in ("0", "false")  # which may change as programs run
         self._merges = not off and settings.get("compiler.passes").get("cse") is not False
@@ -171,7 +172,10 @@ class Executor:
             if self._monitor is not None or stored or self._places:
                 feed = dict(zip(self._variables, arrays, strict=True))
                 watch = None if self._monitor is None else self._watch
-                return run(self._symbol._entries, feed, shapes, watch, device=self._device, places=self._places)
+                return run(
+                    self._symbol._entries, feed, shapes, watch, device=self._device, places=self._places,
+                    operators=self._op.operators,
+                )  # fmt: skip
             return self._op.run(arrays, shapes, device=self._device)
 
     def _variables_of_tape(self) -> list[Mark]:

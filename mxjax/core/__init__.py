@@ -15,6 +15,9 @@ from .call import enter as enter
 from .cold import is_cheap_once
 from .compiler import platform_of
 from .compiler_options import keep_barriers
+from .cut import Cut, calls_python, is_traced
+from .cut import Places as Places
+from .cut import cut_of as cut_of
 from .devices import default_device
 from .graph import (
     Graph,
@@ -75,6 +78,7 @@ __all__ = [
     "TRACED",
     "Aval",
     "Call",
+    "Cut",
     "Dynamic",
     "Evicted",
     "Failure",
@@ -93,6 +97,7 @@ __all__ = [
     "apart",
     "aval",
     "callback",
+    "calls_python",
     "compile_function",
     "compiler",
     "concrete",
@@ -109,6 +114,7 @@ __all__ = [
     "in_flight",
     "is_cheap_once",
     "is_recording",
+    "is_traced",
     "jaxprs",
     "keep_barriers",
     "lay",

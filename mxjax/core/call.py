@@ -52,7 +52,7 @@ class Row:
 
     __slots__ = (
         "calls", "differentiable", "display", "effect", "fn", "lengths", "loops", "most", "name", "numbers", "operator",
-        "ragged", "restates", "settled", "takes_numbers", "tries", "wholes",
+        "python", "ragged", "restates", "settled", "takes_numbers", "tries", "wholes",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +72,7 @@ class Row:
         restates: dict[str, tuple[int, int]] | None = None,
         lengths: dict[str, type] | None = None,
         loops: bool = True,
+        python: Callable[..., Sequence[Any]] | None = None,
     ):
         self.name = name
         self.fn = fn
@@ -87,6 +88,7 @@ class Row:
         self.restates = restates or {}
         self.lengths = lengths or {}
         self.loops = loops
+        self.python = python
         self.calls: dict[Any, Call] = {}
         self.tries: dict[tuple[bool, str], list[int]] = {}  # kinds of traces (symbolic.py)
         self.most = CALLS
@@ -167,6 +169,12 @@ def bounded(cache: dict[Any, Any], most: int) -> None:
             cache.pop(key, None)
 
 
+def _runs_python(attrs: Attrs) -> bool:
+    """Whether a call of a row that may be Python is: of a loop or branch, whether a graph in it calls some."""
+    graphs = [v for _, v in attrs if hasattr(v, "steps")]
+    return not graphs or any(s.call.python is not None for g in graphs for s in g.steps)
+
+
 def _types(pairs: tuple[tuple[Any, Any], ...]) -> tuple[Any, ...]:
     """The types of the values, and the signs of zeros."""
     return tuple([type(v) if type(v) is not float or v else math.copysign(1.0, v) for _, v in pairs])
@@ -216,6 +224,7 @@ class Call:
         "op",
         "places",
         "policy",
+        "python",
         "row",
         "traces",
         "varying",
@@ -238,6 +247,11 @@ class Call:
         self.effect = row.effect
         self.policy: Any = None  # the rematerialisation its program must be compiled for
         self.op = row if row.operator else None
+        # What runs it in the caller's thread, where it is Python code of the user's (cut.py): a function of the call,
+        # its operands, the arrays that hold those, and the place.
+        self.python: Callable[..., Sequence[Any]] | None = None
+        if row.python is not None and _runs_python(attrs):
+            self.python = row.python
         self.forward: Call | None = None  # of a backward: the call it is the derivative of
         self.from_host: frozenset[int] = frozenset()
         self.graph: Any = None  # the Graph of which this is a call, or half a call

@@ -34,6 +34,7 @@ from ..util import (
     set_np_default_dtype,
 )
 from . import image, random
+from . import loops_in_python as _loops_in_python  # loops and branches whose bodies call Python
 from .control_flow import cond, foreach, while_loop
 
 

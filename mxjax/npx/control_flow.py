@@ -16,7 +16,7 @@ from .. import errors
 from ..array.classes import ndarray
 from ..array.invoke import call
 from ..array.ndarray import NDArray
-from ..core import TRACED, Value, aval, is_recording, record_paired, recording, rng
+from ..core import TRACED, Value, aval, calls_python, is_recording, record_paired, recording, rng
 from ..core import host as host_value
 from ..core.reading import ReadWhileRecording
 from ..core.segment import Written
@@ -112,6 +112,10 @@ def _plainly(error: Exception) -> Exception:
     return errors.MXNetValueError(str(error)) if type(error) is _Changes else error
 
 
+class _RunsPython(_Changes):
+    """A body calls Python of the user's (a custom operator): a loop that need not be an operator is none."""
+
+
 class _Part:
     """A function of the user's, recorded: its results, and the arrays from outside that it wrote to."""
 
@@ -166,8 +170,15 @@ def _invoke(
     numbers: int,
     written: Sequence[Written],
     attrs: dict[str, Any],
+    runs: bool = True,
 ) -> list[Value]:
-    """Record the operator; what the bodies wrote gets its new values. Returns the other results."""
+    """Record the operator; what the bodies wrote gets its new values. Returns the other results.
+
+    ``runs=False``: the bodies will run no step.
+    """
+    if runs and not is_recording() and any(calls_python(part.graph) for part in parts):
+        if not any(v.seg is TRACED for part in parts for v in (*given, *part.captured)):
+            raise _RunsPython(_PYTHON)
     device = given[0].aval.device
     operands: list[Any] = list(given)
     count = offset = None
@@ -190,6 +201,9 @@ def _invoke(
         if v.seg is not TRACED or w.before.seg is TRACED:
             w.handle._set(v)
     return outs
+
+
+_PYTHON = "the body of a loop calls a custom operator, whose Python runs at each step"
 
 
 def _check_states(what: str, fn: Callable[..., Any], before: Sequence[NDArray], after: Sequence[Value]) -> None:
@@ -412,7 +426,7 @@ class _While:
             outs.append(out)
         if not outs and not self.keep:
             try:
-                return self.operator()  # which knows the outputs that a step would have
+                return self.operator(runs=False)  # which knows the outputs that a step would have
             except (ReadWhileRecording, _Changes):
                 pass
         last: list[NDArray] = []
@@ -425,7 +439,7 @@ class _While:
     def _given_back(self, variables: list[Any]) -> Any:
         return variables[0] if self.single else variables
 
-    def operator(self) -> tuple[Any, Any]:
+    def operator(self, runs: bool = True) -> tuple[Any, Any]:
         draws = _stream(self.arrays)
         like = [_like(a) for a in self.arrays]
 
@@ -468,6 +482,7 @@ class _While:
                     "num_out_data": num_out,
                     **_updated(parts, written),
                 },
+                runs,
             )
         )
         return _wrapped(second.result, outs), self._given_back(_wrapped(self.tree, outs))

@@ -8,13 +8,17 @@ from typing import Any
 from .. import settings
 from ..array.classes import NDArray
 from ..core import (
+    Cut,
     Dynamic,
     Graph,
     GraphCall,
     Pair,
+    Places,
     Tree,
     aval,
+    calls_python,
     is_recording,
+    is_traced,
     local,
     record,
     recording,
@@ -46,7 +50,9 @@ class CachedOp:
     array([2., 2.], dtype=float32)
     """
 
-    def __init__(self, sym: Any, flags: Any = (), thread_safe: bool = False):
+    def __init__(self, sym: Any, flags: Any = (), thread_safe: bool = False, operators: Places | None = None):
+        #: The operators in Python of the nodes: an executor has one for each.
+        self.operators = Places() if operators is None else operators
         self._symbol = sym
         self._entries: list[Entry] = sym._entries
         self._variables: list[Node] = sym._variables()
@@ -85,7 +91,7 @@ class CachedOp:
             mode = _mode()
             if mode == "interpret" or (mode == "auto" and program < COLD_RUNS and self._is_small(key[0])):
                 return self._by_node(arrays, shapes, cls, device)
-            program = self._programs[key] = _Program(self._entries, self._variables, arrays, shapes, cls)
+            program = self._programs[key] = _Program(self._entries, self._variables, arrays, shapes, cls, self.operators)
         assert isinstance(program, _Program)
         return program(arrays)
 
@@ -96,7 +102,8 @@ class CachedOp:
         )
 
     def _by_node(self, arrays: Sequence[NDArray], shapes: Any, cls: Any, device: Any) -> list[NDArray]:
-        return run(self._entries, dict(zip(self._variables, arrays, strict=True)), shapes, cls=cls, device=device)
+        feed = dict(zip(self._variables, arrays, strict=True))
+        return run(self._entries, feed, shapes, cls=cls, device=device, operators=self.operators)
 
 
 def _key_of(shapes: Mapping[Node, tuple[int, ...]] | None) -> Any:
@@ -113,7 +120,9 @@ class _Program:
         arrays: Sequence[NDArray],
         shapes: Mapping[Node, tuple[int, ...]] | None,
         cls: type[NDArray] | None,
+        operators: Places,
     ):
+        self.operators = operators
         values = [a._value() for a in arrays]
         device = values[0].aval.device
         self.pairs: dict[Any, Pair] = {}
@@ -123,7 +132,7 @@ class _Program:
             base = rec.placeholder(aval((), "int64", device), "random_count")
             handles = [type(a)._wrap(s) for a, s in zip(arrays, symbols, strict=True)]
             with rng.GraphStream(key, base) as draws:
-                outs = run(entries, dict(zip(variables, handles, strict=True)), shapes, cls=cls)
+                outs = run(entries, dict(zip(variables, handles, strict=True)), shapes, cls=cls, operators=operators)
             self.states = [k for k, (h, s) in enumerate(zip(handles, symbols, strict=True)) if h._v is not s]
             results = [o._value() for o in outs] + [handles[k]._value() for k in self.states]
             names = [f"{n.outputs()[k]}" for n, k in entries]
@@ -134,6 +143,7 @@ class _Program:
         self.sources: list[Value | None] = [None if v is key else v for v in graph.captured]
         self.scalars = graph.scalars
         self.call = GraphCall(graph)
+        self.cut = Cut(graph) if calls_python(graph) else None
         graph.captured = ()
 
     def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
@@ -147,7 +157,13 @@ class _Program:
             values += [s for s in self.sources if s is not None]
         values += [Dynamic(s) for s in self.scalars]
         wants = wants_of(values) if local.st.taping else ()
-        made = _record_pair(self.call, self._pair(values, wants), values) if any(wants) else record(self.call, values)
+        made: Sequence[Value]
+        if self.cut is not None and not is_traced(values):
+            made = self.cut(values, arrays, places=self.operators)
+        elif any(wants):
+            made = _record_pair(self.call, self._pair(values, wants), values)
+        else:
+            made = record(self.call, values)
         n = len(self.kinds)
         for k, v in zip(self.states, made[n:], strict=True):
             v.tape = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .. import attribute, errors, name, operator
+from .. import attribute, errors, name
+from ..operator.custom_op import registry
 from . import attributes
 from .compose import one_entry
 from .node import Node
@@ -16,10 +17,10 @@ def prop_of(params: Mapping[str, Any]) -> Any:
     """The description of a registered operator with these options."""
     options = {k: str(v) for k, v in params.items() if k not in ("op_type", "num_args")}
     kind = str(params["op_type"])
-    cls: Any = operator._registry.get(kind)
+    cls: Any = registry.get(kind)
     if cls is None:
         raise errors.MXNetError(
-            f"Cannot find custom operator {kind}{errors.did_you_mean(kind, operator._registry)}. "
+            f"Cannot find custom operator {kind}{errors.did_you_mean(kind, registry)}. "
             "Register it with @mx.operator.register(name)"
         )
     return cls(**options)

@@ -26,18 +26,19 @@ def run(
     cls: type[NDArray] | None = None,
     device: Any = None,
     places: Mapping[Node, Any] | None = None,
+    operators: Any = None,
 ) -> list[NDArray]:
     """The results of a symbol for these arrays of its variables.
 
     ``shapes`` are those of nodes that make arrays of partly unknown shapes (`infer`). Results are arrays of ``cls``,
     by default of what each was written with, mx.sym or mx.sym.np. ``places`` are the devices that nodes run on, where
-    those are several.
+    those are several. ``operators`` (`core.Places`) keeps the operators in Python of the nodes from run to run.
     """
     env: dict[Node, list[NDArray]] = {}
     st = local.st
     outer = st.scope
     try:
-        for node in walk(entries):
+        for at, node in enumerate(walk(entries)):
             if node.is_variable:
                 env[node] = [feed[node]]
                 continue
@@ -45,7 +46,10 @@ def run(
             inputs = [env[n][k] for n, k in node.inputs]
             if places is not None:
                 inputs = [a if a.device == places[node] else a.as_in_context(places[node]) for a in inputs]
-            made = _computed(node, inputs, shapes, device if places is None else places[node])
+            if is_custom(node):
+                made = special.run_custom(node, inputs, operators, at)
+            else:
+                made = _computed(node, inputs, shapes, device if places is None else places[node])
             env[node] = made
             if watch is not None:
                 watch(node, inputs, made)
@@ -58,6 +62,11 @@ def run(
         keeps = type(array) is kind or array.stype != "default"
         found.append(array if keeps else kind._wrap(array._value()))
     return found
+
+
+def is_custom(node: Node) -> bool:
+    """Whether a node is an operator that the user wrote in Python."""
+    return node.op is None and special.ALIASES.get(node.registry, node.registry) == "Custom"
 
 
 def _computed(

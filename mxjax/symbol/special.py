@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from .. import errors, nd
 from .. import np as mnp
-from .. import operator as custom_operators
 from ..array.classes import NDArray, ndarray
 from ..npx import constraint_check, control_flow
 from ..npx import nonzero as npx_nonzero
+from ..operator.running import run as run_operator
 from . import attributes
 from .node import Node, Subgraph
 
@@ -156,9 +156,16 @@ def _shapes_of_cond(node: Node, ins: Sequence[Any]) -> Any:
 # ---- Python code, and results of unknown length --------------------------------------------------------
 
 
-def _custom(node: Node, inputs: list[NDArray]) -> Any:
-    options = {k: v for k, v in node.params.items() if k not in ("op_type", "num_args")}
-    return custom_operators.custom(*inputs, op_type=str(node.params["op_type"]), **options)
+def run_custom(node: Node, inputs: Sequence[NDArray], operators: Any, place: int) -> list[NDArray]:
+    """A custom operator's results; ``operators`` (`core.Places`) keeps the operator of each node between calls."""
+    options = tuple(sorted([(k, str(v)) for k, v in node.params.items() if k not in ("op_type", "num_args")]))
+    cls = ndarray if node.is_np else NDArray
+    # Auxiliary states are written to, so they are the arrays themselves.
+    given = [
+        a if type(a) is cls or k in node.states else cls._wrap(a._value()) for k, a in enumerate(inputs)
+    ]
+    made = run_operator(given, str(node.params["op_type"]), options, operators, None if operators is None else place)
+    return made if isinstance(made, list) else [made]
 
 
 def _shapes_of_custom(node: Node, ins: Sequence[Any]) -> Any:
@@ -227,7 +234,7 @@ SPECIAL: dict[str, Special] = {
     "_foreach": Special(_foreach, _shapes_of_foreach),
     "_while_loop": Special(_while_loop, _shapes_of_while),
     "_cond": Special(_cond, _shapes_of_cond),
-    "Custom": Special(_custom, _shapes_of_custom),
+    "Custom": Special(lambda node, inputs: run_custom(node, inputs, None, 0), _shapes_of_custom),
     "_contrib_boolean_mask": _plain(nd.contrib.boolean_mask, "axis"),
     "_npx_nonzero": _plain(npx_nonzero),
     "_npi_unique": Special(_unique),
