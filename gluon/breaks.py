@@ -23,6 +23,7 @@ import numpy as np
 
 from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
+from mxjax.autograd import Function
 from mxjax.core import ReadWhileRecording, local, record, stats
 from mxjax.ops import TABLE
 
@@ -55,6 +56,9 @@ _TO_PYTHON = frozenset({
 })  # fmt: skip
 
 
+_FUNCTION = "autograd.Function"  # Python that runs at each call: nothing wrong with it, but no part of a graph
+
+
 class Break(NamedTuple):
     """What kept a block from being one graph: the place in its forward that asks for a number."""
 
@@ -78,6 +82,12 @@ class GraphBreak(errors.MXNetError):
         self.path = path  # from the block that was recorded to the one that asks
         name = type(path[0]).__name__
         where = "its forward" if len(path) == 1 else f"the forward of {cause.block} in it ({cause.scope})"
+        if cause.asks == _FUNCTION:
+            super().__init__(
+                f"{name} cannot be one graph: {where} calls an autograd.Function, whose Python runs at each call "
+                f"({cause})"
+            )
+            return
         super().__init__(
             f"{name} cannot be one graph: {where} asks for the number of an array, which a graph that is recorded "
             f"does not have ({cause}). Choose by value and keep shapes, as np.where(mask, x, 0) does, or compute it "
@@ -154,6 +164,8 @@ def _is_hybrid(block: Any) -> bool:
 
 def _name_of(frame: FrameType) -> str:
     """What the user calls a function of ours; a wrapper stands for the function or the operator in it."""
+    if isinstance(frame.f_locals.get("self"), Function):
+        return _FUNCTION
     name = frame.f_code.co_name
     if name in _WORDS or not frame.f_code.co_filename.startswith(_OURS):
         return _WORDS.get(name, name)
@@ -275,7 +287,7 @@ def give_up(broken: GraphBreak, args: tuple[Any, ...]) -> None:
             block._opened = Opened(cause, block)
         if cause.asks not in _TO_PYTHON and path[0]._opened is not None:
             path[0]._opened.args = args
-    if known or _on_break() == "quiet":
+    if known or cause.asks == _FUNCTION or _on_break() == "quiet":
         return
     around = [type(b).__name__ for b in path[:-1]]
     strictly = "hybridize(static_shape=True) or " if cause.asks in _TO_PYTHON else ""

@@ -159,8 +159,8 @@ class CachedGraph:
 
     KEY: Any  # what stands among the sources for the random key
     __slots__ = (
-        "__weakref__", "call", "checks", "cut", "draws", "fresh", "here", "inline", "inside", "kinds", "moving", "n_outs",
-        "numbers", "pairs", "parts", "rows", "shapes", "sources", "states", "training", "tree", "whole",
+        "__weakref__", "call", "checks", "cut", "draws", "fresh", "here", "inline", "inside", "kinds", "moving",
+        "n_outs", "numbers", "pairs", "parts", "rows", "shapes", "sources", "states", "training", "tree", "whole",
     )
 
     call: GraphCall

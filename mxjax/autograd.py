@@ -6,12 +6,17 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from . import core, errors, settings
 from .array.handle import cast
 from .array.ndarray import NDArray, Variable, head_gradient, values
 from .array.sparse import taped_value, wrap
+from .core.reading import asked
 from .core.state import local
-from .core.value import Value
+from .core.value import Value, traced
 
 __all__ = [
     "Function",
@@ -272,7 +277,8 @@ class Function:
 
     ``forward`` gets and returns arrays and is not recorded; ``backward`` gets the gradients of the
     outputs (zeros for those nobody used) and returns those of the inputs, ``None`` for an input
-    without one. An instance is called once; an exception in ``backward`` arrives at the caller of
+    without one. Both run at each call: a hybridized block whose forward calls one runs imperatively, with the blocks
+    in it that do not still compiled. An instance is called once; an exception in ``backward`` arrives at the caller of
     ``y.backward()`` as it is. There is no second derivative: MXNetError, as in MXNet.
 
     >>> import mxjax as mx
@@ -315,8 +321,12 @@ class Function:
             raise errors.MXNetAssertionError(
                 "Each Function instance can only be called once. Please create another instance."
             )
+        if core.is_recording():
+            raise asked(local.st.seg)
         self._used = True
         recording = is_recording()
+        if not recording and core.is_traced([taped_value(x) for x in inputs]):
+            return _inside_jax(self, inputs)
         with pause(train_mode=is_training()):
             made = self.forward(*inputs)
         if not recording:
@@ -351,6 +361,61 @@ class Function:
 def _zeros(like: Any) -> Any:
     with pause():
         return like * 0
+
+
+def _inside_jax(function: Function, inputs: Sequence[NDArray]) -> Any:
+    """A function of tracers whose derivative is its ``backward``."""
+    vs = values(inputs)
+    kinds: list[Any] = []
+
+    def arrays_of(given: Sequence[Any], like: Sequence[Any]) -> list[Any]:
+        return [kind._wrap(traced(a, vs[0].aval.device)) for a, kind in zip(given, like, strict=True)]
+
+    def forward(*given: Any) -> tuple[Any, ...]:
+        with pause(train_mode=is_training()):
+            made = function.forward(*arrays_of(given, [type(x) for x in inputs]))
+        outs = [made] if isinstance(made, NDArray) else list(made)
+        kinds[:] = [isinstance(made, NDArray), *map(type, outs)]
+        return tuple([_array_of(o) for o in outs])
+
+    def held(found: dict[str, Any]) -> tuple[list[Any], Any]:
+        return jax.tree_util.tree_flatten(found, is_leaf=lambda x: isinstance(x, NDArray))
+
+    run = jax.custom_vjp(forward)
+    kept: list[Any] = []
+
+    def run_fwd(*given: Any) -> Any:
+        # What the function keeps for its backward are tracers of this pass alone.
+        out = forward(*given)
+        leaves, tree = held(vars(function))
+        kept[:] = leaves, tree
+        return out, [_array_of(a) for a in leaves if isinstance(a, NDArray)]
+
+    def run_bwd(saved: Any, grads: Any) -> Any:
+        leaves, tree = kept
+        own = [type(a) for a in leaves if isinstance(a, NDArray)]
+        fresh = iter(arrays_of(saved, own))
+        vars(function).update(
+            jax.tree_util.tree_unflatten(tree, [next(fresh) if isinstance(a, NDArray) else a for a in leaves])
+        )
+        with pause(train_mode=True):
+            back = function.backward(*arrays_of(grads, kinds[1:]))
+        back = [back] if isinstance(back, NDArray) or back is None else list(back)
+        return tuple([
+            np.zeros(v.aval.shape, jax.dtypes.float0) if not v.aval.differentiable
+            else jnp.zeros(v.aval.shape, v.aval.dtype) if b is None else _array_of(b)
+            for b, v in zip(back, vs, strict=True)
+        ])  # fmt: skip
+
+    run.defvjp(run_fwd, run_bwd)
+    outs = arrays_of(run(*[v.arr if v.seg is core.TRACED else core.read(v) for v in vs]), kinds[1:])
+    return outs[0] if kinds[0] else outs
+
+
+def _array_of(x: NDArray) -> Any:
+    """An array's tracer, or its numbers where they depend on none."""
+    v = x._value()
+    return v.arr if v.seg is core.TRACED else core.read(v)
 
 
 errors.explain_names(__name__)

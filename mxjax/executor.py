@@ -168,7 +168,11 @@ class Executor:
         stored = self._casts or any(
             a.stype != "default" for a in (*arrays, *(self._grads.values() if taped else ()))
         )
-        with _marked(self._marks), autograd._Scope(taped, self._training):
+        # Arrays without a gradient here may be variables of the user's.
+        others: list[Any] = [
+            (taped_value(self._arrays[n]), n, None) for n in self._arg_names if taped and self._requests[n] == "null"
+        ]
+        with _marked([*others, *self._marks]), autograd._Scope(taped, self._training):
             if self._monitor is not None or stored or self._places:
                 feed = dict(zip(self._variables, arrays, strict=True))
                 watch = None if self._monitor is None else self._watch
@@ -185,8 +189,9 @@ class Executor:
         for name in self._arg_names:
             if self._requests[name] != "null" and (name in self._grads or self._args_grad is None):
                 v = taped_value(self._arrays[name])
-                stype = self._grads[name].stype if name in self._grads else "default"
-                marks.append((v, name, leaves.setdefault(id(v), Leaf("write", _nowhere, stype))))
+                grad = self._grads.get(name)
+                leaf = Leaf(self._requests[name], _nowhere, "default" if grad is None else grad.stype, grad)
+                marks.append((v, name, leaves.setdefault(id(v), leaf)))
         return marks
 
     def _settled(self, arrays: Sequence[NDArray]) -> dict[Node, tuple[int, ...]] | None:
@@ -223,10 +228,12 @@ class Executor:
             self.forward(self._training) if not self._outputs else None
             self._outputs, self._results = self._run(list(self._arrays.values()), taped=True), []
         heads, grads = self._heads(out_grads)
-        self._again = True
-        marks, self._marks = self._marks, []
-        with _marked(marks):
-            found = gradients(heads, grads, retain=False)
+        marks = self._marks
+        if not self._in_python:  # else another pass must not run the user's forward again
+            self._again, self._marks = True, []
+        totals: set[Leaf] = set()
+        with _marked(marks), autograd._Scope(None, is_train):
+            found = gradients(heads, grads, retain=self._in_python, totals=totals)
         for _, name, leaf in marks:
             target, made = self._grads.get(name), found.get(leaf)
             if target is None:
@@ -236,7 +243,7 @@ class Executor:
                     target._clear()
             elif target.stype != "default":
                 target._receive(made, self._requests[name])
-            elif self._requests[name] == "add":
+            elif self._requests[name] == "add" and leaf not in totals:
                 target += wrap(made).tostype("default")
             else:
                 target._assign(made)
@@ -251,7 +258,9 @@ class Executor:
             raise errors.MXNetValueError(f"{count} results, got {len(given)} gradients of them (out_grads)")
         heads: list[Value] = []
         grads: list[Value | None] = []
-        results, self._results = self._results or [taped_value(out) for out in self._outputs], []
+        results = self._results or [taped_value(out) for out in self._outputs]
+        if not self._in_python:
+            self._results = []
         for out, value, grad in zip(self._outputs, results, given, strict=True):
             if value.tape is None:
                 continue  # a result that depends on no argument with a gradient

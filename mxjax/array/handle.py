@@ -255,7 +255,7 @@ class Variable(Leaf):
     It knows nothing of the array itself, so that arrays and their gradients go when they are dropped.
     """
 
-    __slots__ = ("fresh", "grad", "since")
+    __slots__ = ("fresh", "since")
 
     def __init__(self, grad: Any, req: str):
         self.req = req
@@ -264,8 +264,8 @@ class Variable(Leaf):
         self.fresh = False  # a gradient arrived that nobody has used yet (Trainer asks)
         self.stype = "default" if grad is None else grad.stype
 
-    def deliver(self, g: Any) -> None:
-        """Store a gradient, a value or a sparse one, as ``req`` says."""
+    def deliver(self, g: Any, total: bool = False) -> None:
+        """Store a gradient, a value or a sparse one, as ``req`` says; ``total``: it was added to the old one."""
         grad = self.grad
         if grad is None or self.req == "null":
             return
@@ -278,7 +278,7 @@ class Variable(Leaf):
         old = grad._v or grad._value()
         if g.aval is not old.aval and g.aval.dtype != old.aval.dtype:
             g = record1(cast(old.aval.dtype), g)
-        if self.req == "add":
+        if self.req == "add" and not total:
             g = record2(ADD, old, g)
         grad._set(g)
         self.fresh = True

@@ -8,7 +8,8 @@ leave out, repeat or move, and which waits for the device that it wants to compu
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from .cold import is_cheap_once
 from .graph import Graph, GraphCall, Pair, Visit, again, record_pair, recording, wants_of
 from .record import record
-from .segment import SCALAR, Step, Tree, stretch
+from .segment import SCALAR, Segment, Step, Tree, stretch
 from .state import local
 from .value import TRACED, Dynamic, Value
 
@@ -242,6 +243,19 @@ def cut_of(graph: Graph) -> Cut:
     if found is None:
         found = _cuts.setdefault(graph, Cut(graph))
     return found
+
+
+@contextmanager
+def by_itself() -> Iterator[None]:
+    """Around Python that a program runs, or is traced with, maybe in the midst of this thread's segments: its own calls
+    go to others."""
+    st = local.st
+    before = st.seg, st.segs
+    st.seg, st.segs = Segment(st, None), {}
+    try:
+        yield
+    finally:
+        st.seg, st.segs = before
 
 
 def is_traced(values: Sequence[Any]) -> bool:

@@ -51,7 +51,7 @@ class Node:
         inputs: Sequence[Any],
         avals: tuple[Any, ...],
         many: bool = False,
-        pull: Callable[[list[Value | None]], Sequence[Value | None]] | None = None,
+        pull: Callable[..., Sequence[Value | None]] | None = None,
         saved: tuple[Any, Sequence[Any]] | None = None,
     ):
         self.call = call
@@ -82,15 +82,17 @@ class Node:
 
 
 class Leaf:
-    """A variable: where gradients arrive. ``deliver(gradient, summed)`` stores one.
+    """A variable: where gradients arrive. ``deliver(gradient)`` stores one as ``req`` says, in the array ``grad``;
+    with ``total`` it has been added to what was there.
 
     ``stype`` is how it is stored. A gradient of rows that were chosen by number may come as a sparse value
     (`array/sparse`), which knows how it is added to another (``plus``) and becomes dense (``dense``).
     """
 
-    __slots__ = ("__weakref__", "deliver", "req", "stype")
+    __slots__ = ("__weakref__", "deliver", "grad", "req", "stype")
 
-    def __init__(self, req: str, deliver: Callable[[Any], None], stype: str = "default"):
+    def __init__(self, req: str, deliver: Callable[..., None], stype: str = "default", grad: Any = None):
+        self.grad = grad
         self.req = req
         self.deliver = deliver
         self.stype = stype
@@ -128,12 +130,13 @@ def attach(call: Call, inputs: Sequence[Any], outs: Sequence[Value], many: bool)
 def attach_python(
     inputs: Sequence[Any],
     outs: Sequence[Any],
-    pull: Callable[[list[Any]], Sequence[Any]],
+    pull: Callable[..., Sequence[Any]],
 ) -> None:
     """Put a forward that ran in Python on the tape.
 
     What ``pull`` computes can be differentiated again if it is recorded. If it is not, its attribute ``once`` is the
-    name of what it is the gradient of, which the error for a second derivative says.
+    name of what it is the gradient of, which the error for a second derivative says. With an attribute ``adds`` it
+    takes a second argument: for each input the array that it adds the gradient to itself, or ``None``.
     """
     if all(v.tape is None for v in inputs):
         return
@@ -174,10 +177,12 @@ def gradients(
     *,
     retain: bool,
     taped: bool = False,
+    totals: set[Leaf] | None = None,
 ) -> dict[Leaf, Value]:
     """Cotangents of every variable behind the heads.
 
-    With ``taped`` the computation is itself on the tape, so that it can be differentiated again.
+    With ``taped`` the computation is itself on the tape, so that it can be differentiated again. ``totals`` gets the
+    variables whose gradient Python has added to their array's numbers itself; None: it is not to do so.
     """
     for h in heads:
         if h.tape is None:
@@ -217,7 +222,11 @@ def gradients(
                 raise errors.MXNetError(_RELEASED)
             st.scope = node.scope
             number = node.number
-            for v, g in zip(inputs, _pull(node, inputs, given)):  # noqa: B905 -- one gradient an input
+            sums = None
+            if totals is not None and getattr(node.pull, "adds", False):
+                sums = _sums(inputs, leaves, waiting)
+                totals.update(v.tape for v, s in zip(inputs, sums, strict=True) if s is not None)
+            for v, g in zip(inputs, _pull(node, inputs, given, sums)):  # noqa: B905 -- one gradient an input
                 if g is not None and v.tape is not None and _add(v, g, leaves, cotangents, waiting, number):
                     constant = True
             if not retain:
@@ -272,12 +281,38 @@ def _sum(a: Any, b: Any) -> Any:
     return record2(ADD, a, b) if type(b) is Value else b.plus(a)
 
 
-def _pull(node: Node, inputs: Sequence[Any], given: list[Any]) -> Sequence[Value | None]:
+def _sums(inputs: Sequence[Any], leaves: dict[Leaf, Value], waiting: list[tuple[int, Node]]) -> list[Any]:
+    """The arrays that Python adds its gradients to by itself: those of inputs that are variables with ``req`` add and
+    get no other gradient."""
+    found: list[Any] = []
+    for v in inputs:
+        t = v.tape
+        alone = isinstance(t, Leaf) and t.req == "add" and t.grad is not None and t.stype == "default"
+        alone = alone and t not in leaves and sum(other.tape is t for other in inputs) == 1
+        found.append(t if alone else None)
+    if not any(found):
+        return found
+    todo, seen = [node for _, node in waiting], set()
+    todo += [v.tape for v in inputs if isinstance(v.tape, Node)]
+    while todo:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        for v in node.inputs or ():
+            if isinstance(v.tape, Node):
+                todo.append(v.tape)
+            elif v.tape is not None and v.tape in found:
+                found[found.index(v.tape)] = None
+    return [None if t is None else t.grad for t in found]
+
+
+def _pull(node: Node, inputs: Sequence[Any], given: list[Any], sums: Any = None) -> Sequence[Value | None]:
     """The gradients of a node's inputs, ``None`` where there is none."""
     if node.pull is not None:
         if not getattr(node.pull, "stored", False):  # it knows dense gradients only
             given = [g if g is None or type(g) is Value else g.dense() for g in given]
-        made = node.pull(given)
+        made = node.pull(given) if sums is None else node.pull(given, sums)
         once = getattr(node.pull, "once", None) if local.st.taping else None
         return made if once is None else _refusing(once, [*inputs, *given], made)
     call = node.call
@@ -334,8 +369,12 @@ def backward(
     taped: bool = False,
 ) -> None:
     """Differentiate the heads and deliver the gradients to their variables."""
-    for leaf, g in gradients(heads, head_grads, retain=retain, taped=taped).items():
-        leaf.deliver(g)
+    totals: set[Leaf] = set()
+    for leaf, g in gradients(heads, head_grads, retain=retain, taped=taped, totals=totals).items():
+        if leaf in totals:
+            leaf.deliver(g, True)
+        else:
+            leaf.deliver(g)
 
 
 tape_writers.append(attach)

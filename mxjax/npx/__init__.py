@@ -34,7 +34,7 @@ from ..util import (
     set_np_default_dtype,
 )
 from . import image, random
-from . import loops_in_python as _loops_in_python  # loops and branches whose bodies call Python
+from . import loops_in_python as _loops_in_python  # noqa: F401 -- rows of loops get what runs their Python
 from .control_flow import cond, foreach, while_loop
 
 

@@ -132,6 +132,8 @@ def _dense(what: str, kinds: Iterable[str]) -> None:
 
 
 registry: dict[str, type[CustomOpProp]] = {}
+#: How often a name was registered anew: calls of what it was before are other calls.
+renewed: dict[str, int] = {}
 
 
 def register(reg_name: str) -> Callable[[type[CustomOpProp]], type[CustomOpProp]]:
@@ -154,6 +156,8 @@ def register(reg_name: str) -> Callable[[type[CustomOpProp]], type[CustomOpProp]
     def enter(prop: type[CustomOpProp]) -> type[CustomOpProp]:
         if not (isinstance(prop, type) and issubclass(prop, CustomOpProp)):
             raise errors.MXNetTypeError(f"register takes a subclass of CustomOpProp, got {prop!r}")
+        if registry.get(reg_name, prop) is not prop:
+            renewed[reg_name] = renewed.get(reg_name, 0) + 1
         registry[reg_name] = prop
         return prop
 

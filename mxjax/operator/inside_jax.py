@@ -14,6 +14,7 @@ from ..array.classes import ndarray
 from ..array.invoke import wrap
 from ..array.ndarray import NDArray
 from ..core.callback import guarded
+from ..core.cut import by_itself
 from ..core.value import traced
 from ..device import of as device_of
 
@@ -21,7 +22,8 @@ Options = tuple[tuple[str, str], ...]
 
 
 def in_program(
-    *xs: Any, op_type: str, options: Options, is_train: bool, legacy: bool, place: Any = None
+    *xs: Any, op_type: str, options: Options, is_train: bool, legacy: bool, place: Any = None,
+    renewed: int = 0,
 ) -> tuple[Any, ...]:
     """The operator as a function of tracers whose Python is called back, in order and once a run."""
     from .running import Described
@@ -47,7 +49,8 @@ def in_program(
 
 
 def traced_once(
-    *xs: Any, op_type: str, options: Options, is_train: bool, legacy: bool, place: Any = None
+    *xs: Any, op_type: str, options: Options, is_train: bool, legacy: bool, place: Any = None,
+    renewed: int = 0,
 ) -> tuple[Any, ...]:
     """The operator as a function of tracers that its Python computes with."""
     from .running import Described
@@ -116,26 +119,24 @@ class _Run:
 
     @guarded
     def forward(self, *given: Any) -> tuple[Any, ...]:
-        return tuple([o.asnumpy() for o in self.one.forward(self._host(given), [], self.training)])
+        with by_itself():
+            return tuple([o.asnumpy() for o in self.one.forward(self._host(given), [], self.training)])
 
     @guarded
     def backward(self, *given: Any) -> tuple[Any, ...]:
         xs, made, grads = [self._host(part) for part in self._split(given)]
-        return tuple([g.asnumpy() for g in self._pulled(xs, made, grads)])
+        with by_itself():
+            return tuple([g.asnumpy() for g in self._pulled(xs, made, grads)])
 
     def _tracers(self, arrays: Sequence[Any]) -> list[Any]:
         return [wrap(self.cls, traced(a, self.place)) for a in arrays]
 
     def trace_forward(self, *xs: Any) -> list[Any]:
-        with core.outside():  # the graph that is being recorded has no part in it
-            return [_array(o) for o in self.one.forward(self._tracers(xs), [], self.training)]
+        with by_itself():
+            return [autograd._array_of(o) for o in self.one.forward(self._tracers(xs), [], self.training)]
 
     def trace_backward(self, xs: Sequence[Any], made: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
-        with core.outside():
-            return [_array(g) for g in self._pulled(self._tracers(xs), self._tracers(made), self._tracers(grads))]
+        with by_itself():
+            parts = [self._tracers(part) for part in (xs, made, grads)]
+            return [autograd._array_of(g) for g in self._pulled(*parts)]
 
-
-def _array(x: Any) -> Any:
-    """An array's tracer, or its numbers where they depend on no tracer."""
-    v = x._value()
-    return v.arr if v.seg is core.TRACED else core.read(v)

@@ -26,7 +26,7 @@ from ..core.hooks import observers
 from ..core.state import local
 from ..device import Device, current_device
 from ..ops.table import TABLE
-from .custom_op import CustomOpProp, registry
+from .custom_op import CustomOpProp, registry, renewed
 from .inside_jax import in_program, traced_once
 
 _host_fallback = settings.snapshot("engine.host_fallback")
@@ -193,11 +193,15 @@ class Instance:
         aux: list[Any],
         wants: Sequence[bool],
         stypes: Sequence[str],
+        sums: Sequence[Any] = (),
     ) -> list[Any]:
-        """The gradients of the wanted inputs, None for the others."""
+        """The gradients of the wanted inputs, None for the others; those with ``sums`` are added to these arrays'."""
         said = self.said
         made = self._blank(said.shapes, said.dtypes, stypes)
         req = ["write" if w else "null" for w in wants]
+        for k, total in enumerate(sums):
+            if total is not None:
+                made[k], req[k] = _again(total, self.cls), "add"
         training = local.st.training
         with autograd._Scope(False, training), self.device:
             with _watched("_backward_" + said.name), errors.told(said.name):
@@ -316,7 +320,7 @@ def _tape(
         given = [[*out_stypes], in_stypes, out_stypes, list(in_stypes), [a.stype for a in aux]]
         stypes = list(prop.infer_storage_type_backward(["default"] * m, *given[1:])[3])
 
-    def pull(given: list[Value | None]) -> list[Value | None]:
+    def pull(given: list[Value | None], sums: Sequence[Any] = ()) -> list[Value | None]:
         # The loan ends with the node.
         one: Instance = loan.what
         grads = []
@@ -326,10 +330,10 @@ def _tape(
                 grads.append(one.undeclared(f"out_grad[{k}]", dtype))
             else:
                 grads.append(wrap(one.cls, _zeros(shape, dtype, one.device.placement) if g is None else g))
-        made = one.backward(grads, kept_ins, kept_outs, aux, wants, stypes)
+        made = one.backward(grads, kept_ins, kept_outs, aux, wants, stypes, sums)
         return [None if g is None else sparse.taped_value(g) for g in made]
 
-    pull.once = one.said.name  # type: ignore[attr-defined]
+    pull.once, pull.adds = one.said.name, True  # type: ignore[attr-defined]
     core.attach_python(sources, [sparse.taped_value(o) for o in outs], pull)
 
 
@@ -342,6 +346,8 @@ def _bound(op_type: str, options: Options, legacy: bool, place: Any = None, trac
     ]  # fmt: skip
     if place is not None:
         attrs.append(("place", place))
+    if op_type in renewed:
+        attrs.append(("renewed", renewed[op_type]))
     return (_TRACED if traceable else _CUSTOM).bind(tuple(attrs))
 
 

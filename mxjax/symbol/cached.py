@@ -91,7 +91,8 @@ class CachedOp:
             mode = _mode()
             if mode == "interpret" or (mode == "auto" and program < COLD_RUNS and self._is_small(key[0])):
                 return self._by_node(arrays, shapes, cls, device)
-            program = self._programs[key] = _Program(self._entries, self._variables, arrays, shapes, cls, self.operators)
+            given = self._entries, self._variables, arrays, shapes, cls, self.operators
+            program = self._programs[key] = _Program(*given)
         assert isinstance(program, _Program)
         return program(arrays)
 

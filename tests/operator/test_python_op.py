@@ -1,4 +1,4 @@
-"""Operators in Python of MXNet's first kind, and what operators there are."""
+"""Operators in Python of MXNet's first kind."""
 
 import numpy as onp
 import pytest
@@ -56,24 +56,3 @@ def test_operators_of_the_first_kind():
     onp.testing.assert_allclose(x.grad.asnumpy(), 6 * x.asnumpy())
     with pytest.raises(NotImplementedError):
         mx.operator.PythonOp()(x)
-
-
-def test_storage_types_of_custom_operators():
-    prop = mx.operator.CustomOpProp()
-    assert prop.infer_storage_type(["default"]) == (["default"], ["default"], [])
-    with pytest.raises(NotImplementedError, match="csr"):
-        prop.infer_storage_type(["csr"])
-    assert prop.infer_storage_type_backward(["default"], ["default"], ["default"], ["default"], [])[3] == ["default"]
-
-
-def test_names_and_arguments_of_operators():
-    names = mx.operator.get_all_registered_operators()
-    assert {"Activation", "FullyConnected", "_npi_add", "elemwise_add"} <= set(names)
-    grouped = mx.operator.get_all_registered_operators_grouped()
-    assert sorted(n for own in grouped.values() for n in own) == names
-    assert "_plus" in grouped["elemwise_add"]
-    narg, arguments, types = mx.operator.get_operator_arguments("Activation")
-    assert (narg, arguments, types[0]) == (2, ["data", "act_type"], "NDArray-or-Symbol")
-    assert types[1].startswith("{'log_sigmoid', 'mish', 'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'}")
-    with pytest.raises(mx.MXNetError, match="Convolution"):
-        mx.operator.get_operator_arguments("Convolutoin")
