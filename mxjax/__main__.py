@@ -45,6 +45,7 @@ def main(arguments: list[str]) -> int:
 
 def _run(program: list[str], is_module: bool) -> None:
     """Runs a program as Python itself would: its arguments, its folder, its name."""
+    settings.begin_process()
     sys.argv = program
     if is_module:
         sys.path[0] = os.getcwd()

@@ -10,11 +10,13 @@ import os
 import runpy
 import sys
 
+from .. import settings
 from . import group
 
 
 def main(arguments: list[str]) -> None:
     """Runs a script (or `-m module`) in the job that the environment names."""
+    settings.begin_process()
     site = None
     if arguments[:1] == ["--site"]:
         site, arguments = arguments[1], arguments[2:]

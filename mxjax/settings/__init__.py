@@ -27,10 +27,11 @@ from .option import Option
 from .registry import Registry, Scope, SettingError, Values, backend_is_up
 from .registry import snapshot as _snapshot
 from .rows import OPTIONS
+from .rows.allocation import HOST_KEPT
 from .runconfig import RunConfig
 
 __all__ = [
-    "Explanation", "RunConfig", "Scope", "SettingError", "as_json", "backend_is_up", "changed",
+    "Explanation", "RunConfig", "Scope", "SettingError", "as_json", "backend_is_up", "begin_process", "changed",
     "child_environment", "current", "describe", "env", "explain", "export", "get", "is_given", "on_change",
     "options", "reset", "resolve", "rows", "scope", "set", "set_variable",
     "snapshot", "state", "variable",
@@ -147,6 +148,12 @@ def table() -> tuple[Option, ...]:
 def is_given(name: str) -> bool:
     """Whether the option's value is somebody's choice rather than its default."""
     return _registry.sources(name)[0].source != "default"
+
+
+def begin_process() -> None:
+    """One of our launchers began this process: what concerns all of it is ours to choose, unless somebody has."""
+    if not is_given("memory.host_kept"):
+        set("memory.host_kept", HOST_KEPT)
 
 
 def env(name: str, default: str | None = None) -> str | None:

@@ -9,6 +9,9 @@ from typing import Any
 from ..kinds import Boolean, Bytes, Choice, Fields, Float, Integer
 from ..option import Legacy, Option
 
+#: `memory.host_kept` where our launchers started the process.
+HOST_KEPT = 512 << 20
+
 _SCHEDULERS = {False: "CPU_SCHEDULER_TYPE_CONCURRENCY_OPTIMIZED",
                True: "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 
@@ -155,18 +158,21 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "memory.host_kept",
         Bytes(),
-        512 << 20,
+        None,
         doc="How much memory that programs gave back the process keeps for the next ones, on a CPU.",
-        effect="Larger blocks are got from the system and returned at each run. 0: glibc decides (128 KiB).",
+        effect="Larger blocks are got from the system and returned at each run. It counts for the whole "
+        "process: what NumPy and other libraries free is kept as well, and all threads share one heap. "
+        "Unset: glibc's malloc is left as it is, unless `python -m mxjax` or `python -m mxjax.launch` "
+        "started the process, which ask for 512 MiB. 0: left as it is there, too.",
         applies="compile",
         legacy=(
             Legacy("MXNET_CPU_MEM_POOL_TYPE", Choice(("Naive", "Round", "Unpooled")),
-                   {"Naive": 512 << 20, "Round": 512 << 20, "Unpooled": 0}, fidelity="approximate",
+                   {"Naive": HOST_KEPT, "Round": HOST_KEPT, "Unpooled": 0}, fidelity="approximate",
                    difference="the C library's allocator keeps and rounds"),
         ),
         platforms=("cpu",),
         mechanism="the thresholds of glibc's malloc for mapping and for trimming, and one heap for all threads, from "
-        "the first use of a CPU on",
+        "the first use of a CPU on; nothing where another allocator is in use",
     ),
     Option(
         "memory.host_round_cutoff",
