@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import os
 import re
 import subprocess
 import sys
