@@ -130,7 +130,7 @@ def state() -> str:
 
 
 def pause(profile_process: str = "worker") -> None:
-    """Record nothing until `resume`."""
+    """Record nothing until `resume`, or the next ``set_state("run")``."""
     if not _at_servers(profile_process, "pause"):
         _profiler.pause()
 
@@ -142,10 +142,13 @@ def resume(profile_process: str = "worker") -> None:
 
 
 def dump(finished: bool = True, profile_process: str = "worker") -> None:
-    """Write the trace file; unless `finished` is False, stop the profiler too.
+    """Write the trace file; unless `finished` is False, for the last time until the next ``set_state("run")``.
+
+    As in MXNet, a profiler that runs goes on: what it records belongs to the next run. With ``continuous_dump`` a file
+    holds all that was ever dumped into it; without, a run after a finished dump begins it anew.
 
     Raises:
-      MXNetError: the profiler has not run.
+      MXNetError: the profiler has not run since the start or the last finished dump.
     """
     if not _at_servers(profile_process, "dump", finished=finished is True):
         _profiler.dump(finished is True)
@@ -161,7 +164,8 @@ def dumps(
     """The statistics as MXNet's table or JSON; empty without ``aggregate_stats``.
 
     The category ``operator`` holds the time on the device.  The time of a fused program is divided
-    between the operators in it; see `attribution`.
+    between the operators in it; see `attribution`.  Every call counts, as in MXNet; how many of them were not
+    computed, because nobody read their results or an equal call gave them, is said at the end.
 
     Args:
       reset: forget them afterwards.

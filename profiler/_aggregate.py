@@ -7,8 +7,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ._holdings import GROUPS
+
 SORT_KEYS = ("total", "avg", "min", "max", "count")
-MEMORY_CATEGORIES = frozenset({"Device Storage", "Pool Memory"})
+MEMORY_CATEGORIES = frozenset({"Device Storage", "Pool Memory", *GROUPS})
 
 
 @dataclass(slots=True)
@@ -21,6 +23,8 @@ class Entry:
 
     counter: bool = False
     count: int = 0
+    timed: int = 0  # of them those with a time
+    idle: int = 0  # and those that were not computed
     total: float = 0.0
     low: float = math.inf
     high: float = -math.inf
@@ -28,6 +32,7 @@ class Entry:
     def add(self, total: float, count: int, low: float, high: float) -> None:
         """Add `count` calls; of a counter, one value."""
         self.count += count
+        self.timed += count
         self.total = total if self.counter else self.total + total
         self.low = min(self.low, low)
         self.high = max(self.high, high)
@@ -36,14 +41,22 @@ class Entry:
     def average(self) -> float:
         if self.counter:
             return float((self.high - self.low) // 2)
-        return self.total / self.count
+        return self.total / self.timed if self.timed else 0.0
+
+    @property
+    def least(self) -> float:
+        return self.low if self.timed else 0.0
+
+    @property
+    def most(self) -> float:
+        return self.high if self.timed else 0.0
 
     def key(self, sort_by: str) -> float:
         return {
             "total": self.total,
             "avg": self.average,
-            "min": self.low,
-            "max": self.high,
+            "min": self.least,
+            "max": self.most,
             "count": float(self.count),
         }[sort_by]
 
@@ -78,6 +91,12 @@ class Aggregate:
             entry = rows[name] = Entry()
         entry.add(total, count, low, high)
 
+    def without_time(self, category: str, name: str, count: int, idle: int) -> None:
+        """Count calls without a time of their own, of which so many were not computed at all."""
+        entry = self.category(category).setdefault(name, Entry())
+        entry.count += count
+        entry.idle += idle
+
     def value(self, category: str, name: str, value: float) -> None:
         """Count one value of a counter."""
         rows = self.category(category)
@@ -104,16 +123,31 @@ class Aggregate:
             rules = ["-" * len(head) for head in heads]
             lines += [_line(category), "=" * 17, _row("Name", heads), _row("----", rules)]
             for name, entry in self._sorted(category, sort_by, ascending):
-                values = [entry.low, entry.high, entry.average]
+                values = [entry.least, entry.most, entry.average]
                 if not memory:
                     values.insert(0, entry.total)
                 cells = [str(entry.count), *(f"{value / 1000:.4f}" for value in values)]
                 lines.append(_row(name, cells))
             lines.append("")
+        for category, idle in self._idle().items():
+            told = ", ".join(f"{_line(name)} {count}" for name, count in idle.items())
+            lines.append(f"Calls of {category} that are counted and were not computed, because nobody read what they")
+            lines += [f"give or an equal call gave it: {told}", ""]
         return "\n".join(lines) + "\n"
 
+    def _idle(self) -> dict[str, dict[str, int]]:
+        """By category and name how many calls were not computed."""
+        found = {
+            category: {name: entry.idle for name, entry in sorted(rows.items()) if entry.idle}
+            for category, rows in sorted(self._categories.items())
+        }
+        return {category: rows for category, rows in found.items() if rows}
+
     def json(self, sort_by: str = "total", ascending: bool = False) -> str:
-        """MXNet's JSON: `{"Time": {category: {name: {Count, Total, Min, Max, Avg}}}, ...}`."""
+        """MXNet's JSON: `{"Time": {category: {name: {Count, Total, Min, Max, Avg}}}, ...}`.
+
+        Where calls were not computed, `"Not computed": {category: {name: calls}}` tells them.
+        """
         out: dict[str, Any] = {"Time": {}, "Memory": {}, "Unit": {"Time": "ms", "Memory": "kB"}}
         for category in sorted(self._categories):
             memory = category in MEMORY_CATEGORIES
@@ -122,10 +156,12 @@ class Aggregate:
                 row: dict[str, float] = {"Count": entry.count}
                 if not memory:
                     row["Total"] = _thousandth(entry.total)
-                row["Min"] = _thousandth(entry.low)
-                row["Max"] = _thousandth(entry.high)
+                row["Min"] = _thousandth(entry.least)
+                row["Max"] = _thousandth(entry.most)
                 row["Avg"] = _thousandth(entry.average)
                 rows[name] = row
+        if idle := self._idle():
+            out["Not computed"] = idle
         return json.dumps(out, indent=4) + "\n"
 
 

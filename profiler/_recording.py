@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import weakref
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,7 +19,7 @@ from ._holdings import tracks
 from ._links import Dispatches, Group, Programs, statement
 from ._recorder import RAW, SYNC_NAMES, Mark, Recorder, Span
 from ._session import DeviceEvent, read_trace
-from ._statements import Statement
+from ._statements import Statement, Statements
 
 _CUSTOM = "Custom Operator"
 # What the rows of a table may be.
@@ -71,6 +72,7 @@ class Recording:
     xplane: str | None = None
     paused: list[tuple[int, int]] = field(default_factory=list)
     enriched: bool = False  # whether XLA's trace holds all this too
+    file: str | None = None  # the trace file that holds it already
 
     @cached_property
     def device_events(self) -> list[DeviceEvent]:
@@ -209,17 +211,35 @@ class Recording:
                 aggregate.duration("engine", "compile", _us(start, stop))
 
     def _add_operators(self, aggregate: Aggregate, grouping: str) -> None:
-        """Device time by operator, block, line or shape; without the device the time of dispatch."""
-        for step, start, stop, _ in self.recorder.interpreted:
-            aggregate.duration(grouping, _key(grouping, step.scope, _name(step), Statement.of(step)), _us(start, stop))
-        if not self.device_events:
-            for step, start, stop, _ in () if self.recorder.interpreted else self.recorder.records:
+        """Device time by operator, block, line or shape; without the device the time of dispatch.
+
+        What counts is the calls that the program made, as in MXNet: those without time of their own too, because they
+        went into the work of others, or because nobody had to compute them.
+        """
+        recorder = self.recorder
+        counted = Counter[str]()
+        for step, start, stop, _ in recorder.interpreted:
+            key = _key(grouping, step.scope, _name(step), Statement.of(step))
+            aggregate.duration(grouping, key, _us(start, stop))
+            counted[key] += 1
+        ran = self._made(((run.steps, run.steps) for run in recorder.runs), grouping) + counted
+        if self.device_events:
+            self._add_times(aggregate, grouping, counted)
+        elif recorder.runs and not recorder.interpreted:
+            for step, start, stop, _ in recorder.records:
                 key = _key(grouping, step.scope, _name(step), Statement.of(step))
                 aggregate.duration(grouping, key, _us(start, stop))
             return
-        # A fused instruction's time is divided between its operators.  What counts is the call of
-        # an operator, not the instructions that XLA made of it: the engine knows the calls; in
-        # programs that are not its own the places count.
+        made = self._made(((step, [step]) for step, *_ in recorder.records), grouping)
+        idle = made - ran
+        for key, count in (made - counted).items():
+            aggregate.without_time(grouping, key, count, idle[key])
+
+    def _add_times(self, aggregate: Aggregate, grouping: str, counted: Counter[str]) -> None:
+        """Add the device's times, each fused instruction's divided between its operators.
+
+        A program that is not the engine's tells no calls: there the places count.
+        """
         keys: dict[tuple[int, Site], str] = {}
         for group in self.executions:
             spent: dict[str, float] = {}
@@ -232,16 +252,32 @@ class Recording:
                         keys[id(e.statements), site] = key
                     spent[key] = spent.get(key, 0.0) + e.own * share
                     places.setdefault(key, set()).add(site)
-            calls = self._calls(group, grouping)
+            calls = self._calls(group.statements, grouping)
             for key, time in spent.items():
                 count = calls.get(key) or len(places[key])
                 total = time / 1000
-                category = _CUSTOM if "::" in key and grouping == "operator" else grouping
-                aggregate.durations(category, key, total, count, total / count, total / count)
+                custom = "::" in key and grouping == "operator"
+                aggregate.durations(_CUSTOM if custom else grouping, key, total, count, total / count, total / count)
+                counted[key] += count
 
-    def _calls(self, group: Group, grouping: str) -> dict[str, int]:
+    def _made(self, calls: Iterable[tuple[object, Sequence[Step]]], grouping: str) -> Counter[str]:
+        """How many calls there are in these steps, by what the rows are; each comes with an object it is known by."""
+        steps: dict[int, Sequence[Step]] = {}
+        times = Counter[int]()
+        for key, its in calls:
+            steps[id(key)] = its
+            times[id(key)] += 1
+        found = Counter[str]()
+        for number, its in steps.items():
+            statements = self._statements.get(number)
+            if statements is None:
+                statements = self._statements[number] = Statements(its)
+            for row, count in self._calls(statements, grouping).items():
+                found[row] += count * times[number]
+        return found
+
+    def _calls(self, statements: Statements | None, grouping: str) -> dict[str, int]:
         """How many calls an execution stands for, by what the table's rows are."""
-        statements = group.statements
         if statements is None:
             return {}
         key = id(statements), grouping
@@ -255,6 +291,10 @@ class Recording:
 
     @cached_property
     def _counted(self) -> dict[tuple[int, str], dict[str, int]]:
+        return {}
+
+    @cached_property
+    def _statements(self) -> dict[int, Statements]:
         return {}
 
 

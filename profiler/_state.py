@@ -148,6 +148,7 @@ class Profiler:
         self._began_in = 0  # the process
         self._dirty = False
         self._recordings: list[Recording] = []
+        self._dumped: list[Recording] = []  # finished, but the file holds them on
         self._uncounted: list[Recording] = []
         self._aggregates = {grouping: Aggregate() for grouping in GROUPINGS}
         self._rotated: list[str] = []
@@ -179,12 +180,15 @@ class Profiler:
 
     def run(self, *, defer: bool = False) -> None:
         with self._lock:
-            if self.running:
-                return
+            self.resume()  # as in MXNet, which forgets a pause at the next run
             if not defer:
                 self._check_filename()
             self._output = True
+            if self.running:
+                return
             self._began_in = os.getpid()
+            if not defer:
+                _run_what_waits()
             self._begin(defer)
             if not self._at_exit:
                 self._at_exit = True
@@ -216,14 +220,16 @@ class Profiler:
             writer, self._writer = self._writer, None
             if writer is not None:
                 writer.stop()
+            _run_what_waits()
             self._end()
-            if self.options["continuous_dump"]:
+            if self.options["continuous_dump"] and self._output:
                 self.write()
 
     def pause(self) -> None:
         with self._lock:
             if self._paused:
                 return
+            _run_what_waits()
             self._paused = True
             self._pause_began = time.time_ns()
             self._detach()
@@ -232,6 +238,7 @@ class Profiler:
         with self._lock:
             if not self._paused:
                 return
+            _run_what_waits()
             self._paused = False
             self._pauses.append((self._pause_began, time.time_ns()))
             if self._current is not None:
@@ -245,23 +252,24 @@ class Profiler:
                     "or since the last dump(finished=True). Call profiler.set_config(...) and "
                     "profiler.set_state('run') first."
                 )
-            if finished:
-                self.stop()
-            elif self.running:
-                self._rotate()
+            self._rotate_if_running()
             self.write()
             self._write_storage()
             if finished:
                 self._count()
+                if self.options["continuous_dump"]:
+                    self._dumped += self._recordings
                 self._recordings.clear()
                 self._output = False
+                if sum(r.recorder.size for r in self._dumped) >= self.options["rotate_events"]:
+                    self._put_aside()
 
     def dumps(
         self, reset: bool, as_json: bool, sort_by: str, ascending: bool, group_by: str
     ) -> str:
         with self._lock:
-            if self.running:
-                self._rotate()
+            if self._output:  # as in MXNet, what comes after the last dump is counted at the next run
+                self._rotate_if_running()
             text = ""
             if self.options["aggregate_stats"]:
                 self._count()
@@ -276,8 +284,7 @@ class Profiler:
     def recordings(self) -> list[Recording]:
         """Everything recorded and not yet dumped as finished, up to now."""
         with self._lock:
-            if self.running:
-                self._rotate()
+            self._rotate_if_running()
             return list(self._recordings)
 
     def attribution(self) -> dict[str, float]:
@@ -347,6 +354,11 @@ class Profiler:
             self._uncounted.append(recording)
         self._dirty = True
 
+    def _rotate_if_running(self) -> None:
+        if self.running:
+            _run_what_waits()
+            self._rotate()
+
     def _rotate(self) -> None:
         """End the recording and begin the next, so that what the device did so far can be read."""
         self._end()
@@ -375,8 +387,16 @@ class Profiler:
         """Write the trace file, where something happened since it was last written."""
         with self._lock:
             if self._dirty:
-                self._write(self._recordings, self.filename)
+                path = self.filename
+                self._write(self._of_file(path), path)
+                for recording in self._recordings:
+                    recording.file = recording.file or path
                 self._dirty = False
+
+    def _of_file(self, path: str) -> list[Recording]:
+        """What a file holds: all that was dumped into it, and what no file has yet."""
+        self._dumped = [r for r in self._dumped if r.file == path]
+        return [r for r in (*self._dumped, *self._recordings) if r.file in (None, path)]
 
     def _write_storage(self) -> None:
         """MXNet's storage profile: where a name for it was given, and memory is profiled."""
@@ -390,9 +410,9 @@ class Profiler:
     def write_so_far(self) -> None:
         """Write the trace file in the middle of a run, with what the host knows so far."""
         with self._lock:
-            if self._current is not None:
+            if self._current is not None and self._output:
                 copy = Recording(self._current.copy(), self._wanted())
-                self._write([*self._recordings, copy], self.filename)
+                self._write([*self._of_file(self.filename), copy], self.filename)
                 self._dirty = True
 
     def rotate_when_full(self) -> bool:
@@ -404,17 +424,25 @@ class Profiler:
         with self._lock:
             if self._current is None or self._current.size < self.options["rotate_events"]:
                 return False
+            if not self._output:  # after the last dump nobody asked for more
+                self.stop()
+                return True
             self._rotate()
-            stem, ending = os.path.splitext(self.filename)
-            self._chunks += 1
-            path = f"{stem}.{self._chunks}{ending}"
-            self._write(self._recordings, path)
+            self._put_aside()
             self._count()
             self._recordings.clear()
-            self._rotated.append(path)
-            while len(self._rotated) > self.options["rotate_files"]:
-                _remove(self._rotated.pop(0))
             return True
+
+    def _put_aside(self) -> None:
+        """Write what the file holds into a file of its own, and let the next one begin without it."""
+        stem, ending = os.path.splitext(self.filename)
+        self._chunks += 1
+        path = f"{stem}.{self._chunks}{ending}"
+        self._write(self._of_file(self.filename), path)
+        self._dumped.clear()
+        self._rotated.append(path)
+        while len(self._rotated) > self.options["rotate_files"]:
+            _remove(self._rotated.pop(0))
 
     @property
     def filename(self) -> str:
@@ -468,6 +496,12 @@ class Profiler:
         self.stop()
         if self._output:
             self.write()
+
+
+def _run_what_waits() -> None:
+    """Calls that were recorded belong to this side of a boundary, as those of MXNet, which runs them at once."""
+    if not core.is_recording():
+        core.flush_all()
 
 
 def shares_of(recordings: Iterable[Recording]) -> dict[str, float]:

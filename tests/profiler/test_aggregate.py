@@ -111,6 +111,31 @@ def test_a_counter_may_be_negative():
     assert (row["Count"], row["Min"], row["Max"], row["Total"]) == (2, -2.0, 0.003, -2.0)
 
 
+def test_bytes_have_columns_in_kb():
+    out = Aggregate()
+    for category in ("Device Storage", "Memory by block", "Memory by operator", "domain"):
+        out.value(category, "x", 2000)
+    table = out.table().split("\n")
+    heads = {table[k - 1]: table[k + 1] for k, line in enumerate(table) if line.startswith("====")}
+    assert {category for category, head in heads.items() if "(kB)" in head} == heads.keys() - {"domain"}
+    assert "Time (ms)" in heads["domain"]  # a user's counter, as in MXNet
+    found = json.loads(out.json())
+    assert found["Memory"].keys() == heads.keys() - {"domain"} and found["Time"].keys() == {"domain"}
+
+
+def test_calls_without_a_time():
+    out = Aggregate()
+    out.without_time("operator", "unread", 3, 3)
+    out.duration("operator", "fused", 6)
+    out.without_time("operator", "fused", 2, 0)
+    found = json.loads(out.json())
+    assert found["Time"]["operator"]["fused"] == {"Count": 3, "Total": 0.006, "Min": 0.006, "Max": 0.006, "Avg": 0.006}
+    assert found["Time"]["operator"]["unread"] == {"Count": 3, "Total": 0, "Min": 0, "Max": 0, "Avg": 0}
+    assert found["Not computed"] == {"operator": {"unread": 3}}
+    for sort_by in ("total", "avg", "min", "max", "count"):
+        assert "unread" in out.table(sort_by)
+
+
 def test_empty():
     empty = Aggregate().table()
     assert empty == "\nProfile Statistics:\n\tNote the difference in units for different entries.\n"
