@@ -411,11 +411,13 @@ class Block(Named, MirroredBlock):
                 hook(self, args)
         st = local.st
         outer = st.scope
-        st.scope = f"{outer}/{self._scope}" if outer else self._scope
         try:
+            st.scope = f"{outer}/{self._scope}" if outer else self._scope
             out = run_on_symbols(self, args) if symbolic and has_symbols(args) else self._run(*args, **kwargs)
-        finally:
             st.scope = outer
+        except BaseException:
+            st.scope = outer
+            raise
         if self._forward_hooks:
             for hook in tuple(self._forward_hooks.values()):
                 hook(self, args, out)

@@ -13,6 +13,8 @@ import os
 import sys
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
@@ -108,14 +110,29 @@ class Listening:
     def __init__(self, block: HybridBlock, ends: Any):
         self._block = block
         self._ends = ends  # the code of the function that records
+        self._entered = False
         self._own: tuple[Break, list[HybridBlock]] | None = None
         self._last: tuple[Break, list[HybridBlock]] | None = None
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Listening:
         st = local.st
         self._seg = st.seg
-        self._outer, st.on_read = st.on_read, self._hear
         self._kept = _Kept(self._block)
+        self._outer = st.on_read
+        self._entered = True
+        st.on_read = self._hear
+        return self
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Around the scope and what it stands in: whatever breaks it off, nothing of the recording is left."""
+        try:
+            yield
+        except BaseException:
+            if self._entered:
+                local.st.on_read = self._outer
+                self._kept.restore(self._seg)
+            raise
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         local.st.on_read = self._outer

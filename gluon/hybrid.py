@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from mxjax import errors, settings
+from mxjax.array.handle import set_all, store
 from mxjax.array.ndarray import NDArray
 from mxjax.array.sparse import step_in_rows
 from mxjax.core import (
@@ -187,7 +188,8 @@ class CachedGraph:
                 held[a._value()] = a
                 called[a._value()] = name
         kind = type(block).__name__.lower()
-        with recording(kind, values[0].aval.device) as rec, Listening(block, _RECORDS.__code__):
+        listening = Listening(block, _RECORDS.__code__)
+        with listening.undone(), recording(kind, values[0].aval.device) as rec, listening:
             names = argument_names(block.forward, args)
             symbols = iter([rec.placeholder(v.aval, n) for v, n in zip(values, names, strict=True)])
             base = rec.placeholder(_count_aval(values[0].aval.device), "random_count")
@@ -200,6 +202,12 @@ class CachedGraph:
             ]
             key = rng.stream(values[0].aval.device).key
             before = {a: v for v, a in held.items()}
+
+            def undo() -> None:
+                set_all(before, "_v", before.values())
+                for w in rec.written():
+                    w.handle._v = w.before
+
             try:
                 with rng.GraphStream(key, base) as draws:
                     out = forward(*jax.tree_util.tree_unflatten(tree, given))
@@ -217,11 +225,10 @@ class CachedGraph:
                 self.states = [a for a, v in before.items() if a._v is not v and a._v is not None]
                 self.states += [w.handle for w in rec.written() if w.handle not in before]
                 results = [o._value() for o in out_leaves] + [a._value() for a in self.states]
-            finally:
-                for a, v in before.items():
-                    a._v = v
-                for w in rec.written():
-                    w.handle._v = w.before
+                undo()
+            except BaseException:
+                undo()
+                raise
             called[key] = "random_key"
             changed = [called[before[a]] if a in before else "" for a in self.states]
             graph = rec.finish(results, [*["" for _ in out_leaves], *changed], called)
@@ -330,11 +337,13 @@ class CachedGraph:
     def _given_back(self, outs: Sequence[Value]) -> Any:
         """The results as the forward gives them; the arrays that it writes to have their new values."""
         n = self.n_outs
+        written = []
         for a, v in zip(self.states, outs[n:], strict=True):
             # A trace of the user's (jax.jit) must leave nothing behind.
             if v.seg is not TRACED or a._value().seg is TRACED:
                 v.tape = None
-                a._set(v)
+                written.append((a, v))
+        store([a for a, _ in written], [v for _, v in written])
         wrapped = [kind._wrap(v) for kind, v in zip(self.kinds, outs[:n], strict=True)]
         return jax.tree_util.tree_unflatten(self.tree, wrapped)
 

@@ -121,13 +121,19 @@ class HybridBlock(Block):
             dynamic_batch = tuple(sorted(dynamic_batch))
             if not all(type(n) is int and n > 0 for n in dynamic_batch):
                 raise errors.MXNetValueError(f"dynamic_batch is True, False or lengths above 0, got {dynamic_batch}")
-        self._active = active
-        self._mirror = mirror
-        self._buckets = None if dynamic_batch is None else Buckets(dynamic_batch)
-        self._static_shape = static_shape
-        self._opened = None
-        self._graphs.clear()
-        super().hybridize(active, mirror=mirror, static_shape=static_shape)
+        before = [b.hybridization() for b in _hybrids(self)]
+        try:
+            self._active = active
+            self._mirror = mirror
+            self._buckets = None if dynamic_batch is None else Buckets(dynamic_batch)
+            self._static_shape = static_shape
+            self._opened = None
+            self._graphs = {}
+            super().hybridize(active, mirror=mirror, static_shape=static_shape)
+        except BaseException:
+            for undo in before:
+                undo()
+            raise
 
     def cast(self, dtype: Any) -> None:
         self._graphs.clear()
@@ -139,7 +145,7 @@ class HybridBlock(Block):
 
     def hybridization(self) -> Callable[[], None]:
         """How this block is hybridized, with its recorded graphs: a function that makes it so again."""
-        before = {name: getattr(self, name) for name in ("_active", "_mirror", "_opened", "_static_shape")}
+        before = {name: vars(self)[name] for name in ("_active", "_buckets", "_mirror", "_opened", "_static_shape")}
         graphs = dict(self._graphs)
         return lambda: vars(self).update(before, _graphs=dict(graphs))
 
@@ -348,13 +354,16 @@ class HybridBlock(Block):
             # Recorded apart: this forward happens once, and what comes after it comes back.
             with autograd.pause(train_mode=False), apart():
                 saved = [(b, b._active) for b in _hybrids(self)]
-                for b, _ in saved:
-                    b._active = False
                 try:
+                    for b, _ in saved:
+                        b._active = False
                     self._run_forward(*args)
-                finally:
                     for b, was in saved:
                         b._active = was
+                except BaseException:
+                    for b, was in saved:
+                        b._active = was
+                    raise
 
     def export(self, path: Any, epoch: int = 0, remove_amp_cast: bool = True, format: str = "symbol") -> Any:  # noqa: A002
         """Write the hybridized network to files: `path-symbol.json` and `path-0000.params`, which MXNet reads as well.

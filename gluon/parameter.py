@@ -11,9 +11,10 @@ import numpy as np
 from mxjax import errors, initializer
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.creation import array, nd_array
+from mxjax.array.handle import assign
 from mxjax.array.sparse import taped_value
 from mxjax.autograd import pause
-from mxjax.core import apart, hooks, lay, memory, outside, relaid
+from mxjax.core import all_or_nothing, apart, hooks, lay, memory, outside, relaid
 from mxjax.device import KEEPERS, Device, current_device
 from mxjax.errors import DeferredInitializationError
 from mxjax.modes import array_class, generation, is_np_shape
@@ -169,6 +170,7 @@ class Parameter(SparseData):
 
     # ---- initialization ------------------------------------------------------------------------------
 
+    @all_or_nothing("_arrays")
     def initialize(
         self,
         init: Any = None,
@@ -202,6 +204,7 @@ class Parameter(SparseData):
                 "Give the unknown lengths (in_units, in_channels, ...)"
             )
 
+    @all_or_nothing("_arrays")
     def _finish_deferred_init(self) -> None:
         if self._deferred is None:
             return
@@ -210,21 +213,18 @@ class Parameter(SparseData):
             raise errors.MXNetAssertionError(
                 f"Cannot initialize Parameter {self._label} because it has invalid shape: {self.shape}"
             )
-        begun, self._deferred = self._deferred, None
-        try:
-            with pause(), outside(), apart():
-                if data is None:
-                    with where[0]:
-                        data = _array(np.zeros(self._shape, self._dtype), dtype=self._dtype)
-                        rule = initializer.create(default)
-                        own = rule if init is None else init  # given as its own, so that its name does not matter
-                        if hasattr(own, "set_initializer"):  # of parts, some of which follow the block's
-                            own.set_initializer(rule)
-                        rule(initializer.InitDesc(self._name, {"__init__": own}), data)
-                self._spread(data, where)
-        except BaseException:  # interrupted, or refused by the initializer: it is done again when it is asked for
-            self._arrays, self._deferred = None, begun
-            raise
+        # Interrupted, or refused by the initializer, it is done again when it is asked for.
+        self._deferred = None
+        with pause(), outside(), apart():
+            if data is None:
+                with where[0]:
+                    data = _array(np.zeros(self._shape, self._dtype), dtype=self._dtype)
+                    rule = initializer.create(default)
+                    own = rule if init is None else init  # given as its own, so that its name does not matter
+                    if hasattr(own, "set_initializer"):  # of parts, some of which follow the block's
+                        own.set_initializer(rule)
+                    rule(initializer.InitDesc(self._name, {"__init__": own}), data)
+            self._spread(data, where)
 
     def _spread(self, data: ndarray, where: Sequence[Device]) -> None:
         data = in_storage(data, self._stype)
@@ -295,6 +295,7 @@ class Parameter(SparseData):
                 host = host.astype(self._dtype)
         return host
 
+    @all_or_nothing("_arrays")
     def _load_init(self, host: Any, device: Any = None) -> None:
         """Take a value that :meth:`_check_load` has let through."""
         if host.dtype != self._dtype:
@@ -425,15 +426,17 @@ class Parameter(SparseData):
             if not any(p is self for p in trainer._params_to_init):
                 trainer._reset_kvstore()
         with pause():
+            new = []
             for d, a in self._arrays.items():
                 if isinstance(data, NDArray):
                     value = data.copyto(d)
                 else:  # NumPy's arrays have a to_device of their own
                     value = array(data, dtype=a.dtype, device=d)
                 if a.stype == "default":
-                    a._assign(relaid(value._value(), a._value().aval))
+                    new.append(relaid(value._value(), a._value().aval))
                 else:
-                    a._assign(taped_value(in_storage(value, self._stype)))
+                    new.append(taped_value(in_storage(value, self._stype)))
+            assign(list(self._arrays.values()), new)
 
     def var(self) -> Any:
         """The variable that stands for this parameter in symbols (`mx.sym`), by its name."""
@@ -472,6 +475,7 @@ class Parameter(SparseData):
                 for a in (self._arrays or {}).values():
                     a.zero_grad()
 
+    @all_or_nothing("_arrays")
     def reset_device(self, device: Any) -> None:
         """Move the parameter to other devices."""
         where = devices_of(device)
@@ -495,6 +499,7 @@ class Parameter(SparseData):
         self.reset_device(mesh)
         self._to_lie = mesh, chosen, name
 
+    @all_or_nothing("_arrays")
     def _lay(self, mesh: Any, spec: Any) -> None:
         """Let the value (and its gradient) lie on a mesh in this way from now on."""
         assert self._arrays is not None
@@ -507,6 +512,7 @@ class Parameter(SparseData):
             if a.grad is not None:
                 a.grad._v = lay(a.grad._value(), mesh.jax_mesh, spec)
 
+    @all_or_nothing("_arrays")
     def cast(self, dtype: Any) -> None:
         """Convert the value and the gradient to another dtype."""
         self._dtype = np.dtype(dtype)

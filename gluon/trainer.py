@@ -283,8 +283,8 @@ class Trainer:
           UserWarning: such a parameter was found.
         """
         state = local.st
-        state.steady = True  # whatever runs here is compiled: it comes back with the next step
         try:
+            state.steady = True  # whatever runs here is compiled: it comes back with the next step
             with span("step", "Trainer.step"):
                 self._rescale(batch_size)
                 self._ready()
@@ -297,8 +297,10 @@ class Trainer:
                     flush_thread()
                 for hear in step_listeners:
                     hear()
-        finally:
             state.steady = False
+        except BaseException:
+            state.steady = False
+            raise
 
     def allreduce_grads(self) -> None:
         """Sum the gradients over devices only, to look at or change them before `update`."""
@@ -412,11 +414,13 @@ class Trainer:
         for last in kinds:
             for k, (updater, (indices, grads, weights)) in enumerate(zip(self._updaters, updates[last], strict=True)):
                 if indices:
-                    self._optimizer.guard = guards[k] if guards else None
                     try:
+                        self._optimizer.guard = guards[k] if guards else None
                         updater(indices, grads, weights)
-                    finally:
                         self._optimizer.guard = None
+                    except BaseException:
+                        self._optimizer.guard = None
+                        raise
                     for array in weights:
                         array._fresh_grad = False
             if tail and not last:

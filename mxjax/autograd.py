@@ -15,7 +15,8 @@ from .array.handle import cast
 from .array.ndarray import NDArray, Variable, head_gradient, values
 from .array.sparse import taped_value, wrap
 from .core.reading import asked
-from .core.state import local
+from .core.scopes import Scope
+from .core.state import ThreadState, local
 from .core.value import Value, traced
 
 __all__ = [
@@ -83,28 +84,30 @@ def get_symbol(x: NDArray) -> Any:
     return found
 
 
-class _Scope:
+class _Scope(Scope):
     """Sets recording and training mode inside ``with``; ``None`` leaves one as it is."""
 
-    __slots__ = ("_before", "_recording", "_training")
+    __slots__ = ("_recording", "_training")
 
     def __init__(self, recording: bool | None, training: bool | None):
         self._recording = recording
         self._training = training
-        self._before: list[tuple[bool, bool]] = []
 
-    def __enter__(self) -> None:
+    def _now(self) -> tuple[ThreadState, bool, bool]:
         st = local.st
-        self._before.append((st.taping, st.training))
+        return st, st.taping, st.training
+
+    def _set(self) -> None:
+        st = local.st
         if self._recording is not None:
             st.taping = self._recording
         if self._training is not None:
             st.training = self._training
         st.refresh()
 
-    def __exit__(self, *exc: object) -> None:
-        st = local.st
-        st.taping, st.training = self._before.pop()
+    def _give_back(self, before: tuple[ThreadState, bool, bool], broken: bool) -> None:
+        st, taping, training = before
+        st.taping, st.training = taping, training
         st.refresh()
 
 

@@ -10,13 +10,14 @@ import jax
 from . import errors
 from .core import devices, wait_all
 from .core.aval import physical
-from .core.state import local
+from .core.scopes import Scope
+from .core.state import ThreadState, local
 
 #: Types of devices that only keep arrays; what is computed of those is on the CPU of the same number.
 KEEPERS = ("cpu_pinned", "cpu_shared")
 
 
-class Device:
+class Device(Scope):
     """A device by type and number; used in ``with`` it becomes the default for new arrays.
 
     ``device_type`` is one of cpu, gpu, tpu, cpu_pinned, cpu_shared (or another Device to copy). Every number of a CPU
@@ -31,7 +32,7 @@ class Device:
     cpu(0)
     """
 
-    __slots__ = ("_found", "_outer", "device_id", "device_type")
+    __slots__ = ("_found", "device_id", "device_type")
     device_type: str
     device_id: int
 
@@ -48,7 +49,6 @@ class Device:
         self.device_type = device_type
         self.device_id = int(device_id)
         self._found: Any = None
-        self._outer: list[Any] = []
 
     @property
     def device_typeid(self) -> int:
@@ -86,17 +86,21 @@ class Device:
     def __reduce__(self) -> tuple[Any, ...]:
         return Device, (self.device_type, self.device_id)
 
-    def __enter__(self) -> Device:
+    def _now(self) -> tuple[ThreadState, Any]:
         st = local.st
-        self._outer.append(st.device)
+        return st, st.device
+
+    def _set(self) -> Device:
+        st = local.st
         try:
             st.device = self.placement
         except errors.DeviceError:
             st.device = devices.absent(self.device_type, self.device_id)
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        local.st.device = self._outer.pop()
+    def _give_back(self, before: tuple[ThreadState, Any], broken: bool) -> None:
+        st, outer = before
+        st.device = outer
 
     class _Default:
         def __get__(self, device: Any, cls: Any) -> Device:

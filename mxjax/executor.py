@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from . import autograd, errors, settings
 from .array.classes import NDArray
 from .array.creation import nd_array
+from .array.handle import ZEROS, assign, set_all
 from .array.ndarray import head_gradient
 from .array.sparse import taped_value, wrap
-from .core import Leaf, Places, Value, gradients
+from .core import Leaf, Places, Value, gradients, record1, scope
 from .device import Device, current_device
 from .modes import generation
 from .symbol import infer, types
@@ -234,19 +234,22 @@ class Executor:
         totals: set[Leaf] = set()
         with _marked(marks), autograd._Scope(None, is_train):
             found = gradients(heads, grads, retain=self._in_python, totals=totals)
+        new: dict[NDArray, Value] = {}  # stored together: what is interrupted has stored none or all
         for _, name, leaf in marks:
             target, made = self._grads.get(name), found.get(leaf)
-            if target is None:
+            if target is None or (made is None and self._requests[name] == "add"):
+                continue
+            if target.stype != "default" and made is not None:
+                target._receive(made, self._requests[name])
                 continue
             if made is None:
-                if self._requests[name] != "add":
-                    target._clear()
-            elif target.stype != "default":
-                target._receive(made, self._requests[name])
+                new[target] = record1(ZEROS, target._value())
             elif self._requests[name] == "add" and leaf not in totals:
-                target += wrap(made).tostype("default")
+                before = wrap(new[target]) if target in new else target
+                new[target] = (before + wrap(made).tostype("default"))._value()
             else:
-                target._assign(made)
+                new[target] = made
+        assign(list(new), list(new.values()))
 
     def _heads(self, out_grads: Any) -> tuple[list[Value], list[Value | None]]:
         if isinstance(out_grads, Mapping):
@@ -404,17 +407,18 @@ class Executor:
         return f"{self._symbol.debug_str()}Total {size / 2**20:.4f} MB of arguments, states and gradients\n"
 
 
-@contextmanager
+@scope
 def _marked(marks: Sequence[Mark]) -> Iterator[None]:
     """These values as variables of the tape, for the while."""
-    before = [v.tape for v, _, _ in marks]
-    for v, _, leaf in marks:
-        v.tape = leaf
+    values, leaves = [v for v, _, _ in marks], [leaf for _, _, leaf in marks]
+    before = [v.tape for v in values]
     try:
+        set_all(values, "tape", leaves)
         yield
-    finally:
-        for (v, _, _), tape_of in zip(marks, before, strict=True):
-            v.tape = tape_of
+        set_all(values, "tape", before)
+    except BaseException:
+        set_all(values, "tape", before)
+        raise
 
 
 def _casts(node: Node) -> bool:

@@ -7,11 +7,11 @@ NumPy's arrays and shapes, MXNet 1 (the setting `compat.version`) without.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any
 
 from . import settings
 from .array.classes import NDArray, ndarray
 from .array.indexing import shapes_of_1x
+from .core.scopes import Scope
 from .errors import MXNetValueError
 
 __all__ = ["array_class", "generation", "is_np_array", "is_np_shape", "np_array", "np_shape", "set_arrays",
@@ -101,37 +101,39 @@ def begin() -> None:
     _shapes_of_all[0] = None
 
 
-class _NumpyArrayScope:
+class _NumpyArrayScope(Scope):
     """The scope that `np_array` gives."""
 
     def __init__(self, is_np_array: bool):
         self._is_np_array = is_np_array
-        self._before: list[bool | None] = []
 
-    def __enter__(self) -> _NumpyArrayScope:
-        self._before.append(_arrays.get())
+    def _now(self) -> bool | None:
+        return _arrays.get()
+
+    def _set(self) -> _NumpyArrayScope:
         _arrays.set(self._is_np_array)
         return self
 
-    def __exit__(self, *error: object) -> None:
-        _arrays.set(self._before.pop())
+    def _give_back(self, before: bool | None, broken: bool) -> None:
+        _arrays.set(before)
 
 
-class _NumpyShapeScope:
+class _NumpyShapeScope(Scope):
     """The scope that `np_shape` gives."""
 
     def __init__(self, is_np_shape: bool | int | None):
         self._is_np_shape = is_np_shape
-        self._before: list[Any] = []
 
-    def __enter__(self) -> _NumpyShapeScope:
-        self._before.append((_shapes.get(), _shapes_of_all[0]))
+    def _now(self) -> tuple[bool | None, bool | None]:
+        return _shapes.get(), _shapes_of_all[0]
+
+    def _set(self) -> _NumpyShapeScope:
         if self._is_np_shape is not None:
             set_np_shape(self._is_np_shape)
         return self
 
-    def __exit__(self, *error: object) -> None:
-        mine, _shapes_of_all[0] = self._before.pop()
+    def _give_back(self, before: tuple[bool | None, bool | None], broken: bool) -> None:
+        mine, _shapes_of_all[0] = before
         _shapes.set(mine)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -27,6 +30,7 @@ from ..core import (
 )  # fmt: skip
 from ..core.aval import physical
 from ..core.host_compute import stays
+from ..core.scopes import wide_types
 from ..core.state import local
 from ..core.sync import transfer
 from ..core.tape import ADD, passes
@@ -93,7 +97,7 @@ def to_value(obj: Any, like: Any = None, dtype: Any = None) -> Value:
         return v if dtype is None or v.aval.dtype == np.dtype(dtype) else record1(cast(dtype), v)
     if isinstance(obj, jax.Array):
         if dtype is not None and obj.dtype != np.dtype(dtype):
-            with jax.enable_x64(True):
+            with wide_types():
                 obj = obj.astype(dtype)
         return _noted(concrete(obj, shared=True))
     device = like._value().aval.device if like is not None else default_device()
@@ -174,10 +178,15 @@ class Handle:
         The array stays in its memory, wherever the new value was computed, with its axes in their order there, on a
         CPU that is but a name under that name, and on a mesh as it lies.
         """
-        mine = self._v
-        if mine is None:
+        if self._v is None:
             self._base.write(v)
-            return
+        else:
+            self._v = self._ready(v)
+
+    def _ready(self, v: Value) -> Value:
+        """What `_set` is to store."""
+        mine = self._v
+        assert mine is not None
         seg = local.st.seg
         if seg.graph:
             seg.wrote(self, mine)
@@ -199,10 +208,14 @@ class Handle:
         if live:
             v.tape = var
             v.out = 0
-        self._v = v
+        return v
 
     def _assign(self, v: Any) -> None:
         """Store a value, dense or sparse, as ``x[:] = v`` does: it is cast to this array's dtype."""
+        self._set(self._assigned(v))
+
+    def _assigned(self, v: Any) -> Value:
+        """What `_assign` hands to `_set`."""
         if type(v) is not Value:
             v = v.dense()
         mine = self._value().aval
@@ -216,7 +229,7 @@ class Handle:
             v = record1(COPY, v)  # another array's history, or its variable, stays with that array
         if mine.layout is not None and v.aval.layout is None and v.seg is not TRACED:
             v = memory.in_order(v, mine.layout)
-        self._set(v)
+        return v  # type: ignore[no-any-return]
 
     def _place(self, where: str | None) -> None:
         """Keep this array in that memory of its device from now on (``None``: the device's own).
@@ -237,9 +250,10 @@ class Handle:
             return
         if not local.st.seg.graph:
             read(v)
-        with_tape, self._v = v, memory.move(v, where)
-        self._v.tape = with_tape.tape
-        self._v.out = getattr(with_tape, "out", 0)
+        moved = memory.move(v, where)
+        moved.tape = v.tape
+        moved.out = getattr(v, "out", 0)
+        self._v = moved
 
     @classmethod
     def _wrap(cls, v: Value) -> Any:
@@ -247,6 +261,32 @@ class Handle:
         h._v = v
         h._var = None
         return h
+
+
+def store(handles: Sequence[Any], values: Sequence[Value]) -> None:
+    """`Handle._set` of each, all of them at once: what is interrupted has stored none or all.
+
+    So a weight goes with its optimizer's states, and all gradients of a backward pass together.
+    """
+    if any(h._v is None or type(h)._set is not Handle._set for h in handles):
+        for h, v in zip(handles, values, strict=True):
+            h._set(v)  # through views, one after the other
+        return
+    set_all(handles, "_v", [h._ready(v) for h, v in zip(handles, values, strict=True)])
+
+
+def assign(handles: Sequence[Any], values: Sequence[Value]) -> None:
+    """`Handle._assign` of each, all of them at once (`store`)."""
+    if any(h.stype != "default" for h in handles):
+        for h, v in zip(handles, values, strict=True):
+            h._assign(v)
+        return
+    store(handles, [h._assigned(v) for h, v in zip(handles, values, strict=True)])
+
+
+def set_all(objects: Iterable[Any], name: str, values: Iterable[Any]) -> None:
+    """Set an attribute of many objects: one call of C's, into which no exception can come from outside."""
+    deque(map(setattr, objects, repeat(name), values), 0)
 
 
 class Variable(Leaf):
@@ -273,12 +313,25 @@ class Variable(Leaf):
             grad._receive(g, self.req)
             self.fresh = True
             return
+        grad._set(self._arrived(g, total))
+        self.fresh = True
+
+    def _arrived(self, g: Any, total: bool) -> Value:
+        """What a gradient, of the dense kind, makes of the array for it."""
         if type(g) is not Value:
             g = g.dense()
-        old = grad._v or grad._value()
+        old = self.grad._v or self.grad._value()
         if g.aval is not old.aval and g.aval.dtype != old.aval.dtype:
             g = record1(cast(old.aval.dtype), g)
-        if self.req == "add" and not total:
-            g = record2(ADD, old, g)
-        grad._set(g)
-        self.fresh = True
+        return record2(ADD, old, g) if self.req == "add" and not total else g
+
+    @classmethod
+    def deliver_all(cls, found: Mapping[Leaf, Any], totals: Set[Leaf]) -> None:
+        arrays = [getattr(leaf.grad, "_v", None) for leaf in found]  # type: ignore[attr-defined]
+        if any(leaf.stype != "default" for leaf in found) or len({id(v) for v in arrays if v}) < len(arrays):
+            super().deliver_all(found, totals)  # sparse ones, views, several for one array
+            return
+        leaves: list[Any] = [leaf for leaf in found if leaf.req != "null"]
+        made = [leaf._arrived(found[leaf], leaf in totals) for leaf in leaves]
+        store([leaf.grad for leaf in leaves], made)
+        set_all(leaves, "fresh", repeat(True))

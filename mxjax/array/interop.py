@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import errors
 from ..core import read
+from ..core.scopes import wide_types
 from ..core.state import local
 from ..core.stats import stats
 from .handle import Handle, to_value
@@ -200,7 +201,7 @@ def from_dlpack(cls: type[Handle], obj: Any) -> Any:
     """
     if type(obj).__name__ == "PyCapsule":
         obj = _Capsule(obj)
-    with jax.enable_x64(True):
+    with wide_types():
         return cls._wrap(to_value(jax.dlpack.from_dlpack(obj)))
 
 

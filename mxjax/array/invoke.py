@@ -27,7 +27,7 @@ from ..core.value import TRACED, Dynamic, Value, seen
 from ..core.varying import Handed
 from ..device import Device
 from ..ops.table import Op, hashable
-from .handle import dense, numbers
+from .handle import assign, dense, numbers, store
 from .indexing import check_write, refuse_open, shapes_of_1x
 from .ndarray import NDArray, to_value
 from .protocol import default_dtype
@@ -325,7 +325,7 @@ def deliver(cls: type[NDArray], outs: Sequence[Value], out: Any, *, single: bool
             )
         if local.st.taping:
             check_write(target, True, None)
-        target._assign(v)
+    assign(targets, outs)
     return out
 
 
@@ -334,15 +334,18 @@ def _write_back(
 ) -> tuple[Value, ...]:
     """Give the operator's new values to the inputs it updates (moving statistics)."""
     n = len(aux)
+    written = []
     for at, v in zip(aux, outs[-n:], strict=True):
         # A trace of the user's (jax.jit) must leave nothing behind in arrays from outside it.
         given = inputs[at] if at < len(inputs) else None
         if given is not None and (v.seg is not TRACED or given._value().seg is TRACED):
             v.tape = None
-            given._set(v)
-            seg = local.st.seg
-            if seg.graph:
-                seg.wrote(given, given._value(), taped=False)
+            written.append((given, v))
+    store([given for given, _ in written], [v for _, v in written])
+    seg = local.st.seg
+    if seg.graph:
+        for given, _ in written:
+            seg.wrote(given, given._value(), taped=False)
     return outs[:-n]
 
 

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from ..core import read, wait_all
+from ..core.scopes import wide_types
 from ..core.state import local
 from ..core.value import TRACED, Value
 from ..ops.keys import resolve
@@ -39,7 +40,7 @@ class _Lent(NDArray):
             wait_all()
             self._aliased = False
             assert old is not None
-            with jax.enable_x64(True):
+            with wide_types():
                 old.arr = jax.numpy.array(old.arr, copy=True)
                 old.arr.block_until_ready()
         np.copyto(self._memory, new)

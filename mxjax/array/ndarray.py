@@ -155,28 +155,41 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
     def _mark(self, grad: NDArray | None, grad_req: str) -> None:
         """Attach a gradient array (``None``: take it away)."""
         old = self._var
-        self._var = None
         v = self._value()
-        if old is not None:
-            _detach_leaf(v, old)
         is_leaf = isinstance(v.tape, Leaf)
         made = None if grad is None else Variable(grad, grad_req)
         live = made is not None and grad_req != "null"
-        if live and v.tape is not None and not is_leaf:
-            # An intermediate result: its gradient is kept and flows on.
-            if v.tape.leaves is None:
-                v.tape.leaves = {}
-            v.tape.leaves[v.out] = made
-        elif live or is_leaf:
-            v = record1(COPY, v) if v.aval.memory is None else _again(v)  # others may hold the value
-            v.tape = made if live else None
-            v.out = 0
-            if self._v is None:
-                self._base.leaf = v.tape
-                self._base.pin(v)
+        node = None if v.tape is None or is_leaf else v.tape
+        before = self._v, None if node is None or node.leaves is None else dict(node.leaves)
+        leaf = self._base.leaf if before[0] is None else None
+        try:
+            if old is not None:
+                _detach_leaf(v, old)
+            if live and node is not None:
+                # An intermediate result: its gradient is kept and flows on.
+                if node.leaves is None:
+                    node.leaves = {}
+                node.leaves[v.out] = made
+            elif live or is_leaf:
+                v = record1(COPY, v) if v.aval.memory is None else _again(v)  # others may hold the value
+                v.tape = made if live else None
+                v.out = 0
+                if self._v is None:
+                    self._base.leaf = v.tape
+                    self._base.pin(v)
+                else:
+                    self._v = v
+            self._var = made
+        except BaseException:
+            self._var = old
+            if node is not None:
+                node.leaves = before[1]
+            if before[0] is None:
+                self._base.leaf = leaf
+                self._base._shown = None
             else:
-                self._v = v
-        self._var = made
+                self._v = before[0]
+            raise
 
     def _drop(self) -> bool:
         """Give up the numbers now; they are computed again when somebody looks (MegEngine's name).
@@ -226,11 +239,14 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
         """
         v = self._value()
         st = local.st
-        before, st.training = st.training, bool(train_mode)
+        before = st.training
         try:
+            st.training = bool(train_mode)
             backward((v,), (head_gradient(v, out_grad),), retain=retain_graph)
-        finally:
             st.training = before
+        except BaseException:
+            st.training = before
+            raise
 
     def detach(self) -> Any:
         """The same memory without its history: gradients stop here."""

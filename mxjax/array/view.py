@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 from .. import errors
-from ..core import Call, record
+from ..core import Call, record, untaped_record
 from ..core.state import local
 from ..core.value import Value
 from ..ops.shape import ND_CODES, coded_shape
@@ -14,21 +14,6 @@ from ..ops.table import TABLE
 from .handle import Handle
 
 _UNTAPED = TABLE["_detach"].bind()
-
-
-def untaped(call: Call, inputs: tuple[Any, ...]) -> Value:
-    """Record a call that autograd does not see."""
-    st = local.st
-    before = st.taping
-    if not before:
-        return record(call, inputs)[0]
-    st.taping = False
-    st.refresh()
-    try:
-        return record(call, inputs)[0]
-    finally:
-        st.taping = before
-        st.refresh()
 
 
 class View:
@@ -75,11 +60,11 @@ class View:
             if self.taped:
                 v = record(self.take, (now, *self.operands))[0]
             else:
-                v = untaped(self.take, (now, *self.operands))
+                v = untaped_record(self.take, (now, *self.operands))[0]
         elif self.leaf is None and (self.taped or now.tape is None):
             v = now
         else:
-            v = untaped(_UNTAPED, (now,))
+            v = untaped_record(_UNTAPED, (now,))[0]
         if self.leaf is not None:
             v.tape = self.leaf
             v.out = 0
@@ -146,4 +131,4 @@ def reshaped(base: Handle, shape: tuple[int, ...], reverse: bool = False) -> Any
     return view(base, TABLE["reshape@nd"].bind(attrs), _WRITE_RESHAPED)
 
 
-__all__ = ["View", "alias", "converted", "reshaped", "untaped", "view"]
+__all__ = ["View", "alias", "converted", "reshaped", "view"]

@@ -44,9 +44,14 @@ from .record import record_handed as record_handed
 from .record import record_on as record_on
 from .record import record_refused as record_refused
 from .record import record_scalar as record_scalar
+from .record import untaped_record as untaped_record
 from .rehearsal import rehearsal
 from .scheduler import Work, flush, flush_all, flush_thread, read, wait_all
 from .scheduler import drop_programs as drop_programs
+from .scopes import Scope as Scope
+from .scopes import all_or_nothing
+from .scopes import scope as scope
+from .scopes import undone as undone
 from .segment import SCALAR, Step, Tree, mirroring, user_site
 from .segment import Mirroring as Mirroring
 from .state import local, span, states
@@ -94,6 +99,7 @@ __all__ = [
     "Tree",
     "Value",
     "Work",
+    "all_or_nothing",
     "apart",
     "aval",
     "callback",

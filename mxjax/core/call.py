@@ -18,7 +18,9 @@ from .aval import SCALARS as SCALARS
 from .aval import Aval, NamedDevice, aval
 from .compiler import for_platform, platform_of
 from .hooks import operator_wrappers
+from .interrupts import shielded
 from .jaxprs import cotangent, differentiable, pullback, wanting, whole_gradients
+from .scopes import wide_types
 from .stats import stats
 from .symbolic import trace
 from .varying import takes_operand
@@ -295,6 +297,7 @@ class Call:
             found = self.infer_cache[key] = (outs, many)
         return found
 
+    @shielded
     def _shapes(
         self, avals: tuple[Any, ...], device: Any, traced: bool
     ) -> tuple[tuple[tuple[tuple[int, ...], Any], ...], bool]:
@@ -313,7 +316,7 @@ class Call:
             found = trace(call, avals, device)
             return found.shapes(), found.many
         structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
-        with jax.enable_x64(True), for_platform(platform_of(device)):
+        with wide_types(), for_platform(platform_of(device)):
             out = jax.eval_shape(self.unjitted, *structs)
         many = isinstance(out, (tuple, list))
         return tuple((tuple(o.shape), np.dtype(o.dtype)) for o in (out if many else (out,))), many

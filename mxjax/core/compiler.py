@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
 
 from .hooks import option_contributors
+from .scopes import scope, undone
 
 _now = threading.local()
 
 
-@contextmanager
+@scope
 def _while(**values: Any) -> Iterator[None]:
     """These values for what is traced here, by this thread."""
     before = dict(_now.__dict__)
-    _now.__dict__.update(values)
-    try:
-        yield
-    finally:
+
+    def undo() -> None:
         _now.__dict__.clear()
         _now.__dict__.update(before)
+
+    _now.__dict__.update(values)
+    yield from undone(undo)
 
 
 def for_platform(platform: str) -> AbstractContextManager[None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from .cold import is_cheap_once
 from .graph import Graph, GraphCall, Pair, Visit, again, record_pair, recording, wants_of
 from .record import record
+from .scopes import scope
 from .segment import SCALAR, Segment, Step, Tree, stretch
 from .state import local
 from .value import TRACED, Dynamic, Value
@@ -132,7 +132,7 @@ class Cut:
         held = {-1 - k: h for k, h in enumerate(handles) if h is not None}
         places = self.places if places is None else places
         st = local.st
-        scope = st.scope
+        outer = st.scope
         try:
             for at, (part, last) in enumerate(self.parts):
                 if type(part) is Piece:
@@ -150,8 +150,10 @@ class Cut:
                             env[i] = held[i]._value()
                 for i in last:
                     env.pop(i, None)
-        finally:
-            st.scope = scope
+            st.scope = outer
+        except BaseException:
+            st.scope = outer
+            raise
         return [env[k] for k in self._outputs]
 
 
@@ -175,7 +177,7 @@ class Piece:
         arrays = [i for i in dict.fromkeys(i for s in steps for i in s.args) if i < SCALAR and i not in made]
         numbers: list[int] = []
         st = local.st
-        scope = st.scope
+        outer = st.scope
         with recording(graph.name, avals[arrays[0]].device if arrays else steps[0].avals[0].device) as rec:
             env: dict[int, Any] = {i: rec.placeholder(avals[i]) for i in arrays}
             for step in steps:
@@ -184,7 +186,7 @@ class Piece:
                 st.scope = step.scope
                 with stretch(step.mirroring):
                     env.update(enumerate(again(step, tuple(operands)), step.first))
-            st.scope = scope
+            st.scope = outer
             found = rec.finish([env[k] for k in outs])
         self.args = (*arrays, *numbers)
         self.call = GraphCall(found, policy)
@@ -245,17 +247,23 @@ def cut_of(graph: Graph) -> Cut:
     return found
 
 
-@contextmanager
+@scope
 def by_itself() -> Iterator[None]:
     """Around Python that a program runs, or is traced with, maybe in the midst of this thread's segments: its own calls
     go to others."""
     st = local.st
     before = st.seg, st.segs
-    st.seg, st.segs = Segment(st, None), {}
-    try:
-        yield
-    finally:
+
+    def undo() -> None:
         st.seg, st.segs = before
+
+    try:
+        st.seg, st.segs = Segment(st, None), {}
+        yield
+        undo()
+    except BaseException:
+        undo()
+        raise
 
 
 def is_traced(values: Sequence[Any]) -> bool:

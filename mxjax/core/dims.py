@@ -18,6 +18,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from .scopes import scope
+
 try:
     from jax._src.export import shape_poly as _poly
 
@@ -74,7 +76,7 @@ def _install() -> None:
         _Expr.__bool__ = true  # without one an expression that is 0 would be true
 
 
-@contextlib.contextmanager
+@scope
 def noting(symbols: Sequence[Any]) -> Iterator[dict[Any, tuple[Any, Any]]]:
     """The pairs of dimensions made of these symbols that were taken for unequal meanwhile, by this thread."""
     made: dict[Any, tuple[Any, Any]] = {}
@@ -83,12 +85,18 @@ def noting(symbols: Sequence[Any]) -> Iterator[dict[Any, tuple[Any, Any]]]:
         return
     _install()
     before = dict(_now.__dict__)
-    _now.noted, _now.scope = made, symbols[0].scope
-    try:
-        yield made
-    finally:
+
+    def undo() -> None:
         _now.__dict__.clear()
         _now.__dict__.update(before)
+
+    try:
+        _now.noted, _now.scope = made, symbols[0].scope
+        yield made
+        undo()
+    except BaseException:
+        undo()
+        raise
 
 
 def symbols(bounds: Sequence[tuple[int, int]]) -> list[Any]:

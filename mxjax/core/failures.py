@@ -14,6 +14,7 @@ from . import holders
 from .aval import Aval, aval
 from .call import SCALARS, Call
 from .callback import original
+from .scopes import wide_types
 from .segment import Segment, Step
 from .value import Failure, Value, pending, pending_errors
 
@@ -39,7 +40,7 @@ def unchecked_avals(call: Call, avals: Sequence[Any], device: Any) -> tuple[tupl
     structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
     token = _unchecked.set(True)
     try:
-        with jax.enable_x64(True):
+        with wide_types():
             out = jax.eval_shape(lambda *given: call.fn(*given), *structs)  # JAX remembers results by the function
     finally:
         _unchecked.reset(token)

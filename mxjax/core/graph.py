@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -23,9 +22,11 @@ from .compiler import for_platform, platform_of
 from .devices import default_device, shown
 from .graph_text import Text, parse, write
 from .hooks import RematPolicy, memory_managers
+from .interrupts import shielded
 from .jaxprs import cotangent, held, narrowed, once, pullback, wanting
 from .program import needed, run_steps
-from .record import record
+from .record import record, untaped_record
+from .scopes import scope, undone, wide_types
 from .segment import SCALAR, Elsewhere, Mirroring, Segment, Step, Tree, Written, stretch
 from .state import local, tell_calls
 from .tape import Leaf, Node
@@ -96,7 +97,7 @@ class Graph:
         scalars = self.scalars if scalars is None else scalars
         env: dict[int, Value] = {-1 - k: v for k, v in enumerate(values)}
         st = local.st
-        scope = st.scope
+        outer = st.scope
         try:
             for step in self.steps:
                 operands = [Dynamic(scalars[i - SCALAR]) if i >= SCALAR else env[i] for i in step.args]
@@ -109,8 +110,10 @@ class Graph:
                         f"{step.label} has {len(step.avals)} results, and what took its place gave {len(results)}"
                     )
                 env.update(zip(range(step.first, step.first + len(results)), results, strict=True))
-        finally:
-            st.scope = scope
+        except BaseException:
+            st.scope = outer
+            raise
+        st.scope = outer
         return [env[k] for k in self.outputs]
 
     def floats(self) -> list[bool]:
@@ -161,7 +164,7 @@ def _recorded(found: Text, inside: bool, device: Any) -> Graph:
         env.update({f"${k}": Dynamic(s) for k, s in enumerate(found.scalars)})
         stretches = {line.mirroring: Mirroring(line.mirroring[0]) for line in found.lines if line.mirroring}
         st = local.st
-        scope = st.scope
+        outer = st.scope
         try:
             for line in found.lines:
                 st.scope = line.scope
@@ -174,7 +177,7 @@ def _recorded(found: Text, inside: bool, device: Any) -> Graph:
                     )
                 env.update({f"%{k}": v for k, v in zip(line.results, made, strict=True)})
         finally:
-            st.scope = scope
+            st.scope = outer
         results = [env[name] for _, name in found.outputs]
         return rec.subgraph(results)[0] if inside else rec.finish(results, [name for name, _ in found.outputs])
 
@@ -302,7 +305,7 @@ def intern(graph: Graph) -> Graph:
     return _interned.setdefault((graph.name, avals, graph.inputs, graph.fmt, graph.outputs, steps), graph)
 
 
-@contextmanager
+@scope
 def recording(
     name: str, device: Any, inputs: Sequence[Aval] | None = None, *, tracers: bool = False
 ) -> Iterator[Recording]:
@@ -315,20 +318,27 @@ def recording(
     st = local.st
     before = st.seg, st.taping
     root = None if inputs is None else Tree.body(device, tuple(inputs))
-    seg = st.seg = Segment(st, device, graph=True, root=root, tracers=tracers)
-    st.taping = False
-    st.refresh()
-    try:
-        yield Recording(seg, name)
-    finally:
-        tell_calls(seg, seg.step)
-        seg.closed = True
-        seg.outs = []
+    seg = Segment(st, device, graph=True, root=root, tracers=tracers)
+
+    def undo() -> None:
         st.seg, st.taping = before
         st.refresh()
+        seg.closed = True
+        seg.outs = []
+        tell_calls(seg, seg.step)
+
+    try:
+        st.seg = seg
+        st.taping = False
+        st.refresh()
+        yield Recording(seg, name)
+        undo()
+    except BaseException:
+        undo()
+        raise
 
 
-@contextmanager
+@scope
 def outside() -> Iterator[None]:
     """Run this thread's calls although a graph is being recorded: parameters that are initialized in a forward."""
     st = local.st
@@ -336,15 +346,16 @@ def outside() -> Iterator[None]:
     if not before.graph:
         yield
         return
-    st.seg = Segment(st, None)
-    try:
-        with rng.suspended():
-            yield
-    finally:
+
+    def undo() -> None:
         st.seg = before
 
+    with rng.suspended():
+        st.seg = Segment(st, None)
+        yield from undone(undo)
 
-@contextmanager
+
+@scope
 def apart() -> Iterator[None]:
     """This thread's calls go to segments of their own: what happens once must not be part of what comes back.
 
@@ -355,16 +366,21 @@ def apart() -> Iterator[None]:
     if before.graph or st.own_limit is not None or segs is st.aside:
         yield
         return
-    st.segs = st.aside
-    st.seg = Segment(st, None)
-    try:
-        yield
-    finally:
+
+    def undo() -> None:
         st.segs = segs
         if before.closed:
             st.renew(before)
-            before = segs[before.device]
-        st.seg = before
+        st.seg = segs[before.device] if before.closed else before
+
+    try:
+        st.segs = st.aside
+        st.seg = Segment(st, None)
+        yield
+        undo()
+    except BaseException:
+        undo()
+        raise
 
 
 def is_recording() -> bool:
@@ -466,8 +482,8 @@ class Pair:
         # One abstract run finds the residuals, and which of them are inputs or outputs themselves.
         structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
         device = next(a.device for a in avals if type(a) is not str)
-        with jax.enable_x64(True), for_platform(platform_of(device)):
-            traced, (_, self._outs) = jax.make_jaxpr(probe, return_shape=True)(*structs)
+        with wide_types(), for_platform(platform_of(device)):
+            traced, (_, self._outs) = shielded(jax.make_jaxpr(probe, return_shape=True))(*structs)
         self.n_outs = len(self._outs)
         self._again = narrowed(plan, traced.jaxpr, lasting) if self._form is None else {}
         plan = [("in", self._again[at][0]) if at in self._again else place for at, place in enumerate(plan)]
@@ -535,14 +551,7 @@ class Pair:
 
 def record_pair(call: Call, pair: Pair, values: Sequence[Any]) -> tuple[Value, ...]:
     """Record the forward of a pair and put it on the tape as one node of this call; the results of the call."""
-    st = local.st
-    st.taping = False
-    st.refresh()
-    try:
-        made = record(pair.forward, values)
-    finally:
-        st.taping = True
-        st.refresh()
+    made = untaped_record(pair.forward, values)
     outs = made[: pair.n_outs]
     node = Node(call, tuple(values), tuple([v.aval for v in outs]), True)
     node.saved = (pair, pair.residuals(values, made))

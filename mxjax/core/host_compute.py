@@ -19,14 +19,16 @@ from . import compiler
 from .aval import Aval
 from .call import SCALARS
 from .hooks import operator_wrappers, trace_watchers
+from .interrupts import shielded
 from .numpy_code import Code
 from .numpy_control import body_of
 from .numpy_primitives import TABLE
 from .numpy_rules import NotHere, Op, Rule, dtype_in, dtype_out
 from .program import run_steps
+from .scopes import wide_types
 from .segment import Step
 from .stats import stats
-from .value import Value, place
+from .value import place
 
 #: Elements of an array that may be computed so, as in MegEngine: it has room for the lengths of a shape.
 SMALL = 7
@@ -141,6 +143,7 @@ class HostPlan:
         return [np.array(env[k], self._outs[k].dtype, order="C") for k in live]
 
 
+@shielded
 def plan(step: Step, device: Any) -> HostPlan | None:
     """How NumPy computes the segment that ends with this step; None where a program does."""
     if step.effects or step.depth > LONGEST or not isinstance(device, jax.Device):
@@ -158,7 +161,7 @@ def plan(step: Step, device: Any) -> HostPlan | None:
         env = run_steps(path, arrays[: len(avals)], arrays[len(avals) :])
         return [env[k] for k in range(step.n_outs)]
 
-    with jax.enable_x64(True), compiler.for_platform(compiler.platform_of(device)):
+    with wide_types(), compiler.for_platform(compiler.platform_of(device)):
         jaxpr = jax.make_jaxpr(run)(*structs)
     if not _known(jaxpr.jaxpr):
         return None
@@ -172,21 +175,16 @@ _on = settings.snapshot("engine.host_compute")
 
 
 def computed_here(
-    step: Step, outs: Sequence[Value], arrays: Sequence[Any], scalars: Sequence[Any], live: Sequence[int], device: Any
-) -> bool:
-    """Compute what is live of a segment by NumPy; False where a program must (`engine.host_compute`)."""
+    step: Step, arrays: Sequence[Any], scalars: Sequence[Any], live: Sequence[int], device: Any
+) -> list[Any] | None:
+    """What is live of a segment, by NumPy; None where a program must compute it (`engine.host_compute`)."""
     if not _on():
-        return False
+        return None
     if step.host is None:
         step.host = plan(step, device) or False
     results = step.host.run(arrays, scalars, live) if step.host else None
     if results is None:
-        return False
+        return None
     stats.on_host += 1
-    for v, r in zip(outs, results, strict=True):
-        # Programs take NumPy's 64-bit numbers in JAX's 64-bit mode only: these travel now.
-        v.arr = r if r.itemsize < 8 else place(r, device)
-        v.shared = True  # NumPy's memory: no program may write over it
-        v.step = step
-        v.seg = None
-    return True
+    # Programs take NumPy's 64-bit numbers in JAX's 64-bit mode only: these travel now.
+    return [r if r.itemsize < 8 else place(r, device) for r in results]

@@ -1,45 +1,98 @@
-"""Ctrl-C waits for what it would tear apart: a segment that overwrites weights, or that is being compiled."""
+"""Exceptions that come from outside: Ctrl-C, and what other handlers of signals raise.
+
+Python raises them wherever the program happens to be. The core is written so that this may be anywhere: what has begun
+is taken back or brought to its end. JAX is not; while it traces and compiles, Ctrl-C waits (`Shield`).
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import signal
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-try:  # what `signal` wraps, without its conversions to enumerations: this runs at every training step
+try:  # what `signal` wraps, without its conversions to enumerations
     import _signal as raw  # type: ignore[import-not-found]
 except ImportError:  # another Python
     import signal as raw
 
+T = TypeVar("T")
+
 _SIGINT = int(signal.SIGINT)
+_SIGNALS = tuple(map(int, signal.valid_signals()))
 #: So many times Ctrl-C is pressed before it is heard at once.
 _AT_ONCE = 3
 
-Shield = tuple[Callable[[int, Any], Any], list[Any]]
+
+def is_asynchronous(error: BaseException) -> bool:
+    """Whether an exception is none of the code that it broke off: Ctrl-C, or what the handler of a signal raised."""
+    if not isinstance(error, Exception):
+        return True
+    handlers = {getattr(inspect.unwrap(h), "__code__", None) for h in map(raw.getsignal, _SIGNALS) if callable(h)}
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code in handlers:
+            return True
+        trace = trace.tb_next
+    return False
 
 
-def begin() -> Shield | None:
-    """Let Ctrl-C wait until `end`; None where nobody handles it here (another thread, a process that ignores it)."""
-    if threading.current_thread() is not threading.main_thread():
-        return None
-    before = raw.getsignal(_SIGINT)
-    if not callable(before):
-        return None
-    came: list[Any] = []
+class Shield:
+    """Inside of it Ctrl-C waits; it is heard at the end, or at once by whoever insists.
 
-    def wait(number: int, frame: Any) -> None:
-        came.append(frame)
-        if len(came) >= _AT_ONCE:
-            before(number, frame)
+    Nothing is changed where nobody handles it here: in another thread, or a process that ignores it.
+    """
 
-    raw.signal(_SIGINT, wait)
-    return before, came
+    __slots__ = ("_before", "_came")
+
+    def __init__(self) -> None:
+        self._before: Callable[[int, Any], Any] | None = None
+        self._came: list[Any] = []
+
+    def begin(self) -> None:
+        """Let Ctrl-C wait until `end`, which must be called whatever happens, an exception in here included."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        before = raw.getsignal(_SIGINT)
+        if callable(before):
+            self._before = before
+            raw.signal(_SIGINT, self._wait)
+
+    def _wait(self, number: int, frame: Any) -> None:
+        self._came.append(frame)
+        if len(self._came) >= _AT_ONCE and self._before is not None:
+            self._before(number, frame)
+
+    def end(self) -> None:
+        """Hear the Ctrl-C that came meanwhile: usually KeyboardInterrupt. To call it again does nothing."""
+        before = self._before
+        if before is None:
+            return
+        raw.signal(_SIGINT, before)
+        self._before = None
+        if 0 < len(self._came) < _AT_ONCE:
+            before(_SIGINT, self._came[-1])
+
+    def around(self, work: Callable[[], Any]) -> Any:
+        """What this gives, with Ctrl-C waiting meanwhile."""
+        try:
+            try:
+                self.begin()
+                return work()
+            finally:
+                self.end()
+        except BaseException:
+            self.end()
+            raise
 
 
-def end(shield: Shield) -> None:
-    """Hear the Ctrl-C that came meanwhile: usually KeyboardInterrupt."""
-    before, came = shield
-    raw.signal(_SIGINT, before)
-    if 0 < len(came) < _AT_ONCE:
-        before(_SIGINT, came[-1])
+def shielded(fn: Callable[..., T]) -> Callable[..., T]:
+    """A function around which Ctrl-C waits: JAX traces or compiles in it, and is not written to be interrupted."""
+
+    @functools.wraps(fn)
+    def waiting(*args: Any, **kwargs: Any) -> T:
+        return Shield().around(lambda: fn(*args, **kwargs))  # type: ignore[no-any-return]
+
+    return waiting

@@ -25,6 +25,7 @@ from .call import Call, Row
 from .compiler import platform_of
 from .record import record, record1
 from .scheduler import read
+from .scopes import wide_types
 from .state import local
 from .value import TRACED, Value, concrete, place
 
@@ -74,7 +75,7 @@ def laid_out(v: Value, order: tuple[int, ...]) -> Value:
     """The same numbers with their axes in another order in memory."""
     layouts_in_use[0] = True
     of = v.aval.in_layout(order)
-    with jax.enable_x64(True):
+    with wide_types():
         return concrete(jax.device_put(read(v), of.format), shared=False, of=of)
 
 

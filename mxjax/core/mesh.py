@@ -18,6 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from .aval import Aval, MeshDevice, aval
 from .call import Call, Row
 from .record import record
+from .scopes import wide_types
 from .value import TRACED, Value, concrete
 
 
@@ -95,7 +96,7 @@ def lay(v: Value, mesh: Mesh, spec: PartitionSpec) -> Value:
     if v.seg is TRACED:
         return v
     sharding = NamedSharding(mesh, spec)
-    with jax.enable_x64(True):
+    with wide_types():
         array = jax.device_put(read(v), sharding)
     device = MeshDevice.of(mesh)
     of = aval(array.shape, array.dtype, device).laid(sharding)

@@ -11,6 +11,7 @@ import numpy as np
 
 from .jaxprs import AGAIN, INLINED
 from .numpy_rules import NotHere, Op
+from .scopes import wide_types
 
 #: Makes ``fn(s, *operands) -> results`` of a closed jaxpr.
 Inner = Callable[[Any], Callable[..., Any]]
@@ -40,7 +41,7 @@ def body_of(eqn: Any) -> Any:
     terms = TERMS.get(eqn.primitive.name)
     if terms is not None:
         structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
-        with jax.enable_x64(True):
+        with wide_types():
             return jax.make_jaxpr(functools.partial(terms, **eqn.params))(*structs)
     for name in _BODIES.get(eqn.primitive.name, ()):
         if name in eqn.params:

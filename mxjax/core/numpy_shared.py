@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import settings
 from . import cpu_code
+from .scopes import wide_types
 
 #: Sizes to which flat arrays are padded: few programs, of which none does more than 16 times the work.
 _BUCKETS = (64, 1024, 16384, 262144)
@@ -28,7 +29,7 @@ def shared(fn: Callable[..., Any]) -> Callable[..., Any]:
     def run(*xs: Any) -> Any:
         arrays = np.broadcast_arrays(*xs) if len(xs) > 1 else [np.asarray(xs[0])]
         shape, size = arrays[0].shape, arrays[0].size
-        with jax.enable_x64(True), jax.default_device(_cpu()):
+        with wide_types(), jax.default_device(_cpu()):
             parts = []
             for start in range(0, max(size, 1), _BUCKETS[-1]):
                 rows = [a.reshape(-1)[start : start + _BUCKETS[-1]] for a in arrays]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import starmap
 from typing import Any
 
 import jax
@@ -24,7 +25,9 @@ from .hooks import (
     program_rollers,
     trace_watchers,
 )
+from .interrupts import shielded
 from .jaxprs import keeps_apart
+from .scopes import wide_types
 from .segment import SCALAR, Step
 from .state import local
 from .stats import stats
@@ -345,7 +348,7 @@ class Program:
         self.bytes = size_of(self.compiled)
 
     def run(self, arrays: list[Any], scalars: Sequence[float | int]) -> Sequence[Any]:
-        """Execute on arrays (the list is used up)."""
+        """Execute on arrays (the list is used up: what comes of a program that overwrites some is in it then)."""
         if observers and local.st.rehearsing is not None:
             return local.st.rehearsing.run(self)  # type: ignore[no-any-return]
         stats.programs += 1
@@ -356,25 +359,47 @@ class Program:
         start = time.time_ns() if observers else 0
         if self.mesh is not None:
             out = self._on_mesh(arrays, self.mesh.platform)
-        elif self.call is not None:
-            out = self.call(*arrays)
-        else:
-            out = self.compiled(*arrays)
+        elif self.call is None:
+            first = self._overwriting
+            # Python of the user's may take for ever.
+            if not any(s.call.effect for s in self.steps):  # type: ignore[union-attr]
+                first = shielded(first)
+            out = first(self.compiled, arrays)
             self.call = getattr(self.compiled, "_call", None) or self.compiled
-        places = self.places
-        results = out if places is None else [out[i] for i in places]
+        elif self.donate:
+            out = self._overwriting(self.call, arrays)
+        else:
+            out = self.call(*arrays)
+        results = self._in_order(out)
         if start:
             self._tell(results, start)
         return results
 
-    def _on_mesh(self, arrays: list[Any], platform: str) -> Sequence[Any]:
+    def _overwriting(self, call: Callable[..., Any], arrays: list[Any]) -> Any:
+        """What the compiled function gives, which is in the list before any exception can come from outside."""
+        given = (arrays.copy(),)
+        arrays[:] = starmap(call, given)  # one instruction of Python: overwrite the inputs and keep the results
+        return arrays[0]
+
+    def _in_order(self, out: Sequence[Any]) -> Sequence[Any]:
+        places = self.places
+        return out if places is None else [out[i] for i in places]
+
+    def left_in(self, arrays: list[Any]) -> Sequence[Any] | None:
+        """The results, where `run` was broken off after it had them."""
+        return self._in_order(arrays[0]) if len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) else None
+
+    def _on_mesh(self, arrays: list[Any], platform: str) -> Any:
         from .mesh import in_flight
 
         with in_flight.lock:
             in_flight.wait(platform)
-            out = self.compiled(*arrays)
-            in_flight.began(out, platform)
-        return out  # type: ignore[no-any-return]
+            try:
+                out = shielded(self._overwriting)(self.compiled, arrays)
+            finally:
+                if len(arrays) == 1 and isinstance(arrays[0], (list, tuple)):
+                    in_flight.began(arrays[0], platform)
+        return out
 
     def _tell(self, results: Sequence[Any], start: int) -> None:
         stop = time.time_ns()
@@ -400,7 +425,7 @@ def compile_function(
 ) -> tuple[Any, float]:
     """Lower and compile; the compiled function and the seconds it took. ``barriers``: there are some."""
     start = time.time_ns()
-    with jax.enable_x64(True), compiler.for_platform(compiler.platform_of(device)):
+    with wide_types(), compiler.for_platform(compiler.platform_of(device)):
         traced = jax.jit(
             fn,
             donate_argnums=donate,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from .. import errors
+from .scopes import scope, undone
 from .segment import Segment, left
 from .state import local
 
@@ -31,12 +31,14 @@ def asked(seg: Segment) -> errors.MXNetError:
     )
 
 
-@contextmanager
+@scope
 def trying() -> Iterator[None]:
     """Around what may ask for numbers while a graph is recorded, by one who catches `ReadWhileRecording`."""
     st = local.st
-    before, st.on_read = st.on_read, None
-    try:
-        yield
-    finally:
+    before = st.on_read
+
+    def undo() -> None:
         st.on_read = before
+
+    st.on_read = None
+    yield from undone(undo)

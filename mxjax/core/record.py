@@ -17,7 +17,9 @@ from .call import Call, Row
 from .devices import default_device, shown
 from .failures import Postponed, failed_value, unchecked_avals
 from .hooks import call_listeners, tape_writers
+from .interrupts import is_asynchronous
 from .program import to_device
+from .scopes import wide_types
 from .segment import Elsewhere, Segment, Step, TracedInput, mirroring, user_site
 from .state import ThreadState, local, rules
 from .stats import stats
@@ -27,41 +29,49 @@ _new = Value.__new__
 
 
 def record(call: Call, inputs: Sequence[Any]) -> tuple[Value, ...]:
-    """Append a call to the current segment; its results are pending values."""
+    """Append a call to the current segment; its results are pending values.
+
+    An exception may come at any place of this and of the functions like it: what the call has left in the segment by
+    then is taken out again (`Segment.mend`).
+    """
     st = local.st
     seg = st.seg
     times = seg.times
-    if times is not None and not times:
-        times.append(-time_ns())
-    key: Any = [call]
     try:
-        for v in inputs:
-            key.append(v.idx if v.seg is seg else seg.enter(v))
-    except (Elsewhere, TracedInput):
-        return _record_elsewhere(st, call, inputs)
-    key = tuple(key)
-    step = seg.step.next.get(key)
-    if step is None:
+        if times is not None and not times:
+            times.append(-time_ns())
+        key: Any = [call]
         try:
-            step = _grow(st, seg, key, inputs)
-        except Postponed as error:
-            return _put_off(st, seg, call, inputs, error)
-    aval = step.one
-    if aval is not None:
-        v = _new(Value)
-        v.seg = seg
-        v.idx = step.first
-        v.aval = aval
-        v.tape = None
-        v.shared = False
-        seg.step = step
-        seg.outs.append(v)
-        if st.slow or seg.closed or step.reach >= st.soft:
-            return _finish(st, seg, step, call, inputs, (v,))
-        if times is not None:
-            times.append(time_ns())
-        return (v,)
-    return _record_many(st, seg, step, call, inputs)
+            for v in inputs:
+                key.append(v.idx if v.seg is seg else seg.enter(v))
+        except (Elsewhere, TracedInput):
+            return _record_elsewhere(st, call, inputs)
+        key = tuple(key)
+        step = seg.step.next.get(key)
+        if step is None:
+            try:
+                step = _grow(st, seg, key, inputs)
+            except Postponed as error:
+                return _put_off(st, seg, call, inputs, error)
+        aval = step.one
+        if aval is not None:
+            v = _new(Value)
+            v.seg = seg
+            v.idx = step.first
+            v.aval = aval
+            v.tape = None
+            v.shared = False
+            seg.step = step
+            seg.outs.append(v)
+            if st.slow or seg.closed or step.reach >= st.soft:
+                return _finish(st, seg, step, call, inputs, (v,))
+            if times is not None:
+                times.append(time_ns())
+            return (v,)
+        return _record_many(st, seg, step, call, inputs)
+    except BaseException:
+        seg.mend()
+        raise
 
 
 def record1(call: Call, a: Value) -> Value:
@@ -69,24 +79,28 @@ def record1(call: Call, a: Value) -> Value:
     st = local.st
     seg = st.seg
     times = seg.times
-    if times is not None and not times:
-        times.append(-time_ns())
-    step = seg.step.next.get((call, a.idx)) if a.seg is seg else None
-    if step is None or step.one is None:
-        return record(call, (a,))[0]
-    v = _new(Value)
-    v.seg = seg
-    v.idx = step.first
-    v.aval = step.one
-    v.tape = None
-    v.shared = False
-    seg.step = step
-    seg.outs.append(v)
-    if st.slow or seg.closed or step.reach >= st.soft:
-        return _finish(st, seg, step, call, (a,), (v,))[0]
-    if times is not None:
-        times.append(time_ns())
-    return v
+    try:
+        if times is not None and not times:
+            times.append(-time_ns())
+        step = seg.step.next.get((call, a.idx)) if a.seg is seg else None
+        if step is None or step.one is None:
+            return record(call, (a,))[0]
+        v = _new(Value)
+        v.seg = seg
+        v.idx = step.first
+        v.aval = step.one
+        v.tape = None
+        v.shared = False
+        seg.step = step
+        seg.outs.append(v)
+        if st.slow or seg.closed or step.reach >= st.soft:
+            return _finish(st, seg, step, call, (a,), (v,))[0]
+        if times is not None:
+            times.append(time_ns())
+        return v
+    except BaseException:
+        seg.mend()
+        raise
 
 
 def record2(call: Call, a: Value, b: Value) -> Value:
@@ -94,32 +108,36 @@ def record2(call: Call, a: Value, b: Value) -> Value:
     st = local.st
     seg = st.seg
     times = seg.times
-    if times is not None and not times:
-        times.append(-time_ns())
     try:
-        key = (
-            call,
-            a.idx if a.seg is seg else seg.enter(a),
-            b.idx if b.seg is seg else seg.enter(b),
-        )
-    except (Elsewhere, TracedInput):
-        return _record_elsewhere(st, call, (a, b))[0]
-    step = seg.step.next.get(key)
-    if step is None:
-        step = _grow(st, seg, key, (a, b))
-    v = _new(Value)
-    v.seg = seg
-    v.idx = step.first
-    v.aval = step.one  # type: ignore[assignment]  # binary operators have one result
-    v.tape = None
-    v.shared = False
-    seg.step = step
-    seg.outs.append(v)
-    if st.slow or seg.closed or step.reach >= st.soft:
-        return _finish(st, seg, step, call, (a, b), (v,))[0]
-    if times is not None:
-        times.append(time_ns())
-    return v
+        if times is not None and not times:
+            times.append(-time_ns())
+        try:
+            key = (
+                call,
+                a.idx if a.seg is seg else seg.enter(a),
+                b.idx if b.seg is seg else seg.enter(b),
+            )
+        except (Elsewhere, TracedInput):
+            return _record_elsewhere(st, call, (a, b))[0]
+        step = seg.step.next.get(key)
+        if step is None:
+            step = _grow(st, seg, key, (a, b))
+        v = _new(Value)
+        v.seg = seg
+        v.idx = step.first
+        v.aval = step.one  # type: ignore[assignment]  # binary operators have one result
+        v.tape = None
+        v.shared = False
+        seg.step = step
+        seg.outs.append(v)
+        if st.slow or seg.closed or step.reach >= st.soft:
+            return _finish(st, seg, step, call, (a, b), (v,))[0]
+        if times is not None:
+            times.append(time_ns())
+        return v
+    except BaseException:
+        seg.mend()
+        raise
 
 
 def record_scalar(row: Row, a: Value, s: float | int) -> Value:
@@ -133,36 +151,40 @@ def record_scalar(row: Row, a: Value, s: float | int) -> Value:
     st = local.st
     seg = st.seg
     times = seg.times
-    if times is not None and not times:
-        times.append(-time_ns())
     try:
-        # The type tells 1 from 1.0 and True, which are equal keys but give different dtypes.
-        key = (row, a.idx if a.seg is seg else seg.enter(a), s, type(s))
-    except (Elsewhere, TracedInput):
-        seg.rollback()
-        return record(row.bind((("scalar", s),)), (a,))[0]
-    step = seg.step.next.get(key)
-    moving = False
-    if step is None:
-        moving = True  # the number may be known to change: then it is an operand
-        step = seg.step.next.get((row, key[1], key[3])) if varying.takes_operand(s) else None
+        if times is not None and not times:
+            times.append(-time_ns())
+        try:
+            # The type tells 1 from 1.0 and True, which are equal keys but give different dtypes.
+            key = (row, a.idx if a.seg is seg else seg.enter(a), s, type(s))
+        except (Elsewhere, TracedInput):
+            seg.rollback()
+            return record(row.bind((("scalar", s),)), (a,))[0]
+        step = seg.step.next.get(key)
+        moving = False
         if step is None:
-            return _record_new_scalar(seg, row, a, s, key)
-        seg.scalars.append(s)
-    v = _new(Value)
-    v.seg = seg
-    v.idx = step.first
-    v.aval = step.one  # type: ignore[assignment]
-    v.tape = None
-    v.shared = False
-    seg.step = step
-    seg.outs.append(v)
-    if st.slow or seg.closed or step.reach >= st.soft:
-        inputs = (a, Dynamic(s)) if moving else (a,)
-        return _finish(st, seg, step, step.call, inputs, (v,))[0]  # type: ignore[arg-type]
-    if times is not None:
-        times.append(time_ns())
-    return v
+            moving = True  # the number may be known to change: then it is an operand
+            step = seg.step.next.get((row, key[1], key[3])) if varying.takes_operand(s) else None
+            if step is None:
+                return _record_new_scalar(seg, row, a, s, key)
+            seg.scalars.append(s)
+        v = _new(Value)
+        v.seg = seg
+        v.idx = step.first
+        v.aval = step.one  # type: ignore[assignment]
+        v.tape = None
+        v.shared = False
+        seg.step = step
+        seg.outs.append(v)
+        if st.slow or seg.closed or step.reach >= st.soft:
+            inputs = (a, Dynamic(s)) if moving else (a,)
+            return _finish(st, seg, step, step.call, inputs, (v,))[0]  # type: ignore[arg-type]
+        if times is not None:
+            times.append(time_ns())
+        return v
+    except BaseException:
+        seg.mend()
+        raise
 
 
 _SCALAR = ("scalar",)
@@ -192,6 +214,25 @@ def _record_new_scalar(
                 before.numbers = {}
             before.numbers.setdefault((row, key[1], key[3]), []).append(key)
     return v
+
+
+def untaped_record(call: Call, inputs: Sequence[Any]) -> tuple[Value, ...]:
+    """Record a call that autograd does not see."""
+    st = local.st
+    before = st.taping
+    if not before:
+        return record(call, inputs)
+    try:
+        st.taping = False
+        st.refresh()
+        made = record(call, inputs)
+        st.taping = before
+        st.refresh()
+        return made
+    except BaseException:
+        st.taping = before
+        st.refresh()
+        raise
 
 
 def record_handed(row: Row, a: Value, s: varying.Handed) -> Value:
@@ -277,9 +318,9 @@ def _grow(st: ThreadState, seg: Segment, key: tuple[Any, ...], inputs: Sequence[
         if seg.graph:  # elsewhere threads share the steps
             step.mirroring = mirroring.get()
         return step
-    except BaseException as error:
+    except Exception as error:
         seg.rollback()
-        if not isinstance(error, Exception):
+        if is_asynchronous(error):
             raise
         if isinstance(error, Postponed):
             raise Postponed(str(inference_error(key[0], avals, error))) from error
@@ -432,7 +473,7 @@ def _run_traced(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tuple[Val
             arrays.append(array if v.aval.memory is None else to_device(array))
     try:
         with (
-            jax.enable_x64(True),
+            wide_types(),
             jax.named_scope(call.name),
             compiler.for_platform(compiler.platform_of(device)),
         ):

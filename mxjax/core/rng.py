@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .scopes import Scope
 from .value import Dynamic, Value, placed
 
 
@@ -103,7 +104,7 @@ def seed(value: int, device: Any = None) -> None:
 _recording = threading.local()
 
 
-class GraphStream:
+class GraphStream(Scope):
     """Random counts inside a graph being recorded: the graph's first count is an input of it."""
 
     def __init__(self, key: Value, base: Value):
@@ -111,13 +112,15 @@ class GraphStream:
         self.base = base
         self.used = 0
 
-    def __enter__(self) -> GraphStream:
-        self._outer = getattr(_recording, "now", None)
+    def _now(self) -> GraphStream | None:
+        return getattr(_recording, "now", None)
+
+    def _set(self) -> GraphStream:
         _recording.now = self
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        _recording.now = self._outer
+    def _give_back(self, before: GraphStream | None, broken: bool) -> None:
+        _recording.now = before
 
 
 def operands(device: Any, n: int = 1) -> tuple[Any, ...]:
@@ -136,15 +139,17 @@ def key(device: Any) -> Value:
     return stream(device).key if now is None else now.key
 
 
-class suspended:
+class suspended(Scope):
     """Draw from the device's own stream although a graph is being recorded."""
 
-    def __enter__(self) -> None:
-        self._outer = getattr(_recording, "now", None)
+    def _now(self) -> GraphStream | None:
+        return getattr(_recording, "now", None)
+
+    def _set(self) -> None:
         _recording.now = None
 
-    def __exit__(self, *exc: object) -> None:
-        _recording.now = self._outer
+    def _give_back(self, before: GraphStream | None, broken: bool) -> None:
+        _recording.now = before
 
 
 def key_of(words: Any, count: Any, offset: Any) -> Any:

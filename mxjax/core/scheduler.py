@@ -13,39 +13,23 @@ import jax
 import numpy as np
 
 from .. import errors
-from . import callback, cold, interrupts, reasons, varying
+from . import callback, choice, cold, interrupts, varying
 from .aval import MeshDevice, NamedDevice, physical
-from .by_call import Build, ByCall
+from .by_call import ByCall
 from .call import Call
+from .choice import alone, choose, chosen_of, fell_back, nearest, run_for
 from .failures import fail, lose
 from .hooks import MemoryManager, deadlines, deferred, memory_managers, observers
 from .host_compute import computed_here
 from .program import Program, in_layouts
 from .reading import asked
 from .rehearsal import Abstract
+from .scopes import wide_types
 from .segment import Segment, Step, Tree
 from .state import Churn, ThreadState, local, rules, states, tell_calls
 from .stats import stats
 from .store import store
 from .value import TRACED, Evicted, Failure, Value, pending_errors, place, quick_put
-
-# Compiling a segment pays when it comes back. Programs that never came back are a loss, so only so
-# many may stand unproven at a time; beyond that a segment runs operator by operator until it comes back
-# twice in short order (a loop), or so often that the time lost would have paid several times for a program.
-# On CPUs this holds for large segments alone: small ones have a tier of their own (cold.py).
-UNPROVEN = 2
-OFTEN = 1500  # times that a segment ran by operator: what was lost so would have paid several programs
-VARIANTS = 6  # programs of one segment that differ in results and donations only
-
-
-class _Ledger:
-    """The state of that bargain."""
-
-    unproven = 0
-    proven = 0
-    # The last segments without a program: a loop of up to some twenty is recognised.
-    recent: deque[weakref.ref[Step]] = deque(maxlen=64)
-
 
 _count = sys.getrefcount
 _weak = weakref.ref
@@ -69,6 +53,8 @@ def flush(seg: Segment) -> None:
         raise asked(seg)
     with seg.lock:
         if seg.closed:
+            if not seg.ran:
+                _run_closed(seg)  # another thread was interrupted as it did
             return
         if seg.waits and not seg.is_ready(flush):
             return
@@ -79,40 +65,67 @@ def flush(seg: Segment) -> None:
             if solo is not None and not observers and not memory_managers:
                 _run_solo(seg, solo)
                 return
+            if len(seg.slots) != step.n_ins or len(seg.outs) != step.n_outs:
+                seg.mend()
+                step = seg.step
             if not step.depth:
                 return
-            if len(seg.slots) != step.n_ins:
-                seg.rollback()  # of a call that was interrupted
             ins = list(seg.slots)
             outs, scalars = seg.outs, seg.scalars
-            seg.slots.clear()
-            seg.outs = []
-            seg.closing = None
-            if scalars:
-                seg.scalars = []
-            if seg.times is not None:
-                tell_calls(seg, step)
-            seg.step = Tree.root(seg.device)
             try:
+                seg.slots.clear()
+                seg.outs = []
+                seg.closing = None
+                if scalars:
+                    seg.scalars = []
+                if seg.times is not None:
+                    tell_calls(seg, step)
+                seg.step = Tree.root(seg.device)
                 _run(seg, step, ins, outs, scalars, _UNHELD)
-            except BaseException as error:  # Ctrl-C before the calls began: their results must not look like later ones
-                lose(seg, step, [v for v in outs if v.seg is seg], error)
+            except BaseException as error:
+                if outs:  # it did not run: it is as it was before, and runs when somebody asks again
+                    _take_back(seg, step, ins, outs, scalars, error)
                 raise
             return
         # Its owner may be recording at this moment: what it looks at is left as it is.
         seg.closed = True
-        outs = seg.outs
-        count = len(outs)
-        step = seg.step
-        while step.n_outs > count and step.parent is not None:
-            step = step.parent
-        ins = list(seg.slots)[: step.n_ins]
-        if seg.times is not None:
-            tell_calls(seg, step)
-        seg.state.renew(seg)
-        if step.depth:
+        _run_closed(seg)
+
+
+def _run_closed(seg: Segment) -> None:
+    """Run what was recorded before a segment was closed."""
+    outs = seg.outs
+    count = len(outs)
+    step = seg.step
+    while step.n_outs > count and step.parent is not None:
+        step = step.parent
+    ins = list(seg.slots)[: step.n_ins]
+    if seg.times is not None:
+        tell_calls(seg, step)
+    seg.state.renew(seg)
+    outs = outs[: step.n_outs]
+    if step.depth:
+        try:
             # The segment's own dictionary holds each input once more.
-            _run(seg, step, ins, outs[: step.n_outs], seg.scalars[: len(step.fmt)], _UNHELD + 1, 1)
+            _run(seg, step, ins, outs, seg.scalars[: len(step.fmt)], _UNHELD + 1, 1)
+        finally:
+            seg.ran = not outs
+    else:
+        seg.ran = True
+
+
+def _take_back(
+    seg: Segment, step: Step, ins: list[Value], outs: list[Value], scalars: list[float | int], error: BaseException
+) -> None:
+    """Let a segment be as it was before a run that was broken off."""
+    if (seg.step.depth and seg.step is not step) or (len(ins), len(outs)) != (step.n_ins, step.n_outs):
+        # Something was recorded into it meanwhile, or a memory manager has had it.
+        lose(seg, step, [v for v in outs if v.seg is seg], error)
+        return
+    seg.slots.clear()
+    seg.slots.update({v: -1 - k for k, v in enumerate(ins)})
+    seg.outs, seg.scalars = outs, scalars
+    seg.step = step
 
 
 def drop_programs() -> None:
@@ -120,8 +133,7 @@ def drop_programs() -> None:
     flush_all()
     Tree.clear()
     store.clear()
-    _Ledger.unproven = _Ledger.proven = 0  # those are gone, and not for want of use
-    _Ledger.recent.clear()
+    choice.forget()
     for st in list(states):
         for seg in st.segments():
             if not seg.step.depth:
@@ -134,8 +146,7 @@ def forget(programs: bool = True) -> None:
         drop_programs()
     else:
         flush_thread()
-    _Ledger.unproven = _Ledger.proven = 0
-    _Ledger.recent.clear()
+    choice.forget()
     cold.forget()
     varying.of_calls.clear()
     st = local.st
@@ -150,29 +161,43 @@ def forget(programs: bool = True) -> None:
 def _run_solo(seg: Segment, solo: Any) -> None:
     """A segment of one small operator: nothing to choose, nothing worth donating."""
     slots = seg.slots
-    v = seg.outs.pop()
-    step = v.step = seg.step
-    seg.step = step.parent  # type: ignore[assignment]
+    step = seg.step
     stats.solo += 1
     try:
         if len(slots) == 1:
             (a,) = slots
-            slots.clear()
-            (v.arr,) = solo(a.arr)
+            (array,) = solo(a.arr)
         elif len(slots) == 2:
             a, b = slots
-            slots.clear()
-            (v.arr,) = solo(a.arr, b.arr)
+            (array,) = solo(a.arr, b.arr)
         else:
-            arrays = [i.arr for i in slots]
-            slots.clear()
-            (v.arr,) = solo(*arrays)
+            (array,) = solo(*[i.arr for i in slots])
     except Exception as error:
+        if interrupts.is_asynchronous(error):
+            raise
+        (v,) = seg.outs
+        _empty(seg, step)
         fail(seg, step, [v], error)
-    v.seg = None
+        return
+    v = seg.outs[0]
+    try:
+        v.arr = array
+        v.step = step
+        v.seg = None
+        slots.clear()
+        seg.outs.clear()
+        seg.step = step.parent  # type: ignore[assignment]
+    except BaseException:
+        v.arr, v.step, v.seg = array, step, None
+        _empty(seg, step)
+        raise
 
 
-SOLO_BYTES = 1 << 16  # up to this size the engine's own work counts more than a donated buffer
+def _empty(seg: Segment, step: Step) -> None:
+    """Let nothing be recorded in a segment that was one call."""
+    seg.slots.clear()
+    seg.outs.clear()
+    seg.step = step.parent  # type: ignore[assignment]
 
 
 def _run(
@@ -184,18 +209,27 @@ def _run(
     unheld_in: int,
     extra: int = 0,
 ) -> None:
-    """Run recorded steps. ``outs`` are held by this list alone (and ``extra`` times elsewhere)."""
+    """Run recorded steps. ``outs`` are held by this list alone (and ``extra`` times elsewhere).
+
+    The list is emptied once all is settled: who needs a result has it, or the error. What comes from outside before
+    that (`is_asynchronous`) leaves inputs and results as they are, and it may be run again.
+    """
     stats.segments += 1
     stats.operators += step.depth
     unheld = _UNHELD + extra
     live = tuple([k for k, c in enumerate(map(_count, outs)) if c > unheld])
     if not live and not step.effects:
+        outs.clear()
         return
     for manager in memory_managers:
         if local.st.rehearsing is not None:
             break  # nothing runs
         outs[:] = [outs[k] for k in live]
-        _run_managed(manager, Work(seg, step, ins, outs, live, scalars, unheld_in))
+        try:
+            interrupts.shielded(_run_managed)(manager, Work(seg, step, ins, outs, live, scalars, unheld_in))
+        finally:
+            if all(v.seg is None for v in outs):
+                outs.clear()
         return
     dying = tuple(
         [
@@ -214,67 +248,126 @@ def _run(
     arrays = [v.arr for v in ins]
     if program is not None and cold.used[0]:
         _fetch(ins, arrays, device, unheld_in)
-    ins.clear()
-    if len(live) != len(outs):
-        outs = [outs[k] for k in live]
+    held = outs if len(live) == len(outs) else [outs[k] for k in live]
     if program is None and home.host is not False and not observers:
-        if computed_here(home, outs, arrays, scalars, live, device):
+        found = computed_here(home, arrays, scalars, live, device)
+        if found is not None:
+            for v in held:
+                v.shared = True  # NumPy's memory: no program may write over it
+            _settle(outs, held, found, step)
             return
     rehearsing = local.st.rehearsing
     if rehearsing is not None and not rehearsing.compiles:
-        for v in outs:
-            v.arr = Abstract(v.aval)
-            v.step = step
-            v.seg = None
+        _settle(outs, held, [Abstract(v.aval) for v in held], step)
         return
-    # Weights that are overwritten would be lost with an interrupted run. Custom operators may take for ever.
-    shield = interrupts.begin() if (dying or program is None) and not step.effects else None
+    results = _compute(seg, step, home, program, outs, held, live, dying, arrays, scalars, device)
+    ins.clear()
+    if results and type(results[-1]) is not np.ndarray:
+        _running.append(_weak(results[-1]))
+        if len(_running) > rules.queue:
+            _wait_for_oldest()
+
+
+def _settle(outs: list[Value], held: Sequence[Value], results: Sequence[Any], step: Step) -> None:
+    """Give values their arrays, and empty the list of results: the run is over."""
     try:
-        by_call = None
-        try:
-            if program is None and rehearsing is None and _nearest(home, (live, dying)) is None:
-                by_call = cold.by_call(home, live, device, _alone(device), seg.once)
-            if by_call is not None:
-                stats.interpreted += 1
-            else:
-                program = _program(seg, home, program, live, dying, device)
-                if program is None:
-                    _fell_back(seg)
-                    here = cold.is_cold_here(home.effects, device) and cold.is_in_reach(home, device)
-                    by_call = ByCall(home, live, device, _alone(device), numpy=here)
-            results: Sequence[Any]
-            if by_call is not None:
-                results, layouts = by_call.run(live, arrays, scalars)
-                if by_call.numpy:
-                    results = cold.kept(results, device)
-            elif program is not None:
-                if step is not home and program.call is home.solo is not step.solo:
-                    step.solo = home.solo
-                    program.names.append(_weak(step))
-                results, layouts = _results(program, arrays, scalars, live), program.layouts
-        except BaseException as error:
-            fail(seg, step, outs, error)
-            if not isinstance(error, Exception):
-                raise
-            if not rules.catch:
-                raise pending_errors.pop() from None
-            return
-        if type(device) is MeshDevice:
-            for v, r in zip(outs, results, strict=True):
-                v.aval = v.aval.laid(r.sharding)
-        if layouts:
-            in_layouts(layouts, outs, live)
-        for v, r in zip(outs, results, strict=True):
+        for v, r in zip(held, results, strict=True):
             v.arr = r
             v.step = step
             v.seg = None
-        if results and type(results[-1]) is not np.ndarray:
-            _running.append(_weak(results[-1]))
-            if len(_running) > rules.queue:
-                _wait_for_oldest()
-    finally:
-        if shield is not None:
-            interrupts.end(shield)
+        held = ()
+        outs.clear()
+    except BaseException:
+        for v, r in zip(held, results, strict=False):
+            v.arr, v.step, v.seg = r, step, None
+        outs.clear()
+        raise
+
+
+def _compute(
+    seg: Segment,
+    step: Step,
+    home: Step,
+    program: Program | None,
+    outs: list[Value],
+    held: Sequence[Value],
+    live: tuple[int, ...],
+    dying: tuple[int, ...],
+    arrays: list[Any],
+    scalars: Sequence[float | int],
+    device: Any,
+) -> Sequence[Any] | None:
+    """The results of `_run`, by a program or call by call, which the values have now; None where that failed."""
+    results: Sequence[Any] | None = None
+    layouts: Any = None
+    try:
+        by_call = None
+        rehearsing = local.st.rehearsing
+        if program is None and rehearsing is None and nearest(home, (live, dying)) is None:
+            by_call = cold.by_call(home, live, device, alone(device), seg.once)
+        if by_call is not None:
+            stats.interpreted += 1
+        else:
+            program = choose(seg, home, program, live, dying, device)
+            if program is None:
+                fell_back(seg)
+                here = cold.is_cold_here(home.effects, device) and cold.is_in_reach(home, device)
+                by_call = ByCall(home, live, device, alone(device), numpy=here)
+        if by_call is not None:
+            results, layouts = by_call.run(live, arrays, scalars)
+            if by_call.numpy:
+                results = cold.kept(results, device)
+        elif program is not None:
+            if step is not home and program.call is home.solo is not step.solo:
+                step.solo = home.solo
+                program.names.append(_weak(step))
+            layouts = program.layouts
+            results = run_for(program, arrays, scalars, live)
+        assert results is not None
+        _fill(outs, held, results, step, live, layouts, device)
+    except BaseException as error:
+        if not outs:
+            raise  # it is settled
+        if results is None and program is not None:
+            results = program.left_in(arrays)
+            if results is not None:
+                results = chosen_of(program, results, live)
+        if results is not None:  # the inputs may be overwritten by now
+            _fill(outs, held, results, step, live, layouts, device)
+            raise
+        if interrupts.is_asynchronous(error) and not step.effects and not any(map(_is_gone, arrays)):
+            raise
+        fail(seg, step, list(held), error)
+        outs.clear()
+        if not isinstance(error, Exception):
+            raise
+        if not rules.catch:
+            raise pending_errors.pop() from None
+        return None
+    return results
+
+
+def _fill(
+    outs: list[Value],
+    held: Sequence[Value],
+    results: Sequence[Any],
+    step: Step,
+    live: tuple[int, ...],
+    layouts: Any,
+    device: Any,
+) -> None:
+    """Give values what a program made for them; to do it twice does no harm."""
+    if type(device) is MeshDevice:
+        for v, r in zip(held, results, strict=True):
+            v.aval = v.aval.laid(r.sharding)
+    if layouts:
+        in_layouts(layouts, held, live)
+    _settle(outs, held, results, step)
+
+
+def _is_gone(array: Any) -> bool:
+    """Whether a program has taken an array's place."""
+    return isinstance(array, jax.Array) and array.is_deleted()
 
 
 def _fetch(ins: list[Value], arrays: list[Any], device: Any, unheld: int) -> None:
@@ -291,49 +384,6 @@ def _wait_for_oldest() -> None:
         if array is not None and not array.is_deleted():
             stats.waits += 1
             array.block_until_ready()
-
-
-def _program(
-    seg: Segment,
-    step: Step,
-    program: Program | None,
-    live: tuple[int, ...],
-    dying: tuple[int, ...],
-    device: Any,
-) -> Program | None:
-    """The program found for these results and donations, or a new one, or ``None``."""
-    if program is None:
-        return _choose(step, (live, dying), device)
-    stats.hits += 1
-    program.used = store.now
-    if not program.proven:
-        program.proven = True
-        single = step.depth == 1 and live == (0,) and not step.fmt and not program.donate
-        single = single and type(device) is not MeshDevice
-        if single and _small(step):
-            step.solo = program.call
-        if step.depth > 1:
-            _Ledger.unproven -= 1
-            _Ledger.proven += 1
-    if step.depth > 1 and seg.state.churn.streak:
-        seg.state.churn.came_back()
-    return program
-
-
-def _results(
-    program: Program, arrays: list[Any], scalars: Sequence[Any], live: tuple[int, ...]
-) -> Sequence[Any]:
-    results = program.run(arrays, scalars)
-    if program.live != live:
-        at = dict(zip(program.live, results, strict=True))
-        results = [at[k] for k in live]
-    return results
-
-
-def _fell_back(seg: Segment) -> None:
-    stats.fallbacks += 1
-    if seg.state.churn.fell_back() and seg.state is local.st:
-        seg.state.refresh()
 
 
 class Work:
@@ -381,17 +431,17 @@ class Work:
     def program(self, dying: tuple[int, ...]) -> Program | None:
         """The whole segment as one program; ``None`` where the engine would not compile it."""
         found = self.step.programs.get((self.live, dying))
-        return _program(self.seg, self.step, found, self.live, dying, self.device)
+        return choose(self.seg, self.step, found, self.live, dying, self.device)
 
     def results(self, program: Program, arrays: list[Any]) -> Sequence[Any]:
         """What the program gives for ``outs``; the list is used up."""
         if program.layouts:
             in_layouts(program.layouts, self.outs, self.live)
-        return _results(program, arrays, self.scalars, self.live)
+        return run_for(program, arrays, self.scalars, self.live)
 
     def fell_back(self) -> None:
         """The segment runs operator by operator because the engine would not compile it."""
-        _fell_back(self.seg)
+        fell_back(self.seg)
 
     def fill(self, out: Value, array: Any) -> None:
         """Make one of ``outs`` concrete."""
@@ -419,74 +469,7 @@ def _run_managed(manager: MemoryManager, work: Work) -> None:
             break
 
 
-def _small(step: Step) -> bool:
-    return step.one is not None and step.one.nbytes <= SOLO_BYTES and not step.effects
-
-
 _running: deque[weakref.ref[Any]] = deque(maxlen=256)
-
-
-def _choose(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]], device: Any) -> Program | None:
-    """A program for a segment that has none yet, or ``None`` to run it operator by operator."""
-    if step.programs and (len(step.programs) >= VARIANTS or cold.is_new_variant(step, key, device)):
-        near = _nearest(step, key)
-        if near is not None:
-            return near
-    # On a mesh only a whole program knows how what lies between two operators is spread.
-    steady = local.st.steady or local.st.rehearsing is not None or type(device) is MeshDevice
-    steady = steady or cold.has_earned(step, key[0])
-    if step.depth > 1 and not step.effects and not steady:
-        allowed = UNPROVEN + _Ledger.proven // 2
-        if _Ledger.unproven >= allowed:
-            step.seen += 1
-            often = step.seen > OFTEN
-            again = _Ledger.recent.count(_weak(step)) >= 2
-            _Ledger.recent.append(_weak(step))
-            if not often and not again:
-                return None
-    known = reasons.note(step, key[0], device)
-    reason = reasons.explain(step, key[0], key[1], known) if observers else ""
-    program = build(step, key[0], key[1], device, reason)
-    if step.depth > 1:
-        if steady:
-            program.proven = True
-        else:
-            _Ledger.unproven += 1
-    store.keep(step, key, program)
-    return program
-
-
-def _nearest(step: Step, key: tuple[tuple[int, ...], tuple[int, ...]]) -> Program | None:
-    """A program that returns at least these results and donates nothing that must stay."""
-    if not step.programs:
-        return None
-    live, dying = set(key[0]), set(key[1])
-    for (others, _), program in list(step.programs.items()):
-        if live.issubset(others) and dying.issuperset(program.donate):
-            return program  # type: ignore[no-any-return]
-    return None
-
-
-def build(
-    step: Step, live: Sequence[int], dying: Sequence[int], device: Any, reason: str
-) -> Program:
-    """Compile the segment that ends with this step."""
-    path = step.path()
-    name = path[-1].call.name if step.depth == 1 else f"segment{step.depth}"  # type: ignore[union-attr]
-    avals = [a for s in path for a in s.new_ins]
-    return Program(name, path, avals, step.fmt, tuple(live), dying, device, reason)
-
-
-def _alone(device: Any) -> Build:
-    """Compiles a step that is a segment by itself, with all its results."""
-
-    def compiled(step: Step) -> Program:
-        whole = tuple(range(step.n_outs))
-        program = build(step, whole, (), device, "an operator by itself")
-        store.keep(step, (whole, ()), program)
-        return program
-
-    return compiled
 
 
 def read(v: Value, raw: bool = False) -> Any:
@@ -530,7 +513,7 @@ def _unusual(v: Value, arr: Any) -> Any:
     if type(device) is NamedDevice:
         device = device.physical
     if type(device) is MeshDevice:
-        with jax.enable_x64(True):  # else 64-bit numbers would lose half of their bits
+        with wide_types():  # else 64-bit numbers would lose half of their bits
             arr = v.arr = place(arr, device)
     else:
         arr = v.arr = quick_put(arr, device)

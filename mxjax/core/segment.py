@@ -13,7 +13,6 @@ import math
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Set
-from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from .. import errors
 from . import varying
 from .aval import Aval, NamedDevice
 from .call import Call
+from .scopes import scope, undone
 from .value import TRACED, Dynamic, Failure, Value
 
 # Operands of a step: results are 0, 1, ..., inputs -1, -2, ..., dynamic scalars SCALAR, SCALAR + 1, ...
@@ -68,14 +68,12 @@ class Mirroring:
 mirroring: ContextVar[Mirroring | None] = ContextVar("mirroring", default=None)
 
 
-@contextmanager
+@scope
 def stretch(says: Mirroring | None) -> Iterator[None]:
     """Calls in here belong to this stretch."""
-    token = mirroring.set(says)
-    try:
-        yield
-    finally:
-        mirroring.reset(token)
+    before = mirroring.get()
+    mirroring.set(says)
+    yield from undone(lambda: mirroring.set(before))
 
 
 # What a step holds until there is a program for it: most never have one.
@@ -407,8 +405,8 @@ class Segment:
     """
 
     __slots__ = (
-        "closed", "closing", "constants", "device", "graph", "lock", "once", "outs", "scalars", "sites", "slots",
-        "patient", "state", "step", "times", "tracers", "waits", "written",
+        "closed", "closing", "constants", "device", "graph", "lock", "once", "outs", "ran", "scalars", "sites",
+        "slots", "patient", "state", "step", "times", "tracers", "waits", "written",
     )  # fmt: skip
 
     def __init__(
@@ -429,6 +427,7 @@ class Segment:
         self.scalars: list[float | int] = []
         self.sites: dict[int, tuple[str, int]] | None = None
         self.closed = False
+        self.ran = False  # of a closed one: whether its calls have run, and need not be run again
         # Put aside (`ThreadState.put_aside`): its values are inputs of later segments before it has run, and those run
         # what they wait for first.
         self.patient = False
@@ -489,7 +488,7 @@ class Segment:
             return True
         for v in self.outs:
             v.arr, v.seg = failure, None
-        self.closed = True
+        self.closed = self.ran = True
         self.state.renew(self)
         return False
 
@@ -513,6 +512,18 @@ class Segment:
             known = self.written[id(handle)] = Written(handle, before)
         if known is not None and not taped:
             known.taped = False
+
+    def mend(self) -> None:
+        """Take out what a call has left that was broken off: operands without their step, a step without results.
+
+        `step` says what is recorded: the calls before it are whole.
+        """
+        step = self.step
+        while step.n_outs > len(self.outs) and step.parent is not None:
+            step = step.parent
+        if step is not self.step:
+            self.step = step
+        self.rollback()
 
     def rollback(self) -> None:
         """Forget inputs that entered for a call that was not recorded after all."""

@@ -22,9 +22,11 @@ from . import dims
 from .aval import SCALARS, Aval
 from .compiler import for_platform, platform_of
 from .hooks import operator_wrappers
+from .interrupts import shielded
 from .jaxprs import bodies
 from .numpy_code import Code
 from .numpy_rules import NotHere as NotHere
+from .scopes import wide_types
 
 if TYPE_CHECKING:
     from .call import Call
@@ -342,6 +344,7 @@ def _whole_numbers(attrs: Any) -> Iterator[int]:
             yield from _whole_numbers(a)
 
 
+@shielded
 def _traced(
     call: Call,
     avals: Sequence[Aval | str],
@@ -370,6 +373,6 @@ def _traced(
         many.append(isinstance(out, (tuple, list)))
         return out
 
-    with dims.noting(symbols) as noted, jax.enable_x64(True), for_platform(platform):
+    with dims.noting(symbols) as noted, wide_types(), for_platform(platform):
         closed = jax.make_jaxpr(fn)(*structs)
     return Trace(closed, many[0], len(symbols), noted)

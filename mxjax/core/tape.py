@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any
@@ -14,7 +14,8 @@ from .. import errors
 from .call import SCALARS, Call, row
 from .compiler import for_platform, platform_of
 from .hooks import memory_managers, tape_writers
-from .record import record, record2
+from .record import record, record2, untaped_record
+from .scopes import wide_types
 from .state import local
 from .value import Value
 
@@ -97,6 +98,15 @@ class Leaf:
         self.deliver = deliver
         self.stype = stype
 
+    @staticmethod
+    def deliver_all(found: Mapping[Leaf, Any], totals: Set[Leaf]) -> None:
+        """Store the gradients that one backward pass has found for variables of this kind."""
+        for leaf, g in found.items():
+            if leaf in totals:
+                leaf.deliver(g, True)
+            else:
+                leaf.deliver(g)
+
 
 _RELEASED = (
     "Cannot differentiate node because it is not in a computational graph: an earlier backward "
@@ -158,7 +168,7 @@ def is_constant_in(head: Value) -> bool:
         back = jax.vjp(lambda *xs: call.fn(*xs), *given)[1](g)
         return [b for b, x in zip(back, given, strict=True) if jnp.issubdtype(x.dtype, jnp.inexact)]
 
-    with jax.enable_x64(True), for_platform(platform_of(head.aval.device)):
+    with wide_types(), for_platform(platform_of(head.aval.device)):
         made = jax.make_jaxpr(pull)(head.aval.struct, *inputs).jaxpr
     reached = {made.invars[0]}
     for eqn in made.eqns:
@@ -195,8 +205,11 @@ def gradients(
     passes[0] += 1
     st = local.st
     before = st.taping, st.differentiating, st.scope
-    st.taping, st.differentiating = taped, True
-    st.refresh()
+
+    def undo() -> None:
+        st.taping, st.differentiating, st.scope = before
+        st.refresh()
+
     leaves: dict[Leaf, Value] = {}
     # A node is taped after all it depends on, so the youngest waiting node has all its cotangents.
     waiting: list[tuple[int, Node]] = []
@@ -204,6 +217,8 @@ def gradients(
     cotangents: dict[Node, list[Value | None]] = {}
     release = memory_managers[0].retire if memory_managers else Node.release
     try:
+        st.taping, st.differentiating = taped, True
+        st.refresh()
         seen: set[tuple[int, int]] = set()
         for h, g in zip(heads, head_grads, strict=True):
             if g is None and (id(h.tape), h.out) in seen:
@@ -238,9 +253,10 @@ def gradients(
                 manager.settle()
         if constant and not leaves:
             raise errors.MXNetError(_RELEASED)
-    finally:
-        st.taping, st.differentiating, st.scope = before
-        st.refresh()
+        undo()
+    except BaseException:
+        undo()
+        raise
     return leaves
 
 
@@ -349,14 +365,7 @@ def _refusing(name: str, sources: Sequence[Any], made: Sequence[Any]) -> list[Va
             "again"
         )
 
-    st = local.st
-    st.taping = False
-    st.refresh()
-    try:
-        fresh = [None if g is None else record(_SAME, (g if type(g) is Value else g.dense(),))[0] for g in made]
-    finally:
-        st.taping = True
-        st.refresh()
+    fresh = [None if g is None else untaped_record(_SAME, (g if type(g) is Value else g.dense(),))[0] for g in made]
     attach_python([v for v in sources if v is not None], [g for g in fresh if g is not None], refuse)
     return fresh
 
@@ -370,11 +379,10 @@ def backward(
 ) -> None:
     """Differentiate the heads and deliver the gradients to their variables."""
     totals: set[Leaf] = set()
-    for leaf, g in gradients(heads, head_grads, retain=retain, taped=taped, totals=totals).items():
-        if leaf in totals:
-            leaf.deliver(g, True)
-        else:
-            leaf.deliver(g)
+    found = gradients(heads, head_grads, retain=retain, taped=taped, totals=totals)
+    kinds: list[type[Leaf]] = list(dict.fromkeys(map(type, found)))
+    for kind in kinds:
+        kind.deliver_all({leaf: g for leaf, g in found.items() if type(leaf) is kind}, totals)
 
 
 tape_writers.append(attach)

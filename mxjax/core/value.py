@@ -11,6 +11,7 @@ import numpy as np
 
 from .aval import Aval, MeshDevice, NamedDevice, aval, aval_of
 from .hooks import memory_managers
+from .scopes import wide_types
 
 
 class _Traced:
@@ -118,7 +119,7 @@ def place(array: Any, device: Any) -> Any:
         device = device.replicated
     elif type(device) is NamedDevice:
         device = device.physical
-    with jax.enable_x64(True):
+    with wide_types():
         placed = jax.device_put(array, device)
         if isinstance(placed, jax.core.Tracer):
             with jax.ensure_compile_time_eval():

@@ -18,12 +18,14 @@ __all__: list[str] = []
 def run_recorded() -> None:
     """Run what was recorded so far, as a program: it comes back with the next batch."""
     state = local.st
-    state.steady = True
     try:
+        state.steady = True
         with span("step", "Module.step"):
             flush_thread()
-    finally:
         state.steady = False
+    except BaseException:
+        state.steady = False
+        raise
 
 
 def end_step() -> None:

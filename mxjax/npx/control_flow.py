@@ -177,7 +177,7 @@ def _invoke(
     ``runs=False``: the bodies will run no step.
     """
     if runs and not is_recording() and any(calls_python(part.graph) for part in parts):
-        if not any(v.seg is TRACED for part in parts for v in (*given, *part.captured)):
+        if not any(type(v) is Value and v.seg is TRACED for part in parts for v in (*given, *part.captured)):
             raise _RunsPython(_PYTHON)
     device = given[0].aval.device
     operands: list[Any] = list(given)

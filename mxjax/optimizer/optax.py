@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from mxjax.array.handle import store
 from mxjax.core import Call, Row, Value, aval_of, concrete, host, memory, record
+from mxjax.core.scopes import wide_types
 from mxjax.errors import MXNetTypeError
 
 from . import rules
-from .optimizer import Optimizer, memories_of, not_taped, register
+from .optimizer import Optimizer, memories_of, not_taped, register, whole_or_not
 
 __all__ = ["Optax"]
 
@@ -76,7 +79,7 @@ class Optax(Optimizer):
 
     def create_group_state(self, weights: Sequence[Any]) -> tuple[Any, ...]:
         """The transformation's state for these weights, as a flat tuple of arrays."""
-        with jax.enable_x64(True):
+        with wide_types():
             wide = tuple(self._wide(w) for w in weights)
             state = self.tx.init(wide)
         self._trees[len(weights)] = jax.tree.structure(state)
@@ -97,6 +100,12 @@ class Optax(Optimizer):
         states: Sequence[Any],
     ) -> None:  # fmt: skip
         """Update these weights and the state of their group in place, as one recorded call."""
+        whole_or_not(self, weights[0], partial(self._record_group, indices, weights, grads, states))
+
+    def _record_group(
+        self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any],
+        states: Sequence[Any],
+    ) -> None:  # fmt: skip
         aval = weights[0]._value().aval
         if len(weights) not in self._trees:  # the states came from a file
             self.create_group_state(weights)
@@ -110,8 +119,7 @@ class Optax(Optimizer):
             if memories is not None:
                 outs = memory.moved(outs, memories)
         del inputs
-        for handle, value in zip((*weights, *states), outs, strict=True):
-            handle._set(value)
+        store((*weights, *states), outs)
 
     def _bind_group(self, weights: Sequence[Any]) -> Call:
         attrs = (

@@ -13,25 +13,24 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import numpy as np
 
+from mxjax.array.handle import store
 from mxjax.core import (
     Call,
     MeshDevice,
-    Value,
     aval_of,
     concrete,
-    host,
     local,
     memory,
-    placed,
     record,
     spread,
 )
+from mxjax.core.scopes import wide_types
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError, did_you_mean
 from mxjax.modes import generation
 from mxjax.util import is_np_array
 
 from . import rows, rules
-from .rules import not_taped
+from .rules import not_taped, on_host, whole_or_not
 
 __all__ = ["Optimizer", "create", "register"]
 
@@ -45,13 +44,6 @@ def flatten(state: Any) -> list[Any]:
     if isinstance(state, (tuple, list)):
         return [leaf for item in state for leaf in flatten(item)]
     return [state]
-
-
-def on_host(numbers: np.ndarray, device: Any) -> Value:
-    """A vector that the next program reads; 64-bit ones have to be put on the device first."""
-    if numbers.dtype.itemsize <= 4:
-        return host(numbers, device)
-    return placed(numbers, device, shared=True)
 
 
 def memories_of(arrays: Sequence[Any]) -> tuple[str | None, ...] | None:
@@ -452,7 +444,7 @@ class Optimizer:
         weight = rows.plain(weight)
         aval = weight._value().aval
         wrap = type(weight)._wrap
-        with jax.enable_x64(True):
+        with wide_types():
             if self._init_reads_weight:
                 arrays = self.init(memory.on_device(weight._value()))
             else:  # zeros need no program of their own
@@ -533,15 +525,15 @@ class Optimizer:
         for args in zip(indices, *arrays, strict=True) if single else [(indices, *arrays)]:
             self.update(*args)
 
-    def _record_step(
-        self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any],
-        states: Sequence[Any],
-    ) -> None:  # fmt: skip
+    def _record_step(self, indices: Any, weights: Any, grads: Any, states: Any) -> None:
         """Record the update of all weights as one call of `rules.many`, those of sparse ones apart."""
         if rows.made and any(x.stype != "default" for x in (*weights, *grads)):
             indices, weights, grads, states = rows.divided(self, indices, weights, grads, states)
             if not indices:
                 return
+        whole_or_not(self, weights[0], partial(self._record_dense, indices, weights, grads, states))
+
+    def _record_dense(self, indices: Any, weights: Any, grads: Any, states: Any) -> None:
         device = weights[0]._value().aval.device
         guard = self.guard
         fixed = (guard is None, self.multi_precision, self.use_fused_step, *self._raw_statics())
@@ -562,8 +554,7 @@ class Optimizer:
             outs = spread(outs, [x._value().aval for x in (*weights, *plan.leaves)])
         if plan.memories is not None:
             outs = memory.moved(outs, plan.memories)
-        for handle, value in zip((*weights, *plan.leaves), outs, strict=True):
-            handle._set(value)
+        store((*weights, *plan.leaves), outs)
 
     def _plan(
         self, fixed: tuple[Any, ...], indices: Sequence[Any], weights: Sequence[Any],

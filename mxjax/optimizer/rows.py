@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mxjax.array.handle import store
 from mxjax.array.sparse import BaseSparseNDArray, dense_value, made
-from mxjax.core import MeshDevice, Row, host, placed, record
+from mxjax.core import MeshDevice, Row, record
 
 from . import rules
 
@@ -102,13 +103,17 @@ def _can(optimizer: Optimizer, weight: Any) -> bool:
 
 
 def _update(optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    rules.whole_or_not(optimizer, weight, partial(_record, optimizer, index, weight, grad, state))
+
+
+def _record(optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: Any) -> None:
     """Record the update of the gradient's rows."""
     from .optimizer import flatten
 
     leaves = flatten(state)
     device = weight._aval.device
     numbers = optimizer.count_updates([index], np.float64 if weight.dtype == np.float64 else np.float32)
-    given = host(numbers, device) if numbers.dtype.itemsize <= 4 else placed(numbers, device, shared=True)
+    given = rules.on_host(numbers, device)
     statics = (*optimizer._static_items(), *optimizer._own_statics(index))
     guard = optimizer.guard
     attrs: tuple[tuple[str, Any], ...] = (
@@ -125,7 +130,6 @@ def _update(optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: Any
     del inputs  # a buffer that only the segment still refers to is overwritten in place
     if isinstance(weight, BaseSparseNDArray):
         weight._renew(outs[0])
+        store(leaves, outs[1:])
     else:
-        weight._set(outs[0])
-    for leaf, value in zip(leaves, outs[1:], strict=True):
-        leaf._set(value)
+        store((weight, *leaves), outs)

@@ -10,15 +10,15 @@ The equations are MXNet's, put together from optax's pieces where those say the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from mxjax.core import Row, Value, local
+from mxjax.core import Row, Value, host, local, placed, scope, undone
 
 States = tuple[jax.Array, ...]
 Rule = Callable[..., tuple[jax.Array, States]]
@@ -28,17 +28,47 @@ Layout = tuple[tuple[int, bool, tuple[tuple[str, Any], ...]], ...]
 OF_MXNET1: dict[Rule, Rule] = {}
 
 
-@contextmanager
+@scope
 def not_taped() -> Iterator[None]:
     """Updates are no part of what autograd differentiates, even inside `autograd.record()`."""
     thread = local.st
-    taping, thread.taping = thread.taping, False
-    thread.refresh()
-    try:
-        yield
-    finally:
+    taping = thread.taping
+
+    def undo() -> None:
         thread.taping = taping
         thread.refresh()
+
+    thread.taping = False
+    thread.refresh()
+    yield from undone(undo)
+
+
+def whole_or_not(optimizer: Any, weight: Any, update: Callable[[], None]) -> None:
+    """Run an update; where it is broken off before its results are stored, nothing was counted either."""
+    with_old = _held(weight)
+    counts = optimizer._index_update_count
+    mine, counted, schedule = dict(vars(optimizer)), counts.copy(), getattr(optimizer.lr_scheduler, "__dict__", {})
+    scheduled = dict(schedule)
+    try:
+        update()
+    except BaseException:
+        if _held(weight) is with_old:
+            vars(optimizer).update(mine)
+            counts.clear()
+            counts.update(counted)
+            schedule.update(scheduled)
+        raise
+
+
+def on_host(numbers: np.ndarray, device: Any) -> Value:
+    """A vector that the next program reads; 64-bit ones have to be put on the device first."""
+    if numbers.dtype.itemsize <= 4:
+        return host(numbers, device)
+    return placed(numbers, device, shared=True)
+
+
+def _held(weight: Any) -> Any:
+    return getattr(weight, "_stored", weight._v)
 
 
 def unworked(lr: Any, wd: Any, t: Any) -> tuple[Any, ...]:

@@ -72,20 +72,23 @@ class Updater:
         for i, weight in zip(indices, weights, strict=True):
             if i not in self.states:
                 with apart():
-                    self.states[i] = self.optimizer.create_state_multi_precision(i, weight)
+                    made = self.optimizer.create_state_multi_precision(i, weight)
             elif i in self.unsynced:
-                self.states[i] = self.sync_state_context(self.states[i], device)
-            self._settle(i)
-            self._lie(i, weight)
+                made = self.sync_state_context(self.states[i], device)
+            else:
+                made = self.states[i]
+            self._settle(made)
+            self._lie(made, weight)
+            self.states[i] = made
             self.unsynced.discard(i)
 
-    def _lie(self, index: Any, weight: Any) -> None:
+    def _lie(self, state: Any, weight: Any) -> None:
         """On a mesh, let the states of a weight lie as it does, or cut where it is whole."""
         like = weight._aval
         if type(like.device) is not MeshDevice:
             return
         whole = like.spread is None or like.spread.is_fully_replicated
-        for leaf in flatten(self.states[index]):
+        for leaf in flatten(state):
             if getattr(leaf, "shape", None) != weight.shape:
                 continue
             if whole and self.mesh is not None:
@@ -93,10 +96,10 @@ class Updater:
             else:
                 leaf._v = relaid(leaf._value(), like)
 
-    def _settle(self, index: Any) -> None:
+    def _settle(self, state: Any) -> None:
         """Put the states of a weight into the memory they are to live in."""
         home = self.home
-        for leaf in flatten(self.states[index]):
+        for leaf in flatten(state):
             if hasattr(leaf, "_place"):
                 leaf._place(home)
 
@@ -108,8 +111,8 @@ class Updater:
           DeviceError: the backend cannot reach it.
         """
         self._memory = (memory.kind(where),)
-        for index in self.states:
-            self._settle(index)
+        for state in self.states.values():
+            self._settle(state)
         self.optimizer._plans.clear()
 
     def _update_group(
@@ -124,11 +127,13 @@ class Updater:
                     "optax transformation keeps one state for all weights, so they must come "
                     "together every time (with ignore_stale_grad=True they do not)"
                 )
-            self.states[indices] = optimizer.create_group_state(weights)
-            self._settle(indices)
+            made = optimizer.create_group_state(weights)
+            self._settle(made)
+            self.states[indices] = made
         elif indices in self.unsynced:
-            self.states[indices] = self.sync_state_context(self.states[indices], weights[0].device)
-            self._settle(indices)
+            made = self.sync_state_context(self.states[indices], weights[0].device)
+            self._settle(made)
+            self.states[indices] = made
         self.unsynced.discard(indices)
         optimizer.update_group(indices, weights, grads, self.states[indices])
 

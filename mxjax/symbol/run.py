@@ -53,8 +53,10 @@ def run(
             env[node] = made
             if watch is not None:
                 watch(node, inputs, made)
-    finally:
         st.scope = outer
+    except BaseException:
+        st.scope = outer
+        raise
     found = []
     for node, k in entries:
         array = env[node][k]

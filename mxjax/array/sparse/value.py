@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import errors
-from ...core import Aval, aval, record
+from ...core import Aval, Scope, aval, record
 from ...core.state import local
 from ...core.sync import to_host, transfer
 from ...core.tape import ADD
@@ -152,23 +152,25 @@ made: list[type] = []
 beginnings: list[Callable[[], None]] = []
 
 
-class untaped:  # noqa: N801  (a scope, as those of autograd)
+class untaped(Scope):  # noqa: N801  (a scope, as those of autograd)
     """A scope whose calls are not on the tape: the tape has the sparse value they work on."""
 
-    __slots__ = ("_before",)
+    __slots__ = ()
 
-    def __enter__(self) -> None:
+    def _now(self) -> bool:
+        return local.st.taping
+
+    def _set(self) -> None:
         st = local.st
-        self._before = st.taping
         if st.taping:
             st.taping = False
             st.refresh()
 
-    def __exit__(self, *exc: object) -> None:
+    def _give_back(self, before: bool, broken: bool) -> None:
         st = local.st
-        if st.taping is not self._before:
-            st.taping = self._before
-            st.refresh()
+        if st.taping is not before:
+            st.taping = before
+        st.refresh()
 
 
 def joined(a: Stored, b: Stored, op: str) -> Stored:
