@@ -111,6 +111,31 @@ def test_weights_come_from_a_repository_a_folder_or_a_file(published):
     assert not list(root.iterdir())
 
 
+def test_what_is_not_the_published_file_is_not_kept(published, tmp_path):
+    """Neither another file of that name, nor one that only pretends to be in the archive, nor no archive."""
+    (packed,) = (published / "repo" / "gluon" / "models").iterdir()
+    root = tmp_path / "models"
+    member = packed.name.replace(".zip", ".params")
+    for content in (b"another file", None):
+        with zipfile.ZipFile(packed, "w") as out:
+            if content is not None:
+                out.writestr(member, content)
+        with mx.config.scope(data_repo=f"file://{published / 'repo'}"), pytest.raises(ValueError, match=member):
+            vision.squeezenet1_1(pretrained=True, root=str(root))
+        assert not list(root.iterdir())
+    packed.write_bytes(b"<html>")
+    with mx.config.scope(data_repo=f"file://{published / 'repo'}"), pytest.raises(ValueError, match="damaged"):
+        vision.squeezenet1_1(pretrained=True, root=str(root))
+    assert not list(root.iterdir())
+
+
+@pytest.mark.parametrize("repo", ["hf://owner", "hf://../name", "hf://owner/name/../x", "hf://owner/na me"])
+def test_repositories_that_may_not_be(tmp_path, repo):
+    with mx.config.scope(data_repo=repo), pytest.raises(ValueError, match="hf://owner/name is expected"):
+        model_store.get_model_file("squeezenet1.1", root=str(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
 def test_weights_come_from_hugging_face(published, monkeypatch):
     asked = []
 
