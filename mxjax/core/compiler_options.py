@@ -8,23 +8,23 @@ from __future__ import annotations
 import functools
 import os
 import platform as host
-from collections.abc import Sequence
 from typing import Any
 
 import jaxlib
 
+from .jaxprs import computes_complex
 
-def default_options(
-    platform: str, operators: Sequence[Any] = (), features: frozenset[str] | None = None
-) -> dict[str, Any]:
-    """Options for a program of these operators on ``cpu``, ``gpu`` or ``tpu``.
+_WIDTH = "xla_cpu_prefer_vector_width"
+
+
+def default_options(platform: str, features: frozenset[str] | None = None) -> dict[str, Any]:
+    """Options for a program on ``cpu``, ``gpu`` or ``tpu``.
 
     features are the processor's, as in /proc/cpuinfo; those of this machine where not given.
 
     >>> default_options("cpu", features=frozenset({"avx512f"}))["xla_cpu_prefer_vector_width"]
     512
     """
-    del operators  # no operator needs another option than its neighbours so far
     if platform != "cpu":
         return {}
     # The order of work that needs least memory: a stack of convolutions takes a third of the bytes
@@ -32,8 +32,28 @@ def default_options(
     options: dict[str, Any] = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
     # XLA's loops use 256 bits unless told otherwise; 512 halve a chain of elementwise operators.
     if "avx512f" in (cpu_features() if features is None else features):
-        options["xla_cpu_prefer_vector_width"] = 512
+        options[_WIDTH] = 512
     return options
+
+
+def leave_width(options: dict[str, Any], jaxpr: Any) -> None:
+    """Take the width of vectors out of a CPU program's options where XLA is wrong with it.
+
+    jaxlib 0.10.2 to 0.11 links `xla.atan.v16f32` and `xla.atan.v8f64` from bitcode that clang made for 256 bits, where
+    such a vector is passed in memory (``ptr byval(<16 x float>)``), and calls them with the vector itself: every arc
+    tangent of 64 numbers or more reads what lies elsewhere, or ends the process. XLA comes to them by `atan2(y, 1)`
+    alone. Those of real numbers have code of ours (`cpu_code`); here are the logarithms of complex ones.
+
+        jax.jit(jax.numpy.arctan).lower(x).compile({"xla_cpu_prefer_vector_width": 512})(x)  # x: 64 numbers
+    """
+    if _WIDTH in options and atan_is_wrong() and computes_complex(jaxpr):
+        del options[_WIDTH]
+
+
+def atan_is_wrong() -> bool:
+    """Whether this XLA passes 512 bits to its arc tangent in another way than that takes them."""
+    version = tuple(int("".join(filter(str.isdigit, part)) or 0) for part in jaxlib.__version__.split(".")[:3])
+    return (0, 10, 2) <= version < (0, 12)
 
 
 def keep_barriers(platform: str) -> dict[str, Any]:

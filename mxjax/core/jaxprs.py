@@ -210,3 +210,13 @@ def keeps_apart(jaxpr: Any) -> bool:
         if any(map(keeps_apart, bodies(e.params))):
             return True
     return False
+
+
+def computes_complex(jaxpr: Any) -> bool:
+    """Whether there are complex numbers in it."""
+    for e in jaxpr.eqns:
+        if any(getattr(getattr(v.aval, "dtype", None), "kind", None) == "c" for v in e.outvars):
+            return True
+        if any(map(computes_complex, bodies(e.params))):
+            return True
+    return False

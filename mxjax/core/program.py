@@ -15,7 +15,7 @@ import numpy as np
 from . import compiler, cpu_code, host_memory
 from .aval import Aval, MeshDevice
 from .call import dressed, place_now
-from .compiler_options import keep_barriers
+from .compiler_options import keep_barriers, leave_width
 from .hooks import (
     ProgramRun,
     compile_listeners,
@@ -437,6 +437,7 @@ def compile_function(
     options = compiler.options_for(device, calls)
     if compiler.platform_of(device) == "cpu":
         host_memory.keep()
+        leave_width(options, traced.jaxpr.jaxpr)
     if barriers or keeps_apart(traced.jaxpr.jaxpr):
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
     compiled = lowered.compile(compiler_options=options)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from mxjax.core import compiler
+from mxjax.core import compiler, compiler_options
 from mxjax.core.compiler_options import cpu_features, default_options
 
 WIDE = frozenset({"sse2", "avx512f"})
@@ -39,3 +39,15 @@ def test_disabled_passes_of_several_contributors_are_joined():
         "xla_cpu_prefer_vector_width": 512,
         "xla_disable_hlo_passes": "cse_barrier_expander,cse",
     }
+
+
+def test_complex_numbers_keep_xlas_width_where_its_arc_tangent_is_wrong(monkeypatch):
+    def width(fn, version):
+        monkeypatch.setattr(compiler_options.jaxlib, "__version__", version)
+        options = default_options("cpu", features=WIDE)
+        compiler_options.leave_width(options, jax.make_jaxpr(fn)(jnp.ones(3)).jaxpr)
+        return options.get("xla_cpu_prefer_vector_width")
+
+    angle = jax.jit(lambda x: jnp.imag(jnp.log(jax.lax.complex(x, x))))
+    assert [width(angle, v) for v in ("0.10.1", "0.10.2", "0.11.2", "0.12.0.1")] == [512, None, None, 512]
+    assert width(jnp.arctan, "0.10.2") == 512  # has code of ours
