@@ -108,10 +108,13 @@ def measure() -> dict[str, Any]:
         for prefix, (python, script) in others().items():
             take(prefix, python, script, "3")
             take(prefix, python, "language_model.py", prefix.strip("_"))
+            if prefix == "mxnet_":
+                take(prefix, python, "custom_operator.py", "mxnet")
         ours("small")
         ours("python")
         ours("lenet")
         take("", sys.executable, "language_model.py", "ours")
+        take("", sys.executable, "custom_operator.py", "ours")
         if not turn:
             ours("shares")
         for kind in ("shapes", "lengths"):
@@ -153,6 +156,8 @@ def rows(t: dict[str, Any]) -> list[tuple[str, str, str, float]]:
         (f"{work} / JAX", "language_model", "language_model_jax", 1.0),
         (f"{work} / MXNet", "language_model", "mxnet_language_model", 0.9),
         (f"{work} / PyTorch", "language_model", "torch_language_model", 0.9),
+        ("block with an operator in Python / MXNet", "custom_arrays", "mxnet_custom_arrays", 1.5),
+        ("block with an operator in NumPy / MXNet", "custom_numpy", "mxnet_custom_numpy", 1.5),
         ("ever-changing shapes / call by call", "churn_shapes", "each_churn_shapes", 1.2),
         ("ever-changing lengths / call by call", "churn_lengths", "each_churn_lengths", 1.2),
     ]

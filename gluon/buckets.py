@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from .hybrid_block import HybridBlock
 
 
+class CallsPython(Exception):
+    """A graph that calls the user's Python was given filled inputs: it must run once, on the caller's own."""
+
+
 class Buckets:
     """How a block's calls of changing lengths are served by few graphs.
 
@@ -40,6 +44,15 @@ class Buckets:
         full = self._full(arrays)
         if not full:
             return None
+        try:
+            return self._served(block, arrays, call, full)
+        except CallsPython:
+            self.mixes.update((True, False))
+            return None
+
+    def _served(
+        self, block: HybridBlock, arrays: list[NDArray], call: Callable[[list[NDArray]], Any], full: int
+    ) -> Any:
         length = arrays[0].shape[0]
         shapes = tuple(a.shape[1:] for a in arrays)
         key = full, shapes, local.st.training, local.st.taping

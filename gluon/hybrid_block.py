@@ -14,6 +14,7 @@ from mxjax.library import check_backend
 
 from .block import _TAKE_ANY, Block
 from .breaks import GraphBreak, Opened, give_up, in_opened, run_opened, stays_open
+from .buckets import Buckets, CallsPython
 from .hybrid import (
     AsksForNumber,
     CachedGraph,
@@ -31,7 +32,7 @@ from .legacy import (
     writes_hybrid_forward,
 )
 from .parameter import DeferredInitializationError, Layout
-from .shapes import Buckets, gated, serve_new_shape, tell_of_shapes
+from .shapes import gated, serve_new_shape, tell_of_shapes
 
 __all__ = ["HybridBlock"]
 
@@ -307,6 +308,8 @@ class HybridBlock(Block):
             )  # fmt: skip
             if out is not None:
                 return out
+        if filled and graph.cut is not None:
+            raise CallsPython
         limit = _parallel()
         if limit is not None and not st.training:
             return gated(limit, lambda: graph(arrays, leaves))

@@ -46,6 +46,8 @@ class Row:
     begins with it. A trace serves all of their values.
     ``loops=False``: ``fn`` has none (``lax.scan``, ``while_loop``), so it is traced without ``jit``, under which JAX
     traces each function of jnp apart, and without which it would unroll them.
+    ``python`` runs a call that is Python code of the user's (`Call.python`); ``inferred`` gives the shapes and dtypes
+    of its tuple of results, by the call and the avals of its operands.
 
     >>> scale = Row("scale", lambda x, *, by: x * by)
     >>> scale.bind((("by", 2),))
@@ -53,8 +55,8 @@ class Row:
     """
 
     __slots__ = (
-        "calls", "differentiable", "display", "effect", "fn", "lengths", "loops", "most", "name", "numbers", "operator",
-        "python", "ragged", "restates", "settled", "takes_numbers", "tries", "wholes",
+        "calls", "differentiable", "display", "effect", "fn", "inferred", "lengths", "loops", "most", "name", "numbers",
+        "operator", "python", "ragged", "restates", "settled", "takes_numbers", "tries", "wholes",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +77,7 @@ class Row:
         lengths: dict[str, type] | None = None,
         loops: bool = True,
         python: Callable[..., Sequence[Any]] | None = None,
+        inferred: Callable[..., tuple[tuple[tuple[int, ...], Any], ...]] | None = None,
     ):
         self.name = name
         self.fn = fn
@@ -91,6 +94,7 @@ class Row:
         self.lengths = lengths or {}
         self.loops = loops
         self.python = python
+        self.inferred = inferred
         self.calls: dict[Any, Call] = {}
         self.tries: dict[tuple[bool, str], list[int]] = {}  # kinds of traces (symbolic.py)
         self.most = CALLS
@@ -305,6 +309,8 @@ class Call:
 
         From the second shape on a trace for all shapes says them, of what can be traced so.
         """
+        if self.row.inferred is not None:
+            return self.row.inferred(self, avals), True
         # The first time with its numbers in it: they may be refused. Then the trace serves that has them as operands,
         # if it is made without jit, whose caches would take these sizes' results for those of all.
         call, before, own = (self, -1, ()) if (self.forward or self).row.loops else self.loose()

@@ -238,7 +238,7 @@ def gradients(
             st.scope = node.scope
             number = node.number
             sums = None
-            if totals is not None and getattr(node.pull, "adds", False):
+            if node.pull is not None and totals is not None and getattr(node.pull, "adds", False):
                 sums = _sums(inputs, leaves, waiting)
                 totals.update(v.tape for v, s in zip(inputs, sums, strict=True) if s is not None)
             for v, g in zip(inputs, _pull(node, inputs, given, sums)):  # noqa: B905 -- one gradient an input

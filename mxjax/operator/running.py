@@ -144,10 +144,6 @@ class Described:
                 )
         return lists
 
-    def avals(self, device: Any) -> tuple[Any, ...]:
-        """The results on a device of the core."""
-        return tuple([core.aval(s, t, device) for s, t in zip(self.out_shapes, self.out_dtypes, strict=True)])
-
 
 _KINDS = ("inputs", "outputs", "auxiliary states")
 
@@ -181,6 +177,8 @@ class Instance:
     ) -> list[Any]:
         said = self.said
         outs = self._blank(said.out_shapes, said.out_dtypes, stypes or ["default"] * len(said.out_shapes))
+        if local.st.rehearsing is not None:
+            return outs  # nothing runs
         with autograd._Scope(False, training), self.device, _watched(said.name), errors.told(said.name):
             self.op.forward(training, ["write"] * len(outs), ins, outs, aux)
         return outs
@@ -202,9 +200,9 @@ class Instance:
         for k, total in enumerate(sums):
             if total is not None:
                 made[k], req[k] = _again(total, self.cls), "add"
-        training = local.st.training
-        with autograd._Scope(False, training), self.device:
-            with _watched("_backward_" + said.name), errors.told(said.name):
+        training, name = local.st.training, said.name
+        if local.st.rehearsing is None:
+            with autograd._Scope(False, training), self.device, _watched("_backward_" + name), errors.told(name):
                 self.op.backward(req, list(grads), list(ins), list(outs), made, aux)
         return [g if w else None for g, w in zip(made, wants, strict=True)]
 
@@ -274,7 +272,7 @@ def _run(loan: Loan, inputs: Sequence[Any]) -> list[Any]:
     ins = _taken(data, stypes, one.cls)
     before = [x._v for x in ins] if dense else []
     if _in_parallel() and not aux and dense:
-        outs = _started(one, ins, training)
+        outs = _started(loan, ins, training)
     else:
         outs = one.forward(ins, aux, training, out_stypes)
     for x, now, v in zip(data, ins, before, strict=False):
@@ -286,14 +284,16 @@ def _run(loan: Loan, inputs: Sequence[Any]) -> list[Any]:
     return taped
 
 
-def _started(one: Instance, ins: list[Any], training: bool) -> list[Any]:
+def _started(loan: Loan, ins: list[Any], training: bool) -> list[Any]:
     """The forward in a thread of its own; its results are there when they are read."""
     from ..effects import host_ops
+
+    one: Instance = loan.what
 
     if host_ops.inside():
         return one.forward(ins, [], training)
     found = host_ops.start(
-        lambda: values(one.forward(ins, [], training)), one.said.out_shapes, one.said.out_dtypes,
+        lambda: values(loan.what.forward(ins, [], training)), one.said.out_shapes, one.said.out_dtypes,
         ins[0]._value().aval.device,
     )  # fmt: skip
     return [wrap(one.cls, v) for v in found]
@@ -357,11 +357,14 @@ def _recorded(
     """The results of a step of the graph that is being recorded, or of a call inside a transformation of JAX."""
     traceable = said.prop.traceable and not said.auxiliary
     call = _bound(op_type, options, cls._legacy, place, traceable)
-    avals = tuple([v.aval for v in vs])
-    device = avals[0].device if avals else core.default_device()
-    if (avals, device) not in call.infer_cache:  # it has said so: its Python need not run for it
-        call.infer_cache[avals, device] = said.avals(device), True
     return core.record(call, vs)
+
+
+def _inferred(call: Any, avals: Sequence[Any]) -> tuple[tuple[tuple[int, ...], Any], ...]:
+    """The shapes and dtypes that the operator says its results have."""
+    attrs = dict(call.attrs)
+    said = Described(attrs["op_type"], attrs["options"], avals)
+    return tuple(zip(said.out_shapes, said.out_dtypes, strict=True))
 
 
 def _in_graph(
@@ -380,5 +383,5 @@ def _in_graph(
     return values(_run(places.lend(key, make), arrays))
 
 
-_CUSTOM = core.row("Custom", in_program, python=_in_graph)
-_TRACED = core.row("_custom_traced", traced_once, display="Custom")
+_CUSTOM = core.row("Custom", in_program, python=_in_graph, inferred=_inferred)
+_TRACED = core.row("_custom_traced", traced_once, display="Custom", inferred=_inferred)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import attribute, errors, name
 from ..operator.custom_op import registry
 from . import attributes
 from .compose import one_entry
-from .node import Node
+from .node import Entry, Node
 from .symbol import Symbol, _Symbol
 
 
@@ -33,8 +33,7 @@ def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
     title = name.current().get(kwargs.pop("name", None), "custom")
     params = {"op_type": op_type, **{k: str(v) for k, v in kwargs.items()}}
     prop = prop_of(params)
-    states = list(prop.list_auxiliary_states())
-    wanted = [*prop.list_arguments(), *states]
+    wanted = [*prop.list_arguments(), *prop.list_auxiliary_states()]
     if len(data) > len(wanted) or any(k not in wanted for k in given):
         raise errors.MXNetError(f"custom operator {op_type} takes {', '.join(wanted)}")
     given.update(zip(wanted, data, strict=False))
@@ -42,8 +41,23 @@ def custom(*data: Any, op_type: str, **kwargs: Any) -> Any:
         one_entry(given[n], f"Argument {n}") if n in given else (Node(f"{title}_{n}", attrs=users), 0) for n in wanted
     ]
     is_np = any(s._is_np for s in given.values())
-    outs = list(prop.list_outputs())
-    node = Node(title, None, params, users, inputs, wanted, {"outputs": len(outs)}, registry="Custom", is_np=is_np)
+    node = custom_node(title, params, inputs, users, is_np)
+    return (_Symbol if is_np else Symbol)([(node, k) for k in range(len(node.results))])
+
+
+def custom_node(
+    title: str, params: Mapping[str, Any], inputs: Sequence[Entry], users: Mapping[str, str], is_np: bool
+) -> Node:
+    """The node of a custom operator on these results of nodes, auxiliary states last."""
+    prop = prop_of(params)
+    states = list(prop.list_auxiliary_states())
+    wanted, outs = [*prop.list_arguments(), *states], list(prop.list_outputs())
+    if len(inputs) != len(wanted):
+        raise errors.MXNetError(f"custom operator {params['op_type']} takes {', '.join(wanted)}, got {len(inputs)}")
+    node = Node(
+        title, None, dict(params), dict(users), list(inputs), wanted, {"outputs": len(outs)}, registry="Custom",
+        is_np=is_np,
+    )  # fmt: skip
     node.states = tuple(range(len(wanted) - len(states), len(wanted)))
     node.results = tuple(outs)
-    return (_Symbol if is_np else Symbol)([(node, k) for k in range(len(outs))])
+    return node

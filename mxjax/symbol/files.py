@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import atomic, errors, modes
+from ..operator.custom_op import registry as registered
 from ..ops.table import TABLE, Op, by_internal
 from . import attributes, dialect, special, upgrade
 from .compose import active
+from .custom import custom_node
 from .node import Entry, Node, Subgraph, walk
 from .symbol import Symbol
 
@@ -236,6 +238,11 @@ def _without_row(
         _check_loop(made)
     if plain == "Custom" and "op_type" not in attrs:
         raise errors.FormatError(f"the custom operator {name!r} has no op_type")
+    if plain == "Custom" and attrs["op_type"] in registered:  # else it may be registered later
+        try:
+            return custom_node(name, attrs, inputs, users, made.is_np)
+        except Exception as error:
+            raise errors.FormatError(f"the custom operator {name!r} ({attrs['op_type']}): {error}") from error
     return made
 
 

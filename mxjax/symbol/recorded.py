@@ -9,6 +9,7 @@ from .. import errors
 from ..core import SCALAR, Call, Graph
 from ..ops.keys import AT, Run, Slice
 from ..ops.table import TABLE, Op
+from .custom import custom_node
 from .node import Entry, Node, Subgraph, walk
 
 # Rows of the core's own, by those of the table that compute the same.
@@ -23,12 +24,16 @@ def node_of(call: Call, operands: Sequence[Entry | float | int], title: str, axe
       MXNetError: the call is no operator of the table.
     """
     op: Any = call.row
+    if op.name in ("Custom", "_custom_traced"):
+        said = dict(call.attrs)
+        params = {"op_type": said["op_type"], **dict(said["options"])}
+        return custom_node(title, params, [o for o in operands if isinstance(o, tuple)], {}, not said["legacy"])
     if op.name in _TWINS:
         op = TABLE[_TWINS[op.name]]
     if not isinstance(op, Op):
         raise errors.MXNetError(
             f"{call.name} cannot be part of a symbol: it is no operator of the table but something that ran inside it "
-            "(a custom operator, a gradient)"
+            "(a gradient)"
         )
     given = list(operands)
     numbers = given[len(given) - len(call.varying) :]
