@@ -16,8 +16,9 @@ from .. import errors
 from ..array.classes import ndarray
 from ..array.invoke import call
 from ..array.ndarray import NDArray
-from ..core import TRACED, Value, aval, calls_python, is_recording, record_paired, recording, rng
+from ..core import TRACED, Value, aval, is_recording, record_paired, recording, rng
 from ..core import host as host_value
+from ..core.cut import calls_python, is_traced
 from ..core.reading import ReadWhileRecording
 from ..core.segment import Written
 from ..core.state import local
@@ -177,8 +178,8 @@ def _invoke(
     ``runs=False``: the bodies will run no step.
     """
     if runs and not is_recording() and any(calls_python(part.graph) for part in parts):
-        if not any(type(v) is Value and v.seg is TRACED for part in parts for v in (*given, *part.captured)):
-            raise _RunsPython(_PYTHON)
+        if not any(is_traced((*given, *part.captured)) for part in parts):
+            raise _RunsPython("the body of a loop calls a custom operator, whose Python runs at each step")
     device = given[0].aval.device
     operands: list[Any] = list(given)
     count = offset = None
@@ -201,9 +202,6 @@ def _invoke(
         if v.seg is not TRACED or w.before.seg is TRACED:
             w.handle._set(v)
     return outs
-
-
-_PYTHON = "the body of a loop calls a custom operator, whose Python runs at each step"
 
 
 def _check_states(what: str, fn: Callable[..., Any], before: Sequence[NDArray], after: Sequence[Value]) -> None:

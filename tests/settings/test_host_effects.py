@@ -199,6 +199,19 @@ def test_custom_operators_meet_only_where_they_run_side_by_side():
         wrong = mx.nd.Custom(x - 2, op_type="test_meeting")
         with pytest.raises(ValueError, match="a negative number"):
             wrong.asnumpy()
+        net = mx.gluon.nn.HybridLambda(
+            lambda F, x: mx.nd.Custom(x, op_type="test_meeting") + mx.nd.Custom(x * 3, op_type="test_meeting")
+        )
+        net.hybridize()
+        Meeting.patience = 60
+        for _ in range(3):
+            Meeting.place.reset()
+            with mx.autograd.record():
+                c = net(x)
+            c.backward()
+            assert (c.asnumpy().tolist(), x.grad.asnumpy().tolist()) == ([8, 8, 8], [8, 8, 8])
+        Meeting.patience = 0.01
+        Meeting.place.reset()
         chain = mx.nd.Custom(mx.nd.Custom(x, op_type="test_meeting") * -1, op_type="test_meeting")
         mx.nd.waitall()
         assert chain.asnumpy().tolist() == [-1, -1, -1]

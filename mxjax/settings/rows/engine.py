@@ -271,8 +271,7 @@ OPTIONS: tuple[Option, ...] = (
         doc="Run custom operators' Python in threads, next to each other and to programs.",
         effect="1: nd.Custom returns at once, and reading its results waits; an error in it is raised there.",
         legacy=(Legacy("ac_parallel_enable", fidelity="approximate",
-                       difference="it is for custom operators called one by one; inside a hybridized block a program "
-                       "waits for each callback, and those with auxiliary states run one after the other"),),
+                       difference="it is for custom operators; those with auxiliary states run one after the other"),),
         mechanism="a pool of threads; results stand for work that is under way",
     ),
 )
