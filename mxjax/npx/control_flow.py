@@ -273,7 +273,7 @@ def _two(body: Callable[..., Any], made: Any) -> tuple[Any, Any]:
 
 
 def _stack(rows: list[NDArray]) -> Any:
-    return call(TABLE["stack"], type(rows[0]), tuple(rows), {"axis": 0})
+    return call(TABLE["stack"], type(rows[0]), (rows,), {"axis": 0})
 
 
 def _foreach(

@@ -117,6 +117,18 @@ def test_formats_of_while_loop(run: Any, out: Any, want: Any) -> None:
     assert all(x.dtype == "int64" for x in last)
 
 
+def test_loops_of_one_step_stack_one_row(run: Any) -> None:
+    """A list of one array is a list: its rows are no steps."""
+    s = mx.np.array([2.0, 3.0])
+    out, last = run(lambda d, s: npx.foreach(lambda x, s: (x + s, s * 2), d, s), mx.np.array([[1.0, 1.0]]), s)
+    assert lists(out) == [[3.0, 4.0]] and lists(last) == [4.0, 6.0]
+    for bound, more in ((1, []), (3, [[0.0, 0.0], [0.0, 0.0]])):
+        out, last = run(
+            lambda s, bound=bound: npx.while_loop(lambda s: s.sum() < 6, lambda s: (s, s * 2), s, max_iterations=bound), s
+        )
+        assert lists(out) == [[2.0, 3.0], *more] and lists(last) == [4.0, 6.0]
+
+
 @pytest.mark.parametrize("new", [lambda i: i + 1, lambda i: [i + 1]])
 def test_one_loop_variable(run: Any, new: Any) -> None:
     loop = run(
