@@ -9,7 +9,7 @@ PYTEST := $(RUN) -m pytest -n $(JOBS)
 # Tests and benchmarks start hundreds of processes: each would compile every module again, for 0.3 s and more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all test-matrix bench bench-cold bench-data bench-kvstore bench-memory bench-ops bench-profiler bench-sparse lint stubs \
+.PHONY: help demo test test-all test-matrix bench bench-cold bench-data bench-kvstore bench-memory bench-ops bench-profiler bench-sparse fuzz lint stubs \
 	settings-pages wheel clean
 .DEFAULT_GOAL := help
 
@@ -17,6 +17,7 @@ help:
 	@echo "make demo         train a digit classifier in four ways and profile it"
 	@echo "make test         the tests"
 	@echo "make test-all     the tests, slow ones included"
+	@echo "make fuzz         random programs under every tier (COUNT=2000 START=0)"
 	@echo "make test-matrix  the tests on the oldest and the newest Python and JAX"
 	@echo "make bench        the benchmarks, as ratios"
 	@echo "make bench-cold   what code costs that runs before it is compiled"
@@ -39,6 +40,11 @@ test: $(VENV)/.ready
 
 test-all: $(VENV)/.browser
 	$(PYTEST)
+
+COUNT ?= 2000
+START ?= 0
+fuzz: $(VENV)/.ready
+	$(RUN) -m tests.fuzz --count $(COUNT) --start $(START) --jobs $(JOBS)
 
 test-matrix:
 	tools/matrix $(JOBS)
