@@ -19,6 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from . import cpu_nan
+
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 # M. Giles, Approximating the erfinv function (GPU Computing Gems, 2011): for w = -log(1 - x^2) below 5, and above.
@@ -166,6 +168,7 @@ def lowering() -> dict[str, Any]:
             (lax.erf_inv_p, single),
             (lax.atan_p, real(arctan, "atan")),
             (lax.atan2_p, real(arctan2, "atan2")),
+            *cpu_nan.rules(mlir),
         )
         given: dict[str, Any] = {"_private_parameters": mlir.LoweringParameters(override_lowering_rules=rules)}
         jax.jit(lambda x: x).trace(np.float32(0)).lower(**given)

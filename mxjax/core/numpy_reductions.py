@@ -53,6 +53,14 @@ def _extreme(ufunc: Any, empty: Callable[[Any], Any]) -> Rule:
     return rule
 
 
+def _reduce(eqn: Any) -> Op:
+    """The maximum that need not keep NaN (`cpu_nan.without_nan`)."""
+    if [e.primitive.name for e in eqn.params["jaxpr"].jaxpr.eqns] != ["max"] or len(eqn.invars) != 2:
+        raise NotHere("a reduction by a function")
+    axes = axes_of(eqn.params["dimensions"])
+    return Op(lambda x, start: np.maximum.reduce(x, axis=axes, initial=start))
+
+
 def _logical(of_truth: Any, of_bits: Any) -> Rule:
     def rule(eqn: Any) -> Op:
         axes = axes_of(eqn.params["axes"])
@@ -301,7 +309,7 @@ REDUCTIONS: dict[str, Rule] = {
     "argmax": _place(np.argmax), "argmin": _place(np.argmin), "cumlogsumexp": _cumulated(np.logaddexp),
     "cummax": _cumulated(np.maximum), "cummin": _cumulated(np.minimum), "cumprod": _cumulated(np.multiply),
     "conv_general_dilated": _convolution, "cumsum": _cumulated(np.add), "dot_general": _dot_general,
-    "reduce_and": _logical(np.logical_and, np.bitwise_and),
+    "reduce": _reduce, "reduce_and": _logical(np.logical_and, np.bitwise_and),
     "reduce_max": _extreme(np.maximum, least), "reduce_min": _extreme(np.minimum, largest),
     "reduce_or": _logical(np.logical_or, np.bitwise_or), "reduce_prod": _summed(np.multiply),
     "reduce_sum": _summed(np.add), "reduce_xor": _logical(np.logical_xor, np.bitwise_xor),

@@ -14,6 +14,7 @@ from jax import lax
 from mxjax.core import compiler
 
 from .elementwise import truncated
+from .lowering import softmax as lowering
 from .numbers import fitted
 from .samples import Given, b, case, f, i
 from .table import op, unary, without
@@ -76,12 +77,27 @@ unary("log_sigmoid", _as_float(jax.nn.log_sigmoid, "log_sigmoid"), np=None)
 unary("mish", _as_float(mish, "mish"), np=None)
 unary("erf", _as_float(jax.scipy.special.erf, "erf"), np=None, npx="erf", methods=None)
 unary("erfinv", _as_float(jax.scipy.special.erfinv, "erfinv"), np=None, npx="erfinv", domain=(-0.9, 0.9), amp="full", methods=None)
-unary("gammaln", _as_float(jax.scipy.special.gammaln, "gammaln"), np=None, npx="gammaln", domain=(0.3, 3), amp="full", methods=None)
+
+
+@jax.custom_jvp
+def _gammaln(x: Any) -> Any:
+    return jax.scipy.special.gammaln(x)
+
+
+@_gammaln.defjvp
+def _gammaln_jvp(primals: Any, tangents: Any) -> Any:
+    # At the poles, 0, -1, ..., MXNet's digamma is infinite, where JAX's is NaN.
+    (x,), (dx,) = primals, tangents
+    pole = (x <= 0) & (x == jnp.floor(x))
+    return _gammaln(x), dx * jnp.where(pole, jnp.full_like(x, np.inf), jax.scipy.special.digamma(jnp.where(pole, jnp.ones_like(x), x)))
+
+
+unary("gammaln", _as_float(_gammaln, "gammaln"), np=None, npx="gammaln", domain=(0.3, 3), amp="full", methods=None)
 unary("digamma", _as_float(jax.scipy.special.digamma, "digamma"), np=None, npx="digamma", domain=(0.3, 3), amp="full", methods=None)
 
 
 def _gamma(x: Any) -> Any:
-    out = jnp.exp(jax.scipy.special.gammaln(x)) * jax.scipy.special.gammasgn(x)
+    out = jnp.exp(_gammaln(x)) * jax.scipy.special.gammasgn(x)
     # The factorials are whole numbers; cutting off the exponential's rounding would miss them by one.
     whole = (x == jnp.floor(x)) & jnp.isfinite(out)
     return out + lax.stop_gradient(jnp.where(whole, jnp.round(out) - out, 0))
@@ -231,7 +247,7 @@ def _within(data: Any, length: Any, axis: int) -> Any:
 def _softmax(x: Any, axis: int, where: Any = None) -> Any:
     """softmax of the elements ``where`` is true; 0 elsewhere, and where none of a row is above -inf."""
     if where is None:
-        return jax.nn.softmax(x, axis)
+        return lowering.softmax(x, axis)
     top = jnp.max(x, axis, keepdims=True, initial=-jnp.inf, where=where)
     e = jnp.where(where, jnp.exp(x - jnp.where(jnp.isfinite(top), top, 0)), 0)
     total = e.sum(axis, keepdims=True)
@@ -295,7 +311,7 @@ def log_softmax(
     _floats(data, "log_softmax")
     if not data.ndim:
         return log_softmax(data.reshape(1), temperature=temperature, dtype=dtype).reshape(())
-    return jax.nn.log_softmax(_scaled(data, temperature, dtype), axis)
+    return lowering.log_softmax(_scaled(data, temperature, dtype), axis)
 
 
 @op("log_softmax@nd", nd="log_softmax", display="log_softmax", samples=[_SOFTMAX[0]], amp="full", methods="nd", numbers=("temperature",))
@@ -351,4 +367,4 @@ def softmax_activation(data: Any, *, mode: str = "instance") -> Any:
 def softmax_cross_entropy(data: Any, label: Any) -> Any:
     """The sum over rows of -log softmax(data)[label], shape (1,)."""
     at = label.astype("int32")[:, None]
-    return -jnp.take_along_axis(jax.nn.log_softmax(data), at, 1).sum().reshape(1)
+    return -jnp.take_along_axis(lowering.log_softmax(data, -1), at, 1).sum().reshape(1)

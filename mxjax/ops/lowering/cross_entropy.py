@@ -19,6 +19,7 @@ from jax import lax
 from ...core.hooks import operator_wrappers, program_rewriters
 from ...core.segment import SCALAR, Step
 from ..indexing import fit_index, pick
+from .softmax import below_largest
 
 Found = tuple[Callable[..., Any], tuple[int, ...]]
 
@@ -86,7 +87,7 @@ def _backward(makers: dict[int, Step], step: Step) -> Found | None:
 
 def _normal(x: Any, axis: int) -> tuple[Any, Any]:
     """Scores below their largest, and the logarithm of the sum of their exponentials."""
-    low = x - lax.stop_gradient(x.max(axis, keepdims=True))
+    low = below_largest(x, axis)
     return low, jnp.log(jnp.exp(low).sum(axis, keepdims=True))
 
 
