@@ -27,6 +27,7 @@ from ..core.value import TRACED, Dynamic, Value, seen
 from ..core.varying import Handed
 from ..device import Device
 from ..ops.table import Op, hashable
+from .at_once import at_once
 from .handle import assign, dense, numbers, store
 from .indexing import check_write, refuse_open, shapes_of_1x
 from .ndarray import NDArray, to_value
@@ -39,7 +40,6 @@ _OPERANDS = (int, float)
 _PLACES = ("device", "ctx")
 _STORAGE = ("stype", "forward_stype")  # the storage type of a result
 _NOT_ATTRIBUTES = frozenset(("out", "name", *_PLACES))
-
 
 #: What NumPy calls a sequence of arrays, which may be one array of one axis more.
 _SEQUENCES = ("arrays", "seq", "tup")
@@ -135,6 +135,8 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
             inputs.append(None)
     if not values and op.array_params and not op.keyed and any(a is not None for _, a in holes):
         return _of_numbers(op, cls, arrays, attrs, out)
+    if op.host and not in_graph and device is None and (v := at_once(op, values, attrs)) is not None:
+        return deliver(cls, (v,), out, single=True)
     refused = _look(op, arrays, attrs) if op.looks is not None and not in_graph else None
     if holes and not op.variadic:
         for at, constant in holes:
@@ -481,7 +483,8 @@ def by_order(op: Op, legacy: bool, args: Sequence[Any], kwargs: dict[str, Any]) 
 def function(op: Op, name: str, cls: type[NDArray], module: str) -> Callable[..., Any]:
     """The front-end function of a row."""
     make = _make_general
-    if not (op.looks or op.wide or op.attr_params or op.aux or op.keyed or op.modal or op.variadic or op.outputs != 1):
+    general = op.looks or op.wide or op.attr_params or op.aux or op.keyed or op.modal or op.variadic or op.host
+    if not general and op.outputs == 1:
         make = {1: _make_unary, 2: _make_binary}.get(len(op.array_params), _make_general)
     if op.nd_order if cls._legacy else op.order:
         make = _make_ordered

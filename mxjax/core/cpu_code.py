@@ -9,6 +9,7 @@ and 0.4 here; where they are vectors of 512 bits jaxlib 0.10.2 to 0.11 has them 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -79,6 +80,16 @@ def erf_inv(x: Any) -> Any:
     w = -jnp.log((1 - x) * (1 + x))
     middle, tail = _polynomial(_MIDDLE, w - np.float32(2.5)), _polynomial(_TAIL, jnp.sqrt(w) - np.float32(3))
     return jnp.where(jnp.abs(x) == 1, x * np.float32(np.inf), x * jnp.where(w < 5, middle, tail))
+
+
+def erf_inv_of(x: float) -> float:
+    """`erf_inv` of one number between -1 and 1, in Python."""
+    w = -math.log((1 - x) * (1 + x))
+    made = 0.0
+    shifted = w - 2.5 if w < 5 else math.sqrt(w) - 3
+    for c in _MIDDLE if w < 5 else _TAIL:
+        made = made * shifted + c
+    return made * x
 
 
 def _sign_of(x: Any) -> Any:
@@ -177,4 +188,4 @@ def lowering() -> dict[str, Any]:
     return given
 
 
-__all__ = ["arctan", "arctan2", "erf_inv", "lowering"]
+__all__ = ["arctan", "arctan2", "erf_inv", "erf_inv_of", "lowering"]

@@ -20,7 +20,7 @@ _LOW = 0xFFFFFFFF
 _BLOCK = 1 << 15
 
 
-def _block(k1: int, k2: int, x: int, y: int) -> tuple[int, int]:
+def pair(k1: int, k2: int, x: int, y: int) -> tuple[int, int]:
     """Threefry of one pair, in Python's whole numbers."""
     ks = (k1, k2, k1 ^ k2 ^ _PARITY)
     x, y = (x + k1) & _LOW, (y + k2) & _LOW
@@ -75,7 +75,7 @@ def _of_key(key: Any, n: int) -> tuple[Any, Any]:
     """The pairs of numbers that a key gives for the counts up to n."""
     key = int(key)
     if n <= 4:
-        pairs = [_block(key >> 32, key & _LOW, 0, k) for k in range(n)]
+        pairs = [pair(key >> 32, key & _LOW, 0, k) for k in range(n)]
         x, y = zip(*pairs, strict=True) if pairs else ((), ())
         return np.array(x, np.uint32), np.array(y, np.uint32)
     return threefry(np.uint32(key >> 32), np.uint32(key & _LOW), *_counts(n))
@@ -126,7 +126,7 @@ def _fold_in(eqn: Any) -> Op:
 
     def fold_in(key: Any, data: Any) -> Any:
         key = int(key)
-        x, y = _block(key >> 32, key & _LOW, 0, int(data) & _LOW)
+        x, y = pair(key >> 32, key & _LOW, 0, int(data) & _LOW)
         return np.uint64(x << 32 | y)
 
     return Op(fold_in)

@@ -133,6 +133,18 @@ def operands(device: Any, n: int = 1) -> tuple[Any, ...]:
     return s.key, Dynamic(s.take(n)), Dynamic(0)
 
 
+def drawn_here(device: Any) -> tuple[int, int] | None:
+    """The seed and the count of the device's next random call, for who computes it on the host; reserves the count.
+
+    None where keys are not Threefry's of the newer form, which Python knows (`numpy_random`).
+    """
+    config: Any = jax.config
+    if config.jax_default_prng_impl != "threefry2x32" or not config.jax_threefry_partitionable:
+        return None
+    s = stream(device)
+    return s.seed & 0xFFFFFFFF, s.take()
+
+
 def key(device: Any) -> Value:
     """The words of the key that random calls take at this moment."""
     now = getattr(_recording, "now", None)

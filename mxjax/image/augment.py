@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..array import NDArray
+from ..array.at_once import converted
 from ..errors import MXNetAssertionError, MXNetNotImplementedError, MXNetTypeError
 from .functions import (
     as_array,
@@ -21,6 +22,7 @@ from .functions import (
     color_normalize,
     imresize,
     on_host,
+    part,
     random_crop,
     random_size_crop,
     resize_short,
@@ -297,7 +299,7 @@ class HorizontalFlipAug(Augmenter):
         self.p = p
 
     def __call__(self, src: Any) -> Any:
-        return src[:, ::-1] if random.random() < self.p else src
+        return part(src, (slice(None), slice(None, None, -1))) if random.random() < self.p else src
 
 
 class CastAug(Augmenter):
@@ -308,7 +310,7 @@ class CastAug(Augmenter):
         self.typ = typ
 
     def __call__(self, src: Any) -> Any:
-        return src.astype(self.typ)
+        return converted(src, self.typ)
 
 
 def colour_statistics(given: Any, default: np.ndarray, name: str) -> Any:

@@ -36,7 +36,7 @@ from .augment import (
     colour_statistics,
     plain,
 )
-from .functions import copyMakeBorder, fixed_crop, on_host
+from .functions import copyMakeBorder, fixed_crop, on_host, part
 from .iterator import ImageIter
 
 __all__ = [
@@ -115,7 +115,7 @@ class DetHorizontalFlipAug(DetAugmenter):
 
     def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
         if random.random() < self.p:
-            src = src[:, ::-1]
+            src = part(src, (slice(None), slice(None, None, -1)))
             label = label.copy()
             label[:, [1, 3]] = 1.0 - label[:, [3, 1]]
         return src, label

@@ -18,6 +18,7 @@ import numpy as np
 from .. import codec, nd
 from .. import np as mxnp
 from ..array import NDArray
+from ..array.at_once import fresh, pictures
 from ..errors import (
     MXNetAssertionError,
     MXNetFileNotFoundError,
@@ -50,15 +51,14 @@ def on_host(data: Any) -> np.ndarray:
 
 
 def as_array(pixels: np.ndarray, like: Any = None) -> Any:
-    """An array of mxjax with the dtype of `pixels`: of the kind of `like`, or of the mode.
+    """An array of mxjax with the dtype of `pixels`, which nobody changes: of the kind of `like`, or of the mode.
 
     Where `like` is of NumPy the result is `pixels`.
     """
     if like is not None and not isinstance(like, NDArray):
         return pixels
     of_np = is_np_array() if like is None else isinstance(like, mxnp.ndarray)
-    pixels = np.ascontiguousarray(pixels)
-    return mxnp.array(pixels, dtype=pixels.dtype) if of_np else nd.array(pixels, dtype=pixels.dtype)
+    return fresh(mxnp.ndarray if of_np else NDArray, pixels)
 
 
 def _given(pixels: np.ndarray, like: Any, out: Any) -> Any:
@@ -217,9 +217,15 @@ def resize_short(src: Any, size: int, interp: int = 2) -> Any:
     return imresize(src, new_w, new_h, interp)
 
 
+@pictures(lambda pixels, key: pixels[key])
+def part(src: Any, key: tuple[slice, ...]) -> Any:
+    """The pixels that slices say; of an array of NumPy a view."""
+    return src[key]
+
+
 def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Any = None, interp: int = 2) -> Any:
     """The part of a picture whose upper left corner is (x0, y0), resized to `size` (width, height)."""
-    out = src[y0 : y0 + h, x0 : x0 + w]
+    out = part(src, (slice(y0, y0 + h), slice(x0, x0 + w)))
     if size is not None and (w, h) != tuple(size):
         out = imresize(out, size[0], size[1], interp)
     return out
@@ -278,10 +284,24 @@ def random_size_crop(
 
 def color_normalize(src: Any, mean: Any, std: Any = None) -> Any:
     """`(src - mean) / std`; either may be None."""
+    return _normalized(src, mean, std)
 
+
+def _normalized_here(pixels: np.ndarray, mean: Any, std: Any) -> np.ndarray | None:
+    given = [value for value in (mean, std) if value is not None]
+    if pixels.dtype != np.float32 or any(isinstance(v, NDArray) and v.dtype != np.float32 for v in given):
+        return None
+    for value, change in ((mean, np.subtract), (std, np.divide)):
+        if value is not None:
+            pixels = change(pixels, on_host(value).astype(np.float32))
+    return pixels
+
+
+@pictures(_normalized_here)
+def _normalized(src: Any, mean: Any, std: Any) -> Any:
     def fitting(value: Any) -> Any:
         if isinstance(src, NDArray):
-            return value if isinstance(value, NDArray | Number) else as_array(np.asarray(value, src.dtype), src)
+            return value if isinstance(value, NDArray | Number) else as_array(np.array(value, src.dtype), src)
         return on_host(value).astype(np.float32)
 
     if mean is not None:
@@ -324,12 +344,43 @@ def imrotate(src: Any, rotation_degrees: Any, zoom_in: bool = False, zoom_out: b
     grid = _turned_grid(h, w, angles)
     if zoom_in or zoom_out:
         grid = grid * _zoom(h, w, np.abs(angles), zoom_out)[:, None, None, None]
+    if single:
+        return _sampled(src, grid[0].astype(np.float32))
+    return _sampled_batch(src, grid)
+
+
+def _sampled_batch(src: Any, grid: np.ndarray) -> Any:
+    single = src.ndim == 3
     of_np = isinstance(src, mxnp.ndarray)
     images = src.as_nd_ndarray() if of_np else src
     images = images.expand_dims(axis=0) if single else images
     turned = nd.BilinearSampler(images, nd.array(grid.astype(np.float32), ctx=images.ctx))
     turned = turned[0] if single else turned
     return turned.as_np_ndarray() if of_np else turned
+
+
+def _sampled_here(pixels: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """What `BilinearSampler` gives of one picture (channels, height, width), in its own arithmetic."""
+    channels, h, w = pixels.shape
+    x, y = (grid[0] + 1) * np.float32(w - 1) / 2, (grid[1] + 1) * np.float32(h - 1) / 2
+    inside = ((y > -1) & (y < h) & (x > -1) & (x < w)).ravel()
+    padded = np.zeros((channels, h + 2, w + 2), np.float32)
+    padded[:, 1:-1, 1:-1] = pixels
+    x, y = np.clip(x.ravel() + 1, 0, w + 1), np.clip(y.ravel() + 1, 0, h + 1)
+    left, top = x.astype(np.intp), y.astype(np.intp)
+    right, below = np.minimum(left + 1, w + 1), np.minimum(top + 1, h + 1)
+    wx, wy = (x - left).astype(np.float32), (y - top).astype(np.float32)
+    flat = padded.reshape(channels, -1)
+    made = np.take(flat, top * (w + 2) + left, axis=1) * (1 - wy) * (1 - wx)
+    made += np.take(flat, top * (w + 2) + right, axis=1) * (1 - wy) * wx
+    made += np.take(flat, below * (w + 2) + left, axis=1) * wy * (1 - wx)
+    made += np.take(flat, below * (w + 2) + right, axis=1) * wy * wx
+    return np.where(inside, made, np.float32(0)).reshape(channels, *grid.shape[1:])
+
+
+@pictures(_sampled_here)
+def _sampled(src: Any, grid: np.ndarray) -> Any:
+    return _sampled_batch(src, grid[None])
 
 
 def _turned_grid(h: int, w: int, angles: np.ndarray) -> np.ndarray:

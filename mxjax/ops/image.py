@@ -7,6 +7,10 @@ MXNet does it.
 
 Where it says so, arithmetic is MXNet's rather than the textbook's, so that augmentation has the
 strength it had there.  The random streams differ: they are JAX's, keyed like all of mxjax.
+
+Rows with `host=True` are functions of NumPy's arrays, too, with the same numbers (floats to rounding): a picture that
+lies in the host's memory is computed at once, outside of graphs and of autograd (`array/at_once.py`). Keys are `HostKey`
+then. What changes each value by itself is worked out for the 256 values that a byte can have.
 """
 
 from __future__ import annotations
@@ -22,10 +26,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import MXNetValueError
+from .draws import bernoulli, normal, permutation, split, uniform
 from .numbers import fitted
 from .samples import case, f, i
 from .table import op
 
+_ZERO, _FULL = np.float32(0), np.float32(255)
 _IMAGE = i(6, 5, 3, low=0, high=256, dtype="uint8")
 
 # Interpolation methods, numbered as in OpenCV.
@@ -62,12 +68,17 @@ def _module(data: Any) -> Any:
 
 
 def _back(out: Any, dtype: Any, rounded: bool = False) -> Any:
-    """`out` in the dtype of the image it was computed from."""
+    """`out` in the dtype of the image it was computed from; of NumPy's array nothing is left."""
+    if isinstance(out, np.ndarray) and dtype == np.uint8:  # the same as below, in the memory that there is
+        if rounded:
+            out += np.float32(0.5)
+        return np.clip(out, _ZERO, _FULL, out=out).astype(np.uint8)
     if not jnp.issubdtype(dtype, jnp.integer):
-        return out.astype(dtype)
+        return out.astype(dtype, copy=False) if isinstance(out, np.ndarray) else out.astype(dtype)
     info = jnp.iinfo(dtype)
-    xp = _module(out)
-    return xp.clip(xp.floor(out + 0.5) if rounded else out, info.min, info.max).astype(dtype)
+    if isinstance(out, np.ndarray):
+        return np.clip(np.floor(out + 0.5) if rounded else out, info.min, info.max).astype(dtype)
+    return jnp.clip(jnp.floor(out + 0.5) if rounded else out, info.min, info.max).astype(dtype)
 
 
 def _floating(data: Any) -> Any:
@@ -77,7 +88,7 @@ def _floating(data: Any) -> Any:
 # ----------------------------------------------------------------------------------- tensors
 
 
-@op("image_to_tensor", npx_image="to_tensor", samples=[case(_IMAGE)], smooth=False)
+@op("image_to_tensor", npx_image="to_tensor", samples=[case(_IMAGE)], smooth=False, host=True)
 def to_tensor(data: Any) -> Any:
     """An image (H, W, C) of 0 ... 255 as a float32 tensor (C, H, W) of 0 ... 1; batches likewise.
 
@@ -86,6 +97,8 @@ def to_tensor(data: Any) -> Any:
     (3, 4, 2)
     """
     _image(data, "to_tensor")
+    if isinstance(data, np.ndarray):
+        return np.divide(data.transpose(2, 0, 1), np.float32(255), dtype=np.float32, order="C")
     return jnp.moveaxis(data, -1, -3).astype(jnp.float32) / np.float32(255)
 
 
@@ -104,6 +117,7 @@ def _per_channel(value: Any, channels: int, name: str, shape: tuple[int, ...]) -
     npx_image="normalize",
     samples=[case(f(3, 6, 5), mean=(0.1, 0.2, 0.3), std=2.0)],
     smooth=False,
+    host=True,
     numbers=("mean", "std"),
 )
 def normalize(data: Any, *, mean: Any = 0.0, std: Any = 1.0) -> Any:
@@ -128,6 +142,7 @@ def normalize(data: Any, *, mean: Any = 0.0, std: Any = 1.0) -> Any:
     npx_image="crop",
     samples=[case(_IMAGE, x=1, y=2, width=3, height=2)],
     smooth=False,
+    host=True,
 )
 def crop(data: Any, *, x: int, y: int, width: int, height: int) -> Any:
     """The part of an image whose upper left corner is (x, y)."""
@@ -140,18 +155,34 @@ def crop(data: Any, *, x: int, y: int, width: int, height: int) -> Any:
     return data[..., y : y + height, x : x + width, :]
 
 
-@op("image_flip_left_right", npx_image="flip_left_right", samples=[case(_IMAGE)], smooth=False)
+def _flipped(data: Any, axis: int) -> Any:
+    if isinstance(data, np.ndarray):
+        if axis == -2 and data.flags.c_contiguous and data.itemsize * data.shape[2] <= 16:
+            whole = data.view(np.dtype((np.void, data.itemsize * data.shape[2])))  # a pixel is moved as one thing
+            return whole[:, ::-1].copy().view(data.dtype)
+        return np.flip(data, axis)
+    return jnp.flip(data, axis)
+
+
+@op("image_flip_left_right", npx_image="flip_left_right", samples=[case(_IMAGE)], smooth=False, host=True)
 def flip_left_right(data: Any) -> Any:
     """An image mirrored: left becomes right."""
     _image(data, "flip_left_right")
-    return jnp.flip(data, -2)
+    return _flipped(data, -2)
 
 
-@op("image_flip_top_bottom", npx_image="flip_top_bottom", samples=[case(_IMAGE)], smooth=False)
+@op("image_flip_top_bottom", npx_image="flip_top_bottom", samples=[case(_IMAGE)], smooth=False, host=True)
 def flip_top_bottom(data: Any) -> Any:
     """An image upside down."""
     _image(data, "flip_top_bottom")
-    return jnp.flip(data, -3)
+    return _flipped(data, -3)
+
+
+def _flipped_perhaps(key: Any, data: Any, p: Any, axis: int) -> Any:
+    chosen = bernoulli(key, p)
+    if isinstance(data, np.ndarray):
+        return _flipped(data, axis) if chosen else data
+    return jnp.where(chosen, jnp.flip(data, axis), data)
 
 
 @op(
@@ -160,12 +191,13 @@ def flip_top_bottom(data: Any) -> Any:
     keyed=True,
     samples=[case(_IMAGE)],
     smooth=False,
+    host=True,
     numbers=("p",),
 )
 def random_flip_left_right(key: Any, data: Any, *, p: float = 0.5) -> Any:
     """An image mirrored with probability `p`."""
     _image(data, "random_flip_left_right")
-    return jnp.where(jax.random.bernoulli(key, p), jnp.flip(data, -2), data)
+    return _flipped_perhaps(key, data, p, -2)
 
 
 @op(
@@ -174,12 +206,13 @@ def random_flip_left_right(key: Any, data: Any, *, p: float = 0.5) -> Any:
     keyed=True,
     samples=[case(_IMAGE)],
     smooth=False,
+    host=True,
     numbers=("p",),
 )
 def random_flip_top_bottom(key: Any, data: Any, *, p: float = 0.5) -> Any:
     """An image turned upside down with probability `p`."""
     _image(data, "random_flip_top_bottom")
-    return jnp.where(jax.random.bernoulli(key, p), jnp.flip(data, -3), data)
+    return _flipped_perhaps(key, data, p, -3)
 
 
 def _cubic(distance: np.ndarray) -> np.ndarray:
@@ -251,12 +284,15 @@ def _resized(data: Any, width: int, height: int, interp: int) -> Any:
     if interp == AREA and (height > rows or width > columns):
         interp = _ENLARGING_AREA
     taps = [_taps(rows, height, interp), _taps(columns, width, interp)]
+    both = rows != height and columns != width
+    if both and interp == BILINEAR and isinstance(data, np.ndarray) and data.dtype in _QUICK and data.ndim == 3:
+        return _bilinear_on_host(data, *taps)
     values = data if interp == NEAREST else _floating(data)
     out = _along(_along(values, data.ndim - 3, taps[0]), data.ndim - 2, taps[1])
     return out if interp == NEAREST else _back(out, data.dtype, rounded=True)
 
 
-@op("image_resize", npx_image="resize", samples=[case(_IMAGE, size=(4, 3))], smooth=False)
+@op("image_resize", npx_image="resize", samples=[case(_IMAGE, size=(4, 3))], smooth=False, host=True)
 def resize(data: Any, *, size: Any = 0, keep_ratio: bool = False, interp: int = 1) -> Any:
     """An image resized as OpenCV does it (without antialiasing), up to rounding of integer images.
 
@@ -285,9 +321,6 @@ def resized_on_host(pixels: np.ndarray, width: int, height: int, interp: int = 1
     """`resize` of an array (height, width, channels) of NumPy, without JAX."""
     if width < 1 or height < 1:
         raise MXNetValueError(f"width and height must be positive, got {width} and {height}")
-    both = pixels.shape[0] != height and pixels.shape[1] != width
-    if both and interp == BILINEAR and pixels.dtype == np.uint8 and pixels.ndim == 3:
-        return _bilinear_on_host(pixels, width, height)
     return _resized(pixels, width, height, interp)
 
 
@@ -312,28 +345,31 @@ _MOST_HELD = 1 << 21  # elements of one buffer
 scratch = _Scratch()
 
 
-def _bilinear_on_host(pixels: np.ndarray, width: int, height: int) -> np.ndarray:
-    """What `_resized` gives: the same sums, in memory that is there already."""
+_QUICK = (np.uint8, np.float32)
+
+
+def _bilinear_on_host(pixels: np.ndarray, vertical: Any, across: Any) -> np.ndarray:
+    """What `_resized` gives of two taps each way: the same sums, in memory that is there already."""
+    (top, down), (left, right) = vertical, across
     rows, columns, channels = pixels.shape
-    (top, down), (left, right) = _taps(rows, height, BILINEAR), _taps(columns, width, BILINEAR)
+    height, width = len(top), len(left)
     flat = pixels.reshape(rows, columns * channels)
-    bytes_ = scratch.take("bytes", (height, columns * channels), np.uint8)
-    upper, lower = (scratch.take(name, bytes_.shape, np.float32) for name in ("upper", "lower"))
+    given = scratch.take("given", (height, columns * channels), pixels.dtype)
+    upper, lower = (scratch.take(name, given.shape, np.float32) for name in ("upper", "lower"))
     for number, part in enumerate((upper, lower)):
-        np.take(flat, top[:, number], axis=0, out=bytes_, mode="clip")
-        np.copyto(part, bytes_)
-    upper *= down[:, :1]
-    lower *= down[:, 1:]
+        np.take(flat, top[:, number], axis=0, out=given, mode="clip")
+        np.multiply(given, down[:, number, None], out=part)
     upper += lower
-    line = upper.reshape(height, columns, channels)
-    parts = [scratch.take(name, (height, width * channels), np.float32) for name in ("left", "right")]
-    for number, part in enumerate(parts):
-        np.take(line, left[:, number], axis=1, out=part.reshape(height, width, channels), mode="clip")
-    near, far = parts
-    near *= np.repeat(right[:, 0], channels)
-    far *= np.repeat(right[:, 1], channels)
+    near, far = (scratch.take(name, (height, width * channels), np.float32) for name in ("near", "far"))
+    # Numbers one by one: NumPy moves those of 4 bytes more quickly than pixels of 12.
+    parts = np.arange(channels)
+    for number, part in enumerate((near, far)):
+        np.take(upper, (left[:, number, None] * channels + parts).ravel(), axis=1, out=part, mode="clip")
+        part *= np.repeat(right[:, number], channels)
+    if pixels.dtype != np.uint8:
+        return np.add(near, far).reshape(height, width, channels)
     near += far
-    near += 0.5
+    near += np.float32(0.5)  # what weights that are no less than 0 give lies between 0 and 255
     return near.astype(np.uint8).reshape(height, width, channels)
 
 
@@ -346,6 +382,8 @@ def _fitting(rows: int, columns: int, width: int, height: int) -> tuple[int, int
 
 
 def _cut(data: Any, x: Any, y: Any, width: int, height: int) -> Any:
+    if isinstance(data, np.ndarray):
+        return data[int(y) : int(y) + height, int(x) : int(x) + width]
     starts = [0] * (data.ndim - 3) + [y, x, 0]
     sizes = [*data.shape[:-3], height, width, data.shape[-1]]
     return jax.lax.dynamic_slice(data, [jnp.asarray(start, jnp.int32) for start in starts], sizes)
@@ -357,6 +395,7 @@ def _cut(data: Any, x: Any, y: Any, width: int, height: int) -> Any:
     keyed=True,
     samples=[case(_IMAGE, width=3, height=2)],
     smooth=False,
+    host=True,
 )
 def random_crop(
     key: Any,
@@ -377,10 +416,11 @@ def random_crop(
     """
     rows, columns = _image(data, "random_crop")
     part_width, part_height = _fitting(rows, columns, width, height)
+    xp = _module(data)
     x, y = (
-        jnp.floor(jax.random.uniform(k, (), jnp.float32, low, max(high, low)) * free)
+        xp.floor(uniform(k, low, max(high, low)) * free)
         for k, (low, high), free in zip(
-            jax.random.split(key),
+            split(key),
             (xrange, yrange),
             (columns - part_width, rows - part_height),
             strict=True,
@@ -395,6 +435,7 @@ def random_crop(
     keyed=True,
     samples=[case(_IMAGE, width=3, height=2)],
     smooth=False,
+    host=True,
 )
 def random_resized_crop(
     key: Any,
@@ -420,61 +461,118 @@ def random_resized_crop(
     if interp not in (NEAREST, BILINEAR):
         interp = BILINEAR
     area = (area, 1.0) if isinstance(area, (int, float)) else area
-    keys = jax.random.split(key, 4)
-    part = rows * columns * jax.random.uniform(keys[0], (max_trial,), jnp.float32, *area)
-    shape = jnp.exp(
-        jax.random.uniform(
-            keys[1], (max_trial,), jnp.float32, math.log(ratio[0]), math.log(ratio[1])
-        )
-    )
-    widths = jnp.round(jnp.sqrt(part * shape))
-    heights = jnp.round(jnp.sqrt(part / shape))
-    fits = (widths <= columns) & (heights <= rows) & (widths >= 1) & (heights >= 1)
-    chosen = jnp.argmax(fits)
-    w = jnp.where(fits[chosen], widths[chosen], min(columns, rows * ratio[1]))
-    h = jnp.where(fits[chosen], heights[chosen], min(rows, columns / ratio[0]))
+    x, y, w, h = _random_part(split(key, 4), rows, columns, area, ratio, max_trial, _module(data))
+    vertical = _stretch(y, h, height, rows, interp, _module(data))
+    across = _stretch(x, w, width, columns, interp, _module(data))
+    if isinstance(data, np.ndarray) and interp == BILINEAR and data.dtype in _QUICK:
+        return _bilinear_on_host(data, vertical, across)
+    values = data if interp == NEAREST else _floating(data)
+    out = _along(_along(values, data.ndim - 3, vertical), data.ndim - 2, across)
+    return out if interp == NEAREST else _back(out, data.dtype, rounded=True)
+
+
+def _random_part(
+    keys: Any, rows: int, columns: int, area: Any, ratio: Any, trials: int, xp: Any
+) -> tuple[Any, Any, Any, Any]:
+    """Place and size of the first part that was drawn and lies within the image, otherwise of its middle."""
+    low, high = math.log(ratio[0]), math.log(ratio[1])
+    middle_w, middle_h = min(columns, rows * ratio[1]), min(rows, columns / ratio[0])
+    if xp is np:
+        fits, w, h = False, middle_w, middle_h
+        for k in range(trials):
+            part, shape = rows * columns * float(uniform(keys[0], area[0], area[1], k)), math.exp(uniform(keys[1], low, high, k))
+            wide, tall = round(math.sqrt(part * shape)), round(math.sqrt(part / shape))
+            if 1 <= wide <= columns and 1 <= tall <= rows:
+                fits, w, h = True, wide, tall
+                break
+        if not fits:
+            return (columns - w) / 2, (rows - h) / 2, w, h
+        u, v = uniform(keys[2], k=0), uniform(keys[2], k=1)
+        return math.floor(u * np.float32(columns - w + 1)), math.floor(v * np.float32(rows - h + 1)), w, h
+    part = rows * columns * jax.random.uniform(keys[0], (trials,), jnp.float32, *area)
+    shape = jnp.exp(jax.random.uniform(keys[1], (trials,), jnp.float32, low, high))
+    widths, heights = jnp.round(jnp.sqrt(part * shape)), jnp.round(jnp.sqrt(part / shape))
+    all_fit = (widths <= columns) & (heights <= rows) & (widths >= 1) & (heights >= 1)
+    chosen = jnp.argmax(all_fit)
+    fits = all_fit[chosen]
+    w, h = jnp.where(fits, widths[chosen], middle_w), jnp.where(fits, heights[chosen], middle_h)
     u = jax.random.uniform(keys[2], (2,), jnp.float32)
-    x = jnp.where(fits[chosen], jnp.floor(u[0] * (columns - w + 1)), (columns - w) / 2)
-    y = jnp.where(fits[chosen], jnp.floor(u[1] * (rows - h + 1)), (rows - h) / 2)
-    values = _floating(data)
-    out = _resample(values, data.ndim - 3, y, h, height, rows, interp)
-    out = _resample(out, data.ndim - 2, x, w, width, columns, interp)
-    return _back(out, data.dtype, rounded=True)
+    x = jnp.where(fits, jnp.floor(u[0] * (columns - w + 1)), (columns - w) / 2)
+    y = jnp.where(fits, jnp.floor(u[1] * (rows - h + 1)), (rows - h) / 2)
+    return x, y, w, h
 
 
-def _resample(
-    data: Any, axis: int, start: Any, length: Any, new: int, size: int, interp: int
-) -> Any:
-    """`length` positions from `start` on, resized to `new`; both may be traced."""
-    at = jnp.arange(new, dtype=jnp.float32)
+def _stretch(start: Any, length: Any, new: int, size: int, interp: int, xp: Any) -> tuple[Any, Any]:
+    """As `_taps`, of the `length` positions from `start` on; both may be traced."""
+    if xp is np:
+        half = np.arange(0.5, new)
+        if interp == NEAREST:
+            index = np.clip(start + np.floor((half - 0.5) * length / new), start, start + length - 1)
+            return index.astype(np.intp)[:, None], np.ones((new, 1), np.float32)
+        half *= length
+        half /= new
+        half += start - 0.5
+        center = np.minimum(np.maximum(half, start, out=half), start + length - 1, out=half)
+        index, weights = np.empty((new, 2), np.intp), np.empty((new, 2), np.float32)
+        index[:, 0] = center  # none is below 0
+        np.minimum(index[:, 0] + 1, size - 1, out=index[:, 1])
+        np.subtract(center, index[:, 0], out=weights[:, 1], casting="same_kind")
+        np.subtract(1, weights[:, 1], out=weights[:, 0])
+        return index, weights
+    exact = jax.dtypes.canonicalize_dtype(np.float64)  # of float32 XLA would multiply by a rounded 1 / new
+    at, start, length = jnp.arange(new, dtype=exact), start.astype(exact), length.astype(exact)
     last = start + length - 1
     if interp == NEAREST:
         index = jnp.clip(start + jnp.floor(at * length / new), start, last)
-        return jnp.take(data, index.astype(jnp.int32), axis=axis)
+        return index.astype(jnp.int32)[:, None], np.ones((new, 1), np.float32)
     center = jnp.clip(start + (at + 0.5) * length / new - 0.5, start, last)
     base = jnp.floor(center)
-    shape = [1] * data.ndim
-    shape[axis] = new
-    fraction = (center - base).reshape(shape).astype(data.dtype)
-    lower = jnp.clip(base, 0, size - 1).astype(jnp.int32)
-    upper = jnp.clip(base + 1, 0, size - 1).astype(jnp.int32)
-    return (
-        jnp.take(data, lower, axis=axis) * (1 - fraction)
-        + jnp.take(data, upper, axis=axis) * fraction
-    )
+    fraction = (center - base).astype(np.float32)
+    index = jnp.clip(jnp.stack([base, base + 1], 1), 0, size - 1).astype(jnp.int32)
+    return index, jnp.stack([1 - fraction, fraction], 1)
 
 
 # ------------------------------------------------------------------------------------ colour
 
 
-def _brightness(values: Any, factor: Any) -> Any:
-    return values * factor
+_BYTES = np.arange(256, dtype=np.float32)
 
 
-def _contrast(values: Any, factor: Any) -> Any:
-    gray = values[..., 0] if values.shape[-1] == 1 else _weighted(values)
-    mean = jnp.mean(gray, axis=(-2, -1)).reshape(*values.shape[:-3], 1, 1, 1)
-    return values * factor + mean * (1 - factor)
+def _pointwise(data: Any, change: Callable[[Any], Any]) -> Any:
+    """An image with each value changed by itself, as floats."""
+    if isinstance(data, np.ndarray) and data.dtype == np.uint8:
+        table = _back(change(_BYTES), data.dtype).tobytes()
+        changed = bytearray(np.ascontiguousarray(data).data).translate(table)
+        return np.frombuffer(changed, np.uint8).reshape(data.shape)
+    return _back(change(_floating(data)), data.dtype)
+
+
+def _fit(factor: Any, values: Any) -> Any:
+    return factor.astype(values.dtype)
+
+
+def _brightness(data: Any, factor: Any) -> Any:
+    return _pointwise(data, lambda values: values * _fit(factor, values))
+
+
+def _contrast(data: Any, factor: Any) -> Any:
+    mean = _mean_gray(data)
+
+    def change(values: Any) -> Any:
+        by = _fit(factor, values)
+        return values * by + _fit(mean, values) * (1 - by)
+
+    return _pointwise(data, change)
+
+
+def _mean_gray(data: Any) -> Any:
+    if isinstance(data, np.ndarray):
+        rows, columns, channels = data.shape
+        sums = data.reshape(rows, -1).sum(0, dtype=np.uint32 if data.dtype == np.uint8 else np.float32)
+        means = sums.reshape(columns, channels).sum(0, dtype=np.float64) / (rows * columns)
+        return np.float32(means[0] if channels == 1 else np.dot(means, _GRAY))
+    values = _floating(data)
+    return jnp.mean(values[..., 0] if values.shape[-1] == 1 else _weighted(values), axis=(-2, -1))
 
 
 def _weighted(values: Any) -> Any:
@@ -482,45 +580,70 @@ def _weighted(values: Any) -> Any:
     return values[..., 0] * red + values[..., 1] * green + values[..., 2] * blue
 
 
-def _saturation(values: Any, factor: Any) -> Any:
-    if values.shape[-1] == 1:
-        return values
+def _saturation(data: Any, factor: Any) -> Any:
+    if data.shape[-1] == 1:
+        return data
+    values = _floating(data)
+    by = _fit(factor, values)
     # MXNet's gray is the blue part alone: each channel's term replaces the one before.
+    if isinstance(data, np.ndarray) and data.dtype in _QUICK and data.shape[2] == 3:
+        rows, columns, _ = data.shape
+        gray = np.take(data.reshape(rows, -1), _blue(columns), axis=1) * np.float32(_GRAY[2])
+        gray *= 1 - by
+        gray += (values * by).reshape(rows, -1)
+        return _back(gray, data.dtype).reshape(data.shape)
     gray = values[..., 2:] * np.asarray(_GRAY[2], values.dtype)
-    return values * factor + gray * (1 - factor)
+    return _back(values * by + gray * (1 - by), data.dtype)
 
 
-def _hue(values: Any, turns: Any) -> Any:
+@functools.lru_cache(64)
+def _blue(columns: int) -> np.ndarray:
+    """In a row of pixels the place of the blue part for each part."""
+    return np.repeat(np.arange(columns) * 3 + 2, 3)
+
+
+def _hue(data: Any, turns: Any) -> Any:
     """The colours turned by `turns` of the colour circle, lightness and saturation kept (HLS)."""
-    if values.shape[-1] == 1:
-        return values
-    scaled = values / 255
-    red, green, blue = scaled[..., 0], scaled[..., 1], scaled[..., 2]
-    high, low = jnp.max(scaled, -1), jnp.min(scaled, -1)
+    if data.shape[-1] == 1:
+        return data
+    xp, values = _module(data), _floating(data)
+    turns = _fit(turns, values)
+    scaled = (np.ascontiguousarray(values.transpose(2, 0, 1)) if xp is np else jnp.moveaxis(values, -1, 0)) / 255
+    red, green, blue = scaled[0], scaled[1], scaled[2]
+    high, low = xp.max(scaled, 0), xp.min(scaled, 0)
     spread, total = high - low, high + low
     lightness = total / 2
     colourless = spread <= np.float32(1e-7)
-    safe = jnp.where(colourless, 1, spread)
-    bound = jnp.where(lightness < 0.5, total, 2 - total)
-    saturation = jnp.where(colourless, 0, spread / jnp.where(bound == 0, 1, bound))
-    sector = jnp.where(
+    safe = xp.where(colourless, 1, spread)
+    bound = xp.where(lightness < 0.5, total, 2 - total)
+    saturation = xp.where(colourless, 0, spread / xp.where(bound == 0, 1, bound))
+    sector = xp.where(
         high == red,
         (green - blue) / safe,
-        jnp.where(high == green, 2 + (blue - red) / safe, 4 + (red - green) / safe),
+        xp.where(high == green, 2 + (blue - red) / safe, 4 + (red - green) / safe),
     )
-    hue = jnp.mod(sector + turns * 6, 6)
-    top = jnp.where(
+    hue = _round_the_circle(sector + turns * 6)
+    top = xp.where(
         lightness <= 0.5, lightness * (1 + saturation), lightness * (1 - saturation) + saturation
     )
     bottom = 2 * lightness - top
 
     def channel(at: Any) -> Any:
-        at = jnp.mod(at, 6)
-        rising, falling = jnp.clip(at, 0, 1), jnp.clip(4 - at, 0, 1)
-        return bottom + (top - bottom) * jnp.minimum(rising, falling)
+        at = _round_the_circle(at)
+        rising, falling = xp.clip(at, 0, 1), xp.clip(4 - at, 0, 1)
+        return bottom + (top - bottom) * xp.minimum(rising, falling)
 
-    out = jnp.stack([channel(hue + 2), channel(hue), channel(hue - 2)], -1)
-    return jnp.where(colourless[..., None], scaled, out) * 255
+    out = xp.stack([channel(hue + 2), channel(hue), channel(hue - 2)], -1)
+    out = xp.where(colourless[..., None], xp.stack([red, green, blue], -1), out) * 255
+    # What is a whole number but for rounding is not truncated to the one below.
+    return _back(out if out.dtype == data.dtype else out + np.float32(1 / 1024), data.dtype)
+
+
+def _round_the_circle(sectors: Any) -> Any:
+    """Modulo 6; a number that is rounded to the other end means the same colour."""
+    if isinstance(sectors, np.ndarray):
+        return sectors - np.floor(sectors * np.float32(1 / 6)) * np.float32(6)
+    return jnp.mod(sectors, 6)
 
 
 def _check_factors(min_factor: Any, max_factor: Any, name: str = "random_brightness") -> None:
@@ -537,9 +660,7 @@ def _with_factor(
 ) -> Any:
     _image(data, name, batches=False)
     _check_factors(low, high, name)
-    values = _floating(data)
-    factor = jax.random.uniform(key, (), jnp.float32, low, high).astype(values.dtype)
-    return _back(change(values, factor), data.dtype)
+    return change(data, uniform(key, low, high))
 
 
 @op(
@@ -548,6 +669,7 @@ def _with_factor(
     keyed=True,
     samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
     smooth=False,
+    host=True,
     numbers=("min_factor", "max_factor"), check=_check_factors,
 )
 def random_brightness(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
@@ -561,6 +683,7 @@ def random_brightness(key: Any, data: Any, *, min_factor: float, max_factor: flo
     keyed=True,
     samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
     smooth=False,
+    host=True,
     numbers=("min_factor", "max_factor"), check=_check_factors,
 )
 def random_contrast(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
@@ -574,6 +697,7 @@ def random_contrast(key: Any, data: Any, *, min_factor: float, max_factor: float
     keyed=True,
     samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
     smooth=False,
+    host=True,
     numbers=("min_factor", "max_factor"), check=_check_factors,
 )
 def random_saturation(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
@@ -587,6 +711,7 @@ def random_saturation(key: Any, data: Any, *, min_factor: float, max_factor: flo
     keyed=True,
     samples=[case(_IMAGE, min_factor=0.5, max_factor=1.5)],
     smooth=False,
+    host=True,
     numbers=("min_factor", "max_factor"), check=_check_factors,
 )
 def random_hue(key: Any, data: Any, *, min_factor: float, max_factor: float) -> Any:
@@ -600,6 +725,7 @@ def random_hue(key: Any, data: Any, *, min_factor: float, max_factor: float) -> 
     keyed=True,
     samples=[case(_IMAGE, brightness=0.5, contrast=0.0, saturation=0.0, hue=0.1)],
     smooth=False,
+    host=True,
 )
 def random_color_jitter(
     key: Any,
@@ -629,20 +755,18 @@ def random_color_jitter(
         return data
 
     def step(change: Callable[[Any, Any], Any], low: float, high: float, key: Any) -> Any:
-        def run(image: Any) -> Any:
-            values = _floating(image)
-            factor = jax.random.uniform(key, (), jnp.float32, low, high).astype(values.dtype)
-            return _back(change(values, factor), image.dtype)
+        return lambda image: change(image, uniform(key, low, high))
 
-        return run
-
-    order_key, *keys = jax.random.split(key, len(changes) + 1)
+    order_key, *keys = split(key, len(changes) + 1)
     steps = [step(*change, k) for change, k in zip(changes, keys, strict=True)]
     if len(steps) == 1:
         return steps[0](data)
-    order = jax.random.permutation(order_key, len(steps))
+    order = permutation(order_key, len(steps))
     for position in range(len(steps)):
-        data = jax.lax.switch(order[position], steps, data)
+        if isinstance(data, np.ndarray):
+            data = steps[order[position]](data)
+        else:
+            data = jax.lax.switch(order[position], steps, data)
     return data
 
 
@@ -650,6 +774,10 @@ def _lit(data: Any, alpha: Any) -> Any:
     if data.shape[-1] == 1:
         return data
     values = _floating(data)
+    if isinstance(data, np.ndarray):
+        rows, columns, channels = data.shape
+        shifts = np.tile(_LIGHTING @ alpha, columns)  # a row is added to as one
+        return _back(values.reshape(rows, columns * channels) + shifts, data.dtype).reshape(data.shape)
     shift = jnp.asarray(_LIGHTING) @ jnp.asarray(alpha, jnp.float32)
     return _back(values + shift.astype(values.dtype), data.dtype)
 
@@ -659,6 +787,7 @@ def _lit(data: Any, alpha: Any) -> Any:
     npx_image="adjust_lighting",
     samples=[case(_IMAGE, alpha=(0.1, 0.2, 0.3))],
     smooth=False,
+    host=True,
 )
 def adjust_lighting(data: Any, *, alpha: Any) -> Any:
     """AlexNet's colour noise with the three given strengths."""
@@ -672,6 +801,7 @@ def adjust_lighting(data: Any, *, alpha: Any) -> Any:
     keyed=True,
     samples=[case(_IMAGE)],
     smooth=False,
+    host=True,
     numbers=("alpha_std",),
 )
 def random_lighting(key: Any, data: Any, *, alpha_std: float = 0.05) -> Any:
@@ -681,4 +811,4 @@ def random_lighting(key: Any, data: Any, *, alpha_std: float = 0.05) -> Any:
     Networks, 2012.
     """
     _image(data, "random_lighting", batches=False)
-    return _lit(data, alpha_std * jax.random.normal(key, (3,), jnp.float32))
+    return _lit(data, alpha_std * normal(key, 3))

@@ -58,6 +58,8 @@ class Op(Row):
     ``"full"`` where the attribute has one of these. ``amp_narrow``: of ``"full"`` rows whose results are of size 1,
     that under bfloat16 they give the dtype of their data (sums and powers stay in float32).
     ``methods`` maps the arrays' class (nd, np) to the names it carries the row under.
+    ``host``: the function computes an array of NumPy, too, with a `HostKey` where it draws; a picture in the host's memory
+    is computed so at once (`array/at_once.py`).
     """
 
     __slots__ = (
@@ -76,6 +78,7 @@ class Op(Row):
         "doc",
         "domain",
         "fast",
+        "host",
         "internal",
         "internal_rscalar",
         "internal_scalar",
@@ -147,6 +150,7 @@ class Op(Row):
         methods: Any = None,
         order: str = "",
         nd_order: str = "",
+        host: bool = False,
         doc: str | None = None,
         signature: inspect.Signature | None = None,
     ):
@@ -197,8 +201,9 @@ class Op(Row):
         self.looks = looks or (check.looks if isinstance(check, Each) and keyed else None)
         self.moved = False  # one of its numbers was found to change
         # What a front end was given -> the call, for rows where nothing else has a say.
-        self.plain = not (self.looks is not None or self.variadic or keyed or modal or aux or varying) and self.n_arrays > 0
+        self.plain = not (self.looks is not None or self.variadic or keyed or modal or aux or varying or host) and self.n_arrays > 0
         self.fast: dict[Any, Call] = {}
+        self.host = fn if host else None
         self.internal = registry_name(self) if internal == CONVENTION else internal
         self.aliases = aliases
         self.internal_scalar = internal_scalar

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mxjax import np as mxnp
+from mxjax.array.at_once import converted, happens
 from mxjax.errors import MXNetTypeError, MXNetValueError
 from mxjax.errors import explain_names as _explain_names
 
@@ -16,6 +17,7 @@ from ....block import Block
 from ....hybrid_block import HybridBlock
 from ....nn import HybridSequential, Sequential
 from .image import (
+    AtOnce,
     CenterCrop,
     CropResize,
     Normalize,
@@ -111,7 +113,7 @@ class HybridCompose(OfImages, HybridSequential):
         self.hybridize()
 
 
-class Cast(HybridBlock):
+class Cast(AtOnce, HybridBlock):
     """Converts its inputs to a dtype.
 
     One input gives one array, as MXNet 1.x and the documentation have it (2.0 gives a tuple of it).
@@ -128,7 +130,7 @@ class Cast(HybridBlock):
         self._dtype = dtype
 
     def forward(self, *args: Any) -> Any:
-        return with_rest(*(x.astype(self._dtype) for x in args))
+        return with_rest(*(converted(x, self._dtype) for x in args))
 
 
 class Rotate(Block):
@@ -223,6 +225,10 @@ class HybridRandomApply(OfImages, HybridSequential):
         self.p = p
 
     def forward(self, x: Any, *args: Any) -> Any:
+        happened = happens(x, self.p)
+        if happened is not None:
+            changed = self.transforms(x)  # in either case, as in a graph: what is drawn later stays the same
+            return with_rest(changed if happened else x, *args)
         chosen = mxnp.random.uniform(0.0, 1.0, (1,)) < self.p
         return with_rest(mxnp.where(chosen, self.transforms(x), x), *args)
 

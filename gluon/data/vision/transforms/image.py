@@ -9,6 +9,8 @@ import numpy as np
 
 from mxjax import np as mxnp
 from mxjax import npx
+from mxjax.array.at_once import pictures, pixels_of
+from mxjax.array.ndarray import NDArray
 from mxjax.errors import MXNetValueError
 
 from ....hybrid_block import HybridBlock
@@ -49,7 +51,18 @@ def _pair(size: Any) -> tuple[int, int]:
     return int(width), int(height)
 
 
-class OfImages:
+class AtOnce:
+    """A picture in the host's memory passes through transforms one by one, hybridized or not, and each computes it at
+    once (`mxjax.array.at_once`): a graph for each size of pictures would not pay."""
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        x = args[0] if args and not kwargs else None
+        if isinstance(x, NDArray) and getattr(self, "_op_hook", None) is None and pixels_of(x._value()) is not None:
+            return self.forward(*args)  # type: ignore[attr-defined]
+        return super()._run(*args, **kwargs)  # type: ignore[misc]
+
+
+class OfImages(AtOnce):
     """What transforms and their compositions take: NumPy images too, and labels of any kind."""
 
     def __call__(self, x: Any, *args: Any) -> Any:
@@ -171,6 +184,21 @@ class CenterCrop(_Transform):
         return npx.image.random_crop(x, xrange=(0.5, 0.5), yrange=(0.5, 0.5), **self._place)
 
 
+def _padded_here(pixels: np.ndarray, pad: Any, value: Any) -> np.ndarray | None:
+    if pixels.dtype != np.float32 and not (isinstance(value, int) and 0 <= value < 256):
+        return None
+    (top, bottom), (left, right), _ = pad
+    rows, columns, channels = pixels.shape
+    made = np.full((top + rows + bottom, left + columns + right, channels), value, pixels.dtype)
+    made[top : top + rows, left : left + columns] = pixels
+    return made
+
+
+@pictures(_padded_here)
+def _padded(x: Any, pad: Any, value: Any) -> Any:
+    return mxnp.pad(x, pad, mode="constant", constant_values=value)
+
+
 class RandomCrop(_Transform):
     """A part of size (width, height) at a random place, after padding.
 
@@ -204,7 +232,7 @@ class RandomCrop(_Transform):
 
     def change(self, x: Any) -> Any:
         if self._pad:
-            x = mxnp.pad(x, self._pad, mode="constant", constant_values=self._pad_value)
+            x = _padded(x, self._pad, self._pad_value)
         return npx.image.random_crop(x, xrange=(0.0, 1.0), yrange=(0.0, 1.0), **self._place)
 
 
@@ -351,6 +379,24 @@ class RandomLighting(_Transform):
         return npx.image.random_lighting(x, alpha_std=self._alpha)
 
 
+_GRAY = np.array([0.2989, 0.5870, 0.1140], np.float32)
+
+
+def _gray_here(key: Any, pixels: np.ndarray, p: float) -> np.ndarray | None:
+    if pixels.shape[2] != len(_GRAY):
+        return None
+    values = pixels.astype(np.float32, copy=False)
+    return np.repeat((values @ _GRAY)[..., None], 3, axis=2) if key.uniform(0, 0, 1) < np.float32(p) else values
+
+
+@pictures(_gray_here, keyed=True)
+def _gray_perhaps(x: Any, p: float) -> Any:
+    x = x.astype("float32")
+    weights = mxnp.array(np.repeat(_GRAY[:, None], 3, axis=1), dtype="float32")
+    chosen = mxnp.random.uniform(0.0, 1.0, (1,)) < p
+    return mxnp.where(chosen, mxnp.dot(x, weights), x)
+
+
 class RandomGray(_Transform):
     """A colour image becomes gray with probability `p`; the result is float32 either way.
 
@@ -362,7 +408,4 @@ class RandomGray(_Transform):
         self.p = p
 
     def change(self, x: Any) -> Any:
-        x = x.astype("float32")
-        weights = mxnp.array([[0.2989] * 3, [0.5870] * 3, [0.1140] * 3], dtype="float32")
-        chosen = mxnp.random.uniform(0.0, 1.0, (1,)) < self.p
-        return mxnp.where(chosen, mxnp.dot(x, weights), x)
+        return _gray_perhaps(x, self.p)
