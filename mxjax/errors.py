@@ -305,6 +305,34 @@ def optional_import(module: str, extra: str) -> ModuleType:
         ) from None
 
 
+@contextlib.contextmanager
+def parsing(what: Any = "") -> Iterator[None]:
+    """Around what makes sense of the contents of a file: whatever they lead to is an error of `what` (a path, a kind).
+
+    That is a `FormatError` with the cause, or an `MXNetMemoryError` where they ask for more room than there is. What
+    says something else stays: a file that cannot be read, a package or an operator that is not there.
+
+    >>> with parsing("a.json"):
+    ...     {}["nodes"]
+    Traceback (most recent call last):
+    mxjax.errors.FormatError: a.json is damaged or of another kind: KeyError: 'nodes'
+    """
+    name = str(what)
+    try:
+        yield
+    except FormatError as error:
+        if not name or name in str(error):
+            raise
+        raise FormatError(f"{name}: {error}") from error
+    except (MXNetMemoryError, MXNetNotImplementedError, MXNetOSError, MXNetImportError):
+        raise
+    except MemoryError as error:
+        raise MXNetMemoryError(f"{name or 'a file'} asks for more memory than there is: {error}") from error
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        raise FormatError(f"{name or 'the contents'} is damaged or of another kind: {said}") from error
+
+
 def like(error: BaseException, message: str) -> MXNetError:
     """A new `MXNetError` with this message that is also the builtin `error` is.
 

@@ -381,6 +381,11 @@ def _write_npz(out: BinaryIO, arrays: Mapping[str, Host]) -> None:
 
 def arrays_of(raw: bytes) -> Host | list[Host | None] | dict[str, Host | None]:
     """:func:`read_arrays` of a file's bytes."""
+    with errors.parsing():
+        return _arrays_of(raw)
+
+
+def _arrays_of(raw: bytes) -> Host | list[Host | None] | dict[str, Host | None]:
     start = bytes(raw[:4])
     if start == b"\x93NUM":
         return _read_npy(io.BytesIO(raw), len(raw))
@@ -397,10 +402,8 @@ def arrays_of(raw: bytes) -> Host | list[Host | None] | dict[str, Host | None]:
 def _read(path: Any) -> Any:
     """What a file holds, sparse arrays as such."""
     raw = read_whole(path)
-    try:
+    with errors.parsing(os.fspath(path)):  # many files are read in a row: which of them is it?
         return arrays_of(raw)
-    except errors.FormatError as error:  # many files are read in a row: which of them is it?
-        raise errors.FormatError(f"{os.fspath(path)}: {error}") from error
 
 
 def read_arrays(path: Any) -> Any:
@@ -550,8 +553,9 @@ def to_raw_bytes(array: NDArray | np.ndarray) -> bytes:
 
 def from_raw_bytes(raw: bytes, legacy: bool = True) -> Any:
     """The array in the bytes that :func:`to_raw_bytes` or a pickle of MXNet gives."""
-    data = _Bytes(bytes(raw))
-    found = _array(data)
-    if data.left:
-        raise _bad(f"{data.left} bytes after the end")
+    with errors.parsing():
+        data = _Bytes(bytes(raw))
+        found = _array(data)
+        if data.left:
+            raise _bad(f"{data.left} bytes after the end")
     return _wrapped(found, creation.nd_array if legacy else creation.array, sparse=True)

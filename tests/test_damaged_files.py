@@ -24,13 +24,20 @@ import pytest
 
 import mxjax as mx
 from mxjax import codec, idx, memonger, recordio, safetensors
-from mxjax.errors import FormatError, MXNetAssertionError, MXNetMemoryError
+from mxjax.errors import (
+    FormatError,
+    MXNetAssertionError,
+    MXNetError,
+    MXNetMemoryError,
+    MXNetNotImplementedError,
+)
 from mxjax.gluon import resuming
 from mxjax.gluon.data import _position, vision
 from mxjax.image import iterator
 from mxjax.io import files
 from mxjax.optimizer import saving
 from mxjax.profiler import _chrome
+from tests import damage
 
 DATA = Path(__file__).parent / "data"
 LIMIT = 64 << 20  # bytes, beside three times the file
@@ -233,6 +240,108 @@ def digits_of(path: Path) -> None:
     idx.read_idx(str(path), 3)
 
 
+@functools.cache
+def networks() -> list[bytes]:
+    """ONNX models: of layers, of constants that are computed while reading, with loops and branches, recurrent."""
+    onnx = pytest.importorskip("onnx")
+    helper, dtypes, numbers = onnx.helper, onnx.TensorProto, np.random.RandomState(0)
+
+    def node(kind: str, inputs: str, output: str, **attrs: Any) -> Any:
+        return helper.make_node(kind, inputs.split(), output.split(), **attrs)
+
+    def model(nodes: list[Any], inputs: dict[str, Any], outputs: list[str], constants: dict[str, Any]) -> bytes:
+        graph = helper.make_graph(
+            nodes, "g", [helper.make_tensor_value_info(n, dtypes.FLOAT, s) for n, s in inputs.items()],
+            [helper.make_tensor_value_info(n, dtypes.FLOAT, None) for n in outputs],
+            [onnx.numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items()],
+        )  # fmt: skip
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+
+    def weight(*shape: int) -> np.ndarray:
+        return numbers.rand(*shape).astype("float32")
+
+    def body(name: str, inputs: list[Any], nodes: list[Any], outputs: list[Any]) -> Any:
+        info = [helper.make_tensor_value_info(n, t, s) for n, t, s in (*inputs, *outputs)]
+        return helper.make_graph(nodes, name, info[: len(inputs)], info[len(inputs) :])
+
+    step = body(
+        "step", [("at", dtypes.INT64, []), ("on", dtypes.BOOL, []), ("h", dtypes.FLOAT, [2])],
+        [node("Identity", "on", "on2"), node("Add", "h one", "h2"), node("Mul", "h2 h2", "out")],
+        [("on2", dtypes.BOOL, []), ("h2", dtypes.FLOAT, [2]), ("out", dtypes.FLOAT, [2])],
+    )  # fmt: skip
+    branches = [
+        body(name, [], [node(kind, "x one", f"y{name}")], [(f"y{name}", dtypes.FLOAT, [2])])
+        for name, kind in (("then", "Add"), ("else", "Sub"))
+    ]
+    return [
+        model(
+            [
+                node("Conv", "x w b", "c", kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1], group=1),
+                node("BatchNormalization", "c s s0 m v", "n", epsilon=1e-3),
+                node("Relu", "n", "r"), node("MaxPool", "r", "p", kernel_shape=[2, 2], strides=[2, 2]),
+                node("GlobalAveragePool", "p", "g"), node("Flatten", "g", "f", axis=1),
+                node("Gemm", "f k kb", "y", transB=1, alpha=1.0),
+            ],
+            {"x": (1, 2, 8, 8)}, ["y"],
+            {"w": weight(4, 2, 3, 3), "b": weight(4), "s": weight(4), "s0": weight(4), "m": weight(4), "v": weight(4),
+             "k": weight(3, 4), "kb": weight(3)},
+        ),
+        model(
+            [
+                node("Shape", "x", "shape"), node("Gather", "shape zero", "rows", axis=0),
+                node("Concat", "rows minus", "new", axis=0), node("Reshape", "x new", "flat"),
+                node("ConstantOfShape", "two", "full"), node("Expand", "part two", "wide"),
+                node("Add", "full wide", "sum"),
+                node("Range", "start stop delta", "line"), node("Tile", "part reps", "tiled"),
+                node("Slice", "flat starts ends axes", "cut"), node("MatMul", "cut tiled", "product"),
+                node("ReduceSum", "product axes", "y", keepdims=0), node("Cast", "line", "z", to=1),
+                node("Pad", "sum pads", "padded", mode="constant"),
+            ],
+            {"x": ("n", 2, 3)}, ["y", "z", "padded"],
+            {"zero": np.array([0]), "minus": np.array([-1]), "two": np.array([2, 3]), "part": weight(3, 1)[:2],
+             "start": np.array(0), "stop": np.array(5), "delta": np.array(1), "reps": np.array([2, 3]),
+             "starts": np.array([0]), "ends": np.array([4]), "axes": np.array([1]), "pads": np.array([0, 1, 0, 1])},
+        ),
+        model(
+            [
+                node("Loop", "count flag x", "h outs", body=step),
+                node("If", "flag", "b", then_branch=branches[0], else_branch=branches[1]), node("Add", "h b", "y"),
+            ],
+            {"x": (2,)}, ["y", "outs"], {"count": np.array(3), "flag": np.array(True), "one": weight(2)},
+        ),
+        model(
+            [node("LSTM", "x w r b", "y h c", hidden_size=3), node("Softmax", "y", "s", axis=-1)],
+            {"x": (4, 1, 2)}, ["s", "c"], {"w": weight(1, 12, 2), "r": weight(1, 12, 3), "b": weight(1, 24)},
+        ),
+    ]  # fmt: skip
+
+
+def network(path: Path) -> None:
+    mx.onnx.get_model_metadata(path)
+    mx.onnx.import_model(path)
+
+
+def network_as_block(path: Path) -> None:
+    mx.onnx.import_to_gluon(path)
+
+
+def graph_used(data: bytes) -> None:
+    """What is read is asked for its shapes too: the answer, or an error of ours."""
+    found = mx.sym.fromjson(data)
+    with contextlib.suppress(MXNetError):
+        found.infer_shape_partial(x=(2, 3))
+    with contextlib.suppress(MXNetError):
+        found.infer_shape(x=(2, 3), y=(2, 3), data=(4, 6))
+
+
+def dense(data: bytes) -> None:
+    """Arrays, sparse ones with their zeros too."""
+    found = mx.nd.load_frombuffer(data)
+    for each in found.values() if isinstance(found, dict) else found:
+        if each is not None and each.stype != "default":
+            each.asnumpy()
+
+
 OF_BYTES = {
     "params": Reader(
         mx.nd.load_frombuffer,
@@ -273,6 +382,7 @@ OF_FILES = {
         (MXNetAssertionError,),
     ),
 }
+OF_FILES["ONNX"] = Reader(network, networks, (MXNetMemoryError, MXNetNotImplementedError))
 READERS = OF_BYTES | {name: reader._replace(of_bytes=False) for name, reader in OF_FILES.items()}
 
 
@@ -353,9 +463,8 @@ def forget_most() -> bool:
     return True
 
 
-def attempt(name: str, count: int, tmp_path: Path) -> tuple[int, int]:
+def attempt(name: str, count: int, tmp_path: Path, reader: Reader, changed: damage.Damage) -> tuple[int, int]:
     """How many of so many damaged files were refused and how many were read."""
-    reader = READERS[name]
     samples = reader.samples()
     path = tmp_path / "file"
     file = open(path, "wb", buffering=0)  # open all the time: to begin a file anew takes ten times as long
@@ -378,7 +487,7 @@ def attempt(name: str, count: int, tmp_path: Path) -> tuple[int, int]:
     with patience() as begin, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for number in range(count):
-            data = damaged(samples[number % len(samples)], dice)
+            data = changed(samples[number % len(samples)], dice)
             largest = max(largest, len(data))
             begin()
             try:
@@ -397,14 +506,51 @@ def attempt(name: str, count: int, tmp_path: Path) -> tuple[int, int]:
 
 @pytest.mark.parametrize("name", READERS)
 def test_some(name, tmp_path):
-    refused, _ = attempt(name, 2000, tmp_path)
+    refused, _ = attempt(name, 300 if name == "ONNX" else 2000, tmp_path, READERS[name], damaged)
     assert refused or name in ("pictures", "csv", "records rescued")  # those try several ways at once
 
 
 @pytest.mark.slow  # half a minute for each kind
 @pytest.mark.parametrize("name", READERS)
 def test_many(name, tmp_path):
-    attempt(name, 100_000, tmp_path)
+    refused, read = attempt(name, 100_000, tmp_path, READERS[name], damaged)
+    print(f"{name}: {refused} refused, {read} read")
+
+
+def of_protobuf(data: bytes, dice: random.Random) -> bytes:
+    return damage.protobuf(pytest.importorskip("onnx").ModelProto)(data, dice)
+
+
+#: The same where their form has something to say.
+STRUCTURED: dict[str, tuple[Reader, damage.Damage]] = {
+    "params": (READERS["params"]._replace(read=dense), damage.words),
+    "npz": (READERS["npz"]._replace(read=dense), damage.archive),
+    "safetensors": (READERS["safetensors"], damage.table),
+    "symbols": (READERS["symbols"]._replace(read=graph_used), damage.json_text),
+    "states": (READERS["states"], damage.table),
+    "states of MXNet": (READERS["states of MXNet"], damage.words),
+    "positions": (READERS["positions"], damage.table),
+    "records": (READERS["records"], damage.words),
+    "plans": (READERS["plans"], damage.json_text),
+    "traces": (READERS["traces"], damage.json_text),
+    "ONNX": (READERS["ONNX"], of_protobuf),
+    "ONNX as a block": (READERS["ONNX"]._replace(read=network_as_block), of_protobuf),
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_some_with_other_fields(name, tmp_path):
+    reader, changed = STRUCTURED[name]
+    refused, read = attempt(name, 300, tmp_path, reader, changed)
+    assert refused and read
+
+
+@pytest.mark.slow  # minutes for ONNX
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_many_with_other_fields(name, tmp_path):
+    reader, changed = STRUCTURED[name]
+    refused, read = attempt(name, 100_000, tmp_path, reader, changed)
+    print(f"{name} with other fields: {refused} refused, {read} read")
 
 
 def test_damage_is_the_same_each_time():

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mxjax import lr_scheduler, safetensors, serialization
+from mxjax import errors, lr_scheduler, safetensors, serialization
 from mxjax.array import NDArray
 from mxjax.errors import FormatError
 
@@ -58,16 +58,10 @@ def loads(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Optimizer]
     Raises:
       FormatError: the bytes are neither mxjax's nor MXNet's, or damaged.
     """
-    try:
+    with errors.parsing("a file of optimizer states"):
         if safetensors.is_safetensors(data):
             return _from_own(data, optimizer)
         return (_from_archive if data[:2] == b"PK" else _from_mxnet)(data, optimizer)
-    except (FormatError, MemoryError):
-        raise
-    except Exception as error:  # whatever the contents of a damaged file lead to
-        raise FormatError(
-            f"these optimizer states are damaged, or none of mxjax or MXNet: {type(error).__name__}: {error}"
-        ) from error
 
 
 def _from_own(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Optimizer]:

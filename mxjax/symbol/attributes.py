@@ -138,6 +138,22 @@ _FLAGS = frozenset({"keepdims", "is_ascend", "no_bias", "squeeze_axis", "bidirec
 _SHAPES = frozenset({"shape", "kernel", "stride", "pad", "dilate"})
 
 
+def _of_its_kind(op: Op, key: str, value: Any) -> Any:
+    """The value, unless it is none that the attribute can have: a text for numbers, a fraction for a length."""
+    default = op.attr_defaults.get(key)
+    plain = value if isinstance(value, tuple) else (value,)
+    if key in _SHAPES:
+        wrong = value is not None and not all(n is None or type(n) is int for n in plain)
+        expected = "whole numbers, as (3, 3)"
+    elif isinstance(default, (bool, int, float)) or key.startswith("num_"):
+        wrong, expected = any(isinstance(n, str) for n in plain), "a number"
+    else:
+        return value
+    if wrong:
+        raise errors.FormatError(f"Invalid Parameter format for {key}: {expected} is expected, got {value!r:.80}")
+    return value
+
+
 def given(op: Op, attrs: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
     """A file's attributes as the row's own, and the rest, which is the user's."""
     params: dict[str, Any] = {}
@@ -147,7 +163,7 @@ def given(op: Op, attrs: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, s
             value = written if key in _TEXTS and not written.strip("-").isdigit() else value_of(written)
             if key in _TEXTS and written in ("None", ""):
                 value = None
-            params[key] = fitted(op, key, value)
+            params[key] = _of_its_kind(op, key, fitted(op, key, value))
         elif key not in IDLE:
             rest[stored(key)] = written
     return params, rest

@@ -113,10 +113,8 @@ def load(fname: Any) -> Any:
       FormatError: it is damaged or no symbol's.
     """
     raw = atomic.read_whole(fname)
-    try:
+    with errors.parsing(os.fspath(fname)):
         return from_json(raw)
-    except errors.FormatError as error:
-        raise errors.FormatError(f"{os.fspath(fname)}: {error}") from error
 
 
 def from_json(json_str: Any) -> Any:
@@ -129,11 +127,8 @@ def from_json(json_str: Any) -> Any:
     """
     if not isinstance(json_str, (str, bytes, bytearray)):
         raise errors.MXNetTypeError(f"fromjson required json_str to be string, got {type(json_str).__name__}")
-    try:
-        found = json.loads(json_str)
-    except (ValueError, RecursionError) as error:
-        raise errors.FormatError(f"no symbol's text: {error}") from None
-    return Symbol(_read(found, 0).entries)
+    with errors.parsing("a symbol's text"):
+        return Symbol(_read(json.loads(json_str), 0).entries)
 
 
 def _read(found: Any, depth: int) -> Subgraph:

@@ -389,3 +389,14 @@ def test_what_is_refused_of_sparse_arrays(rows):
     with pytest.raises(mx.MXNetError, match="fix_gamma"):
         nd.BatchNorm(rows, ones, ones, ones, ones)
     assert nd.BatchNorm(rows, ones, ones, ones, ones, fix_gamma=False).stype == "default"
+
+
+@pytest.mark.parametrize("stype, length", [("row_sparse", 1 << 40), ("csr", 1 << 40), ("csr", 1 << 61)])
+def test_a_sparse_array_without_room_for_its_zeros(stype, length):
+    one = np.ones(1, np.float32)
+    if stype == "csr":
+        found = nd.sparse.csr_matrix((one, [0], [0, 1]), shape=(1, length))
+    else:
+        found = nd.sparse.row_sparse_array((one.reshape(1, 1), [0]), shape=(length, 1))
+    with pytest.raises(mx.errors.MXNetMemoryError, match="no room"):
+        found.asnumpy()

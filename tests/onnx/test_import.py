@@ -205,6 +205,57 @@ def test_operator_without_translation():
         mx.onnx.import_model(graph_of([node], {"x": (2,)}))
 
 
+def of(nodes, outputs, constants, tmp_path, **inputs):
+    """The path of a model."""
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs], constants,
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    (tmp_path / "bad.onnx").write_bytes(model.SerializeToString())
+    return tmp_path / "bad.onnx"
+
+
+@pytest.mark.parametrize("read", [mx.onnx.import_model, mx.onnx.import_to_gluon])
+def test_files_that_contradict_themselves(read, tmp_path):
+    add = helper.make_node("Add", ["x", "w"], ["y"])
+    weight = numpy_helper.from_array(np.ones(2, np.float32), "w")
+    with pytest.raises(errors.FormatError, match="no node and no input gives 'z'"):
+        read(of([add], ["y", "z"], [weight], tmp_path, x=(2,)))
+    with pytest.raises(errors.FormatError, match="'nobody'"):
+        read(of([helper.make_node("Relu", ["nobody"], ["y"])], ["y"], [], tmp_path, x=(2,)))
+    weight.dims[0] = 3
+    with pytest.raises(errors.FormatError, match="reshape"):
+        read(of([add], ["y"], [weight], tmp_path, x=(2,)))
+    weight.dims[0] = 2
+    for code in (0, 99):
+        weight.data_type = code
+        with pytest.raises(errors.FormatError, match="damaged"):
+            read(of([add], ["y"], [weight], tmp_path, x=(2,)))
+    with pytest.raises(errors.FormatError, match="no element type 99"):
+        read(of([helper.make_node("Cast", ["x"], ["y"], to=99)], ["y"], [], tmp_path, x=(2,)))
+
+
+@pytest.mark.parametrize(
+    "kind, constants, attrs",
+    [
+        ("Expand", [np.ones(1, np.float32), np.array([1 << 20, 1 << 20])], {}),
+        ("Tile", [np.ones((2, 2), np.float32), np.array([1 << 20, 1 << 20])], {}),
+        ("Range", [np.array(0), np.array(1 << 40), np.array(1)], {}),
+        ("Pad", [np.ones(1, np.float32), np.array([0, 1 << 40])], {}),
+        ("OneHot", [np.array([1]), np.array(1 << 40), np.array([0.0, 1.0], np.float32)], {}),
+        ("MatMul", [np.ones((1 << 16, 1), np.float32), np.ones((1, 1 << 16), np.float32)], {}),
+        ("Add", [np.ones((1 << 16, 1), np.float32), np.ones((1, 1 << 16), np.float32)], {}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_few_bytes_do_not_become_large_arrays(kind, constants, attrs, tmp_path):
+    given = [numpy_helper.from_array(value, f"c{k}") for k, value in enumerate(constants)]
+    node = helper.make_node(kind, [t.name for t in given], ["y"], **attrs)
+    with pytest.raises(errors.MXNetMemoryError, match="constants"):
+        mx.onnx.import_model(of([node], ["y"], given, tmp_path, x=(2,)))
+
+
 def test_damaged_files(tmp_path):
     for raw in (b"", b"no ONNX", np.random.RandomState(0).bytes(1000)):
         (tmp_path / "bad.onnx").write_bytes(raw)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -10,14 +9,10 @@ import pytest
 
 import mxjax as mx
 from mxjax import profiler
+from tests.record import profiler_sequences as recording
 
 TESTS = Path(__file__).parents[1]
 RECORDED = json.loads((TESTS / "data" / "profiler_sequences.json").read_text())
-
-_spec = importlib.util.spec_from_file_location("profiler_sequences", TESTS / "record" / "profiler_sequences.py")
-recording = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(recording)
-
 
 @pytest.fixture(autouse=True)
 def computed_by_numpy():

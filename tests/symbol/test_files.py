@@ -259,3 +259,17 @@ def test_rows_in_mxnets_words_and_back(name):
     assert [g.dtype for g in got] == [w.dtype for w in want]
     for g, w in zip(got, want, strict=True):
         np.testing.assert_allclose(g.asnumpy(), w.asnumpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "attribute, written",
+    [("kernel", "Custom"), ("kernel", "(3, x)"), ("stride", "(0.5, 1)"), ("num_filter", "four"), ("num_group", "(a,)"),
+     ("no_bias", "perhaps")],
+)  # fmt: skip
+def test_an_attribute_of_another_kind_is_refused_as_the_file_is_read(attribute, written):
+    """MXNet: "Invalid Parameter format for kernel expect Shape(tuple) but value='Custom'"."""
+    saved = json.loads(mx.sym.Convolution(mx.sym.var("x"), kernel=(3, 3), num_filter=4, name="conv").tojson())
+    node = next(each for each in saved["nodes"] if each["name"] == "conv")
+    node["attrs"][attribute] = written
+    with pytest.raises(FormatError, match=f"'conv', Convolution.*Invalid Parameter format for {attribute}"):
+        mx.sym.fromjson(json.dumps(saved))

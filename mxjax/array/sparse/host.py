@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import errors
 from .classes import BaseSparseNDArray, wrap
-from .value import INDEX, padded
+from .value import INDEX, padded, zeros_on_host
 
 _LONGEST = 1 << 28  # bytes of a row, for one of which there is room even where no row is stored
 _MOST = 1 << 32  # bytes that a sparse array of a file may become where a dense one is wanted
@@ -75,7 +75,7 @@ class HostSparse(NamedTuple):
             raise errors.MXNetMemoryError(
                 f"a sparse array of shape {self.shape} would take {size} bytes as a dense one: load it with mx.nd.load"
             )
-        out = np.zeros(self.shape, self.dtype)
+        out = zeros_on_host(self.shape, self.dtype)
         data, indices, *rest = self.parts
         if self.stype == "row_sparse":
             out[indices.astype(np.int64)] = data

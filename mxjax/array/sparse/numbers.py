@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ... import errors
-from .value import Stored, padded
+from .value import Stored, padded, zeros_on_host
 
 
 def compact(stored: Stored) -> Stored:
@@ -17,7 +17,7 @@ def dense_on_host(stored: Stored) -> np.ndarray:
     """The numbers with the zeros, as a NumPy array."""
     shape = stored.aval.shape
     data, indices, *rest = stored.host()
-    out = np.zeros(shape, stored.aval.dtype)
+    out = zeros_on_host(shape, stored.aval.dtype)
     if stored.stype == "row_sparse":
         inside = (indices >= 0) & (indices < shape[0])
         out[indices[inside]] = data[inside]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,6 +34,22 @@ def room(count: int, most: int) -> int:
         size *= 2
     smaller = size // 4 * 3
     return max(1, min(smaller if smaller >= count else size, max(most, count)))
+
+
+def zeros_on_host(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """A dense array of zeros.
+
+    Raises:
+      MemoryError: there is no room for it.
+    """
+    try:
+        return np.zeros(shape, dtype)
+    except (MemoryError, ValueError):  # ValueError: more bytes than there are addresses
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        raise errors.MXNetMemoryError(
+            f"a sparse array of shape {shape} would take {size} bytes as a dense one, and there is no room for them: "
+            "its stored values are x.data and x.indices"
+        ) from None
 
 
 class Stored:

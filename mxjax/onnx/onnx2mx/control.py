@@ -11,7 +11,7 @@ from mxjax.symbol import control_flow
 from mxjax.symbol.node import Entry, Node
 from mxjax.symbol.symbol import _Symbol
 
-from .reader import Reader, Step, Value, reads
+from .reader import Reader, Step, Value, reads, room
 
 
 def _symbols(entries: Sequence[Entry]) -> list[Any]:
@@ -89,6 +89,7 @@ def loop(r: Reader, s: Step) -> list[Value]:
     results = _entries(outs)
     if not counted and results:
         # MXNet has rows of zeros for the steps that were not taken, ONNX none.
+        room(s.wish, limit)
         taken = s.make("less", s.parameter("rows", np.arange(limit)), _entries(ends)[0])
         for k, whole in enumerate(results):
             cut = Node(r.fresh(f"{s.title}_rows{k}"), None, {"axis": 0}, {}, [whole, taken], ["data", "index"],

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mxjax import errors, gluon, symbol
+from mxjax import atomic, errors, gluon, symbol
 from mxjax.array.creation import array
 from mxjax.symbol.node import states_of, walk
 
@@ -38,9 +38,15 @@ class GraphProto:
         """The symbol of a graph, its arguments and its auxiliary states.
 
         Raises:
+          FormatError: the graph contradicts itself.
+          MemoryError: it asks for arrays that are too large.
           NotImplementedError: an operator has no translation; the message names it and its node.
         """
         onnx = errors.optional_import("onnx", "onnx")
+        with errors.parsing("an ONNX graph"):
+            return self._read(onnx, graph, opset_version)
+
+    def _read(self, onnx: Any, graph: Any, opset_version: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         self.opset_version = opset_version
         self.model_metadata = self.get_graph_metadata(graph)
         reader = Reader(onnx, opset_version)
@@ -85,12 +91,13 @@ class GraphProto:
         """A block that computes a graph, with its parameters on a device or several."""
         made, args, auxs = self.from_onnx(graph, opset_version)
         inputs = [symbol.Symbol([(n, 0)]) for n in self.reader.inputs]
-        block = gluon.SymbolBlock(made, inputs)
-        found = block.collect_params()
-        for name, value in {**args, **auxs}.items():
-            p = found[name]
-            p.shape, p.dtype = value.shape, value.dtype
-            p._load_init(value, ctx)
+        with errors.parsing("an ONNX graph"):
+            block = gluon.SymbolBlock(made, inputs)
+            found = block.collect_params()
+            for name, value in {**args, **auxs}.items():
+                p = found[name]
+                p.shape, p.dtype = value.shape, value.dtype
+                p._load_init(value, ctx)
         return block
 
 
@@ -106,14 +113,11 @@ def loaded(model_file: Any) -> tuple[Any, int]:
         model = model_file
     else:
         path = os.fspath(model_file)
-        try:
-            model = onnx.load_model(path)
-        except FileNotFoundError as error:
-            raise errors.MXNetFileNotFoundError(error.errno, error.strerror, path) from None
-        except OSError as error:
-            raise errors.MXNetOSError(error.errno, error.strerror, path) from error
-        except Exception as error:
-            raise errors.FormatError(f"{path}: no ONNX file, or a damaged one: {error}") from error
+        raw = atomic.read_whole(path)
+        with errors.parsing(path):
+            form = onnx.serialization.registry.get_format_from_file_extension(os.path.splitext(path)[1])
+            model = onnx.load_model_from_string(raw, format=form or "protobuf")
+            onnx.external_data_helper.load_external_data_for_model(model, os.path.dirname(path))
     versions = [i.version for i in model.opset_import if i.domain in ("", "ai.onnx")]
     if not versions:
         raise errors.FormatError(f"{model_file}: no ONNX file: it names no set of operators")

@@ -11,7 +11,7 @@ from mxjax.ops.rnn import GATES
 from mxjax.symbol.node import Entry, Node
 
 from .control import gru
-from .reader import Lengths, Reader, Step, Value, reads
+from .reader import Lengths, Reader, Step, Value, reads, room
 
 
 def _window(s: Step, n: int) -> tuple[list[int], list[int], list[int], list[int], list[int]]:
@@ -291,6 +291,7 @@ def recurrent(r: Reader, s: Step) -> list[Value]:
     if "clip" in s.attrs or s.get("input_forget", 0) or s.has(7):
         raise s.refused("clip, input_forget and peepholes")
     weight, recurrent = s.numbers(1, "the weights"), s.numbers(2, "the weights")
+    room(s.wish, directions, hidden)
     bias = s.numbers(3, "the biases") if s.has(3) else np.zeros((directions, 2 * GATES[mode] * hidden), weight.dtype)
     if mode == "gru" and not s.get("linear_before_reset", 0):
         return _gru(s, weight, recurrent, bias, way)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -45,6 +46,23 @@ def reads(*kinds: str) -> Callable[[Reading], Reading]:
         return function
 
     return put
+
+
+#: So many numbers, or as many as it is given sixteen times, may a node make of constants: a few bytes can ask for more.
+_MOST = 1 << 26
+# Whose results are as long as their operands say, which ONNX does not always infer.
+_GROWS = frozenset("CenterCropPad Expand OneHot Pad Resize Tile Upsample".split())
+
+
+def room(what: str, *lengths: int, given: int = 0) -> None:
+    """Refuse an array of constants that is too large.
+
+    Raises:
+      MemoryError: it is.
+    """
+    count = math.prod(lengths)
+    if count > max(_MOST, 16 * given):
+        raise errors.MXNetMemoryError(f"{what} asks for an array of {count} constants, {_MOST} are read")
 
 
 class Step:
@@ -173,6 +191,8 @@ class Reader:
 
     def entry(self, name: str) -> Entry:
         """What a name stands for as an entry; numbers become a parameter."""
+        if name not in self.values:
+            raise errors.FormatError(f"no node and no input gives {name!r}, which is asked for")
         found = self.values[name]
         if isinstance(found, np.ndarray):
             if name not in self._variables:
@@ -245,7 +265,10 @@ class Reader:
         return None if kind is None or not kind.elem_type else self.np_dtype(kind.elem_type)
 
     def np_dtype(self, code: int) -> np.dtype[Any]:
-        return np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(code))
+        try:
+            return np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(code))
+        except KeyError:
+            raise errors.FormatError(f"there is no element type {code}") from None
 
     # ---- nodes -----------------------------------------------------------------------------------------------
 
@@ -282,12 +305,8 @@ class Reader:
                 self.values[name] = value
 
     def _translated(self, step: Step) -> list[Value]:
-        try:
+        with errors.parsing(f"the node {step.wish!r} ({step.kind})"):
             found = TABLE[step.kind](self, step)
-        except errors.MXNetError:
-            raise
-        except Exception as error:
-            raise errors.FormatError(f"the node {step.wish!r} ({step.kind}) cannot be read: {error}") from error
         return found if isinstance(found, list) else [found]
 
     def _folded(self, node: Any) -> list[Value] | None:
@@ -306,12 +325,36 @@ class Reader:
         infos = [helper.make_tensor_value_info(n, code(v.dtype), v.shape) for n, v in given.items()]
         outs = [helper.make_empty_tensor_value_info(n) for n in node.output if n]
         graph = helper.make_graph([node], "one", infos, outs)
+        self._check_room(node, graph, given)
         reference = importlib.import_module("onnx.reference")
         try:
             evaluator = reference.ReferenceEvaluator(graph, opsets={node.domain: self.opset})
             return [np.asarray(x) for x in evaluator.run(None, given)]
         except Exception:  # what the reference does not know is left to the table
             return None
+
+
+    def _check_room(self, node: Any, graph: Any, given: dict[str, np.ndarray]) -> None:
+        """Refuse to compute more than a file may ask for."""
+        size = sum(v.size for v in given.values())
+        grows = node.op_type in _GROWS or size > 1 << 12  # the others multiply what they are given at most
+        if not grows:
+            return
+        helper, to_tensor = self.onnx.helper, self.onnx.numpy_helper.from_array
+        told = [to_tensor(v, n) for n, v in given.items() if v.size <= 64]
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, self.opset)])
+        model.graph.initializer.extend(told)
+        try:
+            infos = self.onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output
+        except Exception:  # what ONNX does not understand its reference does not compute
+            return
+        for info in infos:
+            kind = info.type.tensor_type
+            if kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim):
+                room(f"the node {node.name!r} ({node.op_type})", *[d.dim_value for d in kind.shape.dim], given=size)
+            elif node.op_type in _GROWS:
+                numbers = [int(n) for v in given.values() if v.size <= 64 and v.dtype.kind == "i" for n in v.flat]
+                room(f"the node {node.name!r} ({node.op_type})", *[max(abs(n), 1) for n in numbers], size, given=size)
 
 
 # What the table reads even where it takes numbers alone.

@@ -8,7 +8,7 @@ import numpy as np
 
 from mxjax.symbol.node import Entry, Node
 
-from .reader import Reader, Step, Value, reads
+from .reader import Reader, Step, Value, reads, room
 
 
 def _places(r: Reader, s: Step, x: Entry) -> Entry:
@@ -44,6 +44,7 @@ def suppression(r: Reader, s: Step) -> Value:
     scores = s.make("expand_dims", s[1], axis=-1)
     # Each box's number goes along, so that it is known after the boxes have been sorted.
     zero = s.make("multiply", scores, 0.0)
+    room(s.wish, boxes)
     own = s.make("add", zero, s.parameter("numbers", np.arange(boxes, dtype=np.float32)[:, None]))
     rows = s.make("concatenate", scores, spread, own, axis=-1)
     kept = s.several(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from mxjax.symbol.node import Entry
 
 from .control import filled
-from .reader import Length, Lengths, Reader, Step, Value, reads
+from .reader import Length, Lengths, Reader, Step, Value, reads, room
 
 _FAR = 1 << 31
 
@@ -66,9 +67,8 @@ def constant_of_shape(r: Reader, s: Step) -> Value:
     if items is None:
         raise s.refused("its shape is computed where the network runs")
     if all(isinstance(n, int) for n in items):
-        made = np.full(items, number.reshape(-1)[0], number.dtype)
-        if made.size <= 1 << 16:
-            return made
+        if math.prod(items) <= 1 << 16:
+            return np.full(items, number.reshape(-1)[0], number.dtype)
         return s.make("full", shape=tuple(items), fill_value=number.item(), dtype=number.dtype.name)
     return _broadcast(s, s.parameter("value", number.reshape(())), items)
 
@@ -82,6 +82,7 @@ def range_(r: Reader, s: Step) -> Value:
     known = [isinstance(n, int) for n in (start, stop, step)]
     if all(known):
         ends_: list[Any] = [s.numbers(k).item() for k in range(3)]
+        room(s.wish, max(int((ends_[1] - ends_[0]) / ends_[2]), 0))
         return np.arange(*ends_, dtype=s.numbers(0).dtype)
     if known != [True, False, True]:
         raise s.refused("its ends are computed where the network runs")
@@ -230,8 +231,7 @@ def expand(r: Reader, s: Step) -> Value:
 def _broadcast(s: Step, x: Entry, items: Sequence[Any]) -> Entry:
     if all(isinstance(n, int) for n in items):
         # ONNX's Expand broadcasts both ways: a length 1 keeps the array's own.
-        ones = np.ones(items, np.bool_)
-        if ones.size == 1:
+        if math.prod(items) == 1:
             return (
                 s.make("broadcast_to@nd", x, shape=tuple(items)) if s.shape() == () else _padded_axes(s, x, len(items))
             )
@@ -240,6 +240,7 @@ def _broadcast(s: Step, x: Entry, items: Sequence[Any]) -> Entry:
             return s.make("broadcast_to", x, shape=tuple(np.broadcast_shapes(tuple(items), known)))  # type: ignore[arg-type]
         if 1 not in items:
             return s.make("broadcast_to", x, shape=tuple(items))
+        room(s.wish, *items)
         whole = s.parameter("shape", np.zeros(items, np.float32))
         return s.make("broadcast_arrays", x, whole)
     source = _whole(s, items)
@@ -253,6 +254,7 @@ def _broadcast(s: Step, x: Entry, items: Sequence[Any]) -> Entry:
             line = s.make("reshape", steps, newshape=tuple(-1 if k == d else 1 for k in range(n)))
             x = s.make("broadcast_arrays", x, line)
         elif length != 1:
+            room(s.wish, length)
             line = s.parameter(f"axis{d}", np.zeros([length if k == d else 1 for k in range(n)], np.float32))
             x = s.make("broadcast_arrays", x, line)
     return x
@@ -520,6 +522,7 @@ def eye_like(r: Reader, s: Step) -> Value:
     if known is None or None in known:
         raise s.refused("the shape changes")
     dtype = r.np_dtype(s.get("dtype", 1))
+    room(s.wish, known[0] or 0, known[1] or 0)
     return np.eye(known[0] or 0, known[1], s.get("k", 0), dtype)
 
 
