@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import errno
 import gc
@@ -380,6 +381,12 @@ def unsynced(monkeypatch):
 
 
 def raised_at_each_line(work, check):
+    """`_raised_at_each_line` in a thread: one that raises at the end of a handler leaves it the exception in hand."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(_raised_at_each_line, work, check).result()
+
+
+def _raised_at_each_line(work, check):
     """Run `work` again and again, and raise in the first, second, ... line of `atomic.py` that it runs."""
     number, raised = 0, True
     while raised:
