@@ -270,13 +270,15 @@ class Profiler:
         with self._lock:
             if self._output:  # as in MXNet, what comes after the last dump is counted at the next run
                 self._rotate_if_running()
+                if self.options["aggregate_stats"]:
+                    self._count()
+                if reset:
+                    self._uncounted.clear()
             text = ""
             if self.options["aggregate_stats"]:
-                self._count()
                 table = self._aggregates[group_by]
                 text = (table.json if as_json else table.table)(sort_by, ascending)
             if reset:
-                self._uncounted.clear()
                 for aggregate in self._aggregates.values():
                     aggregate.clear()
             return text

@@ -158,3 +158,8 @@ def test_equal_calls_are_counted_each(cold):
                 assert rows[row]["Count"] == 3
             profiler.dumps(reset=True)
             assert a.sum() == b.sum() == c.sum()
+
+
+def test_what_comes_after_a_finished_dump_is_counted_at_the_next_run(tmp_path):
+    steps = "run work dump work stop dumps run dumps".split()
+    assert performed(steps, True, tmp_path) == [["sin"], {"sin": 1}, {"sin": 1, "cos": 1}]  # as in both MXNets
