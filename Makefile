@@ -9,7 +9,7 @@ PYTEST := $(RUN) -m pytest -n $(JOBS)
 # Tests and benchmarks start hundreds of processes: each would compile every module again, for 0.3 s and more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all test-matrix bench bench-cold bench-data bench-kvstore bench-memory bench-ops bench-profiler bench-sparse fuzz lint stubs \
+.PHONY: help demo test test-all test-codegen test-isa test-matrix bench bench-cold bench-data bench-kvstore bench-memory bench-ops bench-profiler bench-sparse fuzz lint stubs \
 	settings-pages wheel clean
 .DEFAULT_GOAL := help
 
@@ -18,6 +18,8 @@ help:
 	@echo "make test         the tests"
 	@echo "make test-all     the tests, slow ones included"
 	@echo "make fuzz         random programs under every tier (COUNT=2000 START=0)"
+	@echo "make test-codegen the tests of numbers, compiled as users' programs are, with each option that mxjax sets"
+	@echo "make test-isa     the tests of numbers as on older and newer processors"
 	@echo "make test-matrix  the tests on the oldest and the newest Python and JAX"
 	@echo "make bench        the benchmarks, as ratios"
 	@echo "make bench-cold   what code costs that runs before it is compiled"
@@ -45,6 +47,12 @@ COUNT ?= 2000
 START ?= 0
 fuzz: $(VENV)/.ready
 	$(RUN) -m tests.fuzz --count $(COUNT) --start $(START) --jobs $(JOBS)
+
+test-codegen: $(VENV)/.ready
+	$(RUN) tests/numeric.py codegen -- -n $(JOBS)
+
+test-isa: $(VENV)/.ready
+	$(RUN) tests/numeric.py isa -- -n $(JOBS)
 
 test-matrix:
 	tools/matrix $(JOBS)

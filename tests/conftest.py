@@ -19,14 +19,17 @@ from importlib.util import find_spec
 import pytest
 
 # XLA reads these once, when its CPU client is made: before anything imports jax. Most of the time of the
-# tests is compilation, and what LLVM optimises changes neither counts nor bytes, only how fast programs run.
-_FLAGS = {
-    "xla_force_host_platform_device_count": "4",
-    "xla_backend_optimization_level": "0",
-    "xla_cpu_parallel_codegen_split_count": "1",  # an LLVM module for each of 32 parts costs as much again
-}
-if version("jaxlib").startswith("0.10."):
-    _FLAGS["xla_cpu_use_fusion_emitters"] = "false"  # MLIR takes two thirds of what is left; later ones have no other
+# tests is compilation, and what LLVM optimises changes neither counts nor bytes. That it changes no number either is
+# what `make test-codegen` is for: with MXJAX_TEST_CODEGEN programs are compiled as users'
+# are, and with what numeric.CODEGEN says of the variable's value.
+_CODEGEN = os.environ.get("MXJAX_TEST_CODEGEN", "")
+_FLAGS = {"xla_force_host_platform_device_count": "4"}
+if not _CODEGEN:
+    _FLAGS["xla_backend_optimization_level"] = "0"
+    _FLAGS["xla_cpu_parallel_codegen_split_count"] = "1"  # an LLVM module for each of 32 parts costs as much again
+    if version("jaxlib").startswith("0.10."):
+        # MLIR takes two thirds of what is left; later versions have no other.
+        _FLAGS["xla_cpu_use_fusion_emitters"] = "false"
 for _flag, _value in _FLAGS.items():
     if _flag not in os.environ.get("XLA_FLAGS", ""):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --{_flag}={_value}".strip()
@@ -35,6 +38,14 @@ for _flag, _value in _FLAGS.items():
 # Beside a GPU the CPU stays JAX's default, whose four devices many tests count on; mx.gpu() is there all the same.
 if os.path.exists("/dev/nvidia0") and any(map(find_spec, ("jax_cuda12_plugin", "jax_cuda13_plugin"))):
     os.environ.setdefault("JAX_PLATFORMS", "cpu,cuda")
+
+
+def pytest_configure() -> None:
+    """Programs get the options of MXJAX_TEST_CODEGEN's kind, for `make test-codegen`."""
+    if _CODEGEN:
+        from .numeric import add_options
+
+        add_options(_CODEGEN)
 
 
 def _seed_of(node_id: str) -> int:

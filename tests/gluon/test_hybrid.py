@@ -15,6 +15,8 @@ import mxjax as mx
 from mxjax import autograd
 from mxjax.gluon import Block, HybridBlock, nn
 
+from ..closeness import assert_sums_close
+
 X = np.cos(np.arange(12.0)).reshape(4, 3).astype("float32")
 
 
@@ -81,9 +83,10 @@ def test_the_first_call_of_a_small_graph_compiles_nothing_and_the_second_one_pro
         found.append([loss.asnumpy(), net[0].weight.grad().asnumpy()])
         found[-1] += [mx.engine.stats()["compiled"]]
     assert [n for *_, n in found] == [0, 1, 1]
+    # The weights' gradients are what is left of terms of size 6, from which BatchNorm's have been taken.
     for *numbers, _ in found[1:]:
         for got, want in zip(numbers, found[0], strict=False):
-            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)
+            assert_sums_close(got, want, terms=6)
 
 
 def test_what_is_large_or_meant_for_the_compiler_is_a_program_at_once(by_numbers):
