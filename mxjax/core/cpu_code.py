@@ -142,8 +142,11 @@ def arctan2(y: Any, x: Any) -> Any:
 
 
 @cache
-def lowering() -> dict[str, Any]:
-    """What ``lower`` of a traced function takes for it; nothing where this JAX has no such thing."""
+def lowering(platform: str = "cpu") -> dict[str, Any]:
+    """What ``lower`` of a traced function takes for it; nothing where this JAX has no such thing.
+
+    On other platforms that is what XLA has wrong on all of them (`cpu_nan.rules_of_bools`).
+    """
     try:
         # Of `jax.extend`, which has threefry2x32_p and chlo as well, Pallas is a part: 20 ms.
         from jax._src.interpreters import mlir
@@ -180,7 +183,10 @@ def lowering() -> dict[str, Any]:
             (lax.atan_p, real(arctan, "atan")),
             (lax.atan2_p, real(arctan2, "atan2")),
             *cpu_nan.rules(mlir),
+            *cpu_nan.rules_of_bools(mlir),
         )
+        if platform != "cpu":
+            rules = cpu_nan.rules_of_bools(mlir)
         given: dict[str, Any] = {"_private_parameters": mlir.LoweringParameters(override_lowering_rules=rules)}
         jax.jit(lambda x: x).trace(np.float32(0)).lower(**given)
     except (AttributeError, ImportError, TypeError):  # another JAX

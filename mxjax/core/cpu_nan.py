@@ -1,9 +1,12 @@
-"""Maxima and minima that keep NaN in programs of a CPU.
+"""Maxima and minima that keep NaN in programs of a CPU, and products with bools that keep it everywhere.
 
 XLA:CPU hands reductions of 4,096 numbers and more, products of matrices, and what is element by element around them, to
 YNNPACK, whose `max` and `min` lose NaN (jaxlib 0.10.2 to 0.12): `max(x)`, but `sum(maximum(x, 0))` as well. So the
 element-wise ones are selections here, which YNNPACK does not take, and to reductions belongs a second one that keeps
 NaN, a sum of signs: 0.22 ms for a million numbers in rows of 1,000 where `max` alone takes 0.06, LLVM's loops 0.85.
+
+XLA makes a selection of the product of a converted bool and a number, on every platform: `(x > 0).astype(x.dtype) * x`
+is 0 where x is NaN. A bool that is converted to a float is a selection of 1 and 0 here, which XLA leaves alone.
 """
 
 from __future__ import annotations
@@ -112,4 +115,20 @@ def rules(mlir: Any) -> tuple[tuple[Any, Any], ...]:
     )
 
 
-__all__ = ["rules", "without_nan"]
+def rules_of_bools(mlir: Any) -> tuple[tuple[Any, Any], ...]:
+    """What ``lower`` takes for conversions, on any platform."""
+    as_jax = mlir._lowerings[lax.convert_element_type_p].rule
+
+    def selected(x: Any, *, new_dtype: Any, **_: Any) -> Any:
+        return lax.select(x, jnp.ones(x.shape, new_dtype), jnp.zeros(x.shape, new_dtype))
+
+    own = mlir.lower_fun(selected, multiple_results=False)
+
+    def convert(ctx: Any, x: Any, **params: Any) -> Any:
+        of_bools = ctx.avals_in[0].dtype == np.bool_ and jnp.issubdtype(params["new_dtype"], jnp.inexact)
+        return (own if of_bools else as_jax)(ctx, x, **params)
+
+    return ((lax.convert_element_type_p, convert),)
+
+
+__all__ = ["rules", "rules_of_bools", "without_nan"]

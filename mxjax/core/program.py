@@ -432,7 +432,7 @@ def compile_function(
             keep_unused=True,
             out_shardings=out_shardings,
         ).trace(*structs)
-        lowered = traced.lower(**(cpu_code.lowering() if compiler.platform_now() == "cpu" else {}))
+        lowered = traced.lower(**cpu_code.lowering(compiler.platform_now()))
     _let_go(traced.jaxpr)
     options = compiler.options_for(device, calls)
     if compiler.platform_of(device) == "cpu":

@@ -40,7 +40,7 @@ def host(value: Any) -> Any:
 
 def ours(value: Any) -> Any:
     """NumPy's arrays (also inside lists and tuples) as arrays of their dtype."""
-    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biuf":
+    if isinstance(value, (np.ndarray, np.generic)) and (value.dtype.kind in "biuf" or value.dtype.name == "bfloat16"):
         return array(value, dtype=value.dtype)
     if isinstance(value, list):
         return [ours(v) for v in value]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from . import model
-from .calls import TABLE, Draft, Row, add, failing, model_store, plain, shown
+from .calls import TABLE, Draft, Row, add, check_write, failing, model_store, plain, shown
 from .model import Ambiguous, Array, is_float, moved
-from .program import Call, _literal, data
+from .program import Call, data, literal
 
 
 class Make(Row):
@@ -28,7 +28,7 @@ class Make(Row):
 
     def show(self, call: Call, body: Any) -> list[str]:
         a = call.attrs
-        made = _literal(a["shape"], a["dtype"], a["kind"], a["seed"])
+        made = literal(a["shape"], a["dtype"], a["kind"], a["seed"])
         return [f"{call.outs[0]} = {'nd' + made[2:] if a.get('front') == 'nd' else made}"]
 
 
@@ -130,8 +130,7 @@ class InPlace(Row):
 
     def model(self, machine: Any, call: Call) -> None:
         x, y = machine.get(call.ins[0]), machine.get(call.ins[1])
-        if model.Tape.on:
-            raise Ambiguous
+        check_write(x)
         model_store(x, TABLE[self.name[0]].apply(x, y))
 
     def show(self, call: Call, body: Any) -> list[str]:

@@ -536,7 +536,7 @@ def program(seed: int, mx: Any) -> Program:
     """The program of a seed."""
     g = Drawing(seed)
     g.nets, g.returns = {}, {}  # type: ignore[attr-defined]
-    model.Tape.on = model.Tape.training = False
+    model.begin()
     g.machine.draws = Draws(mx, seed)
     wanted = g.rng.choice([10, 10, 10, 11, 12, 13, 14, 16, 20, 60])
     calls: list[Call] = []

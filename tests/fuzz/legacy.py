@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from . import model
 from .calls import TABLE, Draft, Row, add
 from .model import Ambiguous, Array, cast, is_float, moved
 from .moves import axis_of, draw_concatenate, join, some_axis
@@ -138,12 +137,10 @@ class NdReshape(Row):
 
     def model(self, machine: Any, call: Call) -> None:
         x, shape = machine.get(call.ins[0]), call.attrs["shape"]
-        if model.Tape.on or machine.inside:
-            machine.put(call, moved(lambda v: v.reshape(shape), x))
-        else:
-            machine.put(
-                call, Array(x.val.reshape(shape), None if x.err is None else x.err.reshape(shape), x.dtype)
-            )
+        made = moved(lambda v: v.reshape(shape), x)
+        if not machine.inside:
+            made.val, made.err = x.val.reshape(shape), None if x.err is None else x.err.reshape(shape)
+        machine.put(call, made)
 
 
 add(

@@ -132,16 +132,23 @@ class Model(Machine):
         row = TABLE[c.row]
         if not c.fails:
             try:
-                row.model(self, c)
-            except model.Refused as error:
+                self.run(row, c)
+            except (model.Refused, ValueError, IndexError) as error:
                 raise Invalid(str(error)) from None
             return
         try:
-            row.model(self, c)
+            self.run(row, c)
         except model.Refused:
             self.seen.append(Seen(c.row, error="*"))
             return
         raise Invalid("it should fail")
+
+    def run(self, row: Any, c: Call) -> None:
+        if c.row in ("apply", "npx.foreach", "npx.while_loop", "npx.cond"):
+            with model.together():
+                row.model(self, c)
+        else:
+            row.model(self, c)
 
     def see(self, x: Any) -> None:
         err = None if x.err is None else x.err.copy()
@@ -190,7 +197,7 @@ def modelled(program: Program, mx: Any) -> list[Seen]:
     """
     machine = Model()
     machine.draws = Draws(mx, program.seed)
-    model.Tape.on = model.Tape.training = False
+    model.begin()
     machine.calls(program.calls)
     machine.finish()
     return machine.seen

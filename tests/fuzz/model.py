@@ -11,8 +11,9 @@ Views are NumPy's views. The tape has for each operator how a gradient, with its
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -118,10 +119,22 @@ class Node:
 
 
 class Tape:
-    """Whether calls are recorded."""
+    """Whether calls are recorded. ``groups``: first and last number of nodes that may be one node to others."""
 
     on = False
     training = False
+    groups: list[tuple[int, int]] = []  # noqa: RUF012
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """The nodes that are made here may be one operator's: a backward that goes through one of them ends them all."""
+    first = next(_numbers)
+    try:
+        yield
+    finally:
+        if Tape.on:
+            Tape.groups.append((first, next(_numbers)))
 
 
 def array(values: Any, dtype: Any) -> Array:
@@ -219,9 +232,11 @@ def sum_error(n: int, dtype: np.dtype) -> Any:
 STEP = Wide(5e-7)
 
 
-def derivative(fn: Function, vals: list[Any], k: int) -> tuple[Any, Any]:
-    """The derivative by one operand, by differences, and infinity where it has a jump."""
+def derivative(fn: Function, vals: list[Any], k: int, slope_of: Function | None = None) -> tuple[Any, Any]:
+    """The derivative by one operand, by differences where no function is given, and infinity where it has a jump."""
     x = vals[k]
+    if slope_of is not None:
+        return slope_of(x), np.zeros(np.shape(x), Wide)
     h = STEP * np.maximum(np.abs(x), Wide(1e-2))
 
     def at(moved: Any) -> Any:
@@ -229,20 +244,31 @@ def derivative(fn: Function, vals: list[Any], k: int) -> tuple[Any, Any]:
 
     mid, up, down = at(x), at(x + h), at(x - h)
     slope = (up - down) / (2 * h)
-    curved = (slope - (at(x + 2 * h) - at(x - 2 * h)) / (4 * h)) / 3  # what the next term of the series makes of it
+    curved = (
+        slope - (at(x + 2 * h) - at(x - 2 * h)) / (4 * h)
+    ) / 3  # what the next term of the series makes of it
     right, left = (up - mid) / h, (mid - down) / h
     off = np.abs(right - left)
-    jump = ~(off <= 1e-4 + 1e-3 * np.maximum(np.abs(right), np.abs(left)))
-    return slope + curved, np.where(jump, Wide(np.inf), 1e-11 * np.abs(slope) + 0.1 * np.abs(curved))
+    steep = np.abs(curved) > 1e-2 * np.abs(slope) + 1e-6  # a root at 0
+    jump = steep | ~(off <= 1e-4 + 1e-3 * np.maximum(np.abs(right), np.abs(left)))
+    noise = 4 * np.finfo(Wide).eps * np.abs(mid) / h
+    return slope + curved, np.where(jump, Wide(np.inf), 1e-11 * np.abs(slope) + np.abs(curved) + noise)
 
 
 def elementwise(
-    fn: Function, *xs: Array | float, dtype: Any = None, ulps: float = 0, jumps: bool = False, slack: float = 0
+    fn: Function,
+    *xs: Array | float,
+    dtype: Any = None,
+    ulps: float = 0,
+    jumps: bool = False,
+    slack: float = 0,
+    slope: Function | None = None,
 ) -> Array:
     """``fn`` of numbers; ``jumps``: it is not continuous, and its derivative is zero.
 
     A result that is a float has ``dtype`` (else the first float operand's). ``ulps``: how good implementations are
     beyond rounding. ``slack``: the error of the derivative in roundings of one, where it is 1 minus something.
+    ``slope``: the derivative of a function that is not good enough for differences.
     """
     vals = [x.val if isinstance(x, Array) else (Wide(x) if isinstance(x, float) else x) for x in xs]
     errs = [x.err if isinstance(x, Array) else None for x in xs]
@@ -272,17 +298,17 @@ def elementwise(
                         (np.zeros(x.shape, Wide), np.zeros(x.shape, Wide)) if isinstance(x, Array) else None
                     )
                     continue
-                slope, off = derivative(fn, kept, k)
+                by, off = derivative(fn, kept, k, slope)
                 off = off + _differences(
-                    lambda *vs, k=k: derivative(fn, list(vs), k)[0], kept, kept_errs, slope
+                    lambda *vs, k=k: derivative(fn, list(vs), k, slope)[0], kept, kept_errs, by
                 )
                 off = np.where(np.isnan(off), Wide(np.inf), off)
                 of = _LIMITS[made.dtype]
                 unknown = np.isinf(off)
-                slope = np.where(unknown, Wide(0), slope)
-                value = g * slope
+                by = np.where(unknown, Wide(0), by)
+                value = g * by
                 error = (
-                    g_err * np.abs(slope)
+                    g_err * np.abs(by)
                     + np.abs(g) * np.where(unknown, 0, off)
                     + of.eps * ((2 + ulps) * np.abs(value) + slack * np.abs(g))
                 )
@@ -432,6 +458,16 @@ def detached(x: Array) -> Array:
     return Array(x.val, x.err, x.dtype)
 
 
+_doubtful: set[tuple[int, int]] = set()
+
+
+def begin() -> None:
+    """A program begins."""
+    Tape.on = Tape.training = False
+    Tape.groups.clear()
+    _doubtful.clear()
+
+
 def backward(heads: list[Array], head_grads: list[Array | None], retain: bool) -> None:
     """Gradients of the heads, into the variables' ``grad``."""
     if all(h.node is None for h in heads):
@@ -474,7 +510,11 @@ def backward(heads: list[Array], head_grads: list[Array | None], retain: bool) -
                 total = rounded(x.grad.val + val, x.grad.err + err, x.dtype)
                 val, err = total.val, total.err
             x.grad.val[...], x.grad.err[...] = val, err
+        for node in visited:
+            if any(a < node.number < b for a, b in _doubtful):
+                raise Ambiguous
         if not retain:
             for node in visited:
                 node.spent = True
+                _doubtful.update(g for g in Tape.groups if g[0] < node.number < g[1])
     Tape.on = before

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import model
-from .calls import Draft, Row, Var, add, failing, plain
+from .calls import Draft, Row, Var, add, check_write, failing, plain
 from .model import Ambiguous, Array, Refused, cast, is_float, moved
 from .program import Call
 
@@ -236,7 +236,8 @@ class Split(Row):
             raise Refused("no equal parts")
         step = x.shape[axis] // parts
         slices = [np.arange(k * step, (k + 1) * step) for k in range(parts)]
-        machine.put(call, [moved(lambda v, s=s: v.take(s, axis=axis), x) for s in slices])
+        with model.together():
+            machine.put(call, [moved(lambda v, s=s: v.take(s, axis=axis), x) for s in slices])
 
 
 def _draw_split(g: Any) -> Draft | None:
@@ -358,10 +359,11 @@ def got(x: Array, key: Any, view: bool) -> Array:
         ]
     except IndexError:
         raise Refused("no such place") from None
-    if view and not (model.Tape.on and x.node is not None) and val.flags.c_contiguous:
+    made = moved(lambda v: v[key], x)
+    if view and val.flags.c_contiguous:
         full = (*key, ...) if isinstance(key, tuple) else (key, ...)
-        return Array(val, None if x.err is None else x.err[full], x.dtype)
-    return moved(lambda v: v[key], x)
+        made.val, made.err = val, None if x.err is None else x.err[full]
+    return made
 
 
 class Set(Row):
@@ -375,8 +377,7 @@ class Set(Row):
     def model(self, machine: Any, call: Call) -> None:
         x, value = machine.get(call.ins[0]), machine.get(call.ins[1])
         key = key_of(call.attrs["key"], lambda name: machine.get(name).val)
-        if model.Tape.on:
-            raise Ambiguous
+        check_write(x)
         value = cast(value, x.dtype) if isinstance(value, Array) else model.array(value, x.dtype)
         if not is_basic(call.attrs["key"]):
             ids = np.arange(x.val.size).reshape(x.shape)[key].ravel()

@@ -61,7 +61,7 @@ def data(shape: tuple[int, ...], dtype: str, kind: str, seed: int) -> np.ndarray
     return values
 
 
-def _literal(shape: tuple[int, ...], dtype: str, kind: str, seed: int) -> str:
+def literal(shape: tuple[int, ...], dtype: str, kind: str, seed: int) -> str:
     values = data(shape, dtype, kind, seed)
     if values.size <= 12:
         text = repr(values.tolist()).replace("nan", "float('nan')").replace("inf", "float('inf')")

@@ -149,8 +149,8 @@ def product(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
 
 reduction("np.sum .sum", total, weight=1.5)
 reduction("np.mean .mean", mean)
-reduction("np.max .max", extreme(True), wants=_no_nan, weight=0.7)
-reduction("np.min", extreme(False), wants=_no_nan, weight=0.7)
+reduction("np.max .max", extreme(True), weight=0.7)
+reduction("np.min", extreme(False), weight=0.7)
 reduction("np.argmax .argmax", _places(True), wants=_no_nan, keepdims=False, weight=0.4)
 reduction("np.argmin", _places(False), wants=_no_nan, keepdims=False, weight=0.4)
 reduction("np.prod", product, weight=0.5)

@@ -328,3 +328,9 @@ def test_interpolation_beside_infinite_points_is_numpys():
     given = [1.0, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, onp.nan], [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, onp.inf, 4.0]
     got = np.interp(*[np.array(v, dtype="float64") for v in given])
     onp.testing.assert_array_equal(got.asnumpy(), onp.interp(*given))
+
+
+@pytest.mark.parametrize("values", [[2.0, 1.0, 2.0], []])
+def test_what_the_host_computes_of_bfloat16_is_an_array_of_ours(values):
+    made = np.unique(np.array(values, dtype="bfloat16"))
+    assert type(made) is np.ndarray and made.asnumpy().astype("float32").tolist() == sorted(set(values))

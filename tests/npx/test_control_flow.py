@@ -123,9 +123,8 @@ def test_loops_of_one_step_stack_one_row(run: Any) -> None:
     out, last = run(lambda d, s: npx.foreach(lambda x, s: (x + s, s * 2), d, s), mx.np.array([[1.0, 1.0]]), s)
     assert lists(out) == [[3.0, 4.0]] and lists(last) == [4.0, 6.0]
     for bound, more in ((1, []), (3, [[0.0, 0.0], [0.0, 0.0]])):
-        out, last = run(
-            lambda s, bound=bound: npx.while_loop(lambda s: s.sum() < 6, lambda s: (s, s * 2), s, max_iterations=bound), s
-        )
+        loop = lambda s, n=bound: npx.while_loop(lambda s: s.sum() < 6, lambda s: (s, s * 2), s, max_iterations=n)  # noqa: E731
+        out, last = run(loop, s)
         assert lists(out) == [[2.0, 3.0], *more] and lists(last) == [4.0, 6.0]
 
 
