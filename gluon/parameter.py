@@ -14,10 +14,11 @@ from mxjax.array.creation import array, nd_array
 from mxjax.array.handle import assign
 from mxjax.array.sparse import taped_value
 from mxjax.autograd import pause
-from mxjax.core import all_or_nothing, apart, hooks, lay, memory, outside, relaid
+from mxjax.core import apart, hooks, lay, memory, outside, relaid
 from mxjax.device import KEEPERS, Device, current_device
 from mxjax.errors import DeferredInitializationError
 from mxjax.modes import array_class, generation, is_np_shape
+from mxjax.scopes import all_or_nothing
 
 from .sparse_data import SparseData, in_storage
 

@@ -25,6 +25,7 @@ import signal
 import stat
 import threading
 import time
+from _thread import start_new_thread
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
@@ -71,17 +72,17 @@ def write_whole(path: Any, write: Callable[..., Any], *args: Any) -> None:
         real = os.path.realpath(target)
         if found is not None:
             os.close(os.open(target, os.O_WRONLY | os.O_CLOEXEC))  # where that is refused, before anything is made
+        beside = _beside(real, f".{os.getpid()}.{next(_numbers)}.tmp")
         try:
-            if found is not None and not _is(real, found):  # an open file without a name, by /proc/self/fd
-                raise PermissionError(errno.EPERM, "no name")
-            beside = _beside(real, f".{os.getpid()}.{next(_numbers)}.tmp")
-            made = open(beside, "xb")
-        except OSError as error:
-            if found is None or error.errno not in _NO_FILE_BESIDE:
-                raise
-            _without_a_file_beside(target, write, args)
-            return
-        try:
+            try:
+                if found is not None and not _is(real, found):  # an open file without a name, by /proc/self/fd
+                    raise PermissionError(errno.EPERM, "no name")
+                made = open(beside, "xb")
+            except OSError as error:
+                if found is None or error.errno not in _NO_FILE_BESIDE:
+                    raise
+                _without_a_file_beside(target, write, args)
+                return
             with made as out:
                 if found is not None:
                     _dress(beside, found)
@@ -271,32 +272,36 @@ def _undisturbed(work: Callable[..., None], *args: Any) -> None:
     A thread of its own does it: handlers of signals, which may raise or save the same file, run in the main thread.
     """
     failed: list[BaseException] = []
+    done = threading.Event()
 
     def run() -> None:
         try:
             work(*args)
         except BaseException as error:
             failed.append(error)
+        finally:
+            done.set()
 
-    thread = threading.Thread(target=run, name="mxjax-save")
+    begun: list[int] = []
     try:
         try:
-            thread.start()
+            begun.extend(map(start_new_thread, (run,), ((),)))  # begun and noted in one instruction
         except RuntimeError:  # Python is ending: no thread begins any more
             run()
         finally:
-            _join(thread)
+            _wait(begun, done)
     finally:
-        _join(thread)  # an exception may have come between
+        _wait(begun, done)  # an exception may have come between
     if failed:
         raise failed[0]
 
 
-def _join(thread: threading.Thread) -> None:
+def _wait(begun: list[int], done: threading.Event) -> None:
+    """Wait for the thread, whatever comes; `Thread.join` takes one that runs for ended after an exception."""
     came: BaseException | None = None
-    while thread.is_alive():
+    while begun and not done.is_set():
         try:
-            thread.join()
+            done.wait()
         except BaseException as error:
             came = error
     if came is not None:

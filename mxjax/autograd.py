@@ -15,9 +15,9 @@ from .array.handle import cast
 from .array.ndarray import NDArray, Variable, head_gradient, values
 from .array.sparse import taped_value, wrap
 from .core.reading import asked
-from .core.scopes import Scope
 from .core.state import ThreadState, local
 from .core.value import Value, traced
+from .scopes import Scope
 
 __all__ = [
     "Function",

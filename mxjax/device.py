@@ -10,8 +10,8 @@ import jax
 from . import errors
 from .core import devices, wait_all
 from .core.aval import physical
-from .core.scopes import Scope
 from .core.state import ThreadState, local
+from .scopes import Scope
 
 #: Types of devices that only keep arrays; what is computed of those is on the CPU of the same number.
 KEEPERS = ("cpu_pinned", "cpu_shared")

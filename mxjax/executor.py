@@ -11,9 +11,10 @@ from .array.creation import nd_array
 from .array.handle import ZEROS, assign, set_all
 from .array.ndarray import head_gradient
 from .array.sparse import taped_value, wrap
-from .core import Leaf, Places, Value, gradients, record1, scope
+from .core import Leaf, Places, Value, gradients, record1
 from .device import Device, current_device
 from .modes import generation
+from .scopes import scope
 from .symbol import infer, types
 from .symbol.cached import CachedOp
 from .symbol.node import Node, walk

@@ -11,8 +11,8 @@ from contextvars import ContextVar
 from . import settings
 from .array.classes import NDArray, ndarray
 from .array.indexing import shapes_of_1x
-from .core.scopes import Scope
 from .errors import MXNetValueError
+from .scopes import Scope
 
 __all__ = ["array_class", "generation", "is_np_array", "is_np_shape", "np_array", "np_shape", "set_arrays",
            "set_np_shape"]  # fmt: skip

@@ -18,7 +18,7 @@ WINGS = ("gluon", "memonger", "kvstore", "profiler")
 
 #: The order of the core: a module imports only from its own line and from those above it.
 LAYERS = (
-    {"settings", "errors", "error", "_modules", "_version", "as_mxnet", "atomic", "codec", "idx", "recordio"},
+    {"settings", "errors", "error", "_modules", "_version", "as_mxnet", "atomic", "codec", "idx", "recordio", "scopes"},
     {"core"},
     {"device"},
     {"ops"},
@@ -43,7 +43,7 @@ ABOVE_THE_WINGS = set(
 CORE = set(
     """
     Aval Call Cut Dynamic Evicted Failure Graph GraphCall Leaf MeshDevice Node Pair ReadWhileRecording Row
-    SCALAR SCALARS Step TRACED Tree Value Work all_or_nothing apart aval calls_python compile_function
+    SCALAR SCALARS Step TRACED Tree Value Work apart aval calls_python compile_function
     concrete default_device end_note failed flush flush_all flush_thread host in_flight is_cheap_once
     is_recording is_traced keep_barriers lay local match_donations mirroring needed note_calls observe outside
     pack pending physical place placed platform_of read record record2 record_pair recording rehearsal relaid

@@ -109,18 +109,23 @@ class ThreadPool:
     """
 
     def __init__(self, load: Callable[[list[Any]], Any], workers: int) -> None:
+        self.closed = False
         self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
         self._threads = [
             threading.Thread(
                 target=_serve, args=(self._tasks, load), name=f"mxjax-loader-{number}", daemon=True
             )
             for number in range(workers)
         ]
-        for thread in self._threads:
-            thread.start()
-        _threads.update(self._threads)
-        self.closed = False
-        _close_at_exit(self)
+        try:
+            for thread in self._threads:
+                thread.start()
+            _threads.update(self._threads)
+            _close_at_exit(self)
+        except BaseException:  # Ctrl-C, too
+            self._tell_threads()
+            raise
 
     def submit(self, indices: list[Any], epoch: int, seed: int) -> Future[Any]:
         future: Future[Any] = Future()
@@ -153,14 +158,21 @@ class ThreadPool:
                     task[0].cancel()
         except queue.Empty:
             pass
-        for _ in self._threads:
-            self._tasks.put(None)
+        except BaseException:
+            self._tell_threads()
+            raise
+        self._tell_threads()
         for thread in self._threads:
-            if thread is not threading.current_thread():
+            if thread is not threading.current_thread() and thread.ident is not None:
                 thread.join(wait)
 
+    def _tell_threads(self) -> None:
+        for _ in self._threads:
+            self._tasks.put(None)
+
     def __del__(self) -> None:
-        self.close(wait=0)
+        if "_threads" in self.__dict__:
+            self.close(wait=0)
 
 
 def _serve(tasks: queue.SimpleQueue[Any], load: Callable[[list[Any]], Any]) -> None:

@@ -29,8 +29,8 @@ from ..core import (
     spread,
 )  # fmt: skip
 from ..core.aval import physical
+from ..core.compiler import wide_types
 from ..core.host_compute import stays
-from ..core.scopes import wide_types
 from ..core.state import local
 from ..core.sync import transfer
 from ..core.tape import ADD, passes
@@ -268,11 +268,17 @@ def store(handles: Sequence[Any], values: Sequence[Value]) -> None:
 
     So a weight goes with its optimizer's states, and all gradients of a backward pass together.
     """
-    if any(h._v is None or type(h)._set is not Handle._set for h in handles):
-        for h, v in zip(handles, values, strict=True):
-            h._set(v)  # through views, one after the other
-        return
-    set_all(handles, "_v", [h._ready(v) for h, v in zip(handles, values, strict=True)])
+    whole: list[Any] = []
+    ready: list[Value] = []
+    for h, v in zip(handles, values, strict=True):
+        if h._v is None:  # a view, or a sparse array: one after the other
+            set_all(whole, "_v", ready)
+            whole, ready = [], []
+            h._set(v)
+        else:
+            whole.append(h)
+            ready.append(h._ready(v))
+    set_all(whole, "_v", ready)
 
 
 def assign(handles: Sequence[Any], values: Sequence[Value]) -> None:
@@ -327,11 +333,21 @@ class Variable(Leaf):
 
     @classmethod
     def deliver_all(cls, found: Mapping[Leaf, Any], totals: Set[Leaf]) -> None:
-        arrays = [getattr(leaf.grad, "_v", None) for leaf in found]  # type: ignore[attr-defined]
-        if any(leaf.stype != "default" for leaf in found) or len({id(v) for v in arrays if v}) < len(arrays):
-            super().deliver_all(found, totals)  # sparse ones, views, several for one array
-            return
-        leaves: list[Any] = [leaf for leaf in found if leaf.req != "null"]
-        made = [leaf._arrived(found[leaf], leaf in totals) for leaf in leaves]
-        store([leaf.grad for leaf in leaves], made)
-        set_all(leaves, "fresh", repeat(True))
+        leaves: list[Any] = []
+        grads, made = [], []
+        for leaf, g in found.items():
+            grad: Any = leaf.grad  # type: ignore[attr-defined]
+            if grad is None or grad._v is None:
+                break  # a sparse one, or a view
+            req = leaf.req
+            if req != "null":
+                plain = req == "write" and type(g) is Value and g.aval is grad._v.aval
+                made.append(g if plain else leaf._arrived(g, leaf in totals))  # type: ignore[attr-defined]
+                grads.append(grad)
+                leaves.append(leaf)
+        else:
+            if len(set(grads)) == len(grads):
+                store(grads, made)
+                set_all(leaves, "fresh", repeat(True))
+                return
+        super().deliver_all(found, totals)

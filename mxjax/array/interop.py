@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import errors
 from ..core import read
-from ..core.scopes import wide_types
+from ..core.compiler import wide_types
 from ..core.state import local
 from ..core.stats import stats
 from .handle import Handle, to_value

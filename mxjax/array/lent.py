@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from ..core import read, wait_all
-from ..core.scopes import wide_types
+from ..core.compiler import wide_types
 from ..core.state import local
 from ..core.value import TRACED, Value
 from ..ops.keys import resolve

@@ -48,10 +48,6 @@ from .record import untaped_record as untaped_record
 from .rehearsal import rehearsal
 from .scheduler import Work, flush, flush_all, flush_thread, read, wait_all
 from .scheduler import drop_programs as drop_programs
-from .scopes import Scope as Scope
-from .scopes import all_or_nothing
-from .scopes import scope as scope
-from .scopes import undone as undone
 from .segment import SCALAR, Step, Tree, mirroring, user_site
 from .segment import Mirroring as Mirroring
 from .state import local, span, states
@@ -99,7 +95,6 @@ __all__ = [
     "Tree",
     "Value",
     "Work",
-    "all_or_nothing",
     "apart",
     "aval",
     "callback",

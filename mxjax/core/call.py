@@ -16,11 +16,10 @@ from jax.lax import convert_element_type_p
 from .. import errors
 from .aval import SCALARS as SCALARS
 from .aval import Aval, NamedDevice, aval
-from .compiler import for_platform, platform_of
+from .compiler import for_platform, platform_of, wide_types
 from .hooks import operator_wrappers
 from .interrupts import shielded
 from .jaxprs import cotangent, differentiable, pullback, wanting, whole_gradients
-from .scopes import wide_types
 from .stats import stats
 from .symbolic import trace
 from .varying import takes_operand

@@ -9,10 +9,34 @@ from typing import Any
 
 import jax
 
+from ..scopes import Scope, scope, undone
 from .hooks import option_contributors
-from .scopes import scope, undone
 
 _now = threading.local()
+
+
+class _Within(Scope):
+    """Within a context manager of another library, whose ``__exit__`` may be called twice."""
+
+    __slots__ = ("_manager",)
+
+    def __init__(self, manager: Any):
+        self._manager = manager
+
+    def _now(self) -> Any:
+        return self._manager
+
+    def _set(self) -> Any:
+        return self._manager.__enter__()
+
+    def _give_back(self, before: Any, broken: bool) -> None:
+        if hasattr(before, "prev"):  # it was entered
+            before.__exit__(None, None, None)
+
+
+def wide_types() -> Scope:
+    """A scope in which JAX has 64-bit types, in this thread."""
+    return _Within(jax.enable_x64(True))
 
 
 @scope

@@ -13,10 +13,10 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
+from ..scopes import scope
 from .cold import is_cheap_once
 from .graph import Graph, GraphCall, Pair, Visit, again, record_pair, recording, wants_of
 from .record import record
-from .scopes import scope
 from .segment import SCALAR, Segment, Step, Tree, stretch
 from .state import local
 from .value import TRACED, Dynamic, Value

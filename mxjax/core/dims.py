@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .scopes import scope
+from ..scopes import scope
 
 try:
     from jax._src.export import shape_poly as _poly

@@ -14,7 +14,7 @@ from . import holders
 from .aval import Aval, aval
 from .call import SCALARS, Call
 from .callback import original
-from .scopes import wide_types
+from .compiler import wide_types
 from .segment import Segment, Step
 from .value import Failure, Value, pending, pending_errors
 

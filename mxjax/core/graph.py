@@ -15,10 +15,11 @@ import jax
 import numpy as np
 
 from .. import errors
+from ..scopes import scope, undone
 from . import rng
 from .aval import PINNED, Aval, aval, physical
 from .call import SCALARS, Call, Row, bounded
-from .compiler import for_platform, platform_of
+from .compiler import for_platform, platform_of, wide_types
 from .devices import default_device, shown
 from .graph_text import Text, parse, write
 from .hooks import RematPolicy, memory_managers
@@ -26,7 +27,6 @@ from .interrupts import shielded
 from .jaxprs import cotangent, held, narrowed, once, pullback, wanting
 from .program import needed, run_steps
 from .record import record, untaped_record
-from .scopes import scope, undone, wide_types
 from .segment import SCALAR, Elsewhere, Mirroring, Segment, Step, Tree, Written, stretch
 from .state import local, tell_calls
 from .tape import Leaf, Node

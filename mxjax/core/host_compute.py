@@ -18,6 +18,7 @@ from .. import settings
 from . import compiler
 from .aval import Aval
 from .call import SCALARS
+from .compiler import wide_types
 from .hooks import operator_wrappers, trace_watchers
 from .interrupts import shielded
 from .numpy_code import Code
@@ -25,7 +26,6 @@ from .numpy_control import body_of
 from .numpy_primitives import TABLE
 from .numpy_rules import NotHere, Op, Rule, dtype_in, dtype_out
 from .program import run_steps
-from .scopes import wide_types
 from .segment import Step
 from .stats import stats
 from .value import place

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -37,6 +38,33 @@ def is_asynchronous(error: BaseException) -> bool:
             return True
         trace = trace.tb_next
     return False
+
+
+#: Ctrl-C that Python has swallowed, since it came in what is called back as objects end or are collected.
+swallowed: list[BaseException] = []
+
+
+def hear_swallowed() -> None:
+    """Raise what was swallowed: the core asks where it has just begun something."""
+    if threading.current_thread() is threading.main_thread():
+        error = swallowed[-1]
+        swallowed.clear()
+        raise error.with_traceback(None)
+
+
+def _watch() -> None:
+    """Note what is swallowed, and tell it as before."""
+    tell = sys.unraisablehook
+
+    def hook(what: Any, /) -> None:
+        if isinstance(what.exc_value, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            swallowed.append(what.exc_value)
+        tell(what)
+
+    sys.unraisablehook = hook
+
+
+_watch()
 
 
 class Shield:

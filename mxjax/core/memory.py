@@ -22,10 +22,9 @@ import numpy as np
 from .. import errors, settings
 from .aval import PINNED, Aval, layouts_in_use
 from .call import Call, Row
-from .compiler import platform_of
+from .compiler import platform_of, wide_types
 from .record import record, record1
 from .scheduler import read
-from .scopes import wide_types
 from .state import local
 from .value import TRACED, Value, concrete, place
 

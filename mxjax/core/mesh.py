@@ -17,8 +17,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .aval import Aval, MeshDevice, aval
 from .call import Call, Row
+from .compiler import wide_types
 from .record import record
-from .scopes import wide_types
 from .value import TRACED, Value, concrete
 
 

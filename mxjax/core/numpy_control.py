@@ -9,9 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from .compiler import wide_types
 from .jaxprs import AGAIN, INLINED
 from .numpy_rules import NotHere, Op
-from .scopes import wide_types
 
 #: Makes ``fn(s, *operands) -> results`` of a closed jaxpr.
 Inner = Callable[[Any], Callable[..., Any]]

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import settings
 from . import cpu_code
-from .scopes import wide_types
+from .compiler import wide_types
 
 #: Sizes to which flat arrays are padded: few programs, of which none does more than 16 times the work.
 _BUCKETS = (64, 1024, 16384, 262144)

@@ -15,6 +15,7 @@ import numpy as np
 from . import compiler, cpu_code, host_memory
 from .aval import Aval, MeshDevice
 from .call import dressed, place_now
+from .compiler import wide_types
 from .compiler_options import keep_barriers, leave_width
 from .hooks import (
     ProgramRun,
@@ -27,7 +28,6 @@ from .hooks import (
 )
 from .interrupts import shielded
 from .jaxprs import keeps_apart
-from .scopes import wide_types
 from .segment import SCALAR, Step
 from .state import local
 from .stats import stats

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import errors
-from .scopes import scope, undone
+from ..scopes import scope, undone
 from .segment import Segment, left
 from .state import local
 

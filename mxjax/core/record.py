@@ -14,12 +14,12 @@ from .. import errors
 from . import cold, compiler, scheduler, varying
 from .aval import Aval, NamedDevice
 from .call import Call, Row
+from .compiler import wide_types
 from .devices import default_device, shown
 from .failures import Postponed, failed_value, unchecked_avals
 from .hooks import call_listeners, tape_writers
 from .interrupts import is_asynchronous
 from .program import to_device
-from .scopes import wide_types
 from .segment import Elsewhere, Segment, Step, TracedInput, mirroring, user_site
 from .state import ThreadState, local, rules
 from .stats import stats

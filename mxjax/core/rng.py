@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .scopes import Scope
+from ..scopes import Scope
 from .value import Dynamic, Value, placed
 
 

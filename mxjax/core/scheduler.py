@@ -18,13 +18,13 @@ from .aval import MeshDevice, NamedDevice, physical
 from .by_call import ByCall
 from .call import Call
 from .choice import alone, choose, chosen_of, fell_back, nearest, run_for
+from .compiler import wide_types
 from .failures import fail, lose
 from .hooks import MemoryManager, deadlines, deferred, memory_managers, observers
 from .host_compute import computed_here
 from .program import Program, in_layouts
 from .reading import asked
 from .rehearsal import Abstract
-from .scopes import wide_types
 from .segment import Segment, Step, Tree
 from .state import Churn, ThreadState, local, rules, states, tell_calls
 from .stats import stats
@@ -46,6 +46,8 @@ _UNHELD = _calibrate()
 
 def flush(seg: Segment) -> None:
     """Run what was recorded; afterwards every value somebody holds is concrete."""
+    if interrupts.swallowed:
+        interrupts.hear_swallowed()
     if type(seg) is not Segment:
         seg.run()  # type: ignore[attr-defined]  # hooks.Deferred
         return

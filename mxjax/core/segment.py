@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from .. import errors
+from ..scopes import scope, undone
 from . import varying
 from .aval import Aval, NamedDevice
 from .call import Call
-from .scopes import scope, undone
 from .value import TRACED, Dynamic, Failure, Value
 
 # Operands of a step: results are 0, 1, ..., inputs -1, -2, ..., dynamic scalars SCALAR, SCALAR + 1, ...

@@ -20,13 +20,12 @@ import numpy as np
 
 from . import dims
 from .aval import SCALARS, Aval
-from .compiler import for_platform, platform_of
+from .compiler import for_platform, platform_of, wide_types
 from .hooks import operator_wrappers
 from .interrupts import shielded
 from .jaxprs import bodies
 from .numpy_code import Code
 from .numpy_rules import NotHere as NotHere
-from .scopes import wide_types
 
 if TYPE_CHECKING:
     from .call import Call

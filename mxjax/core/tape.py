@@ -12,10 +12,9 @@ import jax.numpy as jnp
 
 from .. import errors
 from .call import SCALARS, Call, row
-from .compiler import for_platform, platform_of
+from .compiler import for_platform, platform_of, wide_types
 from .hooks import memory_managers, tape_writers
 from .record import record, record2, untaped_record
-from .scopes import wide_types
 from .state import local
 from .value import Value
 
@@ -380,9 +379,9 @@ def backward(
     """Differentiate the heads and deliver the gradients to their variables."""
     totals: set[Leaf] = set()
     found = gradients(heads, head_grads, retain=retain, taped=taped, totals=totals)
-    kinds: list[type[Leaf]] = list(dict.fromkeys(map(type, found)))
+    kinds: set[type[Leaf]] = set(map(type, found))
     for kind in kinds:
-        kind.deliver_all({leaf: g for leaf, g in found.items() if type(leaf) is kind}, totals)
+        kind.deliver_all(found if len(kinds) == 1 else {t: g for t, g in found.items() if type(t) is kind}, totals)
 
 
 tape_writers.append(attach)

@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from .aval import Aval, MeshDevice, NamedDevice, aval, aval_of
+from .compiler import wide_types
 from .hooks import memory_managers
-from .scopes import wide_types
 
 
 class _Traced:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from mxjax.array.handle import store
 from mxjax.core import Call, Row, Value, aval_of, concrete, host, memory, record
-from mxjax.core.scopes import wide_types
+from mxjax.core.compiler import wide_types
 from mxjax.errors import MXNetTypeError
 
 from . import rules

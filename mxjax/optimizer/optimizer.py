@@ -24,7 +24,7 @@ from mxjax.core import (
     record,
     spread,
 )
-from mxjax.core.scopes import wide_types
+from mxjax.core.compiler import wide_types
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError, did_you_mean
 from mxjax.modes import generation
 from mxjax.util import is_np_array

@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mxjax.core import Row, Value, host, local, placed, scope, undone
+from mxjax.core import Row, Value, host, local, placed
+from mxjax.scopes import scope, undone
 
 States = tuple[jax.Array, ...]
 Rule = Callable[..., tuple[jax.Array, States]]

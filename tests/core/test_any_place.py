@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax import autograd, gluon
-from mxjax.core import mirroring, rng, scopes
+from mxjax import autograd, gluon, scopes
+from mxjax.core import mirroring, rng
 from mxjax.core.state import local
 from mxjax.gluon import nn
 

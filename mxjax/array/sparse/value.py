@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from ... import errors
-from ...core import Aval, Scope, aval, record
+from ...core import Aval, aval, record
 from ...core.state import local
 from ...core.sync import to_host, transfer
 from ...core.tape import ADD
 from ...core.value import Value
 from ...ops.stored import bound
+from ...scopes import Scope
 from ..handle import cast, on_device
 
 STYPES = ("default", "row_sparse", "csr")

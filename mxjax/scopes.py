@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar
 
-import jax
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -45,8 +43,10 @@ class _Exit:
 
 def _leave(scope: Scope, stack: list[tuple[Scope, Any]], watch: list[Any], *error: Any) -> None:
     """Leave the innermost entry of a scope; nothing in here holds the function that `with` has."""
-    at = next((k for k in reversed(range(len(stack))) if stack[k][0] is scope), None)
-    if at is None:
+    at = len(stack) - 1
+    while at >= 0 and stack[at][0] is not scope:
+        at -= 1
+    if at < 0:
         scope._not_entered()
         return
     before = stack[at][1]
@@ -142,30 +142,6 @@ def scope(fn: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextManager[T]
         return _Generated(fn(*args, **kwargs))
 
     return made
-
-
-class _Within(Scope):
-    """Within a context manager of another library, whose ``__exit__`` may be called twice."""
-
-    __slots__ = ("_manager",)
-
-    def __init__(self, manager: Any):
-        self._manager = manager
-
-    def _now(self) -> Any:
-        return self._manager
-
-    def _set(self) -> Any:
-        return self._manager.__enter__()
-
-    def _give_back(self, before: Any, broken: bool) -> None:
-        if hasattr(before, "prev"):  # it was entered
-            before.__exit__(None, None, None)
-
-
-def wide_types() -> Scope:
-    """A scope in which JAX has 64-bit types, in this thread."""
-    return _Within(jax.enable_x64(True))
 
 
 def undone(undo: Callable[[], Any]) -> Iterator[None]:
