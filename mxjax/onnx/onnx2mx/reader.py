@@ -48,20 +48,23 @@ def reads(*kinds: str) -> Callable[[Reading], Reading]:
     return put
 
 
-#: So many numbers, or as many as it is given sixteen times, may a node make of constants: a few bytes can ask for more.
-_MOST = 1 << 26
-# Whose results are as long as their operands say, which ONNX does not always infer.
-_GROWS = frozenset("CenterCropPad Expand OneHot Pad Resize Tile Upsample".split())
+#: So many constants may a node become while a file is read, or sixteen times those that it is given: a few bytes can
+#: ask for more.
+_MOST = 1 << 22
+#: Whose results are as long as their operands say, and how many of those ONNX's reference computes in little memory.
+_GROWS = {"Expand": _MOST, "Tile": _MOST} | dict.fromkeys(
+    "CenterCropPad OneHot Pad Resize Upsample".split(), 1 << 16
+)
 
 
-def room(what: str, *lengths: int, given: int = 0) -> None:
+def room(what: str, *lengths: int) -> None:
     """Refuse an array of constants that is too large.
 
     Raises:
       MemoryError: it is.
     """
     count = math.prod(lengths)
-    if count > max(_MOST, 16 * given):
+    if count > _MOST:
         raise errors.MXNetMemoryError(f"{what} asks for an array of {count} constants, {_MOST} are read")
 
 
@@ -204,6 +207,11 @@ class Reader:
             return self._variables[name]
         return found
 
+    def made(self, name: str) -> Entry | None:
+        """The entry that a name stands for, where there is one already."""
+        found = self.values.get(name)
+        return self._variables.get(name) if isinstance(found, (np.ndarray, Lengths)) else found
+
     def parameter(self, wish: str, numbers: np.ndarray) -> Entry:
         name = self.fresh(wish)
         self.params[name] = numbers
@@ -325,7 +333,8 @@ class Reader:
         infos = [helper.make_tensor_value_info(n, code(v.dtype), v.shape) for n, v in given.items()]
         outs = [helper.make_empty_tensor_value_info(n) for n in node.output if n]
         graph = helper.make_graph([node], "one", infos, outs)
-        self._check_room(node, graph, given)
+        if not self._has_room(node, graph, given):
+            return None
         reference = importlib.import_module("onnx.reference")
         try:
             evaluator = reference.ReferenceEvaluator(graph, opsets={node.domain: self.opset})
@@ -334,27 +343,29 @@ class Reader:
             return None
 
 
-    def _check_room(self, node: Any, graph: Any, given: dict[str, np.ndarray]) -> None:
-        """Refuse to compute more than a file may ask for."""
+    def _has_room(self, node: Any, graph: Any, given: dict[str, np.ndarray]) -> bool:
+        """Whether what a node makes of constants is small; else it stays a node of the network."""
         size = sum(v.size for v in given.values())
-        grows = node.op_type in _GROWS or size > 1 << 12  # the others multiply what they are given at most
-        if not grows:
-            return
+        if node.op_type not in _GROWS and size <= 1 << 11:  # the product of two is as large as both
+            return True
+        limit = max(_GROWS.get(node.op_type, _MOST), 16 * size)
         helper, to_tensor = self.onnx.helper, self.onnx.numpy_helper.from_array
-        told = [to_tensor(v, n) for n, v in given.items() if v.size <= 64]
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, self.opset)])
-        model.graph.initializer.extend(told)
+        model.graph.initializer.extend([to_tensor(v, n) for n, v in given.items() if v.size <= 64])
         try:
             infos = self.onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output
         except Exception:  # what ONNX does not understand its reference does not compute
-            return
+            return False
         for info in infos:
             kind = info.type.tensor_type
-            if kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim):
-                room(f"the node {node.name!r} ({node.op_type})", *[d.dim_value for d in kind.shape.dim], given=size)
-            elif node.op_type in _GROWS:
-                numbers = [int(n) for v in given.values() if v.size <= 64 and v.dtype.kind == "i" for n in v.flat]
-                room(f"the node {node.name!r} ({node.op_type})", *[max(abs(n), 1) for n in numbers], size, given=size)
+            lengths = [d.dim_value for d in kind.shape.dim]
+            if not kind.HasField("shape") or not all(d.HasField("dim_value") for d in kind.shape.dim):
+                if node.op_type not in _GROWS:
+                    continue
+                lengths = [int(n) for v in given.values() if v.size <= 64 and v.dtype.kind == "i" for n in v.flat]
+            if math.prod(max(abs(n), 1) for n in lengths) > limit:
+                return False
+        return True
 
 
 # What the table reads even where it takes numbers alone.

@@ -235,7 +235,7 @@ def _broadcast(s: Step, x: Entry, items: Sequence[Any]) -> Entry:
             return (
                 s.make("broadcast_to@nd", x, shape=tuple(items)) if s.shape() == () else _padded_axes(s, x, len(items))
             )
-        known = s.shape() if x == s.reader.values.get(s.node.input[0]) else None
+        known = s.shape() if x == s.reader.made(s.node.input[0]) else None
         if known is not None and None not in known:
             return s.make("broadcast_to", x, shape=tuple(np.broadcast_shapes(tuple(items), known)))  # type: ignore[arg-type]
         if 1 not in items:
