@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from mxjax.errors import MXNetValueError
 
 from .optimizer import Optimizer, register
-from .rules import States, moment, prepare
+from .rules import States, is_on, moment, prepare
 
 __all__ = ["RMSProp", "AdaGrad", "AdaDelta", "Ftrl", "FTML", "GroupAdaGrad"]
 
@@ -38,7 +38,7 @@ def rmsprop_rule(
     else:
         var = moment(grad, states[0], rho, 2)
         weight, states = weight - lr * grad / (jnp.sqrt(var) + epsilon), (var,)
-    if clip_weights:
+    if is_on(clip_weights):
         weight = jnp.clip(weight, -clip_weights, clip_weights)
     return weight, states
 

@@ -17,7 +17,7 @@ from mxjax.modes import generation
 
 from . import adam, adaptive, sgd
 from .optimizer import Optimizer
-from .rules import OF_MXNET1, Rule, States, moment, prepare
+from .rules import OF_MXNET1, Rule, States, is_on, moment, prepare
 
 #: What is meant where an argument is not given.
 DEFAULTS: dict[type[Optimizer], dict[str, Any]] = {
@@ -119,7 +119,7 @@ def _rmsprop_rule(
         )  # fmt: skip
     var = moment(grad, states[0], rho, 2)
     new = weight - lr * grad / jnp.sqrt(var + epsilon)
-    return jnp.clip(new, -clip_weights, clip_weights) if clip_weights else new, (var,)
+    return jnp.clip(new, -clip_weights, clip_weights) if is_on(clip_weights) else new, (var,)
 
 
 def _plain_rule(weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any) -> Any:

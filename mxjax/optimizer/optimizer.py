@@ -29,7 +29,7 @@ from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueErr
 from mxjax.modes import generation
 from mxjax.util import is_np_array
 
-from . import rows, rules
+from . import moving, rows, rules
 from .rules import not_taped, on_host, whole_or_not
 
 __all__ = ["Optimizer", "create", "register"]
@@ -63,6 +63,7 @@ class _Plan(NamedTuple):
     call: Call
     dtype: Any
     memories: tuple[str | None, ...] | None  # where results go, unless all stay on the device
+    moving: tuple[str, ...]  # the hyperparameters that are inputs
 
     def fits(
         self, fixed: tuple[Any, ...], indices: Sequence[Any], weights: Sequence[Any],
@@ -177,6 +178,7 @@ class Optimizer:
         self.set_lr_mult({})
         self.set_wd_mult({})
         self._plans: dict[Any, _Plan] = {}  # by device
+        self._moving = moving.Moving()
 
     # -- by name -------------------------------------------------------------------------------
 
@@ -287,6 +289,11 @@ class Optimizer:
 
     def _raw_statics(self) -> list[Any]:
         return [getattr(self, name) for name in self._statics]
+
+    def _fixed_statics(self) -> Sequence[Any]:
+        """What of the hyperparameters is part of a program; one with a guard works out more of them than the rule."""
+        values = self._raw_statics()
+        return self._moving.fixed(self._statics, values) if self.guard is None else values
 
     def _own_statics(self, index: Any) -> tuple[tuple[str, Any], ...]:
         """Keyword arguments of the rule that differ from weight to weight."""
@@ -536,7 +543,7 @@ class Optimizer:
     def _record_dense(self, indices: Any, weights: Any, grads: Any, states: Any) -> None:
         device = weights[0]._value().aval.device
         guard = self.guard
-        fixed = (guard is None, self.multi_precision, self.use_fused_step, *self._raw_statics())
+        fixed = (guard is None, self.multi_precision, self.use_fused_step, *self._fixed_statics())
         plan = self._plans.get(device)
         if plan is None or not plan.fits(fixed, indices, weights, states):
             plan = self._plans[device] = self._plan(fixed, indices, weights, states)
@@ -544,6 +551,8 @@ class Optimizer:
         inputs += [x._value() for x in weights]
         inputs += [x._value() for x in grads]
         inputs += [x._value() for x in plan.leaves]
+        if plan.moving:
+            inputs += moving.inputs(plan.moving, self._static_items())
         if local.st.taping:
             with not_taped():
                 outs = record(plan.call, inputs)
@@ -556,33 +565,31 @@ class Optimizer:
             outs = memory.moved(outs, plan.memories)
         store((*weights, *plan.leaves), outs)
 
-    def _plan(
-        self, fixed: tuple[Any, ...], indices: Sequence[Any], weights: Sequence[Any],
-        states: Sequence[Any],
-    ) -> _Plan:  # fmt: skip
+    def _plan(self, fixed: tuple[Any, ...], indices: Any, weights: Sequence[Any], states: Sequence[Any]) -> _Plan:
         own = [flatten(state) for state in states]
         pure = self.pure_update(indices, weights, [len(leaves) for leaves in own])
-        attrs = (("layout", pure.layout), ("rule", pure.rule), ("statics", pure.statics))
+        statics, names = (pure.statics, ()) if self.guard else self._moving.divided(pure.statics)
+        attrs = (("layout", pure.layout), ("rule", pure.rule), ("statics", statics))
         name = f"{type(self).__name__.lower()}_update"
         if self.guard is None:
-            call = rules.row(name).bind(attrs)
+            call = rules.row(name, self._statics).bind(attrs, varying=names)
         else:
             call = rules.guarded_row(name).bind((*attrs, ("numbers", self.numbers)))
         double = any(w.dtype == np.float64 for w in weights)
         flat = [x for o in own for x in o]
         return _Plan(
             fixed, list(indices), list(weights), list(states), flat, call,
-            np.float64 if double else np.float32, memories_of((*weights, *flat)),
+            np.float64 if double else np.float32, memories_of((*weights, *flat)), names,
         )  # fmt: skip
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         del state["param_dict"]  # the trainer's parameters are not part of the optimizer
-        del state["_plans"]
+        del state["_plans"], state["_moving"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__ = {**state, "param_dict": {}, "_plans": {}}
+        self.__dict__ = {**state, "param_dict": {}, "_plans": {}, "_moving": moving.Moving()}
 
 
 register = Optimizer.register

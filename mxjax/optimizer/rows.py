@@ -14,7 +14,7 @@ from mxjax.array.handle import store
 from mxjax.array.sparse import BaseSparseNDArray, dense_value, made
 from mxjax.core import MeshDevice, Row, record
 
-from . import rules
+from . import moving, rules
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -32,6 +32,7 @@ def plain(array: Any) -> Any:
 def updated(
     numbers: jax.Array, weight: jax.Array, data: jax.Array, indices: jax.Array, *states: jax.Array,
     rule: rules.Rule, statics: tuple[tuple[str, Any], ...], whole: bool, master: bool, done: Any = True,
+    **more: Any,
 ) -> tuple[jax.Array, ...]:  # fmt: skip
     """The weight and its states with the rows that a row_sparse gradient has updated, all others as they were.
 
@@ -41,8 +42,9 @@ def updated(
       whole: the rule has to see all of the weight and of the gradient.
       master: the first state is a float32 copy of the weight.
       done: whether anything is updated at all.
+      more: those of the rule's keyword arguments that come as operands.
     """
-    bound = partial(rule, **dict(statics))
+    bound = partial(rule, **dict(statics), **more)
     step = rules.with_master if master else rules.one
     each = [numbers[k] for k in range(numbers.shape[0])]
 
@@ -73,8 +75,8 @@ def guarded(
 
 
 @cache
-def _row(name: str, guards: bool) -> Row:
-    return Row(name, guarded if guards else updated)
+def _row(name: str, guards: bool, numbers: tuple[str, ...]) -> Row:
+    return Row(name, guarded if guards else updated, numbers=numbers)
 
 
 def divided(
@@ -114,17 +116,21 @@ def _record(optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: Any
     device = weight._aval.device
     numbers = optimizer.count_updates([index], np.float64 if weight.dtype == np.float64 else np.float32)
     given = rules.on_host(numbers, device)
-    statics = (*optimizer._static_items(), *optimizer._own_statics(index))
-    guard = optimizer.guard
+    guard, items = optimizer.guard, optimizer._static_items()
+    optimizer._fixed_statics()
+    shared, names = (items, ()) if guard is not None else optimizer._moving.divided(items)
+    statics = (*shared, *optimizer._own_statics(index))
     attrs: tuple[tuple[str, Any], ...] = (
         ("master", optimizer.has_master_copy(weight)), ("rule", optimizer._rule()), ("statics", statics),
         ("whole", optimizer.rows_need_all),
     )  # fmt: skip
     if guard is not None:
         attrs = (*attrs, ("numbers", optimizer.numbers))
-    call = _row(f"{type(optimizer).__name__.lower()}_update_rows", guard is not None).bind(attrs)
+    name = f"{type(optimizer).__name__.lower()}_update_rows"
+    call = _row(name, guard is not None, optimizer._statics).bind(attrs, varying=names)
     kept = grad._stored.cast(weight.dtype)
     inputs = [given, *(guard or ()), dense_value(weight), *kept.parts, *[x._value() for x in leaves]]
+    inputs += moving.inputs(names, items)
     with rules.not_taped():
         outs = record(call, inputs)
     del inputs  # a buffer that only the segment still refers to is overwritten in place

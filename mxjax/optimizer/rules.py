@@ -2,7 +2,8 @@
 
 A rule is ``rule(weight, grad, states, rescale, *numbers, **statics) -> (weight, states)`` on JAX
 arrays.  ``rescale`` and ``numbers`` change from step to step and arrive as traced scalars, so a
-schedule compiles nothing anew; ``statics`` (momentum, epsilon, ...) are part of the program.
+schedule compiles nothing anew; ``statics`` (momentum, epsilon, ...) are part of the program until
+they change (`moving.py`).
 
 The equations are MXNet's, put together from optax's pieces where those say the same thing.
 """
@@ -91,6 +92,11 @@ def prepare(
     return grad if wd is None else grad + wd * weight
 
 
+def is_on(bound: Any) -> bool:
+    """Whether a bound that 0 and None switch off is one; one that comes as an operand is."""
+    return hasattr(bound, "dtype") or bool(bound)
+
+
 def moment(value: jax.Array, average: jax.Array, decay: float, order: int = 1) -> jax.Array:
     """The running average of ``value ** order``."""
     from optax import tree_utils
@@ -147,6 +153,7 @@ def many(
     rule: Rule,
     statics: tuple[tuple[str, Any], ...],
     layout: Layout,
+    **moving: Any,
 ) -> tuple[jax.Array, ...]:
     """Every weight's update as one function on a flat list: what a step records.
 
@@ -157,6 +164,7 @@ def many(
       statics: its keyword arguments.
       layout: per weight, how many states it has, whether the first of them is its float32 copy,
         and the statics that are its own.
+      moving: those of the rule's keyword arguments that come as operands (`moving.py`).
 
     Returns all new weights, then all new states.
     """
@@ -168,7 +176,7 @@ def many(
     new_states: list[jax.Array] = []
     taken = 0
     for i, (count, master, own) in enumerate(layout):
-        bound = partial(rule, **{**dict(statics), **dict(own)})
+        bound = partial(rule, **{**dict(statics), **moving, **dict(own)})
         mine = [numbers[1 + i * width + k] for k in range(width)]
         step = with_master if master else one
         weight, after = step(
@@ -223,9 +231,9 @@ def guarded(
 
 
 @cache
-def row(name: str) -> Row:
-    """What the update of an optimizer is a call of."""
-    return Row(name, many, ragged=False)
+def row(name: str, numbers: tuple[str, ...] = ()) -> Row:
+    """What the update of an optimizer with these hyperparameters is a call of."""
+    return Row(name, many, ragged=False, numbers=numbers)
 
 
 @cache
