@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 from typing import Any
 
@@ -12,7 +13,7 @@ from mxjax import atomic, errors, gluon, symbol
 from mxjax.array.creation import array
 from mxjax.symbol.node import states_of, walk
 
-from .reader import Reader
+from .reader import GROWING, Reader
 
 # The files of the table.
 for _topic in ("elementwise", "shape", "nn", "control", "selecting"):
@@ -53,7 +54,7 @@ class GraphProto:
         self.reader = reader
         shown = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset_version)])
         try:
-            shown = onnx.shape_inference.infer_shapes(shown, data_prop=True)
+            shown = onnx.shape_inference.infer_shapes(shown, data_prop=_may_propagate(onnx, graph))
         except Exception:  # of a graph that ONNX does not understand; what needs no shapes is read all the same
             pass
         reader.learn([*shown.graph.value_info, *graph.input, *graph.output])
@@ -99,6 +100,21 @@ class GraphProto:
                 p.shape, p.dtype = value.shape, value.dtype
                 p._load_init(value, ctx)
         return block
+
+
+def _may_propagate(onnx: Any, graph: Any) -> bool:
+    """Whether ONNX may follow the numbers of shapes: where a node asks for it, it makes arrays of any size."""
+    small = {t.name: t for t in graph.initializer if math.prod(t.dims) <= 64}
+    small |= {n.output[0]: a.t for n in graph.node if n.op_type == "Constant" for a in n.attribute if a.HasField("t")}
+    for node in graph.node:
+        if node.op_type not in GROWING:
+            continue
+        for name in node.input:
+            if name in small:
+                numbers = np.asarray(onnx.numpy_helper.to_array(small[name]))
+                if numbers.dtype.kind == "i" and math.prod(max(abs(int(n)), 1) for n in numbers.flat[:64]) > 1 << 20:
+                    return False
+    return True
 
 
 def loaded(model_file: Any) -> tuple[Any, int]:

@@ -57,6 +57,10 @@ _GROWS = {"Expand": _MOST, "Tile": _MOST} | dict.fromkeys(
 )
 
 
+#: The same, and what ONNX's inference computes as it follows the numbers of shapes.
+GROWING = frozenset({*_GROWS, "ConstantOfShape", "Range"})
+
+
 def room(what: str, *lengths: int) -> None:
     """Refuse an array of constants that is too large.
 
@@ -353,7 +357,7 @@ class Reader:
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, self.opset)])
         model.graph.initializer.extend([to_tensor(v, n) for n, v in given.items() if v.size <= 64])
         try:
-            infos = self.onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output
+            infos = self.onnx.shape_inference.infer_shapes(model).graph.output
         except Exception:  # what ONNX does not understand its reference does not compute
             return False
         for info in infos:
