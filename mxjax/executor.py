@@ -352,10 +352,13 @@ class Executor:
                     )
 
     def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any) -> Executor:
-        """An executor for arguments of other shapes; arrays whose shapes stay are shared.
+        """An executor for arguments of other shapes, whose arrays share memory with this one's.
+
+        They are its first numbers; an array that is to be larger is a new one, of zeros.
 
         Raises:
-          AssertionError: an array's shape changes that is not among ``kwargs``, unless ``partial_shaping``.
+          AssertionError: an array's shape changes that is not among ``kwargs``, unless ``partial_shaping``; or it is
+            larger than the one there is, unless ``allow_up_sizing``.
         """
         shapes, _, states = self._symbol.infer_shape(**kwargs)
         if shapes is None:
@@ -375,14 +378,14 @@ class Executor:
                     "parameters with the old one. Please check for error in network. If this is intended, set "
                     "partial_shaping=True to suppress this warning."
                 )
-            if not allow_up_sizing and _size(shape) > old.size and name not in kwargs:
+            if not allow_up_sizing and _size(shape) > old.size:
                 raise errors.MXNetAssertionError(
-                    f"New shape of arg:{name} larger than original. set allow_up_sizing=True to enable allocation of "
-                    "new arrays."
+                    f"New shape of arg: {name} is larger than original: {shape} for {old.shape}. Make the largest "
+                    "executor first and reshape it to smaller ones, or set allow_up_sizing=True for new arrays."
                 )
-            arrays[name] = _zeros(shape, old.dtype, old.device)
+            arrays[name] = _first(old, shape)
             if name in self._grads:
-                grads[name] = _zeros(shape, old.dtype, old.device)
+                grads[name] = _first(self._grads[name], shape)
         own = {n: a for n, a in arrays.items() if n in self._arg_names}
         states_of = {n: arrays[n] for n in self._aux_names}
         return Executor(
@@ -468,6 +471,14 @@ def places_of(sym: Any, device: Device, group2ctx: Mapping[str, Device] | None) 
         return None
     places = {n: group2ctx.get(n.attrs.get("__ctx_group__", ""), device) for n in walk(sym._entries)}
     return places if any(p != device for p in places.values()) else None
+
+
+def _first(old: Any, shape: tuple[int, ...]) -> Any:
+    """The first numbers of an array in another shape, in its memory; zeros where it has not so many."""
+    n = _size(shape)
+    if old is None or old.stype != "default" or not 0 < n <= old.size:
+        return None if old is None else _zeros(shape, old.dtype, old.device)
+    return old.as_nd_ndarray().reshape(-1)[:n].reshape(shape)
 
 
 def _size(shape: Sequence[int]) -> int:

@@ -134,8 +134,46 @@ def test_reshape_shares_what_stays():
     assert other.arg_dict["fc_weight"] is run.arg_dict["fc_weight"]
     assert other.forward()[0].shape == (2, 3)
     with pytest.raises(AssertionError, match="fc_weight"):
+        run.reshape(data=(4, 6), allow_up_sizing=True)
+    with pytest.raises(AssertionError, match="data is larger than original"):
         run.reshape(data=(4, 6))
     assert run.reshape(partial_shaping=True, allow_up_sizing=True, data=(4, 6)).arg_dict["fc_weight"].shape == (3, 6)
+
+
+def test_reshape_keeps_numbers_and_shares_them():
+    """As MXNet 1.9.1: smaller arrays and gradients are the first numbers of the larger ones', in their memory."""
+    x, w = mx.sym.Variable("x"), mx.sym.Variable("w")
+    run = mx.sym.broadcast_mul(x, mx.sym.reshape(w, (1, -1))).simple_bind(mx.cpu(), x=(5, 4), w=(4,))
+    run.arg_dict["x"][:] = np.arange(20).reshape(5, 4)
+    run.arg_dict["w"][:] = np.arange(4) + 1
+    run.forward(is_train=True)
+    run.backward(mx.nd.ones((5, 4)))
+    small = run.reshape(x=(3, 4), w=(4,))
+    np.testing.assert_array_equal(small.arg_dict["x"].asnumpy(), np.arange(12).reshape(3, 4))
+    np.testing.assert_array_equal(small.grad_dict["x"].asnumpy(), [[1, 2, 3, 4]] * 3)
+    np.testing.assert_array_equal(small.grad_dict["w"].asnumpy(), [40, 45, 50, 55])
+    np.testing.assert_array_equal(small.forward()[0].asnumpy(), np.arange(12).reshape(3, 4) * [1, 2, 3, 4])
+    small.arg_dict["x"][:] = -1
+    small.grad_dict["x"][:] = -5
+    np.testing.assert_array_equal(run.arg_dict["x"].asnumpy().ravel(), [-1.0] * 12 + list(range(12, 20)))
+    np.testing.assert_array_equal(run.grad_dict["x"].asnumpy(), [[-5] * 4] * 3 + [[1, 2, 3, 4]] * 2)
+    small.forward(is_train=True)
+    small.backward(mx.nd.ones((3, 4)))
+    np.testing.assert_array_equal(run.grad_dict["x"].asnumpy(), [[1, 2, 3, 4]] * 5)
+    with pytest.raises(mx.MXNetError, match="x is larger than original"):
+        run.reshape(x=(7, 4), w=(4,))
+    large = run.reshape(x=(7, 4), w=(4,), allow_up_sizing=True)
+    assert large.arg_dict["x"].shape == (7, 4) and large.arg_dict["w"] is run.arg_dict["w"]
+
+
+def test_reshape_shares_states_too():
+    net = mx.sym.BatchNorm(mx.sym.Variable("data"), name="bn")
+    run = net.simple_bind(mx.cpu(), data=(4, 6))
+    run.aux_dict["bn_moving_mean"][:] = np.arange(6) + 0.5
+    small = run.reshape(data=(2, 4), partial_shaping=True)
+    np.testing.assert_array_equal(small.aux_dict["bn_moving_mean"].asnumpy(), [0.5, 1.5, 2.5, 3.5])
+    small.aux_dict["bn_moving_mean"][:] = 77
+    np.testing.assert_array_equal(run.aux_dict["bn_moving_mean"].asnumpy(), [77, 77, 77, 77, 4.5, 5.5])
 
 
 def test_monitor_sees_every_node():

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import logging
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .. import errors
 from . import holders
 from .aval import Aval, aval
 from .call import SCALARS, Call
-from .callback import original
+from .callback import guarded, original
 from .compiler import wide_types
 from .segment import Segment, Step
 from .value import Failure, Value, pending, pending_errors
@@ -93,3 +96,41 @@ def located(seg: Segment | None, step: Step, error: BaseException) -> BaseExcept
         made = errors.like(cause, f"{kind} while running recorded calls ({where}): {text}")
     made.__cause__ = cause
     return made
+
+
+def holding(holds: Any, x: Any, message: str) -> Any:
+    """x of a program, which fails with an MXNetError of this message where ``holds``, a scalar of it, is false.
+
+    MXNet says so to whoever reads a result. Where it holds the host is not asked.
+    """
+    if _unchecked.get():
+        return x
+    at = jax.lax.cond(
+        holds,
+        lambda holds: holds,
+        lambda holds: jax.pure_callback(_refusing(message), jax.ShapeDtypeStruct((), bool), holds),
+        jax.lax.stop_gradient(holds),
+    )
+    return jax.tree.map(lambda part: jnp.where(at, part, jnp.full((), np.nan, part.dtype)), x)
+
+
+@functools.cache
+def _refusing(message: str) -> Callable[[Any], Any]:
+    """What a program asks before it goes on; equal for equal messages, so that programs are equal, too."""
+
+    def refuse(holds: Any) -> Any:
+        if not holds:
+            error = errors.MXNetError(message)
+            error.refused = True  # type: ignore[attr-defined]
+            raise error
+        return np.asarray(holds)
+
+    logger = logging.getLogger("jax._src.callback")
+    if _told not in logger.filters:
+        logger.addFilter(_told)
+    return guarded(refuse)
+
+
+def _told(record: logging.LogRecord) -> bool:
+    """JAX writes what a function of the host's raises to standard error; a refusal reaches whoever reads."""
+    return record.exc_info is None or not getattr(record.exc_info[1], "refused", False)

@@ -59,6 +59,12 @@ def _cond(eqn: Any, inner: Inner) -> Op:
     return Op(cond, (ALL,), many=True)
 
 
+def _asked(eqn: Any, inner: Inner) -> Op:
+    """A function of the host's, which may refuse its numbers (`failures.holding`)."""
+    fn = eqn.params["callback"]
+    return Op(lambda *xs: fn(*xs), many=True)
+
+
 def _while(eqn: Any, inner: Inner) -> Op:
     p = eqn.params
     test, step = inner(p["cond_jaxpr"]), inner(p["body_jaxpr"])
@@ -108,5 +114,5 @@ def _platform_index(eqn: Any, inner: Inner) -> Op:
 
 
 CONTROL: dict[str, Callable[[Any, Inner], Op]] = {
-    "cond": _cond, "platform_index": _platform_index, "scan": _scan, "while": _while,
+    "cond": _cond, "pure_callback": _asked, "platform_index": _platform_index, "scan": _scan, "while": _while,
 }  # fmt: skip

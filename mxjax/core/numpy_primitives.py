@@ -88,9 +88,16 @@ def _sign(eqn: Any) -> Op:
     return Op(sign if is_float(dtype_in(eqn)) else np.sign, spreads=True)
 
 
+def _power_of_floats(x: Any, y: Any) -> Any:
+    """NumPy takes the square root for the power 0.5 of a scalar, which is another one of -inf and -0."""
+    made = np.power(x, y)
+    half = np.equal(y, 0.5)
+    return np.where(half, np.where(np.isneginf(x), -x, made + made.dtype.type(0)), made) if half.any() else made
+
+
 def _pow(eqn: Any) -> Op:
     if is_float(dtype_in(eqn, 1)):
-        return Op(np.power, spreads=True)
+        return Op(_power_of_floats, spreads=True)
     dtype = dtype_in(eqn)
     return Op(lambda x, y: np.power(x, y.astype(dtype)), spreads=True)
 

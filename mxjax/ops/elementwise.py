@@ -110,13 +110,27 @@ def mod(a: Any, b: Any) -> Any:
         raise TypeError("mod is not defined for bool arrays; convert them: x.astype('int32')")
     zero = b == 0
     safe = jnp.where(zero, jnp.ones_like(b), b)
-    if jnp.issubdtype(a.dtype, jnp.inexact):
-        quotient = jax.lax.stop_gradient(jnp.floor(a / safe))
-        rest = a - jnp.where(quotient == 0, jnp.zeros_like(b), quotient * safe)  # the divisor may be infinite
-        out = jax.lax.stop_gradient(jnp.mod(a, safe) - rest) + rest
-    else:
-        out = jnp.mod(a, safe)
+    out = (_mod_of_floats if jnp.issubdtype(a.dtype, jnp.inexact) else jnp.mod)(a, safe)
     return jnp.where(zero, jnp.zeros_like(out), out)
+
+
+@jax.custom_jvp
+def _mod_of_floats(a: Any, b: Any) -> Any:
+    """Exact for numbers of any size, where a - floor(a / b) * b would be rounded."""
+    rest = jax.lax.rem(*jnp.broadcast_arrays(a, b))
+    return jnp.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+
+
+@_mod_of_floats.defjvp
+def _mod_of_floats_jvp(primals: Any, tangents: Any) -> Any:
+    (a, b), (da, db) = primals, tangents
+    whole = floored(a, b)
+    return _mod_of_floats(a, b), da - jnp.where(whole == 0, jnp.zeros_like(whole), whole * db)
+
+
+def floored(a: Any, b: Any) -> Any:
+    """floor(a / b) of floats: divided, where XLA would multiply by a scalar's reciprocal and come below a whole number."""
+    return jnp.floor(a / jnp.where(a != a, a, b))
 
 
 def fmod(a: Any, b: Any) -> Any:
@@ -132,22 +146,23 @@ def floor_divide(a: Any, b: Any) -> Any:
     if a.dtype == bool:
         return a & b  # by False it is False, as NumPy's integers by zero are zero
     if jnp.issubdtype(a.dtype, jnp.inexact):
-        return jnp.floor(a / b)
-    return jnp.floor_divide(a, b)
+        return floored(a, b)
+    return jnp.where(b == 0, jnp.zeros_like(a), jnp.floor_divide(a, jnp.where(b == 0, jnp.ones_like(b), b)))
 
 
 def power(a: Any, b: Any) -> Any:
     if isinstance(b, np.ndarray) and b.ndim == 0 and jnp.issubdtype(a.dtype, jnp.floating):
         exponent = b.item()
-        if exponent == int(exponent) and abs(exponent) <= 16:  # a chain of products, and an easy gradient
+        if abs(exponent) <= 16 and exponent == int(exponent):  # a chain of products, and an easy gradient
             return jax.lax.integer_pow(a, int(exponent))
     a, b = _promote(jnp.asarray(a), jnp.asarray(b))
     if a.dtype == bool:
         return a | ~b
     if not jnp.issubdtype(a.dtype, jnp.inexact):
-        # Integers to a negative power are 0 (1 and -1 aside), not an error.
-        safe = jnp.power(a, jnp.maximum(b, 0).astype(b.dtype))
-        return jnp.where(b < 0, jnp.where(jnp.abs(a) == 1, safe, jnp.zeros_like(safe)), safe)
+        # Integers to a negative power are 0, not an error, but for 1 and -1, of whose power it is enough to know whether
+        # it is odd. What is too large wraps.
+        powers = jnp.power(a, jnp.where(b < 0, b & 1, b).astype(b.dtype))
+        return jnp.where((b < 0) & (jnp.abs(a) != 1), jnp.zeros_like(powers), powers)
     return jnp.power(a, b)
 
 
@@ -202,9 +217,20 @@ def _logical(fn: Any) -> Any:
     return lambda a, b: fn(a != 0, b != 0)
 
 
+@jax.custom_jvp
 def _hypot(a: Any, b: Any) -> Any:
+    """By the longer side, whose square might be too large."""
     far = jnp.isinf(a) | jnp.isinf(b)  # infinitely far, beside NaN, too
-    return jnp.where(far, jnp.full((), np.inf, a.dtype), jnp.sqrt(jnp.square(a) + jnp.square(b)))
+    a, b = jnp.abs(a), jnp.abs(b)
+    low, high = jnp.minimum(a, b), jnp.maximum(a, b)
+    ratio = low / jnp.where(high == 0, jnp.ones_like(high), high)
+    return jnp.where(far, jnp.full((), np.inf, a.dtype), high * jnp.sqrt(1 + jnp.square(ratio)))
+
+
+@_hypot.defjvp
+def _hypot_jvp(primals: Any, tangents: Any) -> Any:
+    out = _hypot(*primals)
+    return out, sum(d * (x / out) for x, d in zip(primals, tangents, strict=True))
 
 
 def _copysign(a: Any, b: Any) -> Any:
@@ -350,7 +376,8 @@ for _name in ("logical_and", "logical_or", "logical_xor"):
 
 def _rint(x: Any) -> Any:
     """To the nearest integer; halves go down, as MXNet has it."""
-    return jnp.ceil(x - np.asarray(0.5, x.dtype))
+    below, above = jnp.floor(x), jnp.ceil(x)
+    return jnp.where(x - below <= above - x, below, above)
 
 
 def _fix(x: Any) -> Any:
@@ -358,7 +385,8 @@ def _fix(x: Any) -> Any:
 
 
 def _half_away(x: Any) -> Any:
-    return jnp.sign(x) * jnp.floor(jnp.abs(x) + np.asarray(0.5, x.dtype))
+    whole = jnp.issubdtype(x.dtype, jnp.integer)
+    return x if whole else jax.lax.round(x, jax.lax.RoundingMethod.AWAY_FROM_ZERO)
 
 
 def _rounding(fn: Any) -> Any:

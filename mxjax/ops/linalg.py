@@ -9,12 +9,44 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..core.failures import holding
 from .lowering.product import of_rows, product
 from .numbers import fitted
 from .samples import Given, Spd, case, f
 from .table import op
 
 _FLAT = dict(smooth=False)
+
+
+# ---- what LAPACK refuses -----------------------------------------------------------------
+
+
+def _numbers(fn: Callable[..., Any], what: str, finite: bool = False) -> Callable[..., Any]:
+    """A decomposition of matrices that refuses NaN, and infinities where LAPACK makes NaN of them."""
+    strange = "NaN or an infinity" if finite else "NaN"
+
+    def checked(a: Any, *rest: Any, **attrs: Any) -> Any:
+        fixed = lax.stop_gradient(a)
+        good = jnp.isfinite(fixed) if finite else fixed == fixed
+        return holding(good.all(), fn(a, *rest, **attrs), f"{what}: the input has {strange}; look for it with np.isnan")
+
+    return checked
+
+
+def _pivoted(a: Any, x: Any, what: str) -> Any:
+    """x, which was computed of matrices whose factors have no zero on the diagonal; else they are singular."""
+    lu = lax.linalg.lu(lax.stop_gradient(a))[0]  # the same one as in the solution
+    at = jnp.diagonal(lu, axis1=-2, axis2=-1)
+    message = f"{what}: the input matrix is non-convertible: it is singular, or has NaN; np.linalg.pinv takes it"
+    return holding(((at != 0) & (at == at)).all(), x, message)
+
+
+def _factored(a: Any, upper: bool, what: str) -> Any:
+    """The Cholesky factor, which is NaN where a matrix has none."""
+    out = jnp.linalg.cholesky(a, upper=upper)
+    at = lax.stop_gradient(jnp.diagonal(out, axis1=-2, axis2=-1))
+    message = f"{what}: potrf failed: the input matrix is not positive definite, or has NaN"
+    return holding((at == at).all(), out, message)
 
 
 def _products(a: Any, b: Any, name: str) -> None:
@@ -245,7 +277,7 @@ def matrix_norm(x: Any, *, ord: Any = "fro", axis: Any = (-2, -1), keepdims: boo
 @op("linalg_cholesky", np_linalg="cholesky", samples=[case(_SQUARE)], ref=np.linalg.cholesky, amp="full")
 def cholesky(a: Any, *, upper: bool = False) -> Any:
     """The triangular factor of positive definite matrices."""
-    return jnp.linalg.cholesky(a, upper=upper)
+    return _factored(a, upper, "linalg.cholesky")
 
 
 def _wholes_wide(a: Any) -> Any:
@@ -256,19 +288,19 @@ def _wholes_wide(a: Any) -> Any:
 @op("linalg_qr", np_linalg="qr", samples=[case(f(4, 3))], amp="full", tupled=True, outputs=2, **_FLAT)
 def qr(a: Any, *, mode: str = "reduced") -> Any:
     """Orthogonal and upper triangular factors."""
-    return tuple(jnp.linalg.qr(_wholes_wide(a), mode))
+    return tuple(_numbers(jnp.linalg.qr, "linalg.qr", finite=True)(_wholes_wide(a), mode))
 
 
 @op("linalg_svd", np_linalg="svd", samples=[case(f(3, 4))], tupled=True, outputs=3, amp="full", **_FLAT)
 def svd(a: Any) -> Any:
     """Singular value decomposition (U, L, V), without the vectors that belong to zeros."""
-    return tuple(jnp.linalg.svd(a, full_matrices=False))
+    return tuple(_numbers(jnp.linalg.svd, "linalg.svd", finite=True)(a, full_matrices=False))
 
 
 @op("linalg_svdvals", np_linalg="svdvals", samples=[case(f(3, 4))], internal="_npi_svd", amp="full")
 def svdvals(a: Any) -> Any:
     """Singular values."""
-    return jnp.linalg.svd(a, compute_uv=False)
+    return _numbers(jnp.linalg.svd, "linalg.svdvals", finite=True)(a, compute_uv=False)
 
 
 def _signed(vectors: Any) -> Any:
@@ -281,14 +313,16 @@ def _signed(vectors: Any) -> Any:
 
 
 def _eigh(a: Any, upper: bool) -> tuple[Any, Any]:
-    values, vectors = jnp.linalg.eigh(_wholes_wide(a), "U" if upper else "L", symmetrize_input=False)
+    decomposed = _numbers(jnp.linalg.eigh, "linalg.eigh", finite=True)
+    values, vectors = decomposed(_wholes_wide(a), "U" if upper else "L", symmetrize_input=False)
     return values, _signed(vectors)
 
 
 def _solve(a: Any, b: Any) -> Any:
     """b with one axis less than a has vectors, whatever their number."""
     a, b = _wholes_wide(a), _wholes_wide(b)
-    return jnp.linalg.solve(a, b[..., None])[..., 0] if b.ndim == a.ndim - 1 else jnp.linalg.solve(a, b)
+    x = jnp.linalg.solve(a, b[..., None])[..., 0] if b.ndim == a.ndim - 1 else jnp.linalg.solve(a, b)
+    return _pivoted(a, x, "linalg.solve")
 
 
 def _tensorsolve(a: Any, b: Any, axes: Any) -> Any:
@@ -302,15 +336,34 @@ def _tensorsolve(a: Any, b: Any, axes: Any) -> Any:
             f"tensorsolve: a of shape {list(a.shape)} is no square matrix for b of shape {list(b.shape)}: the product "
             "of its first lengths must be that of the others, and b's size"
         )
-    a, b = _wholes_wide(a), _wholes_wide(b)
-    return jnp.linalg.solve(a.reshape(-1, size), b.reshape(-1)).reshape(shape)
+    a, b = _wholes_wide(a).reshape(-1, size), _wholes_wide(b)
+    return _pivoted(a, jnp.linalg.solve(a, b.reshape(-1)), "linalg.tensorsolve").reshape(shape)
 
 
-_row("inv", lambda a: jnp.linalg.inv(a), case(_SQUARE), ref=np.linalg.inv, doc="Inverses of matrices.", internal="_linalg_inverse", amp="full")
-_row("det", lambda a: jnp.linalg.det(a) if a.shape[-1:] != (0,) else jnp.ones(a.shape[:-2], a.dtype), case(_SQUARE), ref=np.linalg.det, doc="Determinants.", internal="_linalg_det", amp="full")
-_row("slogdet", lambda a: tuple(jnp.linalg.slogdet(a)), case(_SQUARE), outputs=2, tupled=True, doc="Sign and logarithm of determinants.", internal="_linalg_slogdet", amp="full")
+def _inverse(a: Any, what: str) -> Any:
+    out = jnp.linalg.inv(a)
+    return _pivoted(a if jnp.issubdtype(a.dtype, jnp.inexact) else a.astype(out.dtype), out, what)
+
+
+def _tensorinv(a: Any, ind: int) -> Any:
+    out = jnp.linalg.tensorinv(a, ind)
+    size = int(np.prod(a.shape[:ind]))
+    return _pivoted(a.reshape(size, -1).astype(out.dtype), out, "linalg.tensorinv")
+
+
+def _power_of_matrix(a: Any, n: int) -> Any:
+    return jnp.linalg.matrix_power(_inverse(a, "linalg.matrix_power") if n < 0 else a, abs(n))
+
+
+def _det(a: Any) -> Any:
+    return _numbers(jnp.linalg.det, "linalg.det")(a) if a.shape[-1:] != (0,) else jnp.ones(a.shape[:-2], a.dtype)
+
+
+_row("inv", lambda a: _inverse(a, "linalg.inv"), case(_SQUARE), ref=np.linalg.inv, doc="Inverses of matrices.", internal="_linalg_inverse", amp="full")
+_row("det", lambda a: _det(a), case(_SQUARE), ref=np.linalg.det, doc="Determinants.", internal="_linalg_det", amp="full")
+_row("slogdet", lambda a: tuple(_numbers(jnp.linalg.slogdet, "linalg.slogdet")(a)), case(_SQUARE), outputs=2, tupled=True, doc="Sign and logarithm of determinants.", internal="_linalg_slogdet", amp="full")
 _row("solve", lambda a, b: _solve(a, b), case(_SQUARE, f(3, 2)), ref=np.linalg.solve, doc="x with a x = b.", amp="full")
-_row("tensorinv", lambda a, *, ind=2: jnp.linalg.tensorinv(a, ind), case(Spd((6, 6)), ind=1), doc="Inverse of a tensor.", amp="full")
+_row("tensorinv", lambda a, *, ind=2: _tensorinv(a, ind), case(Spd((6, 6)), ind=1), doc="Inverse of a tensor.", amp="full")
 _row(
     "tensorsolve",
     lambda a, b, *, axes=None: _tensorsolve(a, b, axes),
@@ -321,8 +374,8 @@ _row(
 )
 _row("pinv", lambda a, rtol=None, *, hermitian=False: jnp.linalg.pinv(a, rtol, hermitian), case(f(4, 3)), case(f(2, 4, 3), Given([1e-3, 1e-4])), doc="Pseudo-inverse.", numbers=("rtol",), aliases=("_npi_pinv_scalar_rcond",), amp="full")
 _row("eigh", lambda a, *, upper=False: _eigh(a, upper), case(_SQUARE), doc="Eigenvalues and vectors of symmetric matrices.", amp="full", outputs=2, tupled=True, **_FLAT)
-_row("eigvalsh", lambda a, *, upper=False: jnp.linalg.eigvalsh(_wholes_wide(a), "U" if upper else "L"), case(_SQUARE), ref=np.linalg.eigvalsh, doc="Eigenvalues of symmetric matrices.", amp="full", **_FLAT)
-_row("matrix_power", lambda a, *, n: jnp.linalg.matrix_power(a, n), case(f(3, 3), n=3), doc="Powers of matrices.", internal=None)
+_row("eigvalsh", lambda a, *, upper=False: _numbers(jnp.linalg.eigvalsh, "linalg.eigvalsh", finite=True)(_wholes_wide(a), "U" if upper else "L"), case(_SQUARE), ref=np.linalg.eigvalsh, doc="Eigenvalues of symmetric matrices.", amp="full", **_FLAT)
+_row("matrix_power", lambda a, *, n: _power_of_matrix(a, n), case(f(3, 3), n=3), doc="Powers of matrices.", internal=None)
 _row("cond", lambda x, *, p=None: jnp.linalg.cond(x, p), case(_SQUARE), doc="Condition numbers.", internal=None, **_FLAT)
 _row("multi_dot", lambda *arrays: jnp.linalg.multi_dot(arrays), case(f(2, 3), f(3, 4), f(4, 2)), doc="Product of several matrices in the cheapest order.", internal=None)
 
@@ -335,6 +388,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False) -> Any:  #
     """
     if M.ndim < 2:
         return (M != 0).any().astype("int64")
+    M = _numbers(lambda a: a, "linalg.matrix_rank", finite=True)(M)  # noqa: N806
     if rtol is None:
         return jnp.linalg.matrix_rank(M).astype("int64")
     s = jnp.abs(jnp.linalg.eigvalsh(M)) if hermitian else jnp.linalg.svd(M, compute_uv=False)
@@ -388,13 +442,14 @@ def gemm2(A: Any, B: Any, *, transpose_a: bool = False, transpose_b: bool = Fals
 @_la("potrf", case(_SQUARE), amp="full")
 def potrf(A: Any, *, lower: bool = True) -> Any:  # noqa: N803
     """The Cholesky factor L with A = L L^T."""
-    return jnp.linalg.cholesky(A, upper=not lower)
+    return _factored(A, not lower, "linalg.potrf")
 
 
 @_la("potri", case(Given([[2.0, 0], [0.5, 1.5]])), amp="full")
 def potri(A: Any, *, lower: bool = True) -> Any:  # noqa: N803
     """The inverse of the matrix whose Cholesky factor is A."""
-    inverse = jnp.linalg.inv(_triangle(A, lower))
+    triangle = _triangle(A, lower)
+    inverse = _pivoted(triangle, jnp.linalg.inv(triangle), "linalg.potri: potri failed")
     return _t(inverse, True) @ inverse if lower else inverse @ _t(inverse, True)
 
 
@@ -466,34 +521,34 @@ def maketrian(A: Any, *, offset: int = 0, lower: bool = True) -> Any:  # noqa: N
 @_la("gelqf", case(f(3, 4)), outputs=2, amp="full", **_FLAT)
 def gelqf(A: Any) -> Any:  # noqa: N803
     """(Q, L) with A = L Q, the rows of Q orthonormal."""
-    q, r = jnp.linalg.qr(_t(A, True))
+    q, r = _numbers(jnp.linalg.qr, "linalg.gelqf", finite=True)(_t(A, True))
     return _t(q, True), _t(r, True)
 
 
 @_la("syevd", case(_SQUARE), outputs=2, amp="full", **_FLAT)
 def syevd(A: Any) -> Any:  # noqa: N803
     """(U, L) with A = U^T diag(L) U for symmetric A; the largest element of each vector is positive."""
-    values, vectors = jnp.linalg.eigh(A)
+    values, vectors = _numbers(jnp.linalg.eigh, "linalg.syevd", finite=True)(A)
     return _t(_signed(vectors), True), values
 
 
 @_la("inverse", case(_SQUARE), amp="full")
 def inverse(A: Any) -> Any:  # noqa: N803
     """Inverses of matrices."""
-    return jnp.linalg.inv(A)
+    return _inverse(A, "linalg.inverse")
 
 
 @_la("det", case(_SQUARE), amp="full")
 def det(A: Any) -> Any:  # noqa: N803
     """Determinants."""
-    out = jnp.linalg.det(A)
+    out = _det(A)
     return out.reshape(1) if out.ndim == 0 else out
 
 
 @_la("slogdet", case(_SQUARE), outputs=2, amp="full")
 def slogdet(A: Any) -> Any:  # noqa: N803
     """Sign and logarithm of determinants."""
-    sign, log = jnp.linalg.slogdet(A)
+    sign, log = _numbers(jnp.linalg.slogdet, "linalg.slogdet")(A)
     return (sign.reshape(1), log.reshape(1)) if sign.ndim == 0 else (sign, log)
 
 

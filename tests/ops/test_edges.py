@@ -1,0 +1,198 @@
+"""Infinities, zeros of both signs, halves, large numbers and singular matrices, as MXNet has them
+(tests/record/edges.py), by NumPy's tier and in programs.
+
+Subnormal numbers, which NumPy's tier keeps while XLA and MXNet take them for zero, are not among them.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax import autograd, gluon
+
+from ..record.edges_of import BINARY, EDGES, GRADIENTS, MATRICES, NUMBERS, PAIRS, UNARY
+
+#: MXNet's sum of exponentials overflows, its digamma is infinite at the poles and of -inf, and its copysign compares
+#: with zero, where NumPy's and ours look at the sign, of -0 and NaN, too.
+OTHERS = {"logaddexp", "digamma", "copysign"}
+RECORDED = json.loads((Path(__file__).parent.parent / "data" / "edges.json").read_text())
+TIERS = ["auto", "compile"]
+
+
+def floats(values):
+    return np.array([float(v) for v in values], "float32")
+
+
+def function(name, two):
+    for module in (mx.np, mx.npx) if two else (mx.nd,):
+        for spelt in (name, f"broadcast_{name}", f"broadcast_{name.replace('true_divide', 'div')}"):
+            if hasattr(module, spelt):
+                return getattr(module, spelt)
+    raise AttributeError(name)
+
+
+def differing(got, want, numbers):
+    """The numbers at which results differ."""
+    want = floats(want)
+    size = np.abs(want)
+    with np.errstate(all="ignore"):
+        near = np.isclose(got, want, rtol=2e-5, atol=1e-6 * np.where(size < 1e-3, 1, size), equal_nan=True)
+    return [n for n, good in zip(numbers, near, strict=True) if not good]
+
+
+@pytest.fixture(params=["2", "1"])
+def recorded(request):
+    mx.util.modes.begin()
+    mx.npx.set_np() if request.param == "2" else mx.npx.reset_np()
+    return request.param
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_functions_and_powers(tier, recorded):
+    """All in one program of each tier."""
+    mx.config.set(engine_cold=tier)
+    two, wanted = recorded == "2", RECORDED[recorded]["values"]
+    array = (mx.np if two else mx.nd).array
+    x = array(floats(EDGES), dtype="float32")
+    a, b = (array(g.ravel(), dtype="float32") for g in np.meshgrid(floats(PAIRS), floats(PAIRS)))
+    pairs = list(zip(a.asnumpy().tolist(), b.asnumpy().tolist(), strict=True))
+    made = {name: function(name, two)(x) for name in UNARY if name in wanted}
+    made.update({name: function(name, two)(a, b) for name in BINARY if name in wanted})
+    for n in NUMBERS:
+        v = float(n)
+        made.update({f"x ** {n}": x**v, f"x % {n}": x % v, f"{n} ** x": v**x, f"{n} % x": v % x})
+    wrong = {}
+    for name, out in made.items():
+        if name in OTHERS:
+            continue
+        found = differing(out.asnumpy(), wanted[name], pairs if name in BINARY else EDGES)
+        if name == "floor_divide":
+            found = [(p, q) for p, q in found if not abs(p) < abs(q) * float(np.finfo("float32").tiny)]
+        if found:
+            wrong[name] = found
+    assert not wrong, str(wrong)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_gradients(tier, recorded):
+    mx.config.set(engine_cold=tier)
+    two, wanted = recorded == "2", RECORDED[recorded]["grads"]
+    wrong = {}
+    for name in GRADIENTS:
+        x = (mx.np if two else mx.nd).array(floats(EDGES), dtype="float32")
+        x.attach_grad()
+        with autograd.record():
+            out = function(name, two)(x)
+        out.backward()
+        found = differing(x.grad.asnumpy(), wanted[name], EDGES)
+        found = [n for n in found if n != "nan"]  # derivatives there are nobody's concern
+        if found:
+            wrong[name] = found
+    assert not wrong, str(wrong)
+
+
+def refusal(fn, given):
+    """As the recorder asks."""
+    try:
+        out = fn(*given)
+    except mx.MXNetError:
+        return "call"
+    try:
+        for o in out if isinstance(out, (list, tuple)) else [out]:
+            o.asnumpy()
+    except mx.MXNetError:
+        return "read"
+    return None
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("name", RECORDED["2"]["refused"])
+def test_what_solvers_refuse(name, tier):
+    """MXNet 1.9.1 refuses the same but NaN, of which it makes more NaN."""
+    mx.config.set(engine_cold=tier)
+    front, fn = name.split(".")
+    array = (mx.np if front == "np" else mx.nd).array
+    solver = getattr((mx.np if front == "np" else mx.nd).linalg, fn)
+    found = {}
+    for matrix in RECORDED["2"]["refused"][name]:
+        m = np.array(MATRICES[matrix], "float32")
+        given = [array(m), array(np.ones_like(m))] if fn in ("solve", "trsm") else [array(m)]
+        found[matrix] = refusal((lambda a: solver(a, ind=1)) if fn == "tensorinv" else solver, given)
+    assert found == RECORDED["2"]["refused"][name]
+    older = RECORDED["1"]["refused"].get(name, {})
+    assert {m: r for m, r in older.items() if m != "nan"} == {m: found[m] for m in older if m != "nan"}
+
+
+class Inverse(gluon.HybridBlock):
+    def forward(self, x):
+        return mx.np.linalg.inv(x) * 2
+
+
+def test_a_hybridized_block_refuses_singular_matrices_at_each_call():
+    net = Inverse()
+    net.hybridize()
+    for _ in range(3):
+        for m, refused in ((np.eye(2), False), (np.zeros((2, 2)), True)):
+            x = mx.np.array(m, dtype="float32")
+            x.attach_grad()
+            with autograd.record():
+                out = net(x)
+            out.backward()
+            for result in (out, x.grad):
+                if refused:
+                    with pytest.raises(mx.MXNetError, match="non-convertible"):
+                        result.asnumpy()
+                else:
+                    np.testing.assert_array_equal(result.asnumpy().shape, (2, 2))
+
+
+def test_a_refusal_says_where_it_was_recorded_and_writes_nothing(capfd):
+    mx.config.set(engine_cold="compile")
+    with pytest.raises(mx.MXNetError, match=r"linalg_cholesky recorded at .*test_edges"):
+        mx.np.linalg.cholesky(-mx.np.eye(3)).asnumpy()
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_integers_at_their_edges(tier):
+    """NumPy's: they wrap, and by zero give zero; to a negative power 1 and -1 stay themselves, others are 0."""
+    mx.config.set(engine_cold=tier)
+    x = mx.np.array([-(2**31), 2**31 - 1, -7, 7, 0, -1, 1], dtype="int32")
+    given = x.asnumpy()
+    with np.errstate(all="ignore"):
+        for got, want in (
+            (x // 0, np.zeros_like(given)), (x // 3, given // 3), (x // -3, given // -3), (x % 3, given % 3),
+            (x % -3, given % -3), (x**3, given**3), (-x, -given), (abs(x), abs(given)),
+            (x**-1, [0, 0, 0, 0, 0, -1, 1]), (x**-2, [0, 0, 0, 0, 0, 1, 1]),
+        ):  # fmt: skip
+            np.testing.assert_array_equal(got.asnumpy(), want)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_remainders_of_many_sizes(tier):
+    """fmod is exact, whatever the quotient; the derivative by the divisor is the quotient's."""
+    mx.config.set(engine_cold=tier)
+    rng = np.random.RandomState(5)
+    a = (rng.choice([-1, 1], 400) * 10.0 ** rng.uniform(-30, 38, 400)).astype("float32")
+    b = (rng.choice([-1, 1], 400) * 10.0 ** rng.uniform(-30, 38, 400)).astype("float32")
+    x, y = mx.np.array(a), mx.np.array(b)
+    np.testing.assert_array_equal((x % y).asnumpy(), np.mod(a, b))
+    np.testing.assert_array_equal(mx.np.fmod(x, y).asnumpy(), np.fmod(a, b))
+    np.testing.assert_array_equal((mx.np.array([7.5, 1e38]) // 0.3).asnumpy()[0], 24)
+    p, q = mx.np.array([7.5, -7.5, 3.0]), mx.np.array([2.0, -2.0, np.inf])
+    p.attach_grad()
+    q.attach_grad()
+    with autograd.record():
+        out = p % q
+    out.backward()
+    np.testing.assert_array_equal(p.grad.asnumpy(), [1, 1, 1])
+    np.testing.assert_array_equal(q.grad.asnumpy(), [-3, -3, 0])
+
+
+def test_a_power_of_infinity_in_a_fresh_place():
+    x = mx.np.array([0.5, 2.0, -0.0])
+    np.testing.assert_array_equal((x ** float("inf")).asnumpy(), [0, np.inf, 0])
+    np.testing.assert_array_equal((x ** float("-inf")).asnumpy(), [np.inf, 0, np.inf])
