@@ -149,6 +149,16 @@ def test_a_hybridized_block_refuses_singular_matrices_at_each_call():
                     np.testing.assert_array_equal(result.asnumpy().shape, (2, 2))
 
 
+def test_an_exported_network_asks_nobody():
+    """StableHLO has no functions of the host's."""
+    net = Inverse()
+    net.hybridize()
+    x = mx.np.array(np.eye(2)[None], dtype="float32")
+    net(x)
+    assert net.export(None, format="stablehlo")
+    np.testing.assert_array_equal(net(x).asnumpy()[0], 2 * np.eye(2))
+
+
 def test_a_refusal_says_where_it_was_recorded_and_writes_nothing(capfd):
     mx.config.set(engine_cold="compile")
     with pytest.raises(mx.MXNetError, match=r"linalg_cholesky recorded at .*test_edges"):
