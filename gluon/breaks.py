@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -111,6 +111,8 @@ class Listening:
         self._block = block
         self._ends = ends  # the code of the function that records
         self._entered = False
+        # What else is to be undone. CPython 3.12 and 3.13 leave the end of a comprehension out of the `try` around it.
+        self.undo: Callable[[], None] = lambda: None
         self._own: tuple[Break, list[HybridBlock]] | None = None
         self._last: tuple[Break, list[HybridBlock]] | None = None
 
@@ -132,6 +134,7 @@ class Listening:
             if self._entered:
                 local.st.on_read = self._outer
                 self._kept.restore(self._seg)
+                self.undo()
             raise
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:

@@ -208,6 +208,7 @@ class CachedGraph:
                 for w in rec.written():
                     w.handle._v = w.before
 
+            listening.undo = undo
             try:
                 with rng.GraphStream(key, base) as draws:
                     out = forward(*jax.tree_util.tree_unflatten(tree, given))

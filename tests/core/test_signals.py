@@ -240,7 +240,7 @@ def test_loading(workers: int, threads: bool, signals: int) -> None:
     """What was broken off leaves nothing behind, and the next pass gives all batches."""
     n = np.arange(60, dtype=np.float32).reshape(30, 2)
     before = threading.active_count()
-    with Sender(0.004 if not workers or threads else 0.2) as sender:
+    with Sender(0.004 if not workers or threads else 0.05) as sender:
         while sender.heard < signals:
             loader = DataLoader(ArrayDataset(n), 4, num_workers=workers, thread_pool=threads)
             for _ in range(10):
