@@ -7,10 +7,9 @@ leave out, repeat or move, and which waits for the device that it wants to compu
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from heapq import heappop, heappush
-from itertools import count
 from typing import Any
 
 from ..scopes import scope
@@ -29,12 +28,13 @@ class Places:
     before gets another one, which is kept as well. With ``alone`` there is one for each place whatever comes.
     """
 
-    __slots__ = ("_alone", "_free", "_numbers", "_within")
+    __slots__ = ("_alone", "_lent", "_lock", "_within")
 
     def __init__(self, alone: bool = False):
         self._alone = alone
-        self._free: dict[Any, list[tuple[int, Any]]] = {}
-        self._numbers = count()
+        # Of each place the objects in the order in which they were made, with who has each now.
+        self._lent: dict[Any, list[list[Any]]] = {}
+        self._lock = threading.Lock()
         self._within: dict[Any, Places] = {}
 
     def within(self, key: Any) -> Places:
@@ -43,29 +43,37 @@ class Places:
 
     def lend(self, key: Any, make: Callable[[], Any]) -> Loan:
         """The object of this place; the first free one, or a new one."""
-        free = self._free.setdefault(key, [])
-        try:
-            number, what = free[0] if self._alone else heappop(free)
-        except IndexError:
-            number, what = next(self._numbers), make()
-            if self._alone:
-                free.append((number, what))
-        return Loan(what, number, None if self._alone else free)
+        lent = self._lent.setdefault(key, [])
+        with self._lock:
+            for one in lent:
+                if self._alone or one[1]() is None:
+                    return Loan(one)
+        one = [make(), None]  # Python of the user's: it may take long, or fail
+        loan = Loan(one)
+        lent.append(one)
+        return loan
 
 
 class Loan:
-    """An object of a place, which is free again when this ends."""
+    """An object of a place, which is free again when this ends, or by `end`.
 
-    __slots__ = ("_free", "_number", "what")
+    ``entry``: the object, and the loan that it has now.
+    """
 
-    def __init__(self, what: Any, number: int = 0, free: list[tuple[int, Any]] | None = None):
-        self.what = what
-        self._number = number
-        self._free = free
+    __slots__ = ("__weakref__", "_entry", "what")
 
-    def __del__(self, push: Callable[..., None] = heappush) -> None:
-        if self._free is not None:
-            push(self._free, (self._number, self.what))
+    def __init__(self, entry: list[Any]):
+        self._entry = entry
+        self.what = entry[0]
+        entry[1] = weakref.ref(self)
+
+    def end(self) -> None:
+        """Give it back although somebody, such as a traceback, holds this loan."""
+        self._entry[1] = _nobody
+
+
+def _nobody() -> None:
+    return None
 
 
 def calls_python(graph: Graph) -> bool:

@@ -82,7 +82,7 @@ def _device_of(like: Any) -> Device:
 
 def _lent(places: core.Places | None, place: Any, said: Described, vs: Sequence[Value], make: Any) -> Loan:
     if places is None:
-        return Loan(make())
+        return Loan([make(), None])
     return places.lend((place, said.name, tuple([v.aval for v in vs])), make)
 
 
@@ -271,10 +271,14 @@ def _run(loan: Loan, inputs: Sequence[Any]) -> list[Any]:
     dense = all(s == "default" for s in (*stypes, *out_stypes))
     ins = _taken(data, stypes, one.cls)
     before = [x._v for x in ins] if dense else []
-    if _in_parallel() and not aux and dense:
-        outs = _started(loan, ins, training)
-    else:
-        outs = one.forward(ins, aux, training, out_stypes)
+    try:
+        if _in_parallel() and not aux and dense:
+            outs = _started(loan, ins, training)
+        else:
+            outs = one.forward(ins, aux, training, out_stypes)
+    except BaseException:
+        loan.end()
+        raise
     for x, now, v in zip(data, ins, before, strict=False):
         if now._v is not v:  # it wrote to its input, which in MXNet is the caller's array
             x._assign(now._v)

@@ -296,7 +296,7 @@ def test_an_error_is_of_its_own_kind_with_the_users_line(operator, where, hybrid
             raise ZeroDivisionError("my words")
         return x * 3
 
-    op, _ = operator(**{where: maybe})
+    op, events = operator(**{where: maybe})
     net = (hybrid if hybridized else Net)(lambda x: mx.nd.Custom(x * 1, op_type=op) * 1)
     x = ones()
     for _ in range(3):
@@ -310,6 +310,8 @@ def test_an_error_is_of_its_own_kind_with_the_users_line(operator, where, hybrid
     fails[0] = False
     mx.npx.waitall()
     assert gradient(net, x) == ([-5, -5] if where == "forward" else [3, 3])
+    if hybridized and where == "forward":  # the place keeps its operator
+        assert [e for e in events if e[0] != "backward"] == [("create", 0), *[("forward", k) for k in (1, 2, 3, 4)]]
 
 
 def _frames(error):
