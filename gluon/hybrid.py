@@ -256,7 +256,15 @@ class CachedGraph:
 
             policy = memonger.heeding(policy, graph)
         # Where it calls Python it is run in pieces, each with the program's policy.
-        self.cut = Cut(graph, policy) if calls_python(graph) else None
+        self.cut = None
+        if calls_python(graph):
+            if getattr(policy, "whole", False):
+                raise errors.MXNetValueError(
+                    f"{type(block).__name__} calls custom operators, whose Python runs between programs: a plan is for "
+                    "one program. Use hybridize(mirror=True) or a name of memonger.policies(), which take each part by "
+                    "itself, or operators whose CustomOpProp says traceable = True"
+                )
+            self.cut = Cut(graph, policy)
         twin = None
         if self.cut is None:
             twin = next((k for k in kin if policy is k.call.policy and _are_twins(graph, k.call.graph)), None)

@@ -23,6 +23,8 @@ MEMORY, PLAIN = "memory", "plain"
 class Scheduled(Arranged):
     """An arrangement with its order of work."""
 
+    whole = True
+
     def __init__(self, arrange: Callable[..., Sequence[Part]], key: Any, schedule: str):
         super().__init__(arrange, (key, schedule))
         self.schedule = schedule
@@ -154,6 +156,8 @@ def training_chain(net: Any, inputs: Sequence[Any]) -> Chain:
 
 class _Seen(Arranged):
     """No arrangement: it sees which values a graph captured that have gradients."""
+
+    whole = True
 
     def __init__(self) -> None:
         super().__init__(lambda graph: (), "seen")

@@ -237,7 +237,11 @@ array_namers: list[ArrayNamer] = []
 
 
 class RematPolicy(Protocol):
-    """Decides what a graph's backward pass keeps and what it computes again; memonger is one."""
+    """Decides what a graph's backward pass keeps and what it computes again; memonger is one.
+
+    One with an attribute ``whole = True`` is made for a graph as a whole, and does not fit the pieces of one that calls
+    Python (`cut.py`).
+    """
 
     def lower(self, graph: Graph) -> Callable[..., Any]:
         """A function equal to ``graph.run`` that carries the rematerialisation in it.

@@ -140,16 +140,18 @@ def attach_python(
     inputs: Sequence[Any],
     outs: Sequence[Any],
     pull: Callable[..., Sequence[Any]],
+    call: Call | None = None,
 ) -> None:
     """Put a forward that ran in Python on the tape.
 
     What ``pull`` computes can be differentiated again if it is recorded. If it is not, its attribute ``once`` is the
     name of what it is the gradient of, which the error for a second derivative says. With an attribute ``adds`` it
     takes a second argument: for each input the array that it adds the gradient to itself, or ``None``.
+    ``call`` is what a symbol has for it.
     """
     if all(v.tape is None for v in inputs):
         return
-    node = Node(None, tuple(inputs), tuple([o.aval for o in outs]), True, pull)
+    node = Node(call, tuple(inputs), tuple([o.aval for o in outs]), True, pull)
     for k, o in enumerate(outs):
         o.tape = node
         o.out = k

@@ -101,7 +101,8 @@ class Described:
                 f"{sorted(registry)}. Register it with @mx.operator.register({op_type!r})"
             )
         self.name = op_type
-        self.prop: CustomOpProp = cls(**dict(options))
+        self.options = tuple(options)
+        self.prop: CustomOpProp = cls(**dict(self.options))
         self.arguments, self.outputs = list(self.prop.list_arguments()), list(self.prop.list_outputs())
         self.auxiliary = list(self.prop.list_auxiliary_states())
         wanted = [*self.arguments, *self.auxiliary]
@@ -153,6 +154,8 @@ class Instance:
 
     def __init__(self, said: Described, device: Device, cls: Any):
         self.said = said
+        # What stands for it in a symbol of the tape, which has no place for auxiliary states.
+        self.call = None if said.auxiliary else _bound(said.name, said.options, cls._legacy)
         self.device = device
         self.cls = cls
         prop, n, m = said.prop, said.n_in, len(said.outputs)
@@ -338,7 +341,7 @@ def _tape(
         return [None if g is None else sparse.taped_value(g) for g in made]
 
     pull.once, pull.adds = one.said.name, True  # type: ignore[attr-defined]
-    core.attach_python(sources, [sparse.taped_value(o) for o in outs], pull)
+    core.attach_python(sources, [sparse.taped_value(o) for o in outs], pull, one.call)
 
 
 # ---- in graphs ---------------------------------------------------------------------------------------

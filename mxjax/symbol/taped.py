@@ -62,8 +62,8 @@ def _inputs(taped: Taped) -> list[Any]:
         raise errors.MXNetError("the tape was let go by backward(): call it with retain_graph=True, or ask before")
     if taped.call is None:
         raise errors.MXNetError(
-            "a part of it ran in Python (autograd.Function, a custom operator, a copy to another device), which a "
-            "symbol has no node for"
+            "a part of it ran in Python (autograd.Function, a custom operator with auxiliary states, a copy to another "
+            "device), which a symbol has no node for"
         )
     return list(taped.inputs)[1 if getattr(taped.call.row, "keyed", False) else 0 :]
 

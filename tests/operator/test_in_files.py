@@ -97,6 +97,25 @@ def test_deferred_computation_hears_of_the_operator_and_not_of_its_python():
     assert run.grad_dict["x"].asnumpy().tolist() == [-5, -5]
 
 
+def test_the_tape_as_a_symbol_has_the_operator_as_a_node():
+    x = mx.np.ones(2)
+    x.attach_grad()
+    with autograd.record():
+        y = mx.nd.Custom(x * 3, op_type="test_in_files_scaled") + 1
+    symbol = autograd.get_symbol(y)
+    assert [n["op"] for n in json.loads(symbol.tojson())["nodes"]].count("Custom") == 1
+    (name,) = symbol.list_arguments()
+    assert symbol.bind(mx.cpu(), {name: x}).forward()[0].asnumpy().tolist() == [7, 7]
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [-15, -15]
+
+
+def test_a_plan_of_one_program_is_refused():
+    block, x = net(), mx.np.ones((4, 2))
+    with pytest.raises(ValueError, match="traceable = True"):
+        mx.memonger.plan(block, x, budget=1 << 20)
+
+
 def test_a_file_says_which_inputs_are_auxiliary_states():
     text = mx.sym.Custom(mx.sym.var("x"), op_type="test_in_files_counted", name="c").tojson()
     symbol = mx.sym.load_json(text)
