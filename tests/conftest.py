@@ -20,8 +20,8 @@ import pytest
 
 # XLA reads these once, when its CPU client is made: before anything imports jax. Most of the time of the
 # tests is compilation, and what LLVM optimises changes neither counts nor bytes. That it changes no number either is
-# what tests/ops/test_as_users.py and `make test-codegen` are for: with MXJAX_TEST_CODEGEN programs are compiled as users'
-# are, and with what numeric.CODEGEN says of the variable's value.
+# what tests/ops/test_as_users.py and `make test-codegen` are for: with MXJAX_TEST_CODEGEN programs are compiled as
+# users' are, and with what numeric.CODEGEN says of the variable's value.
 _CODEGEN = os.environ.get("MXJAX_TEST_CODEGEN", "")
 _FLAGS = {"xla_force_host_platform_device_count": "4"}
 if not _CODEGEN:
