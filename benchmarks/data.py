@@ -38,6 +38,16 @@ LINES = [
     Line("records read in order", "sequential", "MB/s", 1, {"mxnet": 0.8}),
     Line("records read by their keys", "random", "records/s", 1, {"mxnet": 1.0}),
 ]
+TRANSFORMS = (
+    *("ToTensor", "Normalize", "Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop"),
+    *("RandomFlipLeftRight", "RandomFlipTopBottom", "RandomBrightness", "RandomContrast", "RandomSaturation"),
+    *("RandomHue", "RandomColorJitter", "RandomLighting", "RandomGray", "Rotate", "usual"),
+)
+LINES += [
+    Line(f"{name} of one picture, {side}", f"transform {name}{suffix}", "pictures/s", 1, {"mxnet": 1 / 1.5})
+    for side, suffix in (("256 x 264", ""), ("72 x 80", " small"))
+    for name in TRANSFORMS
+]  # fmt: skip
 FIRST_BATCH = 2.0  # seconds, at most
 
 
@@ -58,11 +68,11 @@ def measure(folder: str) -> dict[str, Any]:
         take("mxnet", mxnet, "data_work.py", "mxnet", folder, "loader")
     pin()
     for _ in range(TURNS):
-        for work in ("records", "resized", "read"):
+        for work in ("records", "resized", "read", "transforms"):
             take("mxjax", sys.executable, "data_work.py", "mxjax", folder, work)
             if mxnet:
                 take("mxnet", mxnet, "data_work.py", "mxnet", folder, work)
-            if torch and work != "read":
+            if torch and work in ("records", "resized"):
                 take("torch", torch, "data_torch.py", folder, work)
     return found
 
@@ -78,7 +88,7 @@ def table(t: dict[str, Any]) -> str:
                 ratio = ours / theirs
                 verdict = "ok" if ratio >= goal else "miss"
                 name = f"{t[f'{other} framework']} | {theirs:,.0f}"
-                lines.append(f"| {work} | {unit} | {ours:,.0f} | {name} | {ratio:.2f} | >= {goal:g} | {verdict} |")
+                lines.append(f"| {work} | {unit} | {ours:,.0f} | {name} | {ratio:.2f} | >= {goal:.2g} | {verdict} |")
         if not any(f"{other} {key}" in t for other in goals):
             lines.append(f"| {work} | {unit} | {ours:,.0f} | | | | | |")
     for framework in ("mxjax", "mxnet"):

@@ -1,6 +1,6 @@
 """Work of data pipelines, in a process of its own; prints one JSON object. `data.py` starts it.
 
-    python benchmarks/data_work.py mxjax|mxnet FOLDER records|resized|read|loader
+    python benchmarks/data_work.py mxjax|mxnet FOLDER records|resized|read|loader|transforms
     python benchmarks/data_work.py mxjax FOLDER write       the file that the others read
 
 The same lines run with mxjax and with real MXNet 2. Seconds of process CPU time, except for ``loader``: there it is
@@ -87,6 +87,40 @@ def loader(path: str, mx: Any) -> dict[str, float]:
     return {"first_batch": time.perf_counter() - begin}
 
 
+def transforms(mx: Any) -> dict[str, float]:
+    """CPU seconds of a picture of 256 x 264 (and of 72 x 80, ``small``): each transform, and the usual six."""
+    T = mx.gluon.data.vision.transforms  # noqa: N806
+    mx.npx.set_np()
+    each = {
+        "ToTensor": T.ToTensor(), "Resize": T.Resize(224), "CenterCrop": T.CenterCrop(64),
+        "RandomCrop": T.RandomCrop(64, pad=4),
+        "RandomResizedCrop": T.RandomResizedCrop(64), "RandomFlipLeftRight": T.RandomFlipLeftRight(),
+        "RandomFlipTopBottom": T.RandomFlipTopBottom(), "RandomBrightness": T.RandomBrightness(0.3),
+        "RandomContrast": T.RandomContrast(0.3), "RandomSaturation": T.RandomSaturation(0.3),
+        "RandomHue": T.RandomHue(0.3),
+        "RandomColorJitter": T.RandomColorJitter(0.2, 0.2, 0.2), "RandomLighting": T.RandomLighting(0.1),
+        "RandomGray": T.RandomGray(0.5), "Normalize": T.Normalize(list(MEAN), list(STD)),
+        "Rotate": T.Rotate(30),
+    }  # fmt: skip
+    usual = ["RandomResizedCrop", "RandomFlipLeftRight", "RandomColorJitter", "RandomLighting", "ToTensor", "Normalize"]
+    composed = T.Compose([each[name] for name in usual])
+    found = {}
+    for size, suffix in ((256, ""), (72, " small")):
+        pixels = numpy.random.RandomState(0).randint(0, 256, (size, size + 8, 3)).astype("uint8")
+        picture = mx.np.array(pixels, dtype="uint8")
+        tensor = mx.np.array(pixels.transpose(2, 0, 1) / 255, dtype="float32")
+        for name, transform in {**each, "usual": composed}.items():
+            given = tensor if name in ("Normalize", "Rotate") else picture
+            best = float("inf")
+            for _ in range(8):
+                begin = time.process_time()
+                for _ in range(10):
+                    transform(given).wait_to_read()
+                best = min(best, (time.process_time() - begin) / 10)
+            found[f"transform {name}{suffix}"] = best
+    return found
+
+
 def main(framework: str, folder: str, work: str) -> None:
     mx = importlib.import_module(framework)
     path = os.path.join(folder, "data")
@@ -97,6 +131,8 @@ def main(framework: str, folder: str, work: str) -> None:
         found |= images(path, mx, "records")
     elif work == "resized":
         found |= images(path, mx, "resized", resize=CUT)
+    elif work == "transforms":
+        found |= transforms(mx)
     elif work == "read":
         found |= read(path, mx)
     else:

@@ -28,7 +28,7 @@ def _renamed(kwargs: dict[str, Any], old: str, value: float) -> float:
 def rmsprop_rule(
     weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *,
     rho: float, momentum: float, epsilon: float, centered: bool, clip_gradient: float | None,
-    clip_weights: float | None,
+    clip_weights: Any,
 ) -> tuple[jax.Array, States]:  # fmt: skip
     grad = prepare(grad, rescale, clip_gradient, wd, weight)
     if centered:

@@ -109,7 +109,7 @@ def _dcasgd_rule(
 
 def _rmsprop_rule(
     weight: jax.Array, grad: jax.Array, states: States, rescale: Any, lr: Any, wd: Any, *,
-    rho: float, epsilon: float, centered: bool, clip_weights: float | None, **statics: Any,
+    rho: float, epsilon: float, centered: bool, clip_weights: Any, **statics: Any,
 ) -> tuple[jax.Array, States]:  # fmt: skip
     """Epsilon stands under the root in both forms."""
     if centered:
