@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -52,13 +53,13 @@ class GraphProto:
         self.model_metadata = self.get_graph_metadata(graph)
         reader = Reader(onnx, opset_version)
         self.reader = reader
+        numbers = {t.name: np.asarray(onnx.numpy_helper.to_array(t)) for t in graph.initializer}
         shown = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset_version)])
         try:
-            shown = onnx.shape_inference.infer_shapes(shown, data_prop=_may_propagate(onnx, graph))
+            shown = onnx.shape_inference.infer_shapes(shown, data_prop=_may_propagate(onnx, graph, numbers))
         except Exception:  # of a graph that ONNX does not understand; what needs no shapes is read all the same
             pass
         reader.learn([*shown.graph.value_info, *graph.input, *graph.output])
-        numbers = {t.name: np.asarray(onnx.numpy_helper.to_array(t)) for t in graph.initializer}
         reader.values.update(numbers)
         for info in graph.input:
             if info.name not in numbers:
@@ -102,18 +103,28 @@ class GraphProto:
         return block
 
 
-def _may_propagate(onnx: Any, graph: Any) -> bool:
+_LONGEST = 1 << 16  # numbers of a shape that ONNX's inference may follow: each takes it hundreds of bytes
+
+
+def _may_propagate(onnx: Any, graph: Any, numbers: Mapping[str, np.ndarray]) -> bool:
     """Whether ONNX may follow the numbers of shapes: where a node asks for it, it makes arrays of any size."""
-    small = {t.name: t for t in graph.initializer if math.prod(t.dims) <= 64}
-    small |= {n.output[0]: a.t for n in graph.node if n.op_type == "Constant" for a in n.attribute if a.HasField("t")}
+    if any(v.dtype.kind in "iu" and v.ndim == 1 and v.size > _LONGEST for v in numbers.values()):
+        return False
+    small = {name: v for name, v in numbers.items() if v.size <= 64}
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        shape = info.type.tensor_type.shape.dim
+        if len(shape) == 1 and shape[0].dim_value > _LONGEST:
+            return False
     for node in graph.node:
-        if node.op_type not in GROWING:
-            continue
-        for name in node.input:
-            if name in small:
-                numbers = np.asarray(onnx.numpy_helper.to_array(small[name]))
-                if numbers.dtype.kind == "i" and math.prod(max(abs(int(n)), 1) for n in numbers.flat[:64]) > 1 << 20:
-                    return False
+        for a in node.attribute:
+            if node.op_type == "Constant" and a.HasField("t") and math.prod(a.t.dims) <= 64:
+                small |= dict.fromkeys(node.output, np.asarray(onnx.numpy_helper.to_array(a.t)))
+            if a.HasField("g") and not _may_propagate(onnx, a.g, {}):
+                return False
+        given = [small[name] for name in node.input if name in small and node.op_type in GROWING]
+        for v in given:
+            if v.dtype.kind == "i" and math.prod(max(abs(int(n)), 1) for n in v.flat) > 1 << 20:
+                return False
     return True
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mxjax import errors
 from mxjax.symbol.node import Entry
 
 from .control import filled
@@ -353,6 +354,9 @@ def space_to_depth(r: Reader, s: Step) -> Value:
 # ---- parts --------------------------------------------------------------------------------------------------------
 
 
+_MOST_AXES = 32
+
+
 @reads("Slice")
 def slice_(r: Reader, s: Step) -> Value:
     starts, ends = (s.ints(n) if n in s.attrs else _items(s, k) for k, n in ((1, "starts"), (2, "ends")))
@@ -367,6 +371,8 @@ def slice_(r: Reader, s: Step) -> Value:
         return _of_lengths(s, part)
     x = s[0]
     n = max(a if a >= 0 else s.ndim() + a for a in axes) + 1
+    if n > _MOST_AXES:
+        raise errors.FormatError(f"the node {s.wish!r} slices axis {n - 1}; arrays have {_MOST_AXES} axes at most")
     begin: list[Any] = [None] * n
     end: list[Any] = [None] * n
     by: list[Any] = [None] * n
