@@ -24,6 +24,7 @@ def apply(_: object = None) -> None:
     config = settings.get("profiler.config")
     on = bool(config.get("enable_profiling"))
     if _began:
+        profiler.stop()
         profiler.dump(finished=True)
         _limit(_folder(_last))
         _began = False

@@ -53,7 +53,7 @@ _QUARTER = {  # pi / 2, and what it has beyond the dtype's digits
     "float32": (1.57079637, -4.37113883e-08),
     "float64": (1.5707963267948966, 6.123233995736766e-17),
 }
-_BITS = {"float32": np.uint32, "float64": np.uint64}
+_BITS: dict[str, Any] = {"float32": np.uint32, "float64": np.uint64}
 
 
 def _threefry(k1: Any, k2: Any, x: Any, y: Any) -> Any:

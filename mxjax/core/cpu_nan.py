@@ -37,7 +37,8 @@ def _between(low: Any, x: Any, high: Any) -> Any:
 
 def without_nan(x: Any, axes: tuple[int, ...]) -> Any:
     """The largest numbers along axes by the fastest code there is, which may leave out NaN."""
-    return lax.reduce(x, np.asarray(-np.inf, x.dtype), lambda a, b: lax.max(a, b), axes)
+    least = -np.inf if jnp.issubdtype(x.dtype, np.floating) else jnp.iinfo(x.dtype).min
+    return lax.reduce(x, np.asarray(least, x.dtype), lambda a, b: lax.max(a, b), axes)
 
 
 def _nan_along(found: Any, x: Any, *, axes: tuple[int, ...], **_: Any) -> Any:

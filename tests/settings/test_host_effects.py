@@ -140,7 +140,6 @@ def test_on_another_device_small_numbers_stay_where_they_came_from(monkeypatch):
         lambda: mx.np.array([1.5, 2.5]) * 2,  # no whole numbers
         lambda: mx.np.array(0.1) * 0.3 - 0.7,  # XLA rounds a product and a sum at once
         lambda: mx.np.exp(mx.np.array(1.0)),  # NumPy's last bit may be another
-        lambda: mx.np.array([3, 4], dtype="int32") // mx.np.array([0, 2], dtype="int32"),  # XLA's own answer
         lambda: mx.np.array(1e30).astype("int32"),
     ],
 )
