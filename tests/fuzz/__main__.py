@@ -161,7 +161,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--every", type=int, default=200, help="a line of progress after so many")
-    parser.add_argument("--tiers", default="interpret,auto,compile,naive")
+    parser.add_argument("--tiers", default="interpret,auto,compile,mixed,naive")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     tiers = tuple(given.tiers.split(","))

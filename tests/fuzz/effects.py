@@ -8,7 +8,7 @@ import numpy as np
 
 from . import model
 from .calls import TABLE, Draft, Row, add, check_write, failing, model_store, plain, shown
-from .model import Ambiguous, Array, is_float, moved
+from .model import Ambiguous, is_float, moved
 from .program import Call, data, literal
 
 
@@ -157,18 +157,6 @@ for _op in "+-*/":
             front="both",
         )
     )
-
-
-class Converted(Row):
-    """The same memory as an array of the other front end."""
-
-    def model(self, machine: Any, call: Call) -> None:
-        if model.Tape.on:
-            raise Ambiguous
-        x = machine.get(call.ins[0])
-        made = Array(x.val, x.err, x.dtype)
-        made.node = x.node
-        machine.put(call, made)
 
 
 # Draws.
@@ -419,7 +407,14 @@ class Net(Row):
         machine.put(call, net)
 
     def model(self, machine: Any, call: Call) -> None:
-        machine.put(call, function(machine.alone(), call))
+        def forward(*args: Any) -> Any:
+            inner = machine.alone(call.attrs["hybridize"] is not None)
+            made = function(inner, call, False)(*args)
+            if inner.inside and inner.masked:  # a mask's numbers were asked for: the block runs imperatively
+                made = function(machine.alone(False), call, False)(*args)
+            return made
+
+        machine.put(call, forward)
 
     def show(self, call: Call, body: Any) -> list[str]:
         name = call.outs[0]

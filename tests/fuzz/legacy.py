@@ -139,7 +139,7 @@ class NdReshape(Row):
         x, shape = machine.get(call.ins[0]), call.attrs["shape"]
         made = moved(lambda v: v.reshape(shape), x)
         if not machine.inside:
-            made.val, made.err = x.val.reshape(shape), None if x.err is None else x.err.reshape(shape)
+            made.sharing(x.val.reshape(shape), None if x.err is None else x.err.reshape(shape)).joins(x)
         machine.put(call, made)
 
 

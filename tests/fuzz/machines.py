@@ -12,7 +12,8 @@ from . import effects, legacy, model  # noqa: F401  # they fill the table
 from .calls import TABLE, Var
 from .program import Call, Program
 
-TIERS = ("interpret", "auto", "compile", "naive")
+#: ``mixed`` is auto once more: it finds the programs that ``compile`` left, and runs the rest call by call.
+TIERS = ("interpret", "auto", "compile", "mixed", "naive")
 
 
 class Seen(NamedTuple):
@@ -40,6 +41,7 @@ class Machine:
         self.seen: list[Seen] = [] if seen is None else seen
         self.inside = inside  # of a function whose calls become a graph
         self.around: Machine | None = None
+        self.masked = False  # a mask was read in it
 
     def within(self, env: dict[str, Any], inside: bool) -> Machine:
         """A function's variables, with those around it."""
@@ -48,9 +50,9 @@ class Machine:
         made._share(self)
         return made
 
-    def alone(self) -> Machine:
+    def alone(self, inside: bool = True) -> Machine:
         """A function that sees nothing of what is around it."""
-        made = type(self)(self.mx, {}, self.seen, True)
+        made = type(self)(self.mx, {}, self.seen, inside)
         made._share(self)
         return made
 
@@ -66,6 +68,13 @@ class Machine:
                 return machine.env[name]
             machine = machine.around
         raise Invalid(name)
+
+    def mask(self) -> None:
+        """A mask is read, here and in what is around."""
+        machine: Machine | None = self
+        while machine is not None:
+            machine.masked = True
+            machine = machine.around
 
     def drop(self, name: str) -> None:
         if name not in self.env:
@@ -114,15 +123,13 @@ class Model(Machine):
         self.draws = other.draws
 
     def put(self, call: Call, made: Any) -> None:
-        super().put(call, made)
         if model.Tape.on and call.row not in (".detach", "grad", "array", "apply"):
-            inputs = [
-                *call.ins,
-                *(v for v in (*call.attrs.values(), *call.attrs.get("key", ())) if isinstance(v, Var)),
-            ]
+            key = [v for v in (*call.attrs.values(), *call.attrs.get("key", ())) if isinstance(v, Var)]
+            inputs = [self.get(name) for name in (*call.ins, *key)]
             for m in made if isinstance(made, (list, tuple)) else (made,):
                 if isinstance(m, model.Array):
-                    model.connected(m, [self.get(i) for i in inputs])
+                    model.connected(m, inputs)
+        super().put(call, made)
 
     def drawn(self, row: Any, call: Call) -> Any:
         args, attrs = self.given(call)
@@ -210,7 +217,7 @@ def tier(mx: Any, name: str) -> Iterator[None]:
 
     scheduler.wait_all()
     scheduler.forget(programs=False)
-    cold = "auto" if name == "naive" else name
+    cold = "auto" if name in ("naive", "mixed") else name
     settings = {
         "engine.cold": cold,
         "engine.type": "NaiveEngine" if name == "naive" else "ThreadedEnginePerDevice",

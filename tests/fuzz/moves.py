@@ -343,6 +343,8 @@ class Get(Row):
     def model(self, machine: Any, call: Call) -> None:
         x = machine.get(call.ins[0])
         key = key_of(call.attrs["key"], lambda name: machine.get(name).val)
+        if isinstance(key, np.ndarray) and key.dtype == bool:
+            machine.mask()
         made = got(x, key, is_basic(call.attrs["key"]) and not machine.inside)
         machine.put(call, made)
 
@@ -362,7 +364,7 @@ def got(x: Array, key: Any, view: bool) -> Array:
     made = moved(lambda v: v[key], x)
     if view and val.flags.c_contiguous:
         full = (*key, ...) if isinstance(key, tuple) else (key, ...)
-        made.val, made.err = val, None if x.err is None else x.err[full]
+        made.sharing(val, None if x.err is None else x.err[full]).joins(x)
     return made
 
 

@@ -18,7 +18,8 @@ def _sort(x: Array, axis: int = -1) -> Array:
     unsure = None
     if x.err is not None:
         val = np.take_along_axis(x.val, order, axis)
-        near = np.abs(np.diff(val, axis=axis)) <= 2 * x.err.max(initial=0)
+        with np.errstate(invalid="ignore"):
+            near = ~(np.abs(np.diff(val, axis=axis)) > 2 * x.err.max(initial=0))
         ends = [(0, 0)] * x.val.ndim
         ends[axis] = (0, 1)
         unsure = np.pad(near, ends)

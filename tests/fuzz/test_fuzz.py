@@ -27,7 +27,7 @@ def tiers_of(seed: int) -> tuple[str, ...]:
     return (
         "interpret",
         "auto",
-        *(["compile"] if seed % 6 == 0 else []),
+        *(["compile", "mixed"] if seed % 6 == 0 else []),
         *(["naive"] if seed % 15 == 0 else []),
     )
 
