@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from . import cpu_nan
+from . import cpu_exp, cpu_nan
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
@@ -183,7 +183,8 @@ def lowering(platform: str = "cpu") -> dict[str, Any]:
             (lax.atan_p, real(arctan, "atan")),
             (lax.atan2_p, real(arctan2, "atan2")),
             *cpu_nan.rules(mlir),
-            *cpu_nan.rules_of_bools(mlir),
+            *cpu_exp.rules(mlir),
+            *cpu_nan.rules_of_bools(mlir, cpu_exp.conversion(mlir)),
         )
         if platform != "cpu":
             rules = cpu_nan.rules_of_bools(mlir)

@@ -116,9 +116,9 @@ def rules(mlir: Any) -> tuple[tuple[Any, Any], ...]:
     )
 
 
-def rules_of_bools(mlir: Any) -> tuple[tuple[Any, Any], ...]:
-    """What ``lower`` takes for conversions, on any platform."""
-    as_jax = mlir._lowerings[lax.convert_element_type_p].rule
+def rules_of_bools(mlir: Any, others: Any = None) -> tuple[tuple[Any, Any], ...]:
+    """What ``lower`` takes for conversions, on any platform; ``others`` converts what is no bool."""
+    others = others or mlir._lowerings[lax.convert_element_type_p].rule
 
     def selected(x: Any, *, new_dtype: Any, **_: Any) -> Any:
         return lax.select(x, jnp.ones(x.shape, new_dtype), jnp.zeros(x.shape, new_dtype))
@@ -127,7 +127,7 @@ def rules_of_bools(mlir: Any) -> tuple[tuple[Any, Any], ...]:
 
     def convert(ctx: Any, x: Any, **params: Any) -> Any:
         of_bools = ctx.avals_in[0].dtype == np.bool_ and jnp.issubdtype(params["new_dtype"], jnp.inexact)
-        return (own if of_bools else as_jax)(ctx, x, **params)
+        return (own if of_bools else others)(ctx, x, **params)
 
     return ((lax.convert_element_type_p, convert),)
 

@@ -1,10 +1,12 @@
-"""What programs lose NaN under the options that users have: printed, one line each; nothing where all is right.
+"""What programs lose NaN, or compute wrongly in sums, under the options that users have: printed, one line each;
+nothing where all is right.
 
 A process of its own (``python tests/core/keeps_nan.py [all]``): tests/conftest.py chooses another code generator, whose
 loops keep NaN by themselves. Each result is computed of an array of its own, so that XLA merges it with nothing
 but what makes its operand.
 """
 
+import math
 import sys
 
 import jax
@@ -82,10 +84,44 @@ def wrong(dtype, shapes):
             yield f"{name} of {dtype.name}{shape}"
 
 
+def reductions():
+    """(name, dtype, function of JAX, of NumPy in float64) whose sums along the first axis are right in programs.
+
+    Each is a program of its own: what XLA reads of its memory, if it is wrong, depends on what was there before.
+    """
+    number = np.float32(0.69140625)  # bfloat16 has it
+    erf = np.vectorize(math.erf)
+    yield "exp2", "float16", lax.exp2, np.exp2
+    yield "exp2", "bfloat16", lax.exp2, np.exp2
+    for name, of in (("exp", np.exp), ("expm1", np.expm1), ("erf", erf)):
+        fn, expected = getattr(lax, name), lambda x, of=of: of(x * float(number))
+        yield f"{name} of products", "bfloat16", lambda x, fn=fn: fn(x * x.dtype.type(number)), expected
+        yield f"{name} of wide products", "bfloat16", lambda x, fn=fn: fn(x.astype("float32") * number), expected
+    for name in ("int8", "uint8"):
+        yield name, "float32", lambda x, d=name: x.astype(d).astype("float32"), lambda x, d=name: clipped(x, d)
+
+
+def clipped(x, dtype):
+    return np.clip(np.trunc(x), np.iinfo(dtype).min, np.iinfo(dtype).max)
+
+
+def wrong_sums():
+    for name, dtype, fn, of in reductions():
+        x = np.random.RandomState(7).uniform(-3, 3, (64, 80)).astype(jnp.dtype(dtype))
+        traced = jax.jit(lambda x, fn=fn: jnp.sum(fn(x), 0)).trace(x)
+        got = traced.lower(**cpu_code.lowering()).compile(compiler_options=default_options("cpu"))(x)
+        exact = of(x.astype("float64"))
+        size = float(jnp.finfo(got.dtype).eps) * np.abs(exact).sum(0)
+        if not np.all(np.abs(np.asarray(got, "float64") - exact.sum(0)) <= 2 * size):
+            yield f"sum of {name} of {dtype}"
+
+
 if __name__ == "__main__":
     with jax.enable_x64(True):
         dtypes = ("float16", "bfloat16", "float32", "float64") if "all" in sys.argv else ("float32",)
         for name in dtypes:
             for line in wrong(jnp.dtype(name), SHAPES + MORE if "all" in sys.argv else SHAPES):
                 print(line)
+        for line in wrong_sums():
+            print(line)
     print("done")
