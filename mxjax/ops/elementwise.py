@@ -572,7 +572,7 @@ def copy(a: Any) -> Any:
 @op(nd_contrib="quadratic", samples=[case(f(3, 4), a=1.0, b=2.0, c=3.0)], numbers=("a", "b", "c"))
 def quadratic(data: Any, *, a: float = 0.0, b: float = 0.0, c: float = 0.0) -> Any:
     """a x^2 + b x + c."""
-    return data * data * fitted(a, data.dtype) + data * fitted(b, data.dtype) + fitted(c, data.dtype)
+    return (fitted(a, data.dtype) * data + fitted(b, data.dtype)) * data + fitted(c, data.dtype)
 
 
 @op(nd="all_finite", samples=[case(f(3, 4))], **_FLAT)

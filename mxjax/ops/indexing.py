@@ -14,7 +14,7 @@ from jax import lax
 
 from ..core.dims import is_symbolic
 from ..errors import MXNetIndexError
-from .numbers import fitted, is_number
+from .numbers import cast_like_c, fitted, is_number
 from .samples import Given, b, case, f, i
 from .table import op, without
 
@@ -216,7 +216,7 @@ def one_hot(data: Any, *, depth: int, on_value: float = 1.0, off_value: float = 
     """A new last axis with ``on_value`` at the number given; numbers out of range have no such place."""
     if isinstance(depth, int) and depth < 0:
         raise ValueError(f"one_hot: depth is how many numbers there are, got {depth}")
-    hot = jnp.expand_dims(data.astype("int32"), -1) == jnp.arange(depth, dtype="int32")
+    hot = jnp.expand_dims(cast_like_c(data, "int32"), -1) == jnp.arange(depth, dtype="int32")
     return jnp.where(hot, fitted(on_value, dtype), fitted(off_value, dtype))
 
 

@@ -198,7 +198,7 @@ def diag(array: Any, *, k: int = 0) -> Any:
 @op("diag@nd", nd="diag", samples=_DIAG, methods="nd")
 def diag_nd(data: Any, *, k: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The diagonal of matrices, or a matrix with this diagonal."""
-    if data.ndim > 1 and not -data.shape[axis1] < k < data.shape[axis2]:
+    if data.ndim > 1 and data.size and not -data.shape[axis1] < k < data.shape[axis2]:
         raise ValueError(f"diag: k={k} lies outside of matrices of {data.shape[axis1]} rows and {data.shape[axis2]} columns")
     return jnp.diag(data, k) if data.ndim == 1 else jnp.diagonal(data, k, axis1, axis2)
 
@@ -497,19 +497,20 @@ def makediag(A: Any, *, offset: int = 0) -> Any:  # noqa: N803
 
 
 def _triangle_at(n: int, offset: int, lower: bool) -> tuple[np.ndarray, np.ndarray]:
-    if offset > 0 or (offset == 0 and not lower):
-        return np.triu_indices(n, offset)
+    if offset > 0 or (offset == 0 and not lower):  # column by column
+        columns, rows = np.tril_indices(n, -offset)
+        return rows, columns
     return np.tril_indices(n, offset)
 
 
-@_la("extracttrian", case(f(2, 3, 3)), case(f(3, 3), offset=1), amp="full")
+@_la("extracttrian", case(f(2, 3, 3)), case(f(4, 4), offset=1), case(f(3, 3), lower=False), amp="full")
 def extracttrian(A: Any, *, offset: int = 0, lower: bool = True) -> Any:  # noqa: N803
     """The elements of a triangle in one row."""
     rows, columns = _triangle_at(A.shape[-1], offset, lower)
     return A[..., rows, columns]
 
 
-@_la("maketrian", case(f(2, 6)), case(f(3), offset=1), amp="full")
+@_la("maketrian", case(f(2, 6)), case(f(6), offset=1), case(f(6), lower=False), amp="full")
 def maketrian(A: Any, *, offset: int = 0, lower: bool = True) -> Any:  # noqa: N803
     """Matrices with these triangles."""
     m = A.shape[-1]

@@ -69,7 +69,8 @@ def _straight_through(fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _rounded(x: Any) -> Any:
-    return jnp.sign(x) * jnp.floor(jnp.abs(x) + 0.5) if jnp.issubdtype(x.dtype, jnp.inexact) else x
+    away = jax.lax.RoundingMethod.AWAY_FROM_ZERO
+    return jax.lax.round(x, away) if jnp.issubdtype(x.dtype, jnp.inexact) else x
 
 
 _round_through, _sign_through = _straight_through(_rounded), _straight_through(jnp.sign)

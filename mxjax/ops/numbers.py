@@ -35,11 +35,13 @@ def np_cast(s: Any, dtype: Any) -> np.ndarray:
 
 
 def cast_like_c(x: Any, dtype: Any) -> Any:
-    """C's conversion on a CPU: floats to integers towards zero; numbers beyond the dtype wrap instead of
-    saturating, and those beyond int64 are its lowest one."""
+    """C's conversion on a CPU: floats to integers towards zero, by way of int32 or, to wider ones and uint32, of int64;
+    NaN and numbers beyond that are its lowest one, and what the dtype does not hold wraps."""
     if jnp.issubdtype(x.dtype, jnp.floating) and jnp.issubdtype(dtype, jnp.integer):
         x = x.astype(jnp.promote_types(x.dtype, "float32"))  # 2**63 is no number of float16
-        x = jnp.where(jnp.abs(x) < 2.0**63, jnp.trunc(x), -(2.0**63)).astype("int64")
+        way = np.dtype("int32" if np.dtype(dtype).itemsize < 4 or dtype == np.int32 else "int64")
+        beyond = 2.0 ** (8 * way.itemsize - 1)
+        x = jnp.where(jnp.abs(x) < beyond, jnp.trunc(x), -beyond).astype(way)
     return x.astype(dtype)
 
 

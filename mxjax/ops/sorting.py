@@ -80,16 +80,21 @@ def msort(a: Any) -> Any:
     return jnp.sort(a, 0)
 
 
+def _parts(a: Any, kth: Any) -> bool:
+    """Whether JAX puts elements at both sides of the k-th, by `top_k`: that has NaN first or last by its sign."""
+    return isinstance(kth, int) and bool(a.size) and jnp.issubdtype(a.dtype, jnp.integer)
+
+
 @op(np="partition", samples=[case(f(5), kth=2), case(f(5), kth=(1, 3))], internal=None)
 def partition(a: Any, *, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> Any:
     """The kth element in its sorted place, smaller ones before, larger ones after."""
-    return jnp.partition(a, kth, axis) if isinstance(kth, int) and a.size and a.dtype != bool else jnp.sort(a, axis)
+    return jnp.partition(a, kth, axis) if _parts(a, kth) else jnp.sort(a, axis)
 
 
 @op(np="argpartition", samples=[case(f(5), kth=2)], internal=None, **_FLAT)
 def argpartition(a: Any, *, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> Any:
     """The order that partition puts elements in."""
-    order = jnp.argpartition(a, kth, axis) if isinstance(kth, int) and a.size and a.dtype != bool else jnp.argsort(a, axis)
+    order = jnp.argpartition(a, kth, axis) if _parts(a, kth) else jnp.argsort(a, axis)
     return order.astype("int64")
 
 

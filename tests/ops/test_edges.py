@@ -13,7 +13,17 @@ import pytest
 import mxjax as mx
 from mxjax import autograd, gluon
 
-from ..record.edges_of import BINARY, EDGES, GRADIENTS, MATRICES, NUMBERS, PAIRS, UNARY
+from ..record.edges_of import (
+    BINARY,
+    CALLS,
+    EDGES,
+    GRADIENTS,
+    MATRICES,
+    NUMBERS,
+    PAIRS,
+    UNARY,
+    called,
+)
 
 #: MXNet's sum of exponentials overflows, its digamma is infinite at the poles and of -inf, and its copysign compares
 #: with zero, where NumPy's and ours look at the sign, of -0 and NaN, too.
@@ -91,6 +101,19 @@ def test_gradients(tier, recorded):
         found = [n for n in found if n != "nan"]  # derivatives there are nobody's concern
         if found:
             wrong[name] = found
+    assert not wrong, str(wrong)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_calls(tier, recorded):
+    """NaN, infinities and nothing along axes; triangles; conversions of what the dtype does not hold."""
+    mx.config.set(engine_cold=tier)
+    wrong = {}
+    for label, (shape, numbers) in RECORDED[recorded]["calls"].items():
+        got = called(mx, CALLS[label], np)
+        want = np.array([float(n) for n in numbers]).reshape(shape)
+        if got.shape != want.shape or not np.allclose(got, want, rtol=1e-6, atol=0, equal_nan=True):
+            wrong[label] = got.tolist(), want.tolist()
     assert not wrong, str(wrong)
 
 

@@ -3,6 +3,7 @@ with each of them, writes its part of ``../data/edges.json``; and which matrices
 
 ``values``: {function: its results}, of np and npx (2.0.0b1) or nd (1.9.1), of the numbers `EDGES`, or of all pairs of
 `PAIRS`; ``grads``: the gradients under heads of ones. ``refused``: {function: {matrix: "read", "call" or None}}.
+``calls``: {label of `CALLS`: [shape, numbers]}.
 """
 
 import json
@@ -10,7 +11,7 @@ import os
 
 import mxnet as mx
 import numpy as onp
-from edges_of import BINARY, EDGES, GRADIENTS, MATRICES, NUMBERS, PAIRS, UNARY
+from edges_of import BINARY, CALLS, EDGES, GRADIENTS, MATRICES, NUMBERS, PAIRS, UNARY, called
 
 SOLVERS = {
     "nd": "potrf potri trsm gelqf syevd inverse det slogdet".split(),
@@ -91,9 +92,15 @@ def main():
                 given = [make(m), make(ones)] if name in ("solve", "trsm") else [make(m)]
                 fn = getattr(module, name)
                 answers[matrix] = refusal((lambda a, f=fn: f(a, ind=1)) if name == "tensorinv" else fn, given)
+    calls = {}
+    for label, call in CALLS.items():
+        out = called(mx, call, onp) if TWO or call[0].startswith("nd") else None
+        if out is not None:
+            numbers = out.astype(float).ravel().tolist()
+            calls[label] = [list(out.shape), [v if onp.isfinite(v) else str(v) for v in numbers]]
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "edges.json")
     made = json.load(open(path)) if os.path.exists(path) else {}  # noqa: SIM115
-    made["2" if TWO else "1"] = {"values": values, "grads": grads, "refused": refused}
+    made["2" if TWO else "1"] = {"values": values, "grads": grads, "refused": refused, "calls": calls}
     with open(path, "w") as f:
         f.write(json.dumps(made, separators=(",", ":")).replace('},"', '},\n"').replace('],"', '],\n"') + "\n")
 
