@@ -39,7 +39,8 @@ def cast_like_c(x: Any, dtype: Any) -> Any:
     NaN and numbers beyond that are its lowest one, and what the dtype does not hold wraps."""
     if jnp.issubdtype(x.dtype, jnp.floating) and jnp.issubdtype(dtype, jnp.integer):
         x = x.astype(jnp.promote_types(x.dtype, "float32"))  # 2**63 is no number of float16
-        way = np.dtype("int32" if np.dtype(dtype).itemsize < 4 or dtype == np.int32 else "int64")
+        dtype = np.dtype(dtype)
+        way = np.dtype("int32" if dtype.itemsize < 4 or dtype == np.int32 else "int64")
         beyond = 2.0 ** (8 * way.itemsize - 1)
         x = jnp.where(jnp.abs(x) < beyond, jnp.trunc(x), -beyond).astype(way)
     return x.astype(dtype)
