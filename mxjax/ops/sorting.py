@@ -105,12 +105,19 @@ def lexsort(*keys: Any, axis: int = -1) -> Any:
 
 
 def _largest(x: Any, k: int, is_ascend: bool) -> tuple[Any, Any]:
-    """The k first elements of each row in order, and where they are."""
+    """The k first elements of each row in order, and where they are.
+
+    NaN is the largest and zeros are equal, whatever their signs: programs' `top_k` looks at them.
+    """
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        if is_ascend:
+            at = in_order(x, -1, False)[..., :k]
+        else:
+            key = jnp.where(jnp.isnan(x), np.asarray(np.nan, x.dtype), jnp.where(x == 0, np.asarray(0, x.dtype), x))
+            at = lax.top_k(lax.stop_gradient(key), k)[1]
+        return jnp.take_along_axis(x, at, -1), at
     if not is_ascend and x.dtype != bool:
         return lax.top_k(x, k)
-    if jnp.issubdtype(x.dtype, jnp.floating):
-        values, at = lax.top_k(-x, k)
-        return -values, at
     at = jnp.argsort(x, -1, descending=not is_ascend)[..., :k]
     return jnp.take_along_axis(x, at, -1), at
 

@@ -117,6 +117,19 @@ def test_calls(tier, recorded):
     assert not wrong, str(wrong)
 
 
+@pytest.mark.parametrize("tier", TIERS)
+def test_signs_of_zeros_and_nan_order_nothing(tier):
+    """Equal ones keep their places; NaN is the largest, as NumPy's sort has it."""
+    mx.config.set(engine_cold=tier)
+    given = np.array([[0.0, -0.0, 0.0, -0.0], [np.nan, 1, -np.nan, 2], [-np.nan, -1, 3, np.nan]], "float32")
+    x = mx.np.array(given)
+    down, up = (mx.npx.topk(x, k=4, ret_typ="indices", is_ascend=a) for a in (False, True))
+    middle = mx.np.partition(x, 1)
+    np.testing.assert_array_equal(down.asnumpy(), [[0, 1, 2, 3], [0, 2, 3, 1], [0, 3, 2, 1]])
+    np.testing.assert_array_equal(up.asnumpy(), np.argsort(given, -1, kind="stable"))
+    np.testing.assert_array_equal(middle.asnumpy()[:, 1], np.sort(given, -1)[:, 1])
+
+
 def refusal(fn, given):
     """As the recorder asks."""
     try:
