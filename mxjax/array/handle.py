@@ -33,7 +33,7 @@ from ..core.compiler import wide_types
 from ..core.host_compute import stays
 from ..core.state import local
 from ..core.sync import transfer
-from ..core.tape import ADD, passes
+from ..core.tape import ADD, Node, passes
 from ..core.value import TRACED, Value, quick_put, traced
 from ..ops.table import TABLE
 from .storage import fallback
@@ -208,6 +208,9 @@ class Handle:
         if live:
             v.tape = var
             v.out = 0
+        elif v.tape is None and type(mine.tape) is Node and not (seg.graph or local.st.taping):
+            v.tape = mine.tape  # what autograd does not see changes the numbers alone, as in MXNet
+            v.out = mine.out
         return v
 
     def _assign(self, v: Any) -> None:
@@ -218,13 +221,15 @@ class Handle:
         """What `_assign` hands to `_set`."""
         if type(v) is not Value:
             v = v.dense()
-        mine = self._value().aval
+        now = self._value()
+        mine = now.aval
         if v.aval.dtype != mine.dtype:
             v = record1(cast(mine.dtype), v)
         elif v.aval.memory is not mine.memory and v.seg is None and not local.st.taping:
             v = memory.move(v, mine.memory)  # a copy by itself, of this one array
         elif self._var is not None or (
-            v.tape is not None and (isinstance(v.tape, Leaf) or not local.st.taping)
+            (v.tape is not None and (isinstance(v.tape, Leaf) or not local.st.taping))
+            or (type(now.tape) is Node and not local.st.taping)
         ):
             v = record1(COPY, v)  # another array's history, or its variable, stays with that array
         if mine.layout is not None and v.aval.layout is None and v.seg is not TRACED:
