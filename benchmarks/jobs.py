@@ -67,6 +67,7 @@ def run_job(job: Job, command: list[str], cache: str) -> dict[str, Any]:
     """The figures that a job prints last, or ``{"failed": why}``."""
     env = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     env["XDG_CACHE_HOME"] = cache
+    env.pop("MXJAX_CACHE_DIR", None)  # the second run finds the programs of the first
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     env["PYTHONPATH"] = os.pathsep.join(p for p in (str(HERE.parent), os.environ.get("PYTHONPATH")) if p)
     if command[1:2] != ["-m"]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from . import core, effects, settings
 from .core.compiler_options import default_options
+from .core.kept import compile_or_load
 from .core.state import Limits, Modes, local, rules
 from .core.store import store
 from .errors import explain_names as _explain_names
@@ -59,7 +60,7 @@ def bulk(size: int) -> Any:
 
 
 def stats() -> dict[str, int]:
-    """What the engine did since the last :func:`reset`: operators, segments, programs, compiled, hits,
+    """What the engine did since the last :func:`reset`: operators, segments, programs, compiled, loaded, hits,
     donated, fallbacks, traced, inferred, on_host, rewritten, waits, breaks, dense_fallbacks, numpy_fallbacks,
     evicted; and what it holds now: programs (held) and about how many bytes they take (held_bytes)."""
     return {**core.stats.as_dict(), **store.as_dict()}
@@ -154,7 +155,7 @@ def knows(platform: str, name: str, value: Any) -> bool:
 
     try:
         with jax.default_device(jax.local_devices(backend=platform)[0]):
-            jax.jit(lambda: 0).lower().compile(compiler_options={name: value})
+            compile_or_load(jax.jit(lambda: 0).lower(), {name: value})
     except Exception as error:
         return "No such compile option" not in str(error)
     return True

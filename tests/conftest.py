@@ -34,6 +34,9 @@ for _flag, _value in _FLAGS.items():
     if _flag not in os.environ.get("XLA_FLAGS", ""):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --{_flag}={_value}".strip()
 
+# No test reads or fills the user's own folder of programs; those about it have folders of their own. With a folder in
+# MXJAX_TEST_CACHE all tests keep their programs there: a second run shows that loaded ones compute the same.
+os.environ["MXJAX_CACHE_DIR"] = os.environ.get("MXJAX_TEST_CACHE", "")
 
 # Beside a GPU the CPU stays JAX's default, whose four devices many tests count on; mx.gpu() is there all the same.
 if os.path.exists("/dev/nvidia0") and any(map(find_spec, ("jax_cuda12_plugin", "jax_cuda13_plugin"))):

@@ -28,6 +28,7 @@ from .hooks import (
 )
 from .interrupts import shielded
 from .jaxprs import keeps_apart
+from .kept import compile_or_load
 from .segment import SCALAR, Step
 from .state import local
 from .stats import stats
@@ -440,11 +441,14 @@ def compile_function(
         leave_width(options, traced.jaxpr.jaxpr)
     if barriers or keeps_apart(traced.jaxpr.jaxpr):
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
-    compiled = lowered.compile(compiler_options=options)
+    compiled, loaded = compile_or_load(lowered, options, traced.jaxpr)
     for listen in compile_listeners:
         listen(name, device, compiled, options)
     stop = time.time_ns()
-    stats.compiled += 1
+    if loaded:
+        reason = f"{reason}; it was kept by an earlier process"
+    else:
+        stats.compiled += 1
     for o in observers:
         o.on_compile(name, reason, start, stop)
     return compiled, (stop - start) * 1e-9

@@ -13,6 +13,7 @@ class Stats:
     segments: int = 0  # segments run
     programs: int = 0  # program executions
     compiled: int = 0  # programs compiled
+    loaded: int = 0  # programs that an earlier process compiled and kept (cache.dir)
     hits: int = 0  # segments whose program was there already
     donated: int = 0  # input buffers donated
     fallbacks: int = 0  # segments run operator by operator

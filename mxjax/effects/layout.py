@@ -17,6 +17,7 @@ import numpy as np
 from .. import core, settings
 from ..core import SCALAR, SCALARS, TRACED, Aval, Call, Graph, Value, compiler
 from ..core.hooks import graph_listeners, memory_managers
+from ..core.kept import compile_or_load
 
 Order = tuple[int, ...]
 
@@ -75,7 +76,7 @@ def preferred(call: Call, avals: tuple[Any, ...], position: int) -> Order | None
     with jax.enable_x64(True), compiler.for_platform(compiler.platform_of(own.device)):
         with jax.default_device(own.device):
             lowered = jax.jit(call.fn, in_shardings=tuple(formats)).lower(*structs)
-            compiled = lowered.compile(compiler_options=compiler.options_for(own.device, (call,)))
+            compiled, _ = compile_or_load(lowered, compiler.options_for(own.device, (call,)))
     chosen = tuple(compiled.input_formats[0][position].layout.major_to_minor)
     if chosen != usual:
         return chosen

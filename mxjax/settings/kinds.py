@@ -223,9 +223,18 @@ class Text:
 
 
 class Path:
-    """A path; `~` is the home folder."""
+    """A path; `~` is the home folder.
+
+    Args:
+      empty: an empty text is a value, too, in the option's own variable as well.
+    """
 
     expected = "a path"
+
+    def __init__(self, empty: bool = False) -> None:
+        self.empty = empty
+        if empty:
+            self.expected = "a path, or nothing"
 
     def convert(self, raw: object) -> str:
         if not isinstance(raw, str | os.PathLike):

@@ -285,10 +285,12 @@ class Registry:
             raise SettingError(_refusal(where, raw, option, legacy, error)) from None
 
     def _texts(self, option: Option) -> tuple[str | None, ...]:
-        return tuple(self._environ.get(name) or None for name in option.variables)
+        empty = {option.variable} if getattr(option.kind, "empty", False) else ()
+        texts = ((name, self._environ.get(name)) for name in option.variables)
+        return tuple(text if text or name in empty else None for name, text in texts)
 
     def _from_environment(self, option: Option, problems: list[str]) -> Found | None:
-        """What the environment says about one option; an empty variable says nothing."""
+        """What the environment says about one option; an empty variable says nothing, unless it is a value."""
         found: list[tuple[Legacy | None, Found]] = []
         legacy: tuple[Legacy | None, ...] = (
             None, *(old for old in option.legacy if old.is_variable))

@@ -166,6 +166,7 @@ def main() -> int:
     given = parser.parse_args()
     tiers = tuple(given.tiers.split(","))
     os.environ.setdefault("MXJAX_ENGINE_GRAPH_BREAKS", "quiet")
+    os.environ.setdefault("MXJAX_CACHE_DIR", "")  # random programs come never again
     if given.worker:
         worker(given.start, given.count, tiers)
         return 0

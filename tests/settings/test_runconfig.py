@@ -143,7 +143,7 @@ def test_the_command_line_prints_tables_changes_and_json(capsys):
     mx.config.set(MXNET_CUDNN_AUTOTUNE_DEFAULT=0, memory_fraction=0.5)
     assert main(["config", "--changed"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["option", "memory.fraction", "compiler.autotune"]
+    assert [line.split()[0] for line in lines] == ["option", "memory.fraction", "compiler.autotune", "cache.dir"]
     assert main(["config", "--json", "compiler.autotune", "MXNET_GPU_MEM_POOL_RESERVE"]) == 0
     found = json.loads(capsys.readouterr().out)
     autotune = found["compiler.autotune"]

@@ -11,8 +11,8 @@ OPTIONS: tuple[Option, ...] = (
         Choice(("auto", "file", "force", "off")),
         "auto",
         doc="Whether compiled programs are kept on disk for the next process.",
-        effect="file: programs are written to cache.dir and read from there; force: the folder is emptied "
-        "first; off: they live in memory only; auto: file where cache.dir is given, else off.",
+        effect="auto and file: programs are written to cache.dir and read from there; force: the folder is emptied "
+        "first; off: they live in memory only.",
         applies="compile",
         legacy=(
             Legacy("op_compiler_cache_mode", Choice(("enable", "disable", "force")),
@@ -20,30 +20,34 @@ OPTIONS: tuple[Option, ...] = (
             Legacy("MGE_FASTRUN_CACHE_TYPE", Choice(("FILE", "MEMORY")),
                    {"FILE": "file", "MEMORY": "off"}),
         ),
-        mechanism="jax_enable_compilation_cache, with no lower limit of size or compile time",
+        mechanism="the programs of mxjax alone are kept; JAX's own cache (jax_compilation_cache_dir) is left as it is",
     ),
     Option(
         "cache.dir",
-        Path(),
+        Path(empty=True),
         None,
-        doc="The folder of compiled programs; ~/.cache/mxjax where cache.mode asks for one.",
-        effect="A second process that runs the same programs compiles none of them.",
+        doc="The folder of compiled programs; unset: the user's own for such things (XDG_CACHE_HOME/mxjax or "
+        "~/.cache/mxjax, on macOS ~/Library/Caches/mxjax); empty: nothing is kept.",
+        effect="A second process that runs the same programs compiles none of them. They are in its folder `programs`, "
+        "which must be the user's and writable by nobody else.",
         applies="compile",
         legacy=(
             Legacy("op_compiler_cache_dir"),
             Legacy("MGE_FASTRUN_CACHE_DIR"),
             Legacy("ASCEND_CACHE_PATH", weak=True),
         ),
-        mechanism="jax_compilation_cache_dir, and the cache in use is closed",
+        mechanism="one file a program, by what decides the compilation: the program, options and flags, versions, the "
+        "processor's instructions, cores",
     ),
     Option(
         "cache.size",
         Bytes(),
-        None,
-        doc="How many bytes the folder may hold; unset: no limit.",
-        effect="Where a program is compiled and there are more, the oldest go.",
+        1 << 30,
+        doc="How many bytes the programs in the folder may take.",
+        effect="Where a program is written and there are more, those used longest ago go.",
         applies="compile",
-        mechanism="files of the folder are removed after a compilation",
+        mechanism="files of the folder are removed after a compilation; processes that write at the same time may pass "
+        "the bound by a sixteenth each, until one counts again",
     ),
     Option(
         "cache.max_executables",
