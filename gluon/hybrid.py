@@ -23,7 +23,6 @@ from mxjax.core import (
     Dynamic,
     Graph,
     GraphCall,
-    Pair,
     Row,
     Step,
     Tree,
@@ -161,11 +160,10 @@ class CachedGraph:
     KEY: Any  # what stands among the sources for the random key
     __slots__ = (
         "__weakref__", "call", "checks", "cut", "draws", "fresh", "here", "inline", "inside", "kinds", "moving",
-        "n_outs", "numbers", "pairs", "parts", "rows", "shapes", "sources", "states", "training", "tree", "whole",
+        "n_outs", "numbers", "parts", "rows", "shapes", "sources", "states", "training", "tree", "whole",
     )
 
     call: GraphCall
-    pairs: dict[Any, Pair]
 
     def __init__(
         self,
@@ -273,9 +271,8 @@ class CachedGraph:
         if twin is None:
             self.call = GraphCall(graph, policy)
             self.call.places = self._places()
-            self.pairs = {}
         else:  # names of one physical device share the programs
-            self.call, self.pairs = twin.call, twin.pairs
+            self.call = twin.call
             self._places(self.call.places)
         # Looked up anew at each call: the parameters' values, those of other arrays that may change, and the random
         # key, which a seed replaces.
@@ -329,7 +326,9 @@ class CachedGraph:
                 self.here = weakref.ref(st.seg.step)
                 _by_call.append((self.here, weakref.ref(self)))
         elif any(wants):
-            outs = self._taped(values, wants)
+            weights = len(values) - len(self.numbers)
+            lasting = range(weights - len(self.sources), weights)
+            outs = record_pair(self.call, values, wants, lasting)
         elif self.draws or st.training or _external():
             outs = record(self.call, values)
         else:
@@ -403,20 +402,6 @@ class CachedGraph:
             Tree.forget(places)  # programs with old weights
             known = self.inside = weights, call
         return record(known[1], [*values[:n], *values[end:]])
-
-    def _taped(self, values: list[Any], wants: tuple[bool, ...]) -> tuple[Value, ...]:
-        key = Tree.generation, wants  # a setting may have changed what the forward keeps
-        pair = self.pairs.get(key)
-        if pair is None:
-            if any(generation != Tree.generation for generation, _ in self.pairs):
-                self.pairs.clear()
-                places = self.call.places or []
-                places[:] = [p for p in places if p[0]() is not None]  # those of a tree that is gone
-            avals = [v.kind if type(v) is Dynamic else v.aval for v in values]
-            weights = len(values) - len(self.numbers)
-            pair = Pair(self.call, avals, wants, range(weights - len(self.sources), weights))
-            self.pairs[key] = pair
-        return record_pair(self.call, pair, values)
 
 
 # Graphs whose first call was recorded operator by operator, with the last of these.

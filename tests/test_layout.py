@@ -42,7 +42,7 @@ ABOVE_THE_WINGS = set(
 #: What wings may use of the core: these names of `mxjax.core`, and what these modules of it show.
 CORE = set(
     """
-    Aval Call Cut Dynamic Evicted Failure Graph GraphCall Leaf MeshDevice Node Pair ReadWhileRecording Row
+    Aval Call Cut Dynamic Evicted Failure Graph GraphCall Leaf MeshDevice Node ReadWhileRecording Row
     SCALAR SCALARS Step TRACED Tree Value Work apart aval calls_python compile_function
     concrete default_device end_note failed flush flush_all flush_thread host in_flight is_cheap_once
     is_recording is_traced keep_barriers lay local match_donations mirroring needed note_calls observe outside

@@ -22,7 +22,6 @@ from .devices import default_device
 from .graph import (
     Graph,
     GraphCall,
-    Pair,
     apart,
     is_recording,
     outside,
@@ -88,7 +87,6 @@ __all__ = [
     "Leaf",
     "MeshDevice",
     "Node",
-    "Pair",
     "ReadWhileRecording",
     "Row",
     "Step",

@@ -227,6 +227,7 @@ class Call:
         "loosened",
         "name",
         "op",
+        "pairs",
         "places",
         "policy",
         "python",
@@ -263,6 +264,7 @@ class Call:
         self.places: list[Any] | None = None  # where it was recorded, of a call that will end (Tree.forget)
         self.infer_cache: dict[tuple[Any, ...], tuple[tuple[Aval, ...], bool]] = {}
         self.vjps: dict[Any, Call] = {}
+        self.pairs: dict[Any, Any] = {}  # its halves, by what wants gradients (graph.record_pair)
         self.traces: dict[Any, Any] = {}  # by the form of the operands (symbolic.py)
         self.loosened: tuple[Call, int, tuple[float | int, ...]] | None = None
 

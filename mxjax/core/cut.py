@@ -14,7 +14,7 @@ from typing import Any
 
 from ..scopes import scope
 from .cold import is_cheap_once
-from .graph import Graph, GraphCall, Pair, Visit, again, record_pair, recording, wants_of
+from .graph import Graph, GraphCall, Visit, again, record_pair, recording, wants_of
 from .record import record
 from .segment import SCALAR, Segment, Step, Tree, stretch
 from .state import local
@@ -168,7 +168,7 @@ class Cut:
 class Piece:
     """Steps of a graph one after the other, as one call with a forward and a backward half."""
 
-    __slots__ = ("args", "call", "fresh", "outs", "pairs", "steps", "whole")
+    __slots__ = ("args", "call", "fresh", "outs", "steps", "whole")
 
     def __init__(self, graph: Graph, steps: list[Step], outs: list[int], policy: Any, programs: list[Any]):
         self.steps = steps
@@ -179,7 +179,6 @@ class Piece:
         if len(steps) == 1:
             return  # everybody shares the programs of the operator itself
         self.fresh = policy is None
-        self.pairs: dict[Any, Pair] = {}
         avals = {-1 - k: a for k, a in enumerate(graph.avals)}
         avals |= {s.first + k: a for s in graph.steps for k, a in enumerate(s.avals)}
         arrays = [i for i in dict.fromkeys(i for s in steps for i in s.args) if i < SCALAR and i not in made]
@@ -216,7 +215,7 @@ class Piece:
         if by_steps:
             self._by_steps(env, again)
         elif any(wants):
-            env.update(zip(self.outs, record_pair(call, self._pair(values, wants), values), strict=True))
+            env.update(zip(self.outs, record_pair(call, values, wants), strict=True))
         else:
             env.update(zip(self.outs, record(call, values), strict=True))
 
@@ -230,16 +229,6 @@ class Piece:
                 results = visit(step, tuple(operands))
             made.update(enumerate((results,) if isinstance(results, Value) else results, step.first))
         env.update((k, made[k]) for k in self.outs)
-
-    def _pair(self, values: Sequence[Any], wants: tuple[bool, ...]) -> Pair:
-        key = Tree.generation, wants  # a setting may have changed what the forward keeps
-        pair = self.pairs.get(key)
-        if pair is None:
-            for old in [k for k in self.pairs if k[0] != Tree.generation]:
-                del self.pairs[old]
-            avals = [v.kind if type(v) is Dynamic else v.aval for v in values]
-            pair = self.pairs[key] = Pair(self.call, avals, wants)  # type: ignore[arg-type]
-        return pair
 
 
 _NUMBERS = {"d": Dynamic(0.0), "q": Dynamic(0)}  # those of a call come with it

@@ -549,8 +549,27 @@ class Pair:
         return found
 
 
-def record_pair(call: Call, pair: Pair, values: Sequence[Any]) -> tuple[Value, ...]:
-    """Record the forward of a pair and put it on the tape as one node of this call; the results of the call."""
+PAIRS = 64  # traces of one loop, by the shapes of what it takes
+
+
+def record_pair(
+    call: Call, values: Sequence[Any], wants: tuple[bool, ...], lasting: range = range(0), avals: Any = None
+) -> tuple[Value, ...]:
+    """Record the forward half of a call and put it on the tape as one node of this call; the results of the call.
+
+    ``lasting`` are the operands that others hold anyway, such as weights. A call that has operands of several shapes
+    says which these are (``avals``).
+    """
+    key = Tree.generation, wants, avals  # a setting may have changed what the forward keeps
+    pair = call.pairs.get(key)
+    if pair is None:
+        if any(k[0] != Tree.generation for k in call.pairs):
+            call.pairs.clear()
+            places = call.places or []
+            places[:] = [p for p in places if p[0]() is not None]  # those of a tree that is gone
+        bounded(call.pairs, PAIRS)
+        found = avals or [v.kind if type(v) is Dynamic else v.aval for v in values]
+        pair = call.pairs[key] = Pair(call, found, wants, lasting)
     made = untaped_record(pair.forward, values)
     outs = made[: pair.n_outs]
     node = Node(call, tuple(values), tuple([v.aval for v in outs]), True)
@@ -563,25 +582,13 @@ def record_pair(call: Call, pair: Pair, values: Sequence[Any]) -> tuple[Value, .
     return outs
 
 
-PAIRS = 64  # traces of one loop, by the shapes of what it takes
-_pairs: weakref.WeakKeyDictionary[Call, dict[Any, Pair]] = weakref.WeakKeyDictionary()
-
-
 def record_paired(call: Call, values: Sequence[Any]) -> tuple[Value, ...]:
     """:func:`record` for a costly call of several results (a loop): the backward pass does not run it again."""
     wants = wants_of(values) if local.st.taping else ()
     if not any(wants):
         return record(call, values)
     avals = tuple([v.kind if type(v) is Dynamic else v.aval for v in values])
-    known = _pairs.setdefault(call, {})
-    key = Tree.generation, wants, avals  # a setting may have changed what the forward keeps
-    pair = known.get(key)
-    if pair is None:
-        for old in [k for k in known if k[0] != Tree.generation]:
-            del known[old]
-        bounded(known, PAIRS)
-        pair = known[key] = Pair(call, avals, wants)
-    return record_pair(call, pair, values)
+    return record_pair(call, values, wants, avals=avals)
 
 
 def wants_of(values: Sequence[Any]) -> tuple[bool, ...]:

@@ -12,20 +12,18 @@ from ..core import (
     Dynamic,
     Graph,
     GraphCall,
-    Pair,
     Places,
-    Tree,
     aval,
     calls_python,
     is_recording,
     is_traced,
     local,
     record,
+    record_pair,
     recording,
     rng,
     wants_of,
 )
-from ..core import record_pair as _record_pair
 from ..core.value import Value
 from .node import Entry, Node, walk
 from .run import run
@@ -126,7 +124,6 @@ class _Program:
         self.operators = operators
         values = [a._value() for a in arrays]
         device = values[0].aval.device
-        self.pairs: dict[Any, Pair] = {}
         key = rng.stream(device).key
         with recording(_title(entries), device) as rec:
             symbols = [rec.placeholder(v.aval, n.name) for v, n in zip(values, variables, strict=True)]
@@ -162,7 +159,7 @@ class _Program:
         if self.cut is not None and not is_traced(values):
             made = self.cut(values, arrays, places=self.operators)
         elif any(wants):
-            made = _record_pair(self.call, self._pair(values, wants), values)
+            made = record_pair(self.call, values, wants)
         else:
             made = record(self.call, values)
         n = len(self.kinds)
@@ -170,16 +167,6 @@ class _Program:
             v.tape = None
             arrays[k]._set(v)
         return [kind._wrap(v) for kind, v in zip(self.kinds, made[:n], strict=True)]
-
-    def _pair(self, values: Sequence[Any], wants: tuple[bool, ...]) -> Pair:
-        key = Tree.generation, wants  # a setting may have changed what the forward keeps
-        pair = self.pairs.get(key)
-        if pair is None:
-            for old in [k for k in self.pairs if k[0] != Tree.generation]:
-                del self.pairs[old]
-            avals = [v.kind if type(v) is Dynamic else v.aval for v in values]
-            pair = self.pairs[key] = Pair(self.call, avals, wants)
-        return pair
 
 
 _NO_DRAWS = Dynamic(0)
