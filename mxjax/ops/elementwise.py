@@ -129,8 +129,13 @@ def _mod_of_floats_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def floored(a: Any, b: Any) -> Any:
-    """floor(a / b) of floats: divided, where XLA would multiply by a scalar's reciprocal and come below a whole number."""
-    return jnp.floor(a / jnp.where(a != a, a, b))
+    """floor(a / b) of floats: divided, where XLA would multiply by a scalar's reciprocal and come below a whole number.
+
+    A quotient smaller than normal numbers is zero, as MXNet's processors compute it, whatever computes here.
+    """
+    quotient = a / jnp.where(a != a, a, b)
+    least = np.finfo("float64" if quotient.dtype == "float64" else "float32").tiny  # float16 is computed in float32
+    return jnp.floor(jnp.where(jnp.abs(quotient) < least, 0 * quotient, quotient))
 
 
 def fmod(a: Any, b: Any) -> Any:
@@ -153,7 +158,7 @@ def floor_divide(a: Any, b: Any) -> Any:
 def power(a: Any, b: Any) -> Any:
     if isinstance(b, np.ndarray) and b.ndim == 0 and jnp.issubdtype(a.dtype, jnp.floating):
         exponent = b.item()
-        if abs(exponent) <= 16 and exponent == int(exponent):  # a chain of products, and an easy gradient
+        if exponent and abs(exponent) <= 16 and exponent == int(exponent):  # a chain of products, and an easy gradient
             return jax.lax.integer_pow(a, int(exponent))
     a, b = _promote(jnp.asarray(a), jnp.asarray(b))
     if a.dtype == bool:
@@ -604,9 +609,18 @@ for _name, _fn in (("modf", _modf), ("frexp", jnp.frexp)):
 
 @op(np="divmod", samples=_OFF0, outputs=2, tupled=True, ref=np.divmod, internal=None, **_FLAT)
 def divmod_(x1: Any, x2: Any) -> Any:
-    """(x1 // x2, x1 % x2)."""
+    """(x1 // x2, x1 % x2), which is NumPy's in MXNet: the quotient goes by the remainder, which is exact."""
     x1, x2 = (x.astype("int8") if x.dtype == bool else x for x in (jnp.asarray(x1), jnp.asarray(x2)))
-    parts = floor_divide(x1, x2), mod(x1, x2)
-    if jnp.issubdtype(parts[0].dtype, jnp.inexact):
-        return parts
-    return tuple(jnp.where(x2 == 0, jnp.zeros((), p.dtype), p) for p in parts)
+    a, b = _promote(x1, x2)
+    if not jnp.issubdtype(a.dtype, jnp.inexact):
+        return tuple(jnp.where(b == 0, jnp.zeros((), a.dtype), part) for part in (floor_divide(a, b), mod(a, b)))
+    dtype = a.dtype
+    if dtype.itemsize == 2:
+        a, b = a.astype("float32"), b.astype("float32")
+    rest = jax.lax.rem(*jnp.broadcast_arrays(a, b))
+    other = (rest != 0) & ((rest < 0) != (b < 0))
+    whole = (a - rest) / b - other.astype(a.dtype)
+    below = jnp.floor(whole)
+    whole = jnp.where(whole == 0, jnp.copysign(jnp.zeros_like(a), a / b), below + (whole - below > 0.5))
+    rest = jnp.where(rest == 0, jnp.copysign(jnp.zeros_like(b), b), jnp.where(other, rest + b, rest))
+    return jnp.where(b == 0, a / b, whole).astype(dtype), jnp.where(b == 0, jnp.full_like(b, jnp.nan), rest).astype(dtype)

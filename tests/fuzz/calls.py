@@ -234,7 +234,7 @@ for _name in (
         slack=16 if _name in ("tanh", "expm1") else 0,
         weight=1.0 if _name in ("sin", "tanh", "exp", "log", "sqrt") else 0.4,
     )
-for _name in ("tan", "arcsin", "arccos", "arccosh", "arctanh", "degrees", "radians"):
+for _name in ("tan", "arctan", "arcsin", "arccos", "arccosh", "arctanh", "degrees", "radians"):
     unary(f"np.{_name}", getattr(np, _name), ulps=16, weight=0.3)
 unary(
     "npx.sigmoid", lambda x: 1 / (1 + np.exp(-x)) if x.dtype.kind == "f" else x, slack=8, weight=0.7, keeps="f"
@@ -286,16 +286,23 @@ def meeting(a: Any, b: Any, divides: bool = False) -> tuple[Any, Any, np.dtype]:
 
 
 def arithmetic(
-    fn: Any, ulps: float = 0, divides: bool = False, kinds: str = "biuf", refuses: str = "", jumps: bool = False
+    fn: Any,
+    ulps: float = 0,
+    divides: bool = False,
+    kinds: str = "biuf",
+    refuses: str = "",
+    jumps: bool = False,
+    floats: Any = None,
 ) -> Any:
+    """What a call of two means; ``floats``: what it is of floats, given them and their dtype, where that is another."""
+
     def apply(a: Any, b: Any) -> Array:
         a, b, dtype = meeting(a, b, divides)
         if ("f" if is_float(dtype) else dtype.kind) not in kinds:
             raise Refused(f"not for {dtype}") if dtype.kind in refuses else model.Ambiguous
         if is_float(dtype):
-            return elementwise(fn, a, b, dtype=dtype, ulps=ulps, jumps=jumps)
-        if fn in (np.floor_divide, np.mod) and not b.val.all():
-            raise model.Ambiguous  # by zero: nobody's promise
+            of = fn if floats is None else floats(a, b, dtype)
+            return elementwise(of, a, b, dtype=dtype, ulps=ulps, jumps=jumps)
         with np.errstate(all="ignore"):
             try:
                 made = np.asarray(fn(a.val, b.val))
@@ -314,7 +321,7 @@ def binary(
     names: str, fn: Any, numbers: Any = (0.5, 2.0, -1.5, 3, -1, 4, 1), weight: float = 1.0, **kind: Any
 ) -> None:
     apply = arithmetic(
-        fn, **{k: v for k, v in kind.items() if k in ("ulps", "divides", "kinds", "refuses", "jumps")}
+        fn, **{k: v for k, v in kind.items() if k in ("ulps", "divides", "kinds", "refuses", "jumps", "floats")}
     )
     rest = {k: v for k, v in kind.items() if k in ("taped", "pure", "front")}
 
@@ -328,6 +335,41 @@ def binary(
         add(Row(name, apply, draw_named, weight=weight, **rest))
 
 
+def _floored(a: Array, b: Array, dtype: np.dtype) -> Any:
+    """The quotient is rounded, and what is smaller than normal numbers is zero, before it is rounded down."""
+    least = np.finfo("float64" if dtype == "float64" else "float32").tiny
+
+    def floored(x: Any, y: Any) -> Any:
+        quotient = (x / y).astype("float32" if dtype in model.HALVES else dtype)
+        made = np.floor(np.where(np.abs(quotient) < least, 0, quotient)).astype(Wide)
+        if dtype in model.HALVES and not np.array_equal(made, np.floor(quotient.astype(dtype)).astype(Wide), True):
+            raise model.Ambiguous  # compiled code rounds less often
+        return made
+
+    return floored
+
+
+def _remainder(a: Array, b: Array, dtype: np.dtype) -> Any:
+    if not (a.exact and b.exact):
+        raise model.Ambiguous
+
+    def remainder(x: Any, y: Any) -> Any:
+        if np.any(np.isfinite(x) & (y != 0) & (np.abs(x) > 1e4 * np.abs(y))):
+            raise model.Ambiguous  # a derivative by differences would go over many jumps
+        return np.where(y == 0, 0, np.mod(x, y))  # by zero it is zero in MXNet
+
+    return remainder
+
+
+def _angle(a: Array, b: Array, dtype: np.dtype) -> Any:
+    def angle(y: Any, x: Any) -> Any:
+        if np.any((y == 0) & (x <= 0)):
+            raise model.Ambiguous  # the signs of zeros decide
+        return np.arctan2(y, x)
+
+    return angle
+
+
 binary("+ np.add", np.add, weight=2)
 binary("- np.subtract", np.subtract, kinds="iuf", refuses="b", weight=1.5)
 binary("* np.multiply", np.multiply, weight=2)
@@ -336,8 +378,10 @@ binary("np.maximum np.minimum".split()[0], np.maximum)
 binary("np.minimum", np.minimum)
 binary("np.hypot", np.hypot, kinds="f", ulps=4, weight=0.3)
 binary("**", np.power, numbers=(2, 3, 2.0, 0.5, 1, -1.0), kinds="f", ulps=16)
-binary("// np.floor_divide", np.floor_divide, numbers=(2, 3, -2, 7), kinds="iu", weight=0.5, taped=False)
-binary("% np.mod", np.mod, numbers=(2, 3, -2, 7), kinds="iu", weight=0.5, taped=False)
+_BY = (2, 3, -2, 7, 0, 0.5, -1.5)
+binary("// np.floor_divide", np.floor_divide, numbers=_BY, kinds="iuf", weight=0.5, jumps=True, floats=_floored)
+binary("% np.mod", np.mod, numbers=_BY, kinds="iuf", weight=0.5, floats=_remainder)
+binary("np.arctan2", np.arctan2, numbers=(0.5, -2.0, 3), kinds="f", ulps=16, weight=0.3, floats=_angle)
 for _name, _fn in (
     ("==", np.equal),
     ("!=", np.not_equal),
