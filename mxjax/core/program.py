@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import compiler, cpu_code, host_memory
+from . import compiler, cpu_code, host_memory, random_blocks
 from .aval import Aval, MeshDevice
 from .call import dressed, place_now
 from .compiler import wide_types
@@ -427,12 +427,19 @@ def compile_function(
     """Lower and compile; the compiled function and the seconds it took. ``barriers``: there are some."""
     start = time.time_ns()
     with wide_types(), compiler.for_platform(compiler.platform_of(device)):
-        traced = jax.jit(
-            fn,
-            donate_argnums=donate,
-            keep_unused=True,
-            out_shardings=out_shardings,
-        ).trace(*structs)
+        how: Any = {"donate_argnums": donate, "keep_unused": True, "out_shardings": out_shardings}
+        traced = jax.jit(fn, **how).trace(*structs)
+        if compiler.platform_now() == "cpu" and type(device) is not MeshDevice:
+            drawn = random_blocks.at_once(traced.jaxpr)
+            if drawn is not None:
+                _let_go(traced.jaxpr)
+                structure = jax.tree_util.tree_structure(traced.out_info)
+
+                def again(*args: Any) -> Any:
+                    return jax.tree_util.tree_unflatten(structure, drawn(*args))
+
+                again.__name__ = again.__qualname__ = name
+                traced, barriers = jax.jit(again, **how).trace(*structs), True
         lowered = traced.lower(**cpu_code.lowering(compiler.platform_now()))
     _let_go(traced.jaxpr)
     options = compiler.options_for(device, calls)
