@@ -179,6 +179,7 @@ _BASIC, _BASIC_ASSIGN = TABLE["_basic_index"], TABLE["_basic_index_assign"]
 _ADVANCED, _ADVANCED_ASSIGN = TABLE["_advanced_index"], TABLE["_advanced_index_assign"]
 _MASKED = TABLE["_mask_assign"].bind()
 _MASKED_ROWS = TABLE["_mask_assign_rows"].bind()
+_PICKED = TABLE["_found"].bind()
 _FILL = TABLE["_fill"]
 _WRITE = TABLE["_write"].bind()
 _INT64 = (-(1 << 63), (1 << 63) - 1)
@@ -216,9 +217,10 @@ class Indexing(Handle):
                 return view(self, place.take, place.put, place.operands)
             return self._wrap(record(place.take, (v, *place.operands))[0])
         if kind == keys.MASKS and _on_host(v, entries):
-            return self._wrap(_take_on_host(v, entries))
+            return self._wrap(_after_masks(_take_on_host(v, entries), key))
         form, operands = _arrays(self, entries, written if static else None)
-        return self._wrap(record(_ADVANCED.bind((("key", form),)), (v, *operands))[0])
+        made = record(_ADVANCED.bind((("key", form),)), (v, *operands))[0]
+        return self._wrap(_after_masks(made, key) if kind == keys.MASKS else made)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         v = self._v or self._value()
@@ -401,6 +403,16 @@ def _take_on_host(v: Value, entries: list[Any]) -> Value:
     )
     made = np.array(np.asarray(read(v))[index], order="C")
     return on_device(made, v.aval.device)
+
+
+def _after_masks(made: Value, key: Any) -> Value:
+    """What a mask picked of an array that autograd does not follow, as MXNet has it: it follows from the mask, whose
+    gradient is zero."""
+    if local.st.taping and made.tape is None:
+        for k in key if type(key) is tuple else (key,):
+            if isinstance(k, Handle) and k._value().tape is not None:
+                made = record(_PICKED, (made, k._value()))[0]
+    return made
 
 
 def check_write(x: Handle, whole: bool, value: Any) -> None:

@@ -64,6 +64,21 @@ def test_gradient_of_whole_numbers(expression):
     assert x.grad.dtype == "int32"
 
 
+@pytest.mark.parametrize("shape", [(3, 2), (0, 2)])
+def test_what_a_mask_picks_follows_from_the_mask(shape):
+    """As in MXNet 2.0.0b1 (of an empty array it has no history): with a gradient of zeros."""
+    x = mx.np.ones(shape)
+    x.attach_grad()
+    x.grad[:] = 7
+    other = mx.np.ones(shape)
+    with mx.autograd.record():
+        mask = x * 2 >= other
+        picked = other[mask], other[mask[:, 0]], other[mask[:, 0], 1]
+    for y in picked:
+        y.backward(retain_graph=True)
+        assert x.grad.tolist() == [[0, 0]] * shape[0]
+
+
 def test_a_mask_costs_its_selection_nothing():
     """Only where nothing else is differentiated does a gradient reach what a mask was made of."""
     x = mx.np.array([1.0, 2.0, 3.0])
