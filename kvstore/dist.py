@@ -53,6 +53,8 @@ class DistKVStore(KVStore):
       MXNetError: the process belongs to no job, or its JAX runs already without knowing of the others.
     """
 
+    _again = False
+
     def __init__(self, name: str = "dist_sync") -> None:
         super().__init__(name)
         self._processes: Processes = processes()

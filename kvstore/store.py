@@ -223,6 +223,8 @@ class KVStore(KVStoreBase):
         through = self._compressor.through
         return [through(request.key, k, v) for k, v in enumerate(request.values)]
 
+    _again = True  # whether sums that Ctrl-C broke off may be begun once more
+
     def _full(self, gathered: Gathered) -> bool:
         """Whether what is gathered must begin now."""
         return gathered.bytes >= LIMIT
@@ -276,13 +278,13 @@ class KVStore(KVStoreBase):
                 self._store(key, {values[0].aval.device: values[0]})
                 continue
             if self._gathered is None:
-                self._gathered = Gathered(self._work, under)
+                self._gathered = Gathered(self._work, under, self._again)
             request = Request(key, values, priority)
             if shares:
                 entry = self._entries[key]
                 request.old = {v.aval.device: entry.on(v.aval.device) for v in values}
                 shapes = {d: v.aval for d, v in request.old.items()}
-                entry.put(self._gathered.add(request, shapes))
+                self._gathered.update(entry, request, shapes)
             else:
                 shapes = {v.aval.device: v.aval.on(None) for v in values}
                 self._store(key, self._gathered.add(request, shapes))
@@ -326,23 +328,26 @@ class KVStore(KVStoreBase):
 
     def _updated(self, requests: Sequence[Request]) -> list[dict[Any, Value]]:
         """The same, while the optimizer has the numbers that count."""
-        results: dict[int, dict[Any, Value]] = {}
-        groups: dict[tuple[Any, ...], list[int]] = {}
-        for k, request in enumerate(requests):
-            groups.setdefault(tuple(request.old), []).append(k)
+        groups: dict[tuple[Any, ...], list[Request]] = {}
+        for request in requests:
+            if not request.new:  # those that have one were updated before this was broken off
+                groups.setdefault(tuple(request.old), []).append(request)
         for names, members in groups.items():
-            of = [core.physical(d) for d in names]
-            devices = tuple(dict.fromkeys(of))
-            chosen = [requests[k] for k in members]
-            weights = [[moved(r.old[names[of.index(d)]], d) for d in devices] for r in chosen]
-            grads = [_per_device(self._compressed(r), devices) for r in chosen]
-            new = self._updater.update(devices, [r.key for r in chosen], weights, grads)
-            for k, row in zip(members, new, strict=True):
-                for v in row if len(devices) < len(names) else ():
-                    v.shared = True  # several names get it
-                at = dict(zip(devices, row, strict=True))
-                results[k] = {name: at[d] for name, d in zip(names, of, strict=True)}
-        return [results[k] for k in range(len(requests))]
+            self._update_group(names, members)
+        return [request.new for request in requests]
+
+    @core.shielded  # counts, states and weights are of the same update
+    def _update_group(self, names: tuple[Any, ...], requests: Sequence[Request]) -> None:
+        of = [core.physical(d) for d in names]
+        devices = tuple(dict.fromkeys(of))
+        weights = [[moved(r.old[names[of.index(d)]], d) for d in devices] for r in requests]
+        grads = [_per_device(self._compressed(r), devices) for r in requests]
+        new = self._updater.update(devices, [r.key for r in requests], weights, grads)
+        for request, row in zip(requests, new, strict=True):
+            for v in row if len(devices) < len(names) else ():
+                v.shared = True  # several names get it
+            at = dict(zip(devices, row, strict=True))
+            request.new = {name: at[d] for name, d in zip(names, of, strict=True)}
 
     def _store(self, key: Any, sums: dict[Any, Value]) -> None:
         """Make a sum, known on these devices, the key's value, or give it to the updater."""

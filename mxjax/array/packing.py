@@ -42,17 +42,19 @@ class Packet:
         return v
 
     def run(self) -> None:
-        """Copy them; an error goes to whoever reads one."""
+        """Copy them; an error goes to whoever reads one, Ctrl-C to the caller: what is left is copied later."""
         with self.lock:
-            waiting, self._waiting = self._waiting, {}
-            for device, members in waiting.items():
+            while self._waiting:
+                device, members = next(iter(self._waiting.items()))
                 try:
                     arrays = _sent([a for a, _ in members], device)
+                    for (_, v), array in zip(members, arrays, strict=True):
+                        v.arr, v.seg = array, None
                 except BaseException as error:
+                    if core.is_asynchronous(error):
+                        raise
                     core.failed([v for _, v in members], error)
-                    continue
-                for (_, v), array in zip(members, arrays, strict=True):
-                    v.arr, v.seg = array, None
+                del self._waiting[device]
 
 
 @contextmanager

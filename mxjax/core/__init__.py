@@ -31,6 +31,7 @@ from .graph import (
 )
 from .graph import record_paired as record_paired
 from .hooks import call_listeners, observers
+from .interrupts import is_asynchronous, shielded
 from .mesh import in_flight, lay, relaid
 from .mesh import mesh_device as mesh_device
 from .mesh import spread as spread
@@ -111,6 +112,7 @@ __all__ = [
     "host",
     "images",
     "in_flight",
+    "is_asynchronous",
     "is_cheap_once",
     "is_recording",
     "is_traced",
@@ -141,6 +143,7 @@ __all__ = [
     "renamed",
     "rng",
     "row",
+    "shielded",
     "span",
     "stats",
     "unobserve",

@@ -40,18 +40,20 @@ class UnderWay:
         deferred.add(self)
 
     def run(self) -> None:
-        """Wait for the results; an error goes to whoever reads one."""
+        """Wait for the results; the work's error goes to whoever reads one, Ctrl-C to the caller alone."""
         with self.lock:
             if self.closed:
                 return
-            self.closed = True
-            deferred.discard(self)
-            outs, self._outs = self._outs, []
             try:
-                for v, array in zip(outs, self._future.result(), strict=True):
+                for v, array in zip(self._outs, self._future.result(), strict=True):
                     v.arr, v.seg = array, None
             except BaseException as error:
-                failed(outs, error)
+                if not self._future.done() or error is not self._future.exception():
+                    raise
+                failed(self._outs, error)
+            self.closed = True
+            deferred.discard(self)
+            self._outs = []
 
 
 def _arrays(work: Callable[[], Sequence[Value]]) -> list[Any]:

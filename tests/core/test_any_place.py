@@ -20,7 +20,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon, scopes
-from mxjax.core import mirroring, rng
+from mxjax.core import in_flight, mirroring, rng
 from mxjax.core.state import local
 from mxjax.gluon import nn
 
@@ -43,7 +43,10 @@ FILES = frozenset(
         *(f"array/{name}.py" for name in ("handle", "indexing", "invoke", "ndarray", "operators", "view")),
         *(f"optimizer/{name}.py" for name in ("optimizer", "rules", "updater")),
         *(f"gluon/{name}.py" for name in ("block", "breaks", "hybrid", "hybrid_block", "parameter", "trainer")),
-        "autograd.py", "npx/control_flow.py",
+        *(f"kvstore/{name}.py" for name in ("_collective", "_gather", "_rows", "_zero", "base", "store")),
+        *(f"module/{name}.py" for name in ("base_module", "executor_group", "module", "steps")),
+        *(f"symbol/{name}.py" for name in ("cached", "run")),
+        "autograd.py", "executor.py", "npx/control_flow.py",
     )
     for path in (ROOT / name, (ROOT / name).resolve())
 )  # fmt: skip
@@ -53,6 +56,10 @@ class Interrupted(BaseException):
     """What a handler of the user's may raise."""
 
 
+class Pressed(KeyboardInterrupt):
+    """Stands for Ctrl-C itself, which waits where the engine is not to be interrupted."""
+
+
 class Raiser:
     """Raises at the place of this number (None: nowhere), and notes all places that are passed."""
 
@@ -60,11 +67,15 @@ class Raiser:
         self.at = at
         self.opcodes = opcodes
         self.error = error
+        self.caught = KeyboardInterrupt if error is Pressed else error
         self.places: list[tuple[str, str, int]] = []
 
     def _pass(self, frame: Any, event: str) -> None:
         self.places.append((event, frame.f_code.co_filename, frame.f_lasti if self.opcodes else frame.f_lineno))
         if len(self.places) - 1 == self.at:
+            if self.error is Pressed:
+                signal.raise_signal(signal.SIGINT)
+                return
             if issubclass(self.error, Exception):
                 signal.raise_signal(signal.SIGTERM)  # whose handler raises it
             raise self.error
@@ -87,11 +98,23 @@ class Raiser:
         sys.settrace(self.trace)
         try:
             statement()
-        except self.error:
+        except self.caught:
             return True
         finally:
             sys.settrace(before)
+            let_go()
         return False
+
+
+def let_go() -> None:
+    """Give back this thread's locks, for which others would wait for ever.
+
+    A trace function raises on the way out of a with statement too, before `__exit__` is called, where no handler of a
+    signal runs: those run after calls, at the beginnings of functions and as loops go round.
+    """
+    for lock in (local.st.lock, in_flight.lock):
+        while lock._is_owned():
+            lock.release()
 
 
 def modes() -> dict[str, Any]:
@@ -105,6 +128,7 @@ def modes() -> dict[str, Any]:
         "draws": getattr(rng._recording, "now", None), "mirroring": mirroring.get(), "scopes": len(scopes._stack()),
         "handler": signal.getsignal(signal.SIGINT), "x64": jax.numpy.asarray(np.float64(1)).dtype.name,
         "np": (mx.util.is_np_array(), mx.util.is_np_shape()),
+        "locks": [lock._is_owned() for lock in (st.lock, in_flight.lock)],
     }  # fmt: skip
 
 
@@ -449,6 +473,183 @@ def parameters() -> tuple[Callable[[], Any], Callable[[], None]]:
     return statement, check
 
 
+def pushing() -> tuple[Callable[[], Any], Callable[[], None]]:
+    """Sums over two devices, which are gathered until somebody pulls."""
+    a, x = fresh(3, 4)
+    b, y = fresh(3, 4)
+    c, first = fresh(3, 4)
+    d, second = fresh(3, 4)
+    _, out = fresh(3, 4)
+    there = y.to_device(mx.cpu(1))
+    kv = mx.kv.create("device")
+    kv.init([0, 1], [first, second])
+    before = out.asnumpy()
+
+    def statement() -> None:
+        kv.push([0, 1], [[x, there], [x, there]])
+        kv.pull(0, out=out)
+        out.wait_to_read()
+
+    def check() -> None:
+        k = one_of(out, before, c, a + b)
+        kv.pull(0, out=out)
+        assert one_of(out, c, a + b) >= k - 1
+        kv.pull(1, out=out)
+        one_of(out, d, a + b)
+        kv.push(1, [x, there])
+        kv.pull(1, out=out)
+        one_of(out, a + b)
+        one_of(x, a)
+        one_of(there, b)
+
+    return statement, check
+
+
+def sharing() -> Callable[[], tuple[Callable[[], Any], Callable[[], None]]]:
+    """Pushes from two devices, between which the optimizer is shared out; Ctrl-C waits while it updates."""
+    kv = mx.kv.create("device")
+    kv.set_optimizer(mx.optimizer.SGD(learning_rate=0.1, momentum=0.9, wd=0.0))
+    keys = iter(range(1 << 30))
+
+    def make() -> tuple[Callable[[], Any], Callable[[], None]]:
+        key = next(keys)
+        w, weight = fresh(3, 4)
+        g, grad = fresh(3, 4)
+        grads = [grad, grad.to_device(mx.cpu(1))]
+        outs = [mx.np.zeros((3, 4)), mx.np.zeros((3, 4), device=mx.cpu(1))]
+        kv.init(key, weight)
+        kv.pushpull(key, grads, out=outs)
+        outs[1].wait_to_read()
+        path, m = [w], np.zeros_like(w)
+        for _ in range(4):
+            m = 0.9 * m - 0.1 * 2 * g
+            path.append(path[-1] + m)
+
+        def statement() -> None:
+            kv.pushpull(key, grads, out=outs)
+            outs[1].wait_to_read()
+
+        def check() -> None:
+            k = 1 + one_of(kv_value(), path[1], path[2])
+            for out in outs:
+                one_of(out, path[1], path[2])
+            assert kv._updater.optimizer.update_counts[0][key] == k
+            kv.pushpull(key, grads, out=outs)
+            for out in outs:
+                one_of(out, path[k + 1])
+
+        def kv_value() -> Any:
+            found = mx.np.zeros((3, 4))
+            kv.pull(key, out=found)
+            return found
+
+        return statement, check
+
+    return make
+
+
+def updating() -> Callable[[], tuple[Callable[[], Any], Callable[[], None]]]:
+    """Pushes that an optimizer of the store's takes: the weight, its momentum and its count go together."""
+    kv = mx.kv.create("local")
+    kv.set_optimizer(mx.optimizer.SGD(learning_rate=0.1, momentum=0.9, wd=0.0))
+    keys = iter(range(1 << 30))
+
+    def make() -> tuple[Callable[[], Any], Callable[[], None]]:
+        key = next(keys)
+        w, weight = fresh(3, 4)
+        g, grad = fresh(3, 4)
+        _, out = fresh(3, 4)
+        before = out.asnumpy()
+        kv.init(key, weight)
+        kv.push(key, grad)
+        path, m = [w], np.zeros_like(w)
+        for _ in range(4):
+            m = 0.9 * m - 0.1 * g
+            path.append(path[-1] + m)
+
+        def statement() -> None:
+            kv.push(key, grad)
+            kv.pull(key, out=out)
+            out.wait_to_read()
+
+        def check() -> None:
+            one_of(out, before, path[1], path[2])
+            kv.pull(key, out=out)
+            k = 1 + one_of(out, path[1], path[2])
+            assert kv._updater.optimizer.update_counts[0][key] == k
+            kv.push(key, grad)
+            kv.pull(key, out=out)
+            one_of(out, path[k + 1])
+            one_of(grad, g)
+
+        return statement, check
+
+    return make
+
+
+def fitting() -> Callable[[], tuple[Callable[[], Any], Callable[[], None]]]:
+    """A step of Module.fit: forward, backward, update, metric, and the beginning of the next one, which runs it."""
+    x = mx.sym.var("data")
+    net = mx.sym.FullyConnected(x, num_hidden=2, no_bias=True, name="one")
+    net = mx.sym.FullyConnected(mx.sym.tanh(net), num_hidden=1, no_bias=True, name="two")
+    net = mx.sym.LinearRegressionOutput(net, mx.sym.var("label"), name="out")
+    module = mx.mod.Module(net, ["data"], ["label"], context=mx.cpu())
+    module.bind([("data", (4, 3))], [("label", (4, 1))])
+    start = {n: _numbers.uniform(-1, 1, s).astype(np.float32) for n, s in (("one", (2, 3)), ("two", (1, 2)))}
+    names = [f"{n}_weight" for n in start]
+    module.init_params()
+    module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+    data = mx.nd.array(_numbers.uniform(-1, 1, (4, 3)).astype(np.float32))
+    batch = mx.io.DataBatch([data], [mx.nd.array(np.ones((4, 1), np.float32))])
+    metric = mx.metric.create("mse")
+
+    def step() -> None:
+        module.forward_backward(batch)
+        module.update()
+        module.update_metric(metric, batch.label)
+
+    def numbers() -> list[np.ndarray]:
+        given = module.get_params()[0]
+        states = module._updater.states
+        found = [given[n].asnumpy() for n in names] + [states[k].asnumpy() for k in range(2) if k in states]
+        counts = module._optimizer.update_counts[0]
+        return [*found, np.array([counts.get(0, 0), counts.get(1, 0), module._optimizer.num_update])]
+
+    module.set_params({f"{n}_weight": mx.nd.array(v) for n, v in start.items()}, {})
+    path = []
+    for _ in range(6):
+        step()
+        path.append(numbers())
+
+    def same(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
+        return all(np.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(one, other, strict=True))
+
+    def make() -> tuple[Callable[[], Any], Callable[[], None]]:
+        first, second, m1, m2, _ = path[1]
+        module.set_params({names[0]: mx.nd.array(first), names[1]: mx.nd.array(second)}, {})
+        for state, numbers_of_it in zip((module._updater.states[0], module._updater.states[1]), (m1, m2), strict=True):
+            state[:] = mx.nd.array(numbers_of_it)
+        module._optimizer.update_counts = {0: {0: 2, 1: 2}}
+        module._optimizer.num_update = 2
+
+        def statement() -> None:
+            step()
+            module.forward(batch, is_train=False)
+            module.get_outputs()[0].wait_to_read()
+
+        def check() -> None:
+            now = numbers()
+            at = next((k for k in (1, 2) if same(now, path[k])), None)
+            assert at is not None, f"{now} is neither {path[1]} nor {path[2]}"
+            step()
+            step()
+            assert same(numbers(), path[at + 2])
+
+        return statement, check
+
+    return make
+
+
 CASES: dict[str, Callable[[], Any]] = {
     "expression": lambda: expression,
     "in place": lambda: in_place,
@@ -462,9 +663,15 @@ CASES: dict[str, Callable[[], Any]] = {
     "hybridizing": lambda: hybridizing,
     "loop": lambda: loop,
     "parameters": lambda: parameters,
+    "pushing": lambda: pushing,
+    "updating": updating,
+    "sharing": sharing,
+    "fitting": fitting,
 }
 
 
+#: Those that only Ctrl-C may break off: a program overwrites the states of all devices.
+PRESSED = ("sharing",)
 #: Those that are compiled anew each time, which are interpreted only.
 ANEW = ("first call", "deferred", "hybridizing")
 WAYS = [(case, tier) for case in CASES for tier in ("interpret", "compile") if tier == "interpret" or case not in ANEW]
@@ -484,7 +691,7 @@ def python_s_handler() -> Iterator[None]:
 @pytest.mark.parametrize(("case", "tier"), WAYS)
 def test_an_exception_at_any_line(case: str, tier: str) -> None:
     with mx.config.scope({"engine.cold": tier}):
-        everywhere(CASES[case](), most=60)
+        everywhere(CASES[case](), most=60, error=Pressed if case in PRESSED else Interrupted)
 
 
 @pytest.mark.slow
@@ -492,11 +699,11 @@ def test_an_exception_at_any_line(case: str, tier: str) -> None:
 @pytest.mark.parametrize(("case", "tier"), WAYS)
 def test_an_exception_at_each_line(case: str, tier: str, error: type[BaseException]) -> None:
     with mx.config.scope({"engine.cold": tier}):
-        everywhere(CASES[case](), error=error)
+        everywhere(CASES[case](), error=Pressed if case in PRESSED else error)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "tier"), WAYS)
 def test_an_exception_at_each_instruction(case: str, tier: str) -> None:
     with mx.config.scope({"engine.cold": tier}):
-        everywhere(CASES[case](), opcodes=True, most=8000)
+        everywhere(CASES[case](), opcodes=True, most=8000, error=Pressed if case in PRESSED else Interrupted)

@@ -11,7 +11,8 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon
-from mxjax.core import interrupts
+from mxjax.array import packing
+from mxjax.core import interrupts, read
 from mxjax.core.program import Program
 from mxjax.gluon import nn
 
@@ -141,3 +142,69 @@ def test_what_was_interrupted_is_not_mistaken_for_what_comes_later(monkeypatch: 
         np.testing.assert_allclose(c.asnumpy(), np.tanh(1.0) - np.ones(7 * n), rtol=1e-6)
         np.testing.assert_allclose((x + 1).asnumpy(), numbers + 1)
         np.testing.assert_allclose((a + 1).asnumpy(), numbers * 3.25 + 1)
+
+
+class Once:
+    """A function that Ctrl-C breaks off the first time, before or after it has done its work."""
+
+    def __init__(self, fn: object, after: bool = False):
+        self.fn, self.after, self.broke = fn, after, False
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        if self.broke:
+            return self.fn(*args, **kwargs)  # type: ignore[operator]
+        self.broke = True
+        if self.after:
+            self.fn(*args, **kwargs)  # type: ignore[operator]
+        raise KeyboardInterrupt
+
+
+class Tripled(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        if (in_data[0] < 0).asnumpy().any():
+            raise ValueError("a negative number")
+        self.assign(out_data[0], req[0], in_data[0] * 3)
+
+
+@mx.operator.register("test_interrupts_tripled")
+class TripledProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        return Tripled()
+
+
+def test_operators_in_threads_are_awaited_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with mx.config.scope(engine_host_ops_parallel=True):
+        good, bad = (mx.nd.Custom(mx.nd.array([n]), op_type="test_interrupts_tripled") for n in (2.0, -2.0))
+        for x in (good, bad):
+            future = x._value().seg._future
+            monkeypatch.setattr(future, "result", Once(future.result))
+            with pytest.raises(KeyboardInterrupt):
+                x.asnumpy()
+        assert good.asnumpy() == 6
+        for _ in range(2):
+            with pytest.raises(ValueError, match="a negative number"):
+                bad.asnumpy()
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_host_arrays_that_travel_together_are_sent_again(monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
+    monkeypatch.setattr(packing, "_sent", Once(packing._sent, after))
+    made = []
+    with pytest.raises(KeyboardInterrupt), packing.packed(1 << 20):
+        made += [packing.offered(np.full(3, n, "float32")) for n in (1, 2)]
+    assert [read(v).tolist() for v in made] == [[1, 1, 1], [2, 2, 2]]
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_sums_over_devices_are_begun_again(monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
+    kv = mx.kv.create("device")
+    kv.init(0, mx.np.zeros(2))
+    kv._reduce = Once(kv._reduce, after)
+    kv.push(0, [mx.np.ones(2), mx.np.ones(2, device=mx.cpu(1))])
+    out = mx.np.zeros(2)
+    kv.pull(0, out=out)
+    with pytest.raises(KeyboardInterrupt):
+        out.asnumpy()
+    assert out.tolist() == [2, 2]
+    kv.pull(0, out=out)
+    assert out.tolist() == [2, 2]

@@ -472,18 +472,6 @@ def test_what_a_program_calls_back_into_needs_no_lock():
 
 
 def test_a_hybridized_block_that_calls_back_keeps_the_limit():
-    """In a process of its own, which says where it stands if it does not end."""
-    test = f"{__file__}::test_calls_back_within_the_limit"
-    options = "-q -p no:xdist -p no:cacheprovider -o faulthandler_timeout=60".split()
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, test], cwd=Path(__file__).parent.parent.parent,
-        env=os.environ | {"MXJAX_TEST_OWN_PROCESS": "1"}, capture_output=True, text=True, timeout=150,
-    )  # fmt: skip
-    assert ran.returncode == 0 and "1 passed" in ran.stdout, ran.stdout + ran.stderr
-
-
-@pytest.mark.skipif("MXJAX_TEST_OWN_PROCESS" not in os.environ, reason="the test above runs it, in another process")
-def test_calls_back_within_the_limit():
     net = CallsBack()
     net.hybridize()
     x = mx.np.ones((64, 64))
