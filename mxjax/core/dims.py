@@ -1,8 +1,8 @@
 """Symbolic dimensions: those of JAX, and what follows from their sizes.
 
-A trace with symbolic dimensions serves every size for which what it took for granted holds. JAX refuses comparisons
-of order that it cannot decide, but calls expressions unequal that it cannot prove equal; what was decided so is noted
-while we trace (:func:`noting`), and `Layout.true` says for which sizes it is true.
+A trace with symbolic dimensions serves every size for which what it took for granted holds. JAX calls expressions
+unequal that it cannot prove equal, and refuses comparisons of order that it cannot decide: while we trace
+(:func:`noting`) the sizes at hand decide these. Both are noted, and `Layout.true` says for which sizes they are true.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ try:
 
     _Expr: Any = _poly._DimExpr
     _EQUAL: Any = _Expr.__eq__
+    _AT_LEAST: Any = _poly._geq_decision
+    _UNDECIDED: Any = _poly.InconclusiveDimensionOperation
     _ = _Expr._from_var, _poly._SymbolicConstraint, _poly.Comparator, _poly.SymbolicScope._process_explicit_constraint
 except (ImportError, AttributeError):  # another JAX: nothing is traced with symbols
-    _poly = _Expr = _EQUAL = None  # type: ignore[assignment]
+    _poly = _Expr = _EQUAL = _AT_LEAST = _UNDECIDED = None  # type: ignore[assignment]
 
 #: Longer axes than this are traced as they are.
 LONGEST = (1 << 31) - 1
 
-_now = (
-    threading.local()
-)  # while it traces, .noted: what this thread took for unequal, .scope: of the trace's symbols
+_now = threading.local()  # while it traces, .noted: what this thread took for granted, .scope: of the trace's symbols
 _lock = threading.Lock()
 
 
@@ -47,8 +47,31 @@ def is_symbolic(n: Any) -> bool:
     return _Expr is not None and type(n) is _Expr
 
 
+class Noted:
+    """What a trace takes for granted of its symbols, whose sizes at hand decide what JAX cannot.
+
+    ``unequal``: pairs of dimensions; ``orders``: pairs, and whether the first is at least the second.
+    """
+
+    __slots__ = ("_layout", "_sizes", "orders", "unequal")
+
+    def __init__(self, sizes: Sequence[int] = ()):
+        self._layout = Layout(len(sizes))
+        self._sizes = sizes
+        self.unequal: dict[Any, tuple[Any, Any]] = {}
+        self.orders: dict[Any, tuple[Any, Any, bool]] = {}
+
+    def at_least(self, a: Any, b: Any) -> bool:
+        """Whether a is at least b for the sizes at hand, from now on for granted."""
+        places = self._layout.place(a), self._layout.place(b)
+        made = self._layout.values(self._sizes)
+        found = made[places[0]] >= made[places[1]]
+        self.orders[hash(a), hash(b)] = a, b, found
+        return found
+
+
 def _install() -> None:
-    """From now on symbolic dimensions tell of undecided comparisons, to a thread that listens."""
+    """From now on a thread that listens hears what JAX assumes of dimensions, and is asked what JAX cannot decide."""
     with _lock:
         if _Expr.__eq__ is not _EQUAL:
             return
@@ -57,6 +80,7 @@ def _install() -> None:
             found: bool = _EQUAL(self, other)
             noted = getattr(_now, "noted", None)
             if noted is not None and not found:
+                unequal = noted.unequal
                 key = hash(self), hash(other)
                 # Caches compare dimensions of other traces, too; those are of another scope. Numbers in caches that
                 # happen to be compared cannot be told from others: such a size gets a trace of its own.
@@ -65,21 +89,31 @@ def _install() -> None:
                     if type(other) is _Expr
                     else isinstance(other, (int, np.integer))
                 )
-                if key not in noted and alike and self.scope is getattr(_now, "scope", None):
-                    noted[key] = (self, other)
+                if key not in unequal and alike and self.scope is getattr(_now, "scope", None):
+                    unequal[key] = (self, other)
             return found
+
+        def at_least(a: Any, b: Any, text: Any) -> bool:
+            try:
+                return bool(_AT_LEAST(a, b, text))
+            except _UNDECIDED:
+                noted, scope = getattr(_now, "noted", None), getattr(_now, "scope", None)
+                if noted is None or any(type(n) is _Expr and n.scope is not scope for n in (a, b)):
+                    raise
+                return bool(noted.at_least(a, b))
 
         def true(self: Any) -> bool:
             return not equal(self, 0)
 
         _Expr.__eq__ = equal
+        _poly._geq_decision = at_least
         _Expr.__bool__ = true  # without one an expression that is 0 would be true
 
 
 @scope
-def noting(symbols: Sequence[Any]) -> Iterator[dict[Any, tuple[Any, Any]]]:
-    """The pairs of dimensions made of these symbols that were taken for unequal meanwhile, by this thread."""
-    made: dict[Any, tuple[Any, Any]] = {}
+def noting(symbols: Sequence[Any], sizes: Sequence[int]) -> Iterator[Noted]:
+    """What this thread meanwhile takes for granted of dimensions made of these symbols, which have these sizes now."""
+    made = Noted(sizes)
     if not symbols:
         yield made
         return
@@ -122,6 +156,13 @@ def symbols(bounds: Sequence[tuple[int, int]]) -> list[Any]:
 def symbolic_in(n: Any) -> bool:
     """Whether there is a symbol in a nest of tuples."""
     return any(map(symbolic_in, n)) if isinstance(n, (tuple, list)) else is_symbolic(n)
+
+
+def are_same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two shapes are known to be equal; nothing is noted."""
+    return len(a) == len(b) and all(
+        _EQUAL(m, n) if is_symbolic(m) else not is_symbolic(n) and m == n for m, n in zip(a, b, strict=True)
+    )
 
 
 Getter = Callable[[Sequence[int]], Any]
@@ -210,14 +251,19 @@ class Layout:
         return _summed([(factor, *key) for key, factor in placed.items()])
 
     def true(
-        self, unequal: dict[Any, tuple[Any, Any]], equal: Iterable[tuple[Any, Any]]
+        self, noted: Noted, equal: Iterable[tuple[Any, Any]]
     ) -> Callable[[Sequence[int]], bool] | None:
-        """Whether these pairs are unequal and those equal; None: they are for all that the symbols stand for."""
-        apart = {(self.place(a), self.place(b)) for a, b in unequal.values() if not _never(a, b)}
+        """Whether what was noted is so, and these pairs are equal; None: it is for all that the symbols stand for."""
+        apart = {(self.place(a), self.place(b)) for a, b in noted.unequal.values() if not _never(a, b)}
         alike = {(self.place(a), self.place(b)) for a, b in equal if is_symbolic(a - b) or a - b != 0}
-        if not apart and not alike:
+        orders = {(self.place(a), self.place(b), found) for a, b, found in noted.orders.values()}
+        if not apart and not alike and not orders:
             return None
-        return lambda made: all(made[a] != made[b] for a, b in apart) and all(made[a] == made[b] for a, b in alike)
+        return lambda made: (
+            all(made[a] != made[b] for a, b in apart)
+            and all(made[a] == made[b] for a, b in alike)
+            and all((made[a] >= made[b]) is found for a, b, found in orders)
+        )
 
 
 def _summed(terms: Sequence[tuple[int, ...]]) -> Callable[[Sequence[int]], int]:

@@ -11,6 +11,8 @@ import numpy as np
 from jax import dtypes
 from jax.lax import convert_element_type_p
 
+from .dims import are_same, symbolic_in
+
 # What `jax.checkpoint` is called in a jaxpr, by version of JAX.
 AGAIN = frozenset({"checkpoint", "remat", "remat2"})
 # Calls in a jaxpr that are nothing but their bodies.
@@ -152,6 +154,9 @@ def cotangent(out: Any, given: Any) -> Any:
         return np.zeros(out.shape, dtypes.float0)
     if given is None:
         return jnp.zeros(out.shape, out.dtype)
+    if symbolic_in((*out.shape, *given.shape)) and not are_same(out.shape, given.shape):
+        # It has the result's shape, which follows from the operands': JAX is not to compare symbols of its own with it.
+        given = jax.lax.reshape_p.bind(given, new_sizes=tuple(out.shape), dimensions=None, sharding=None)
     return given.astype(out.dtype) if given.dtype != out.dtype else given
 
 

@@ -4,7 +4,8 @@ A call is traced by its operands' ranks and dtypes. Dimensions of 0 and 1 are co
 its own. Where JAX cannot decide something then, equal sizes share a symbol (this is tried first where several operands
 have sizes); then small ones and those that the attributes name are constants, and the others have bounds (powers of
 two); then all that has not changed yet is a constant; at last the shapes are traced as they are. A form that never
-served a row is not tried for its later calls. What a trace took for granted is asked of each size (`dims.Layout.true`).
+served a row is not tried for its later calls. What a trace took for granted is asked of each size (`dims.Layout.true`):
+that symbols are unequal, and which is larger for the sizes it was made of.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Trace:
         "why",
     )
 
-    def __init__(self, closed: Any, many: bool, symbols: int, noted: dict[Any, tuple[Any, Any]]):
+    def __init__(self, closed: Any, many: bool, symbols: int, noted: dims.Noted):
         self._bound: Bound | None = None  # the last one: a loop asks for the same sizes again and again
         self._closed = closed
         self._code: Code | None = None
@@ -233,25 +234,22 @@ def _bound(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
     for kind, labels, bounds in _forms(call, key, given):
         this = (labels, bounds, key) if labels else key
         found = traces.get(this, traces)
+        known = given
+        if labels:
+            known = tuple(dict.fromkeys([n for n, label in zip(given, labels, strict=True) if label >= 0]))
         if found is traces:
             if len(traces) > _MOST:
                 traces.clear()
             if bounds:  # what it asks may not be known, or the shapes are wrong: then the last form raises, too
                 if _is_hopeless(call, kind):
                     continue
-                found = _apart(_traced, call, avals, platform, labels or range(len(given)), bounds)
+                found = _apart(_traced, call, avals, platform, labels or range(len(given)), bounds, known)
                 _served(call, kind)[found is not None] += 1
             else:
-                found = _traced(call, avals, platform, labels or range(len(given)), bounds)
+                found = _traced(call, avals, platform, labels or range(len(given)), bounds, known)
             traces[this] = found
-        if found is not None:
-            known = given
-            if labels:
-                known = tuple(
-                    dict.fromkeys([n for n, label in zip(given, labels, strict=True) if label >= 0])
-                )
-            if found.holds(known):
-                return found.at(known)  # type: ignore[no-any-return]
+        if found is not None and found.holds(known):
+            return found.at(known)  # type: ignore[no-any-return]
     raise NotHere("no form of trace holds")
 
 
@@ -350,6 +348,7 @@ def _traced(
     platform: str,
     labels: Sequence[int],
     bounds: Sequence[tuple[int, int]],
+    sizes: Sequence[int],
 ) -> Trace:
     symbols = dims.symbols(bounds)
     at = iter(labels)
@@ -372,6 +371,6 @@ def _traced(
         many.append(isinstance(out, (tuple, list)))
         return out
 
-    with dims.noting(symbols) as noted, wide_types(), for_platform(platform):
+    with dims.noting(symbols, sizes) as noted, wide_types(), for_platform(platform):
         closed = jax.make_jaxpr(fn)(*structs)
     return Trace(closed, many[0], len(symbols), noted)

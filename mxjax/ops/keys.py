@@ -69,7 +69,7 @@ def in_range(k: int, axis: int, n: int) -> int:
 
 
 def window(s: slice, n: int) -> Window:
-    """What a slice takes of an axis of ``n`` elements; of a symbolic number of them, of a slice with :func:`grows`."""
+    """What a slice takes of an axis of ``n`` elements, or of a symbolic number of them."""
     if not isinstance(n, int):
         return _symbolic_window(s, n)
     try:
@@ -90,13 +90,27 @@ def grows(s: slice) -> bool:
 
 
 def _symbolic_window(s: slice, n: Any) -> Window:
-    if not grows(s):
-        raise errors.MXNetNotImplementedError(f"{s} of an axis of any length")
-    low, step = s.start or 0, s.step or 1
-    count = n + (s.stop or 0) - low
-    if not count > 0:  # JAX raises where it depends on the length
+    """The same of a symbolic length; JAX raises where what is taken depends on it otherwise than by a sum."""
+    step = s.step or 1
+    if step < 0:
+        if s.start is not None or s.stop is not None:
+            raise errors.MXNetNotImplementedError(f"{s} of an axis of any length")
+        count = -(n // step)
+        return Window(n - 1 + (count - 1) * step, count, step)
+    low, high = (_symbolic_end(end, n, own) for end, own in ((s.start, 0), (s.stop, n)))
+    count = high - low
+    if not count > 0:
         return Window(0, 0, 1)
     return Window(low, -(-count // step), step)
+
+
+def _symbolic_end(end: int | None, n: Any, own: Any) -> Any:
+    """Where a slice of an axis of ``n`` elements begins or ends."""
+    if end is None:
+        return own
+    if end < 0:
+        return n + end if n + end > 0 else 0
+    return end if own is not n or n >= end else n
 
 
 def checked(a: np.ndarray, axis: int, n: int) -> np.ndarray:

@@ -18,6 +18,7 @@ from mxjax.core import dims, symbolic
 from mxjax.core.hooks import operator_wrappers
 from mxjax.core.numpy_rules import NotHere
 from mxjax.ops import TABLE
+from mxjax.ops.keys import Slice
 from mxjax.ops.samples import Body
 
 
@@ -65,7 +66,7 @@ def test_sums_of_products_of_dimensions():
 
 def test_undecided_comparisons_are_noted():
     a, b = dims.symbols([(2, 1000), (2, 1000)])
-    with dims.noting([a]) as noted:
+    with dims.noting([a], (4,)) as noted:
         assert a != b and a != 3 and a != 1 and bool(a - 2)
     unequal = dims.Layout(2)
     holds = unequal.true(noted, ())
@@ -73,8 +74,35 @@ def test_undecided_comparisons_are_noted():
     for sizes in ((3, 7), (5, 5), (2, 9)):
         assert not holds(unequal.values(sizes)), sizes
     assert holds(unequal.values((4, 9)))
-    assert dims.Layout(2).true({0: (a, 1), 1: (a, b + 5000)}, [(a * b, b * a)]) is None  # the bounds say so
-    assert a != 3 and len(noted) == len(dict(noted))  # outside nothing is noted
+    known = dims.Noted()
+    known.unequal.update({0: (a, 1), 1: (a, b + 5000)})
+    assert dims.Layout(2).true(known, [(a * b, b * a)]) is None  # the bounds say so
+    count = len(noted.unequal)
+    assert a != 4 and len(noted.unequal) == count  # outside nothing is noted
+
+
+def test_sizes_at_hand_decide_orders():
+    a, b = dims.symbols([(2, 1000), (2, 1000)])
+    with dims.noting([a, b], (6, 9)) as noted:
+        assert a < b and b - 3 >= a and not a > 6 and a * 2 > b and a >= 2 and max(a - 9, 0) == 0
+    assert noted.orders and not any(found and m is a and n == 2 for m, n, found in noted.orders.values())
+    layout = dims.Layout(2)
+    holds = layout.true(noted, ())
+    assert holds is not None
+    for m, n in ((6, 9), (5, 9), (6, 10)):
+        assert holds(layout.values((m, n))) == (m < n and n - 3 >= m and m <= 6 and m * 2 > n and m < 9), (m, n)
+    for sizes in ((9, 6), (7, 10), (5, 7), (4, 9)):
+        assert not holds(layout.values(sizes)), sizes
+    with pytest.raises(jax.errors.InconclusiveDimensionOperation):
+        bool(a > 6)  # outside nobody decides
+
+
+def test_are_same_notes_nothing():
+    a, b = dims.symbols([(2, 1000), (2, 1000)])
+    with dims.noting([a, b], (6, 6)) as noted:
+        assert dims.are_same((a, 3, a * b), (a, 3, b * a))
+        assert not dims.are_same((a, 3), (b, 3)) and not dims.are_same((a,), (6,)) and not dims.are_same((a,), (a, 1))
+    assert not noted.unequal and not noted.orders
 
 
 # ---- traces ----------------------------------------------------------------------------
@@ -158,13 +186,63 @@ def test_shapes_that_cannot_be_symbolic_are_traced_as_they_are():
 
 def test_forms_that_never_serve_a_row_are_not_tried_again():
     def by_its_size(x, *, k):
-        return x * k if x.shape[0] * x.shape[1] > 17 else x
+        return x * k if float(x.shape[0]) > 3 else x  # a symbol is no number
 
     row = core.Row("made_here", by_its_size)
     for k, shape in enumerate([(5, 7), (11, 13), (17, 19), (23, 29)], 100):
         found = bound(row.bind((("k", k),)), ones(*shape)).run([ones(*shape)])
         np.testing.assert_array_equal(found[0], k * ones(*shape))
     assert row.tries[False, "own"] == [2, 0]
+
+
+def test_what_sizes_decide_is_a_condition_of_the_trace():
+    call = made(lambda x: x * 2 if x.shape[0] * x.shape[1] > 20 else -x)
+    for m, n in ((7, 9), (11, 13), (3, 7), (2, 9), (17, 2), (2, 10), (5, 5)):
+        want = 2 if m * n > 20 else -1
+        assert bound(call, ones(m, n)).run([ones(m, n)])[0][0, 0] == want, (m, n)
+        if (m, n) == (3, 7):
+            assert len(traces(call)) == 1
+
+
+@pytest.mark.parametrize(
+    "key",
+    [np.s_[::-1], np.s_[::-2], np.s_[:-2], np.s_[2:], np.s_[1::2], np.s_[1:, :-1], np.s_[:, ::-1], np.s_[-3:]],
+    ids=str,
+)
+def test_slices_and_their_derivatives_have_one_trace(key):
+    rows = TABLE["_basic_index"]
+    written = tuple(
+        [(k.start, k.stop, k.step) if isinstance(k, slice) else k for k in (key if isinstance(key, tuple) else (key,))]
+    )
+    call = rows.bind((("key", tuple([Slice(*k) for k in written])),))
+    backward = call.vjp((True,), (True,), False)
+    before = len(traces(call)), len(traces(backward))
+    for m, n in ((25, 8), (14, 9), (33, 40), (13, 22)):
+        x = np.random.RandomState(m).randn(m, n).astype("float32")
+        np.testing.assert_array_equal(bound(call, x).run([x])[0], x[key])
+        g, want = np.random.RandomState(n).randn(*x[key].shape).astype("float32"), np.zeros_like(x)
+        want[key] = g
+        np.testing.assert_array_equal(bound(backward, x, g).run([x, g])[0], want)
+    assert len(traces(call)) <= before[0] + 1 and len(traces(backward)) <= before[1] + 1
+
+
+@pytest.mark.parametrize("pad", [(0, 0), (1, 1)])
+def test_pooling_and_its_derivative_have_one_trace(pad):
+    attrs = (("kernel", (2, 2)), ("pad", pad), ("pool_type", "max"), ("stride", (2, 2)))
+    call = TABLE["pooling"].bind(attrs)
+    backward = call.vjp((True,), (True,), False)
+    before = len(traces(call)), len(traces(backward))
+    for m, n in ((10, 8), (13, 9), (31, 30), (7, 22)):
+        x = np.random.RandomState(m).randn(1, 1, m, n).astype("float32")
+        padded = np.pad(x[0, 0], [(p, p) for p in pad], constant_values=-np.inf)
+        h, w = padded.shape[0] // 2, padded.shape[1] // 2
+        windows = padded[: 2 * h, : 2 * w].reshape(h, 2, w, 2).transpose(0, 2, 1, 3).reshape(h, w, 4)
+        got = bound(call, x).run([x])[0]
+        np.testing.assert_array_equal(got[0, 0], windows.max(-1))
+        (found,) = bound(backward, x, got).run([x, np.ones_like(got)])
+        assert found.sum() == h * w and found.shape == x.shape
+        np.testing.assert_array_equal(np.sort(x[found == 1]), np.sort(windows.max(-1).ravel()))
+    assert len(traces(call)) <= before[0] + 1 and len(traces(backward)) <= before[1] + 1
 
 
 def test_errors_are_those_of_the_function():

@@ -429,6 +429,8 @@ def choose(
     out, channels = shape.window.out, x_shape[-1]
     if shape.kernel == (1, 1) and not any(pad):
         return Plan("cols", "cols", "cols")
+    if not all(isinstance(n, int) for n in shape.size):
+        return PLAIN  # for images of any size: only NumPy computes such a trace, and it makes patches by itself
     size = prod(out) * x_shape[0] * prod(w_shape[1:]) * jnp.dtype(dtype).itemsize
     few = channels < 16
     deep = channels >= 256 and prod(out) <= 200

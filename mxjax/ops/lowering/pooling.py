@@ -170,6 +170,9 @@ def _right_pads(size, kernel, stride, pad, convention) -> tuple[int, ...]:
             out = -(-(n + 2 * p) // s)
         elif convention == "full":
             out = -(-(n + 2 * p - k) // s) + 1
+        elif not isinstance(n, int):  # whether the last elements are read depends on the length: all stay
+            right.append(p)
+            continue
         else:
             out = (n + 2 * p - k) // s + 1
         right.append(max((out - 1) * s + k - n - p, 0))
