@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from . import price as price_of
 from .call import Call, Derivative
 from .compiler import platform_of
 from .hooks import observers
@@ -22,8 +23,7 @@ from .value import quick_put
 # Microseconds on one core; only their ratios count.
 CALL = 12.0  # a call, beside its work
 OPERATION = 1e-3  # one operation as `Bound.work` counts them
-PROGRAM, PROGRAM_CALL = 25_000.0, 3_000.0  # the compiler, and what each call of a segment adds to it
-DRAW = 30_000.0  # random bits are long programs: what a call that draws them adds to the compiler's price
+UNKNOWN = 20  # equations that a call is taken for which was not traced
 FETCH = 200.0  # an array that an accelerator computed: NumPy waits for it
 RUN = 6.0  # a run of a program, beside its work
 UNFUSED = 0.25  # what a program of several calls saves of the work that programs of single ones do
@@ -49,13 +49,14 @@ class Part(NamedTuple):
 class ByCall:
     """The calls of a segment that its live results need.
 
-    ``price``: what the next run costs, in microseconds, missing programs included. ``draws``: how many calls draw
-    random bits. ``gains``: a program of the segment
+    ``price``: what the next run costs, in microseconds, missing programs included. ``equations`` and ``draws``: what
+    a compiler would have to work for (`price.Size`). ``gains``: a program of the segment
     would be more than the program of its only call, which there is, and which takes the call's numbers as operands.
     ``numpy=False``: programs alone.
     """
 
-    __slots__ = ("_build", "_device", "_ends", "_fetch", "_numbers", "_parts", "draws", "gains", "numpy", "price")
+    __slots__ = ("_build", "_device", "_ends", "_fetch", "_numbers", "_parts", "draws", "equations", "gains", "numpy",
+                 "price")  # fmt: skip
 
     def __init__(self, step: Step, live: Sequence[int], device: Any, build: Build, *, numpy: bool):
         path = step.path()
@@ -69,7 +70,7 @@ class ByCall:
         self.gains = True
         self._parts: list[Part] = []
         self.price = 0.0
-        self.draws = 0
+        self.equations = self.draws = 0
         last: dict[int, int] = {}
         self._numbers: list[float | int] = []
         for at, (s, call, gets, operands) in enumerate(loosened(kept, inputs, results, step.fmt, self._numbers)):
@@ -77,12 +78,14 @@ class ByCall:
                 last[i] = at
             bound = bound_of(s, call, operands, device) if numpy else None
             work = 0.0 if bound is None else bound.work() * OPERATION
-            self.draws += bound is not None and bound.draws
+            equations, draws = (UNKNOWN, 0) if bound is None else bound.size[:2]
+            self.equations += equations
+            self.draws += draws
             part = Part(s, call, gets, operands, bound, work)
             self._parts.append(part)
             self.price += CALL + work
             if bound is None and not self._compiled(part):
-                self.price += PROGRAM + PROGRAM_CALL
+                self.price += price_of.quick(UNKNOWN, 0)
         # The results that nobody reads after the call of this number.
         self._ends: list[tuple[int, ...]] = [()] * len(kept)
         keep = set(live)
@@ -140,7 +143,7 @@ class ByCall:
         """What NumPy gives; None where a program is better: there is one, or it would have paid for itself."""
         if part.work > CALL:
             single = self._single(part, part.operands)
-            pays = PROGRAM + DRAW * part.bound.draws  # type: ignore[union-attr]
+            pays = price_of.quick(*part.bound.size[:2])  # type: ignore[union-attr]
             if _whole(single) in single.programs or single.spent + part.work > pays:
                 return None
             single.spent += part.work

@@ -57,7 +57,7 @@ def choose(
     if not program.proven:
         program.proven = True
         single = step.depth == 1 and live == (0,) and not step.fmt and not program.donate
-        single = single and type(device) is not MeshDevice
+        single = single and type(device) is not MeshDevice and program.later is None
         if single and _small(step):
             step.solo = program.call
         if step.depth > 1:

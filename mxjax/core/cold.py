@@ -17,13 +17,11 @@ import jax
 import numpy as np
 
 from .. import settings
+from . import price
 from .aval import MeshDevice, layouts_in_use
 from .by_call import (
     CALL,
-    DRAW,
     OPERATION,
-    PROGRAM,
-    PROGRAM_CALL,
     RUN,
     Build,
     ByCall,
@@ -64,9 +62,9 @@ class Cold:
 
     __slots__ = ("by_call", "pays", "runs", "spent")
 
-    def __init__(self, by_call: ByCall, depth: int):
+    def __init__(self, by_call: ByCall):
         self.by_call = by_call
-        self.pays = PROGRAM + PROGRAM_CALL * depth + DRAW * by_call.draws
+        self.pays = price.quick(by_call.equations, by_call.draws)
         self.spent = 0.0
         self.runs = 0
 
@@ -107,7 +105,7 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
     if known is None:
         if not is_in_reach(step, device):
             return None
-        known = step.cold[live] = Cold(ByCall(step, live, device, build, numpy=True), step.depth)
+        known = step.cold[live] = Cold(ByCall(step, live, device, build, numpy=True))
         if any(is_asked_for(s.call) for s in step.path()):  # type: ignore[arg-type]
             known.spent = COMPILED
     if _mode() == "interpret":
@@ -141,14 +139,17 @@ def is_cheap_once(graph: Graph, seg: Segment, device: Any) -> bool:
         return False  # a large network will come back, and its traces cost, too
     if not is_cold_here(any(s.call.effect for s in graph.steps), device):  # type: ignore[union-attr]
         return False
-    price = 0.0
+    cost = 0.0
+    equations = draws = 0
     results = {s.first + k: a for s in graph.steps for k, a in enumerate(s.avals)}
     for s, call, _, operands in loosened(graph.steps, graph.avals, results, graph.fmt, []):
         bound = bound_of(s, call, operands, device)
         if bound is None:
             return False
-        price += 3 * (CALL + bound.work() * OPERATION)
-    return price < (PROGRAM + PROGRAM_CALL * len(graph.steps)) * PART
+        cost += 3 * (CALL + bound.work() * OPERATION)
+        equations += bound.size.equations
+        draws += bound.size.draws
+    return cost < price.quick(3 * equations, draws) * PART
 
 
 def is_new_variant(step: Step, key: Any, device: Any) -> bool:

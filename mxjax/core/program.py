@@ -12,14 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import compiler, cpu_code, host_memory, random_blocks
+from . import compiler, cpu_code, host_memory, price, random_blocks, tiers
 from .aval import Aval, MeshDevice
 from .call import dressed, place_now
 from .compiler import wide_types
 from .compiler_options import keep_barriers, leave_width
 from .hooks import (
     ProgramRun,
-    compile_listeners,
     observers,
     operator_wrappers,
     program_rewriters,
@@ -28,11 +27,12 @@ from .hooks import (
 )
 from .interrupts import shielded
 from .jaxprs import keeps_apart
-from .kept import compile_or_load
+from .kept import compile_or_load, load
 from .segment import SCALAR, Step
 from .state import local
 from .stats import stats
 from .store import size_of
+from .tiers import Later
 from .value import Value
 
 
@@ -259,9 +259,9 @@ class Program:
         "bytes",
         "call",
         "compiled",
-        "cost",
         "donate",
         "fmt",
+        "later",
         "layouts",
         "live",
         "mesh",
@@ -327,7 +327,7 @@ class Program:
             else by_number[k].in_layout(self.layouts.get(k, by_number[k].layout)).format
             for k in order
         ]
-        self.compiled, self.cost = compile_function(
+        self.compiled, _, self.later = compile_in_tiers(
             run,
             structs,
             donate=self.donate,
@@ -353,6 +353,8 @@ class Program:
         if observers and local.st.rehearsing is not None:
             return local.st.rehearsing.run(self)  # type: ignore[no-any-return]
         stats.programs += 1
+        if self.later is not None:
+            self._ran_quickly(self.later)
         if self.donate:
             stats.donated += len(self.donate)
         if self.fmt:
@@ -375,6 +377,16 @@ class Program:
         if start:
             self._tell(results, start)
         return results
+
+    def _ran_quickly(self, later: Later) -> None:
+        """A run of a quick program: what it loses pays for the optimised one, which takes over once that is enough."""
+        if later.is_paid():
+            better = shielded(later.compiled)()
+            self.later = None
+            if better is not None:
+                self.compiled, self.call = better, None
+                self.bytes = size_of(better)
+                self.proven = self.proven and len(self.steps) > 1  # an operator by itself may run alone from now on
 
     def _overwriting(self, call: Callable[..., Any], arrays: list[Any]) -> Any:
         """What the compiled function gives, which is in the list before any exception can come from outside."""
@@ -412,7 +424,16 @@ class Program:
                 on_program(self, results, start, stop)
 
 
-def compile_function(
+def compile_function(fn: Callable[..., Any], structs: Sequence[Any], **facts: Any) -> tuple[Any, float]:
+    """Lower and compile with all options; the compiled function and the seconds it took.
+
+    Args:
+      facts: as :func:`compile_in_tiers` takes them.
+    """
+    return compile_in_tiers(fn, structs, whole=True, **facts)[:2]
+
+
+def compile_in_tiers(
     fn: Callable[..., Any],
     structs: Sequence[Any],
     *,
@@ -423,8 +444,14 @@ def compile_function(
     reason: str,
     calls: Sequence[Any] = (),
     barriers: bool = False,
-) -> tuple[Any, float]:
-    """Lower and compile; the compiled function and the seconds it took. ``barriers``: there are some."""
+    whole: bool = False,
+) -> tuple[Any, float, Later | None]:
+    """Lower and compile, quickly where that pays; the compiled function, the seconds it took, and the better one.
+
+    Args:
+      barriers: there are some.
+      whole: not quickly.
+    """
     start = time.time_ns()
     with wide_types(), compiler.for_platform(compiler.platform_of(device)):
         how: Any = {"donate_argnums": donate, "keep_unused": True, "out_shardings": out_shardings}
@@ -441,24 +468,28 @@ def compile_function(
                 again.__name__ = again.__qualname__ = name
                 traced, barriers = jax.jit(again, **how).trace(*structs), True
         lowered = traced.lower(**cpu_code.lowering(compiler.platform_now()))
+    jaxpr = traced.jaxpr.jaxpr
     _let_go(traced.jaxpr)
     options = compiler.options_for(device, calls)
     if compiler.platform_of(device) == "cpu":
         host_memory.keep()
-        leave_width(options, traced.jaxpr.jaxpr)
-    if barriers or keeps_apart(traced.jaxpr.jaxpr):
+        leave_width(options, jaxpr)
+    if barriers or keeps_apart(jaxpr):
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
-    compiled, loaded = compile_or_load(lowered, options, traced.jaxpr)
-    for listen in compile_listeners:
-        listen(name, device, compiled, options)
-    stop = time.time_ns()
+    quick, later = (False, None) if whole else tiers.begin(name, device, lowered, options, traced.jaxpr)
+    given = {**options, **price.QUICK} if quick else options
+    # The optimised program may be there, of an earlier process.
+    compiled = load(lowered, options, traced.jaxpr) if quick else None
+    loaded = compiled is not None
+    if loaded:
+        later, given = None, options
+    else:
+        compiled, loaded = compile_or_load(lowered, given, traced.jaxpr)
     if loaded:
         reason = f"{reason}; it was kept by an earlier process"
-    else:
-        stats.compiled += 1
-    for o in observers:
-        o.on_compile(name, reason, start, stop)
-    return compiled, (stop - start) * 1e-9
+    kind = "loaded" if loaded else "quick" if quick else "whole"
+    stop = tiers.tell_compiled(name, device, compiled, given, reason, start, kind)
+    return compiled, (stop - start) * 1e-9, later
 
 
 def _let_go(jaxpr: Any) -> None:

@@ -14,6 +14,10 @@ class Stats:
     programs: int = 0  # program executions
     compiled: int = 0  # programs compiled
     loaded: int = 0  # programs that an earlier process compiled and kept (cache.dir)
+    quick: int = 0  # of these without the compiler's optimisation: what runs a few times
+    optimised: int = 0  # quick programs that were compiled again, as well as can be
+    seconds_quick: float = 0.0  # that compiling quick programs took, tracing included
+    seconds_optimised: float = 0.0  # that compiling others took
     hits: int = 0  # segments whose program was there already
     donated: int = 0  # input buffers donated
     fallbacks: int = 0  # segments run operator by operator
@@ -33,7 +37,7 @@ class Stats:
         for f in fields(self):
             setattr(self, f.name, 0)
 
-    def as_dict(self) -> dict[str, int]:
+    def as_dict(self) -> dict[str, int | float]:
         counts = asdict(self)
         solo = counts.pop("solo")
         for name in ("operators", "segments", "programs", "hits"):

@@ -27,6 +27,7 @@ from .interrupts import shielded
 from .jaxprs import bodies
 from .numpy_code import Code
 from .numpy_rules import NotHere as NotHere
+from .price import Size, size_of
 
 if TYPE_CHECKING:
     from .call import Call
@@ -54,6 +55,7 @@ class Trace:
         "dtypes",
         "lengths",
         "many",
+        "size",
         "why",
     )
 
@@ -64,6 +66,7 @@ class Trace:
         self._symbols = symbols
         self.why = ""  # NumPy does not compute it
         self.many = many
+        self.size = size_of(closed.jaxpr)
         self.dtypes = [np.dtype(a.dtype) for a in closed.out_avals]
         self._layout = layout = dims.Layout(symbols)
         self.lengths = layout.getter(tuple([tuple(a.shape) for a in closed.out_avals]))
@@ -139,9 +142,9 @@ class Bound:
         return "" if self.runs else self._trace.why
 
     @property
-    def draws(self) -> bool:
-        """Whether it draws random bits; raises :class:`NotHere`."""
-        return self._trace.code().draws
+    def size(self) -> Size:
+        """What of it a compiler works for (its numbers where lengths are symbols: none)."""
+        return self._trace.size
 
     def work(self) -> int:
         """Roughly how many operations on numbers it takes; raises :class:`NotHere`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..kinds import Boolean, Bytes, Choice, DeviceName, Integer
+from ..kinds import Boolean, Bytes, Choice, DeviceName, Float, Integer
 from ..option import Legacy, Option
 
 
@@ -161,6 +161,15 @@ OPTIONS: tuple[Option, ...] = (
         "agree to rounding.",
         mechanism="each call is traced once for all shapes, and its primitives are NumPy's; operators that NumPy "
         "lacks, hybridized blocks and large works are programs",
+    ),
+    Option(
+        "engine.compile_price",
+        Float(0),
+        1.0,
+        doc="How dear the compiler is in comparison with running, as a factor.",
+        effect="Larger: code runs longer by NumPy, and by quickly compiled programs, before it is optimised. 0: whatever "
+        "is compiled is optimised at once. 1 is what was measured on CPUs (make bench-price).",
+        mechanism="a factor of the compiler's price, which is estimated from the number of operations of a program",
     ),
     Option(
         "engine.graph_breaks",

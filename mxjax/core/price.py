@@ -1,0 +1,100 @@
+"""What compiling a program costs, and what each run of a quick one loses: estimates, by counts alone.
+
+Counts, because a program must take the same way in every run: no clock is asked. All prices are microseconds on one
+core; only their ratios count, and the setting `engine.compile_price` scales the compiler's. Measured on CPUs (AVX-512,
+jax 0.10.2) over training steps of a LeNet, perceptrons, LSTMs, unrolled cells and a ResNet-18, single operators and
+chains of them: XLA takes 2.4 to 3.6 ms an equation and 10 to 40 ms besides; without LLVM's optimisation, by the
+emitters it had before and in one module, 0.3 to 0.55 ms an equation and 8 ms, and a run takes 0.5 to 2 ns longer for
+each number that an element-wise equation gives, and as long where libraries compute.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+
+from .. import settings
+from .jaxprs import bodies
+
+BASE, EQUATION = 20_000.0, 3_000.0  # an optimised program, and each equation of it
+DRAWN = 60_000.0  # random bits are one equation, and long code
+QUICK_BASE, QUICK_EQUATION, QUICK_DRAWN = 8_000.0, 450.0, 40_000.0
+SLOWER = 1e-3  # what a quick program loses for each number that is computed
+ROUNDS = 5  # that a loop is taken for whose length is not known
+# Numbers that take as long as so many: a quick program calls a function for each, or compares many times.
+_WEIGHTS = {"exp": 4, "log": 4, "tanh": 4, "logistic": 4, "sin": 4, "cos": 4, "pow": 8, "erf": 4, "log1p": 4, "expm1": 4,
+           "sort": 50, "cumsum": 37, "cumprod": 37, "cummax": 37, "cummin": 37, "cumlogsumexp": 37}  # fmt: skip
+#: Libraries compute these, whatever the program is compiled with.
+_LIBRARY = frozenset({"dot_general", "conv_general_dilated", "custom_call", "fft"})
+_DRAWS = frozenset({"random_bits", "threefry2x32"})
+
+#: XLA's options for a quick program. Versions without the emitters that it had before take half of the whole price.
+QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
+if jax.__version_info__ < (0, 11):
+    QUICK["xla_cpu_use_fusion_emitters"] = False
+else:
+    QUICK_EQUATION = 1_300.0
+
+_scale = settings.snapshot("engine.compile_price")
+
+
+class Size(NamedTuple):
+    """A program's length, in equations, how many of them draw random bits, and the numbers that a run computes."""
+
+    equations: int
+    draws: int
+    numbers: float
+
+    def whole(self) -> float:
+        """The price of the optimised program."""
+        return _scale() * (BASE + EQUATION * self.equations + DRAWN * self.draws)  # type: ignore[no-any-return]
+
+    def quick(self) -> float:
+        """The price of the quick program."""
+        return quick(self.equations, self.draws)
+
+    def lost(self) -> float:
+        """What a run of the quick program takes longer."""
+        return SLOWER * self.numbers
+
+
+def quick(equations: int, draws: int) -> float:
+    """The price of a quick program of so many equations, of which so many draw random bits."""
+    return _scale() * (QUICK_BASE + QUICK_EQUATION * equations + QUICK_DRAWN * draws)  # type: ignore[no-any-return]
+
+
+def size_of(jaxpr: Any) -> Size:
+    """What there is in a jaxpr, bodies of calls and loops included; lengths that are symbols count as one.
+
+    >>> size_of(jax.make_jaxpr(lambda x: x * 2 + 1)(jax.numpy.zeros(10)).jaxpr)
+    Size(equations=2, draws=0, numbers=20.0)
+    """
+    equations = draws = 0
+    numbers = 0.0
+    todo = [(jaxpr, 1.0)]
+    while todo:
+        body, times = todo.pop()
+        for e in body.eqns:
+            name = e.primitive.name
+            inner = list(bodies(e.params))
+            if inner:
+                rounds = e.params.get("length", ROUNDS) if name in ("scan", "while") else 1
+                todo += [(b, times * (rounds if isinstance(rounds, int) else 1)) for b in inner]
+                continue
+            equations += 1
+            draws += name in _DRAWS
+            if name in _LIBRARY:
+                continue
+            most = max([_numbers(v) for v in (*e.outvars, *e.invars[:1])], default=0.0)
+            numbers += times * most * (20 if name in _DRAWS else _WEIGHTS.get(name, 1))
+    return Size(equations, draws, numbers)
+
+
+def _numbers(v: Any) -> float:
+    shape = getattr(v.aval, "shape", ())
+    return float(math.prod([n if isinstance(n, int) else 1 for n in shape]))
+
+
+__all__ = ["QUICK", "Size", "quick", "size_of"]

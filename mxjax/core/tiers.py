@@ -1,0 +1,155 @@
+"""A program's second compilation: a quick program is optimised once its runs have lost what that costs.
+
+Renting or buying again (cold.py), so that no more is spent on the compiler than was lost without it. On more than one
+core a thread compiles beside the program (XLA lets go of the interpreter's lock); the optimised program takes over at
+a run that is counted beforehand, and waited for if it is not there, so that numbers repeat.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import jax
+
+from .. import settings
+from . import price
+from .compiler import platform_of
+from .compiler_options import cores
+from .hooks import compile_listeners, observers
+from .interrupts import is_asynchronous
+from .kept import compile_or_load
+from .price import Size, size_of
+from .stats import stats
+
+LITTLE = 30_000.0  # microseconds: what is saved at least, for a quick operator does not run as `Step.solo`
+SURE = 3  # runs that come after the first in all likelihood: what these would lose is not lost
+BESIDE = 0.5  # from this part of the price on a thread compiles
+FOREVER = 100_000  # runs: a program that does not lose the price in so many stays as it is
+
+_cold = settings.snapshot("engine.cold")
+_deterministic = settings.snapshot("determinism.enabled")
+
+
+class Later:
+    """The optimised form of a quick program."""
+
+    __slots__ = ("_beside", "_closed", "_device", "_lowered", "_name", "_options", "_price", "_size", "_spent", "runs")
+
+    def __init__(self, name: str, device: Any, lowered: Any, options: dict[str, Any], closed: Any, size: Size):
+        self._name = name
+        self._device = device
+        self._lowered = lowered
+        self._options = options
+        self._closed = closed
+        self._size = size
+        self._price = size.whole()
+        self._spent = 0.0
+        self._beside: _Beside | None = None
+        self.runs = 0
+
+    def is_paid(self) -> bool:
+        """Count a run; whether all there were have lost what the optimised program costs."""
+        self.runs += 1
+        self._spent += self._size.lost()
+        if self._beside is None and self._spent > BESIDE * self._price and cores() > 1:
+            self._beside = _Beside(self._compile)
+        return self._spent > self._price
+
+    def compiled(self) -> Any:
+        """The optimised program, waited for or made now; None where the compiler fails: the quick one stays."""
+        start = time.time_ns()
+        try:
+            if self._beside is None or not self._beside.is_here():
+                compiled = self._compile()
+            else:
+                compiled, start = self._beside.result(), self._beside.start
+        except Exception as error:
+            if is_asynchronous(error):
+                raise
+            return None
+        reason = f"optimised: it ran {self.runs} times"
+        tell_compiled(self._name, self._device, compiled, self._options, reason, start, "again")
+        return compiled
+
+    def _compile(self) -> Any:
+        return compile_or_load(self._lowered, self._options, self._closed)[0]
+
+
+class _Beside:
+    """A function that runs in a thread of its own; the process ends after it."""
+
+    def __init__(self, fn: Any):
+        self._fn = fn
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self.start = time.time_ns()
+        self._beside = threading.Thread(target=self._run, name="mxjax compiles")
+        self._beside.start()
+
+    def _run(self) -> None:
+        with _one_at_a_time:
+            try:
+                if threading.main_beside().is_alive():
+                    self.start = time.time_ns()
+                    self._result = self._fn()
+            except BaseException as error:
+                self._error = error
+        self._fn = None
+
+    def is_here(self) -> bool:
+        """Whether this process is the one that began it; of a fork's child the thread stayed behind."""
+        return self._beside in threading.enumerate() or self._result is not None or self._error is not None
+
+    def result(self) -> Any:
+        self._beside.join()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+_one_at_a_time = threading.Lock()
+
+
+def tell_compiled(
+    name: str, device: Any, compiled: Any, options: Any, reason: str, start: int, kind: str
+) -> int:
+    """Tell everybody of a program that is there now, and count it; when that was, in nanoseconds.
+
+    Args:
+      kind: ``"quick"``, ``"whole"``, ``"loaded"`` from an earlier process, or ``"again"``: it takes a quick one's place.
+    """
+    for listen in compile_listeners:
+        listen(name, device, compiled, options)
+    stop = time.time_ns()
+    seconds = (stop - start) * 1e-9
+    if kind == "quick":
+        stats.quick += 1
+        stats.seconds_quick += seconds
+    elif kind != "loaded":
+        stats.seconds_optimised += seconds
+    if kind == "again":
+        stats.optimised += 1
+    elif kind != "loaded":
+        stats.compiled += 1
+    for o in observers:
+        o.on_compile(name, reason, start, stop)
+    return stop
+
+
+def begin(name: str, device: Any, lowered: Any, options: dict[str, Any], closed: Any) -> tuple[bool, Later | None]:
+    """Whether a program is compiled quickly first, and its optimised form, where that may pay at all."""
+    if not isinstance(device, jax.Device) or platform_of(device) != "cpu":
+        return False, None
+    if _cold() == "compile" or _deterministic():
+        return False, None
+    size = size_of(closed.jaxpr)
+    if size.whole() - size.quick() < max(LITTLE, SURE * size.lost()):
+        return False, None
+    if size.lost() * FOREVER < size.whole():
+        return True, None
+    return True, Later(name, device, lowered, options, closed, size)
+
+
+__all__ = ["Later", "begin", "tell_compiled"]
