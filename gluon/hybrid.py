@@ -30,7 +30,8 @@ from mxjax.core import (
     aval,
     calls_python,
     flush,
-    is_cheap_once,
+    goes_by_call,
+    hold,
     is_traced,
     local,
     memory,
@@ -280,9 +281,9 @@ class CachedGraph:
         self.sources: list[Any] = [_KEY if v is key else now.get(v, v) for v in graph.captured]
         # The parameters' first values need not live as long as the graph.
         graph.captured = ()
-        self.fresh = True  # it was not called yet
+        self.fresh = True  # it has not been a program yet
         self.inline = False  # every call is recorded operator by operator
-        self.here: weakref.ref[Step] | None = None  # the last of the first call's operators, while others may follow
+        self.here: weakref.ref[Step] | None = None  # the last operator of such a call, while others may follow
         self.inside: tuple[list[Value], Call] | None = None  # the weights in a program, and its call
 
     def __call__(self, arrays: Sequence[NDArray], leaves: Sequence[Any] = ()) -> Any:
@@ -308,10 +309,10 @@ class CachedGraph:
         if self.cut is not None and not is_traced(values):
             return self._given_back(self._by_pieces(arrays, values))
         st = local.st
-        first = self.fresh and st.rehearsing is None
-        self.fresh = self.fresh and not first
         wants = wants_of(values) if st.taping else ()
-        by_call = self.inline or (first and self._may_be_called_once(values)) or self._was_so_here(st.seg)
+        tried = self.fresh and st.rehearsing is None and self._goes_by_call(values)
+        self.fresh = self.fresh and (tried or st.rehearsing is not None)
+        by_call = self.inline or tried or self._was_so_here(st.seg)
         if st.taping and (self.whole or not any(wants)) and any(v.tape is not None for v in values):
             by_call = True  # of integers: each operator has a rule for them, their composition has none
         if _by_call and not by_call:
@@ -322,8 +323,9 @@ class CachedGraph:
             numbers = [d.value for d in values[len(values) - len(self.numbers) :]]
             visit = step_in_rows if in_rows else None
             outs = tuple(self.call.graph.onto(values, visit, scalars=numbers))  # type: ignore[union-attr]
-            if first:
+            if tried:
                 self.here = weakref.ref(st.seg.step)
+                hold(st.seg.step, self.call.graph)  # type: ignore[arg-type]
                 _by_call.append((self.here, weakref.ref(self)))
         elif any(wants):
             weights = len(values) - len(self.numbers)
@@ -355,20 +357,20 @@ class CachedGraph:
         wrapped = [kind._wrap(v) for kind, v in zip(self.kinds, outs[:n], strict=True)]
         return jax.tree_util.tree_unflatten(self.tree, wrapped)
 
-    def _may_be_called_once(self, values: list[Any]) -> bool:
-        """Whether this first call is recorded operator by operator: a small graph is compiled when it comes back."""
+    def _goes_by_call(self, values: list[Any]) -> bool:
+        """Whether this call is recorded operator by operator: a small graph is compiled once it has come back."""
         call, st = self.call, local.st
         if call.policy is not None or st.seg.graph:
             return False
         if any(type(v) is Value and v.seg is TRACED for v in values):
             return False
-        may = is_cheap_once(call.graph, st.seg, values[0].aval.device)  # type: ignore[arg-type]
+        may = goes_by_call(call.graph, st.seg, values[0].aval.device)  # type: ignore[arg-type]
         # Another program of a single operator would gain nothing: everybody shares those of the operator itself.
         self.inline = may and len(call.graph.steps) == 1  # type: ignore[union-attr]
         return may
 
     def _was_so_here(self, seg: Any) -> bool:
-        """Whether the first call was recorded operator by operator in this segment: so are its other ones."""
+        """Whether a call was recorded operator by operator in this segment: so are its other ones."""
         if self.here is not None and self.here() not in seg.step.path():
             self.here = None
         return self.here is not None
@@ -404,7 +406,7 @@ class CachedGraph:
         return record(known[1], [*values[:n], *values[end:]])
 
 
-# Graphs whose first call was recorded operator by operator, with the last of these.
+# Graphs recorded operator by operator, with the last of these.
 _by_call: deque[tuple[weakref.ref[Step], weakref.ref[CachedGraph]]] = deque(maxlen=64)
 INLINE = 16  # calls
 

@@ -12,7 +12,7 @@ from .call import ROWS as ROWS
 from .call import SCALARS, Call, Row, row
 from .call import Derivative as Derivative
 from .call import enter as enter
-from .cold import is_cheap_once
+from .cold import goes_by_call, hold
 from .compiler import platform_of
 from .compiler_options import keep_barriers
 from .cut import Cut, calls_python, is_traced
@@ -74,6 +74,8 @@ from .value import (
 #: What the wings use, and nothing else (tests/test_layout.py). The other names shown here (``record1 as record1``) are
 #: for the package itself, from ops to the front ends.
 __all__ = [
+    "goes_by_call",
+    "hold",
     "SCALAR",
     "SCALARS",
     "TRACED",
@@ -113,7 +115,6 @@ __all__ = [
     "images",
     "in_flight",
     "is_asynchronous",
-    "is_cheap_once",
     "is_recording",
     "is_traced",
     "jaxprs",

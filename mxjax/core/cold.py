@@ -23,6 +23,7 @@ from .by_call import (
     CALL,
     OPERATION,
     RUN,
+    UNKNOWN,
     Build,
     ByCall,
     bound_of,
@@ -44,7 +45,7 @@ AGAIN, PART = 4, 1 / 4
 # what is not overwritten takes less than so many bytes, much later.
 SELDOM, LATER, SMALL = 3, 1000, 1 << 20
 COMPILED = -1.0  # spent on a segment with a hybridized block in it: it is compiled at once
-# Graphs with more numbers than this are not tried by call: they come back.
+# Graphs that take more numbers than this are not tried by call: they come back.
 ONCE = 1 << 18
 # What an accelerator has, NumPy fetches: of segments with more numbers than this a program is made.
 FETCHED = 1 << 18
@@ -55,6 +56,7 @@ _mode = settings.snapshot("engine.cold")
 _deterministic = settings.snapshot("determinism.enabled")
 used = [False]  # whether anything ran so: arrays may be NumPy's
 _recent: deque[weakref.ref[Step]] = deque(maxlen=64)
+_held: weakref.WeakKeyDictionary[Step, Trial] = weakref.WeakKeyDictionary()
 
 
 class Cold:
@@ -119,7 +121,8 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
         if known.runs * CALL > known.pays:
             return None
     elif spent > known.pays or (spent > known.pays * PART and _recent.count(this) >= AGAIN):
-        return None
+        if not _is_held(step):
+            return None
     _recent.append(this)
     used[0] = True
     known.spent = spent
@@ -127,29 +130,73 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
     return known.by_call
 
 
-def is_cheap_once(graph: Graph, seg: Segment, device: Any) -> bool:
-    """Whether a graph that may never be called again costs far less by NumPy than as a program.
+class Trial:
+    """What a graph's runs operator by operator have cost, and what each costs; ``equations`` are a compiler's work.
 
-    Derivatives are counted in, at twice the work. In a segment with another graph it would be part of that one's
-    program, which would be another one at the next call.
+    A derivative is taken for twice the work, and twice the equations.
+    """
+
+    __slots__ = ("costs", "draws", "equations", "over", "spent")
+
+    def __init__(self, costs: float, equations: int, draws: int):
+        self.costs = costs
+        self.equations = equations
+        self.draws = draws
+        self.spent = 0.0
+        self.over = False  # it is a program from now on
+
+    def again(self, training: bool) -> bool:
+        """Count a run; whether it goes by call."""
+        if not self.over:
+            times = 3 if training else 1
+            first = self.spent == 0
+            self.spent += times * self.costs
+            self.over = self.spent > price.quick(times * self.equations, self.draws) * (PART if first else 1)
+        return not self.over
+
+
+def goes_by_call(graph: Graph, seg: Segment, device: Any) -> bool:
+    """Whether this run of a graph is recorded operator by operator: until such runs have cost what its program would.
+
+    In a segment with another graph it would be part of that one's program, which would be another one at the next call.
     """
     if any(is_asked_for(s.call) for s in seg.step.path()):  # type: ignore[arg-type]
         return False
-    if sum(a.size for s in graph.steps for a in s.avals) > ONCE or sum(a.size for a in graph.avals) > ONCE:
-        return False  # a large network will come back, and its traces cost, too
     if not is_cold_here(any(s.call.effect for s in graph.steps), device):  # type: ignore[union-attr]
         return False
-    cost = 0.0
+    if graph.trial is None:
+        graph.trial = _trial(graph, device)
+    return graph.trial is not False and graph.trial.again(local.st.taping)
+
+
+def _trial(graph: Graph, device: Any) -> Trial | bool:
+    """False: NumPy does not compute it, or it is large: it will come back, and its traces cost, too."""
+    if sum(a.size for a in graph.avals) > ONCE:
+        return False
+    made = sum(a.size for s in graph.steps for a in s.avals)
+    if made * OPERATION > price.quick(UNKNOWN * len(graph.steps), 0) * PART:
+        return False
+    costs = 0.0
     equations = draws = 0
     results = {s.first + k: a for s in graph.steps for k, a in enumerate(s.avals)}
     for s, call, _, operands in loosened(graph.steps, graph.avals, results, graph.fmt, []):
         bound = bound_of(s, call, operands, device)
         if bound is None:
             return False
-        cost += 3 * (CALL + bound.work() * OPERATION)
+        costs += CALL + bound.work() * OPERATION
         equations += bound.size.equations
         draws += bound.size.draws
-    return cost < price.quick(3 * equations, draws) * PART
+    return Trial(costs, equations, draws)
+
+
+def hold(step: Step, graph: Graph) -> None:
+    """What ends with this step holds a graph recorded operator by operator: no program of it as long as that goes on."""
+    if type(graph.trial) is Trial:
+        _held[step] = graph.trial
+
+
+def _is_held(step: Step) -> bool:
+    return bool(_held) and any(s in _held and not _held[s].over for s in step.path())
 
 
 def is_new_variant(step: Step, key: Any, device: Any) -> bool:
@@ -173,6 +220,7 @@ def has_earned(step: Step, live: tuple[int, ...]) -> bool:
 def forget() -> None:
     """Begin without a history of loops."""
     _recent.clear()
+    _held.clear()
 
 
 def kept(results: Sequence[Any], device: Any) -> list[Any]:

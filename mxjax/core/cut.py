@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..scopes import scope
-from .cold import is_cheap_once
+from .cold import goes_by_call, hold
 from .graph import Graph, GraphCall, Visit, again, record_pair, recording, wants_of
 from .record import record
 from .segment import SCALAR, Segment, Step, Tree, stretch
@@ -208,12 +208,15 @@ class Piece:
         values = [env[i] for i in self.args]
         st = local.st
         wants = wants_of(values) if st.taping else ()
-        by_steps = self.fresh and not st.seg.graph and is_cheap_once(call.graph, st.seg, call.graph.avals[0].device)
-        self.fresh = False
+        graph = call.graph
+        by_steps = tried = self.fresh and not st.seg.graph and goes_by_call(graph, st.seg, graph.avals[0].device)
+        self.fresh = by_steps
         if st.taping and (self.whole or not any(wants)) and any(v.tape is not None for v in values):
             by_steps = True  # of integers: each operator has a rule for them, their composition has none
         if by_steps:
             self._by_steps(env, again)
+            if tried:
+                hold(st.seg.step, call.graph)
         elif any(wants):
             env.update(zip(self.outs, record_pair(call, values, wants), strict=True))
         else:

@@ -45,7 +45,7 @@ class Graph:
 
     __slots__ = (
         "__weakref__", "avals", "captured", "constants", "fmt", "inputs", "name", "outputs", "results", "scalars",
-        "steps", "written",
+        "steps", "trial", "written",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +61,7 @@ class Graph:
         results: Sequence[str] = (),
     ):
         self.name = _name(name)
+        self.trial: Any = None  # what its runs operator by operator have cost (cold.py)
         self.inputs = _names(inputs, "in", len(avals))
         self.results = _names(results, "output", len(outputs))
         self.steps = needed(steps, [k for k in outputs if k >= 0])

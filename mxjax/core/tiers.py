@@ -85,13 +85,13 @@ class _Beside:
         self._result: Any = None
         self._error: BaseException | None = None
         self.start = time.time_ns()
-        self._beside = threading.Thread(target=self._run, name="mxjax compiles")
-        self._beside.start()
+        self._running = threading.Thread(target=self._run, name="mxjax compiles")
+        self._running.start()
 
     def _run(self) -> None:
         with _one_at_a_time:
             try:
-                if threading.main_beside().is_alive():
+                if threading.main_thread().is_alive():
                     self.start = time.time_ns()
                     self._result = self._fn()
             except BaseException as error:
@@ -100,10 +100,10 @@ class _Beside:
 
     def is_here(self) -> bool:
         """Whether this process is the one that began it; of a fork's child the thread stayed behind."""
-        return self._beside in threading.enumerate() or self._result is not None or self._error is not None
+        return self._running in threading.enumerate() or self._result is not None or self._error is not None
 
     def result(self) -> Any:
-        self._beside.join()
+        self._running.join()
         if self._error is not None:
             raise self._error
         return self._result
@@ -118,7 +118,7 @@ def tell_compiled(
     """Tell everybody of a program that is there now, and count it; when that was, in nanoseconds.
 
     Args:
-      kind: ``"quick"``, ``"whole"``, ``"loaded"`` from an earlier process, or ``"again"``: it takes a quick one's place.
+      kind: ``"quick"``, ``"whole"``, ``"loaded"`` from an earlier process, or ``"again"``: in a quick one's place.
     """
     for listen in compile_listeners:
         listen(name, device, compiled, options)

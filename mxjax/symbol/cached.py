@@ -15,6 +15,8 @@ from ..core import (
     Places,
     aval,
     calls_python,
+    goes_by_call,
+    hold,
     is_recording,
     is_traced,
     local,
@@ -25,14 +27,8 @@ from ..core import (
     wants_of,
 )
 from ..core.value import Value
-from .node import Entry, Node, walk
+from .node import Entry, Node
 from .run import run
-
-#: A symbol of small arrays, or of few nodes, is run node by node so often before it is compiled: on a CPU the engine
-#: computes such calls for less than a program costs.
-COLD_RUNS = 4
-COLD_ELEMENTS = 100_000
-COLD_WORK = 4_000_000  # numbers of the arguments times nodes
 
 _mode = settings.snapshot("engine.cold")
 
@@ -54,8 +50,7 @@ class CachedOp:
         self._symbol = sym
         self._entries: list[Entry] = sym._entries
         self._variables: list[Node] = sym._variables()
-        self._nodes = sum(not n.is_variable for n in walk(self._entries))
-        self._programs: dict[Any, _Program | int] = {}
+        self._programs: dict[Any, _Program] = {}
 
     def get_optimized_symbol(self) -> Any:
         """The symbol with equal parts once (`mxjax.symbol.optimized.optimized`)."""
@@ -83,22 +78,18 @@ class CachedOp:
         if is_recording() or not arrays:
             return self._by_node(arrays, shapes, cls, device)
         key = (tuple([(a._v or a._value()).aval for a in arrays]), st.training, cls, _key_of(shapes))
-        program = self._programs.get(key, 0)
-        if type(program) is int:
-            self._programs[key] = program + 1
-            mode = _mode()
-            if mode == "interpret" or (mode == "auto" and program < COLD_RUNS and self._is_small(key[0])):
-                return self._by_node(arrays, shapes, cls, device)
+        program = self._programs.get(key)
+        if program is None:
             given = self._entries, self._variables, arrays, shapes, cls, self.operators
             program = self._programs[key] = _Program(*given)
-        assert isinstance(program, _Program)
+        if program.fresh:
+            graph = program.call.graph
+            if _mode() == "interpret" or goes_by_call(graph, st.seg, graph.avals[0].device):
+                made = self._by_node(arrays, shapes, cls, device)
+                hold(st.seg.step, graph)
+                return made
+            program.fresh = False
         return program(arrays)
-
-    def _is_small(self, avals: Sequence[Any]) -> bool:
-        numbers = sum(a.size for a in avals)
-        return avals[0].device.platform == "cpu" and (
-            numbers < COLD_ELEMENTS or numbers * self._nodes < COLD_WORK
-        )
 
     def _by_node(self, arrays: Sequence[NDArray], shapes: Any, cls: Any, device: Any) -> list[NDArray]:
         feed = dict(zip(self._variables, arrays, strict=True))
@@ -122,6 +113,7 @@ class _Program:
         operators: Places,
     ):
         self.operators = operators
+        self.fresh = True  # it was not called yet: it is run node by node, while that costs less
         values = [a._value() for a in arrays]
         device = values[0].aval.device
         key = rng.stream(device).key
