@@ -133,7 +133,8 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
 class Trial:
     """What a graph's runs operator by operator have cost, and what each costs; ``equations`` are a compiler's work.
 
-    A derivative is taken for twice the work, and twice the equations.
+    A derivative is taken for twice the work, and twice the equations. It goes on to a part of the price (as of loops):
+    who hybridizes means to come back.
     """
 
     __slots__ = ("costs", "draws", "equations", "over", "spent")
@@ -149,9 +150,8 @@ class Trial:
         """Count a run; whether it goes by call."""
         if not self.over:
             times = 3 if training else 1
-            first = self.spent == 0
             self.spent += times * self.costs
-            self.over = self.spent > price.quick(times * self.equations, self.draws) * (PART if first else 1)
+            self.over = self.spent > price.quick(times * self.equations, self.draws) * PART
         return not self.over
 
 
@@ -162,7 +162,7 @@ def goes_by_call(graph: Graph, seg: Segment, device: Any) -> bool:
     """
     if any(is_asked_for(s.call) for s in seg.step.path()):  # type: ignore[arg-type]
         return False
-    if not is_cold_here(any(s.call.effect for s in graph.steps), device):  # type: ignore[union-attr]
+    if not is_cold_here(any(s.call.effect or s.call.python for s in graph.steps), device):  # type: ignore[union-attr]
         return False
     if graph.trial is None:
         graph.trial = _trial(graph, device)
@@ -190,7 +190,7 @@ def _trial(graph: Graph, device: Any) -> Trial | bool:
 
 
 def hold(step: Step, graph: Graph) -> None:
-    """What ends with this step holds a graph recorded operator by operator: no program of it as long as that goes on."""
+    """This step ends a graph recorded operator by operator: as long as that goes on, no program holds it."""
     if type(graph.trial) is Trial:
         _held[step] = graph.trial
 

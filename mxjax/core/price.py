@@ -19,13 +19,15 @@ from .. import settings
 from .jaxprs import bodies
 
 BASE, EQUATION = 20_000.0, 3_000.0  # an optimised program, and each equation of it
-DRAWN = 60_000.0  # random bits are one equation, and long code
-QUICK_BASE, QUICK_EQUATION, QUICK_DRAWN = 8_000.0, 450.0, 40_000.0
+DRAWN = 10_000.0  # random bits are one equation, and longer code
+QUICK_BASE, QUICK_EQUATION, QUICK_DRAWN = 8_000.0, 450.0, 5_000.0
 SLOWER = 1e-3  # what a quick program loses for each number that is computed
 ROUNDS = 5  # that a loop is taken for whose length is not known
 # Numbers that take as long as so many: a quick program calls a function for each, or compares many times.
-_WEIGHTS = {"exp": 4, "log": 4, "tanh": 4, "logistic": 4, "sin": 4, "cos": 4, "pow": 8, "erf": 4, "log1p": 4, "expm1": 4,
-           "sort": 50, "cumsum": 37, "cumprod": 37, "cummax": 37, "cummin": 37, "cumlogsumexp": 37}  # fmt: skip
+_WEIGHTS = {
+    "exp": 4, "log": 4, "tanh": 4, "logistic": 4, "sin": 4, "cos": 4, "pow": 8, "erf": 4, "log1p": 4, "expm1": 4,
+    "sort": 50, "cumsum": 37, "cumprod": 37, "cummax": 37, "cummin": 37, "cumlogsumexp": 37,
+}  # fmt: skip
 #: Libraries compute these, whatever the program is compiled with.
 _LIBRARY = frozenset({"dot_general", "conv_general_dilated", "custom_call", "fft"})
 _DRAWS = frozenset({"random_bits", "threefry2x32"})

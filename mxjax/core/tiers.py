@@ -14,7 +14,6 @@ from typing import Any
 import jax
 
 from .. import settings
-from . import price
 from .compiler import platform_of
 from .compiler_options import cores
 from .hooks import compile_listeners, observers

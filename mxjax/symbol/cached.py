@@ -13,6 +13,7 @@ from ..core import (
     Graph,
     GraphCall,
     Places,
+    ReadWhileRecording,
     aval,
     calls_python,
     goes_by_call,
@@ -50,7 +51,7 @@ class CachedOp:
         self._symbol = sym
         self._entries: list[Entry] = sym._entries
         self._variables: list[Node] = sym._variables()
-        self._programs: dict[Any, _Program] = {}
+        self._programs: dict[Any, Any] = {}  # False: it has none
 
     def get_optimized_symbol(self) -> Any:
         """The symbol with equal parts once (`mxjax.symbol.optimized.optimized`)."""
@@ -81,7 +82,12 @@ class CachedOp:
         program = self._programs.get(key)
         if program is None:
             given = self._entries, self._variables, arrays, shapes, cls, self.operators
-            program = self._programs[key] = _Program(*given)
+            try:
+                program = self._programs[key] = _Program(*given)
+            except ReadWhileRecording:  # its shapes go by numbers
+                program = self._programs[key] = False
+        if program is False:
+            return self._by_node(arrays, shapes, cls, device)
         if program.fresh:
             graph = program.call.graph
             if _mode() == "interpret" or goes_by_call(graph, st.seg, graph.avals[0].device):
