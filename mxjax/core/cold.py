@@ -39,6 +39,9 @@ from .value import quick_put
 if TYPE_CHECKING:
     from .graph import Graph
 
+# A segment of which one run costs that part of the compiler's price is compiled at once: so no second run, which may be
+# compared with the first one, is the first of the program.
+ONE_RUN = 1 / 2
 # A loop is compiled earlier: where so many of the last segments were this one, at that part of the compiler's price.
 AGAIN, PART = 4, 1 / 4
 # Other results or donations of a compiled segment get a program of their own when they come for the fourth time; where
@@ -120,7 +123,7 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
     if not known.by_call.gains:  # what NumPy's work cost has paid for the program of the only call
         if known.runs * CALL > known.pays:
             return None
-    elif spent > known.pays or (spent > known.pays * PART and _recent.count(this) >= AGAIN):
+    elif spent > known.pays * (1 if known.runs else ONE_RUN) or (spent > known.pays * PART and _recent.count(this) >= AGAIN):
         if not _is_held(step):
             return None
     _recent.append(this)
