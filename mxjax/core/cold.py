@@ -136,8 +136,7 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
 class Trial:
     """What a graph's runs operator by operator have cost, and what each costs; ``equations`` are a compiler's work.
 
-    A derivative is taken for twice the work, and twice the equations. It goes on to a part of the price (as of loops):
-    who hybridizes means to come back.
+    A derivative is taken for twice the work, and twice the equations.
     """
 
     __slots__ = ("costs", "draws", "equations", "over", "spent")
@@ -154,7 +153,7 @@ class Trial:
         if not self.over:
             times = 3 if training else 1
             self.spent += times * self.costs
-            self.over = self.spent > price.quick(times * self.equations, self.draws) * PART
+            self.over = self.spent > price.quick(times * self.equations, self.draws)
         return not self.over
 
 
