@@ -123,7 +123,9 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
     if not known.by_call.gains:  # what NumPy's work cost has paid for the program of the only call
         if known.runs * CALL > known.pays:
             return None
-    elif spent > known.pays * (1 if known.runs else ONE_RUN) or (spent > known.pays * PART and _recent.count(this) >= AGAIN):
+    elif spent > known.pays * (1 if known.runs else ONE_RUN) or (
+        spent > known.pays * PART and _recent.count(this) >= AGAIN
+    ):
         if not _is_held(step):
             return None
     _recent.append(this)
