@@ -10,9 +10,10 @@ from .core.compiler_options import default_options
 from .core.kept import compile_or_load
 from .core.state import Limits, Modes, local, rules
 from .core.store import store
+from .core.tiers import explain as explained
 from .errors import explain_names as _explain_names
 
-__all__ = ["bulk", "history", "reset", "set_bulk_size", "stats"]
+__all__ = ["bulk", "explain", "history", "reset", "set_bulk_size", "stats"]
 
 
 def set_bulk_size(size: int) -> int:
@@ -59,10 +60,27 @@ def bulk(size: int) -> Any:
     return _Bulk(size)
 
 
-def stats() -> dict[str, int]:
-    """What the engine did since the last :func:`reset`: operators, segments, programs, compiled, loaded, hits,
-    donated, fallbacks, traced, inferred, on_host, rewritten, waits, breaks, dense_fallbacks, numpy_fallbacks,
-    evicted; and what it holds now: programs (held) and about how many bytes they take (held_bytes)."""
+def explain() -> list[str]:
+    """The engine's last decisions on how code runs, oldest first: a line each, with what was counted for it.
+
+    Code runs call by call by NumPy until that has cost what a quickly compiled program does, by it until that has lost
+    what an optimised one costs, and by that from then on. The last lines are the accounts of quick programs.
+
+    >>> import mxjax as mx
+    >>> for line in mx.engine.explain():
+    ...     print(line)
+    """
+    return explained()
+
+
+def stats() -> dict[str, int | float]:
+    """What the engine did since the last :func:`reset`, and what it holds now.
+
+    Counts: operators, segments, programs (runs of them), compiled, of these quick (without the compiler's
+    optimisation), optimised (quick ones that were compiled again), loaded, hits, donated, fallbacks, interpreted, traced, inferred,
+    on_host, rewritten, waits, breaks, dense_fallbacks, numpy_fallbacks, evicted; ``seconds_quick`` and
+    ``seconds_optimised`` are what compiling took; ``held`` programs take about ``held_bytes`` now.
+    """
     return {**core.stats.as_dict(), **store.as_dict()}
 
 

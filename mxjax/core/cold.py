@@ -34,6 +34,7 @@ from .compiler import platform_of
 from .hooks import memory_managers, operator_wrappers, trace_watchers
 from .segment import Segment, Step
 from .state import local
+from .tiers import decisions
 from .value import quick_put
 
 if TYPE_CHECKING:
@@ -127,6 +128,10 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
         spent > known.pays * PART and _recent.count(this) >= AGAIN
     ):
         if not _is_held(step):
+            decisions.append(
+                f"segment{step.depth} that ends with {step.label}: a program, for {known.runs + 1} runs call by call "
+                f"would have cost about {spent / 1e3:.1f} ms; a quick program costs about {known.pays / 1e3:.1f} ms"
+            )
             return None
     _recent.append(this)
     used[0] = True

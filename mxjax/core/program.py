@@ -484,6 +484,8 @@ def compile_in_tiers(
     if loaded:
         later, given = None, options
     else:
+        size = price.size_of(traced.jaxpr.jaxpr)
+        tiers.say(name, size, size.quick() if quick else size.whole(), "compiling")
         compiled, loaded = compile_or_load(lowered, given, traced.jaxpr)
     if loaded:
         reason = f"{reason}; it was kept by an earlier process"

@@ -7,8 +7,11 @@ a run that is counted beforehand, and waited for if it is not there, so that num
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+import weakref
+from collections import deque
 from typing import Any
 
 import jax
@@ -27,14 +30,43 @@ SURE = 3  # runs that come after the first in all likelihood: what these would l
 BESIDE = 0.5  # from this part of the price on a thread compiles
 FOREVER = 100_000  # runs: a program that does not lose the price in so many stays as it is
 
+SILENT = 1_000_000.0  # what the compiler takes longer for, it says
+
+_says = settings.snapshot("debug.log_compiling")
 _cold = settings.snapshot("engine.cold")
 _deterministic = settings.snapshot("determinism.enabled")
+
+
+#: What was decided last, for `mx.engine.explain`, and the quick programs that may be optimised yet.
+decisions: deque[str] = deque(maxlen=256)
+_open: weakref.WeakSet[Later] = weakref.WeakSet()
+
+
+def explain() -> list[str]:
+    """The last decisions, oldest first, and the accounts of quick programs."""
+    return [*decisions, *sorted(later.account() for later in _open)]
+
+
+def say(name: str, size: Size, takes: float, what: str) -> None:
+    """Tell the user on stderr that the compiler will take a while (microseconds, by estimate), where it will."""
+    if takes < SILENT or not _says():
+        return
+    from .segment import user_site
+
+    file, line = user_site()
+    print(
+        f"mxjax: {what} {name}, {size.equations:,} operations, for about {takes * 1e-6:.0f} s ({file}:{line})",
+        file=sys.stderr, flush=True,
+    )  # fmt: skip
 
 
 class Later:
     """The optimised form of a quick program."""
 
-    __slots__ = ("_beside", "_closed", "_device", "_lowered", "_name", "_options", "_price", "_size", "_spent", "runs")
+    __slots__ = (
+        "__weakref__", "_beside", "_closed", "_device", "_lowered", "_name", "_options", "_price", "_size",
+        "_spent", "runs",
+    )  # fmt: skip
 
     def __init__(self, name: str, device: Any, lowered: Any, options: dict[str, Any], closed: Any, size: Size):
         self._name = name
@@ -47,6 +79,14 @@ class Later:
         self._spent = 0.0
         self._beside: _Beside | None = None
         self.runs = 0
+        _open.add(self)
+
+    def account(self) -> str:
+        """What the quick program has lost so far, beside what the optimised one costs."""
+        return (
+            f"{self._name}: quick, {self.runs} runs lost about {self._spent / 1e3:.0f} ms; optimising it costs about "
+            f"{self._price / 1e3:.0f} ms"
+        )
 
     def is_paid(self) -> bool:
         """Count a run; whether all there were have lost what the optimised program costs."""
@@ -61,6 +101,7 @@ class Later:
         start = time.time_ns()
         try:
             if self._beside is None or not self._beside.is_here():
+                say(self._name, self._size, self._price, f"after {self.runs} runs, optimising")
                 compiled = self._compile()
             else:
                 compiled, start = self._beside.result(), self._beside.start
@@ -68,6 +109,8 @@ class Later:
             if is_asynchronous(error):
                 raise
             return None
+        finally:
+            _open.discard(self)
         reason = f"optimised: it ran {self.runs} times"
         tell_compiled(self._name, self._device, compiled, self._options, reason, start, "again")
         return compiled
@@ -111,6 +154,9 @@ class _Beside:
 _one_at_a_time = threading.Lock()
 
 
+_KINDS = {"quick": "compiled quickly", "whole": "optimised at once", "loaded": "loaded", "again": "optimised"}
+
+
 def tell_compiled(
     name: str, device: Any, compiled: Any, options: Any, reason: str, start: int, kind: str
 ) -> int:
@@ -123,6 +169,7 @@ def tell_compiled(
         listen(name, device, compiled, options)
     stop = time.time_ns()
     seconds = (stop - start) * 1e-9
+    decisions.append(f"{name}: {_KINDS[kind]} in {seconds * 1e3:.0f} ms ({reason or 'it came back, or is large'})")
     if kind == "quick":
         stats.quick += 1
         stats.seconds_quick += seconds

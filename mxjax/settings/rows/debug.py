@@ -89,6 +89,15 @@ OPTIONS: tuple[Option, ...] = (
         mechanism="an observer of the engine prints to standard output",
     ),
     Option(
+        "debug.log_compiling",
+        Boolean(),
+        True,
+        doc="Say on stderr that the compiler will take more than a second.",
+        effect="1: a line with the program, its length, about how long it takes by estimate, and the line of the "
+        "user's code that asked for it. 0: nothing is said. mx.engine.explain() tells of all programs.",
+        mechanism="an estimate from the number of operations, before XLA begins",
+    ),
+    Option(
         "debug.log_loader",
         Boolean(),
         False,

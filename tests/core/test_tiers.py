@@ -1,0 +1,201 @@
+"""What compiling costs by estimate, and programs that are compiled quickly first and optimised once that has paid."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax import autograd, gluon
+from mxjax.core import price, scheduler, tiers
+
+
+@pytest.fixture(autouse=True)
+def auto() -> Iterator[None]:
+    with mx.config.scope({"engine.cold": "auto", "cache.mode": "off"}):
+        scheduler.forget()
+        mx.engine.reset()
+        yield
+
+
+def sized(fn, *shapes):
+    return price.size_of(jax.make_jaxpr(fn)(*[jnp.zeros(s) for s in shapes]).jaxpr)
+
+
+def test_equations_and_numbers_are_counted_through_loops_and_calls():
+    assert sized(lambda x: x * 2 + 1, 10) == (2, 0, 20)
+
+    def loop(x):
+        return jax.lax.scan(lambda c, _: (jnp.sin(c) * 2, None), x, None, length=5)[0]
+
+    assert sized(loop, 10) == (2, 0, 5 * (4 * 10 + 10))  # a sine takes as long as four
+    inner = jax.jit(lambda x: x - 1)
+    assert sized(lambda x: inner(inner(x)), 7) == (2, 0, 14)
+    assert sized(lambda x, y: x @ y, (3, 4), (4, 5)) == (1, 0, 0)  # a library's
+    assert sized(lambda x: x.sum(), 100) == (1, 0, 100)  # what it reads
+    draw = jax.make_jaxpr(lambda k: jax.random.bits(k, (8,)))(jax.random.key(0))
+    assert price.size_of(draw.jaxpr).draws == 1
+
+
+def test_the_price_goes_by_the_length_and_by_the_setting():
+    short, long = price.Size(10, 0, 0.0), price.Size(1000, 0, 0.0)
+    assert 50 < long.whole() / short.whole() < 100 and long.quick() < long.whole() / 2
+    with mx.config.scope({"engine.compile_price": 2.0}):
+        assert long.whole() == 2 * (price.BASE + 1000 * price.EQUATION)
+    with mx.config.scope({"engine.compile_price": 0.0}):
+        assert long.whole() == long.quick() == 0.0
+
+
+N = 150_000
+
+
+def chain(x):
+    """30 element-wise calls of which no optimisation leaves one out."""
+    y = x
+    for k in range(10):
+        y = mx.np.tanh(y * 1.01 + x) - 0.1 * k
+    return y
+
+
+def expected(x):
+    y = x
+    for k in range(10):
+        y = np.tanh(y * np.float32(1.01) + x) - np.float32(0.1 * k)
+    return y
+
+
+def runs_until_optimised(limit=400):
+    """After how many runs the program is quick, and optimised; each run's numbers are compared."""
+    a = np.random.RandomState(0).randn(N).astype("float32")
+    x, want = mx.np.array(a), expected(a)
+    before, quick = mx.engine.stats(), None
+    for k in itertools.count():
+        np.testing.assert_allclose(chain(x).asnumpy(), want, rtol=2e-5, atol=1e-5)
+        now = mx.engine.stats()
+        if quick is None and now["quick"] > before["quick"]:
+            quick = k
+        if now["optimised"] > before["optimised"] or k == limit:
+            return quick, k, {n: now[n] - before[n] for n in now}
+
+
+def test_a_program_is_quick_first_and_optimised_at_a_counted_run():
+    quick, optimised, counts = runs_until_optimised()
+    assert counts["quick"] == counts["optimised"] == 1
+    assert quick < optimised < 400
+    assert 0 < counts["seconds_quick"] and 0 < counts["seconds_optimised"]
+    scheduler.forget()
+    assert runs_until_optimised()[:2] == (quick, optimised)  # whatever the clock says
+
+
+@pytest.mark.parametrize("cores", [1, 4])
+def test_on_one_core_nothing_is_compiled_beside_the_program(cores, monkeypatch):
+    begun = []
+    real = tiers._Beside
+    monkeypatch.setattr(tiers, "cores", lambda: cores)
+    monkeypatch.setattr(tiers, "_Beside", lambda fn: begun.append(fn) or real(fn))
+    _, optimised, counts = runs_until_optimised()
+    assert counts["optimised"] == 1 and len(begun) == (cores > 1)
+
+
+def test_a_compiler_that_fails_the_second_time_leaves_the_quick_program(monkeypatch):
+    def fails(self):
+        raise RuntimeError("the compiler ran out of memory")
+
+    monkeypatch.setattr(tiers.Later, "_compile", fails)
+    a = np.random.RandomState(0).randn(N).astype("float32")
+    x, want = mx.np.array(a), expected(a)
+    for _ in range(60):
+        np.testing.assert_allclose(chain(x).asnumpy(), want, rtol=2e-5, atol=1e-5)
+    counts = mx.engine.stats()
+    assert counts["quick"] == 1 and counts["optimised"] == 0
+
+
+@pytest.mark.parametrize(
+    "given", [{"engine.cold": "compile"}, {"determinism.enabled": True}, {"engine.compile_price": 0.0}]
+)
+def test_nothing_is_quick_where_numbers_may_not_change_or_compiling_costs_nothing(given):
+    with mx.config.scope(given):
+        scheduler.forget()
+        before = mx.engine.stats()
+        x = mx.np.ones((N,))
+        for _ in range(4):
+            chain(x).asnumpy()
+        now = mx.engine.stats()
+    assert now["quick"] == before["quick"] and now["optimised"] == before["optimised"]
+    assert now["compiled"] > before["compiled"]
+
+
+def test_training_goes_on_while_its_step_is_optimised():
+    """Weights are donated to the quick program and to the optimised one: no step is lost or done twice."""
+
+    def weights(mode):
+        with mx.config.scope({"engine.cold": mode}):
+            scheduler.forget()
+            mx.np.random.seed(3)
+            net = gluon.nn.HybridSequential()
+            net.add(gluon.nn.Dense(400, activation="tanh", in_units=300), gluon.nn.Dense(10, in_units=400))
+            net.initialize(mx.init.Xavier())
+            net.hybridize()
+            trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 1e-3})
+            rnd = np.random.RandomState(1)
+            x = mx.np.array(rnd.rand(500, 300).astype("float32"))
+            y = mx.np.array(rnd.rand(500, 10).astype("float32"))
+            before = mx.engine.stats()["optimised"]
+            for k in range(1, 600):
+                with autograd.record():
+                    loss = ((net(x) - y) ** 2).mean()
+                loss.backward()
+                trainer.step(1)
+                mx.npx.waitall()
+                if k == steps[0] or (not steps[0] and mx.engine.stats()["optimised"] > before):
+                    steps[0] = k
+                    break
+            return [p.data().asnumpy() for p in net.collect_params().values()]
+
+    steps = [0]
+    found = weights("auto")
+    assert 3 < steps[0] < 599
+    for got, want in zip(found, weights("compile"), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-4)
+
+
+# ---- the bound: no more than about twice the better way
+
+
+def spent(numpy, quick, whole, size, runs):
+    """What so many runs cost that the accounts send by NumPy, as a quick program and as an optimised one."""
+    total, rent, lost, tier = 0.0, 0.0, 0.0, "numpy"
+    for k in range(runs):
+        if tier == "numpy" and rent + numpy > size.quick() * (1 if k else 1 / 2):
+            total += size.quick()
+            tier = "quick"
+        if tier == "quick":
+            lost += quick - whole
+            if lost > size.whole():
+                total += size.whole()
+                tier = "whole"
+        total += {"numpy": numpy, "quick": quick, "whole": whole}[tier]
+        rent += numpy
+    return total
+
+
+def test_no_way_costs_more_than_two_and_a_half_times_the_best():
+    """Over sizes of programs and runs, worst cases (an end just after buying) among them; each step up is faster."""
+    rnd = np.random.RandomState(7)
+    worst = 0.0
+    for _ in range(300):
+        size = price.Size(int(10 ** rnd.uniform(0.5, 3.5)), 0, 0.0)
+        whole = 10 ** rnd.uniform(1, 5)
+        quick = whole * rnd.uniform(1, 4)
+        numpy = quick * 10 ** rnd.uniform(0, 1.5)
+        bought = int(size.quick() / numpy) + 1
+        again = bought + int(size.whole() / max(quick - whole, 1e-9)) + 1
+        for runs in {1, 2, bought, bought + 1, min(again, 3000), min(again + 1, 3000), rnd.randint(1, 3000)}:
+            best = min(runs * numpy, size.quick() + runs * quick, size.whole() + runs * whole)
+            worst = max(worst, spent(numpy, quick, whole, size, runs) / best)
+    assert 1.5 < worst < 2.5
