@@ -58,6 +58,7 @@ LARGE = 1 << 16
 
 _mode = settings.snapshot("engine.cold")
 _deterministic = settings.snapshot("determinism.enabled")
+_fusions = settings.snapshot("compiler.scope_fusions")
 used = [False]  # whether anything ran so: arrays may be NumPy's
 _recent: deque[weakref.ref[Step]] = deque(maxlen=64)
 _held: weakref.WeakKeyDictionary[Step, Trial] = weakref.WeakKeyDictionary()
@@ -169,7 +170,7 @@ def goes_by_call(graph: Graph, seg: Segment, device: Any) -> bool:
 
     In a segment with another graph it would be part of that one's program, which would be another one at the next call.
     """
-    if any(is_asked_for(s.call) for s in seg.step.path()):  # type: ignore[arg-type]
+    if _fusions() or any(is_asked_for(s.call) for s in seg.step.path()):  # type: ignore[arg-type]
         return False
     if not is_cold_here(any(s.call.effect or s.call.python for s in graph.steps), device):  # type: ignore[union-attr]
         return False

@@ -42,6 +42,7 @@ def test_equations_and_numbers_are_counted_through_loops_and_calls():
     assert price.size_of(draw.jaxpr).draws == 1
 
 
+@pytest.mark.observes
 def test_the_price_goes_by_the_length_and_by_the_setting():
     short, long = price.Size(10, 0, 0.0), price.Size(1000, 0, 0.0)
     assert 50 < long.whole() / short.whole() < 100 and long.quick() < long.whole() / 2
@@ -162,6 +163,28 @@ def test_training_goes_on_while_its_step_is_optimised():
     assert 3 < steps[0] < 599
     for got, want in zip(found, weights("compile"), strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.observes
+@pytest.mark.parametrize("said", [True, False])
+def test_what_takes_long_to_compile_says_so_with_the_users_line(said, monkeypatch, capsys):
+    monkeypatch.setattr(tiers, "SILENT", 1000.0)
+    with mx.config.scope({"debug.log_compiling": said, "engine.cold": "compile"}):
+        chain(mx.np.ones((3, 5))).asnumpy()
+    heard = capsys.readouterr().err
+    assert heard.count("mxjax: compiling ") == said
+    if said:
+        assert " operations, for about 0 s (" in heard and "test_tiers.py:" in heard
+
+
+def test_the_last_decisions_are_told_with_their_accounts():
+    x = mx.np.ones((N,))
+    for _ in range(6):
+        chain(x).asnumpy()
+    told = mx.engine.explain()
+    assert any("call by call would have cost about" in line for line in told)
+    assert any("compiled quickly in" in line for line in told)
+    assert "runs lost about" in told[-1] and "optimising it costs about" in told[-1]
 
 
 # ---- the bound: no more than about twice the better way

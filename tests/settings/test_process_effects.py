@@ -38,7 +38,8 @@ net.add(nn.Dense(8, activation="relu", in_units=4), nn.Dense(2, in_units=8))
 net.initialize(mx.init.Constant(0.1))
 net.hybridize()
 trainer = mx.gluon.Trainer(net.collect_params(), "adam")
-for _ in range(2):  # the first step of a small network needs no program
+mx.config.set("engine.cold", "compile")  # the first steps of a small network need no program
+for _ in range(2):
     with mx.autograd.record():
         loss = (net(mx.np.ones((3, 4))) ** 2).sum()
     loss.backward()
