@@ -218,6 +218,36 @@ def _integers(fn: Any, name: str) -> Any:
     return checked
 
 
+def _sizes(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two arrays of integers without their signs, of which the lowest one would keep its own."""
+    if a.dtype == bool:
+        raise TypeError("gcd and lcm take integers, got bool: x.astype('int32')")
+    unsigned = np.dtype(f"uint{8 * a.dtype.itemsize}")
+    x, y = (jnp.where(v < 0, -v.astype(unsigned), v.astype(unsigned)) for v in (a, b))
+    return jnp.broadcast_arrays(x, y)  # type: ignore[return-value]
+
+
+def _divisor(x: Any, y: Any) -> Any:
+    """The greatest common divisor; JAX's loop does not end where one is the lowest integer."""
+
+    def step(pair: Any) -> Any:
+        x, y = pair
+        left = jax.lax.rem(x, jnp.where(y == 0, jnp.ones_like(y), y))
+        return jnp.where(y == 0, x, y), jnp.where(y == 0, y, left)
+
+    return jax.lax.while_loop(lambda pair: (pair[1] != 0).any(), step, (x, y))[0]
+
+
+def _gcd(a: Any, b: Any) -> Any:
+    return _divisor(*_sizes(a, b)).astype(a.dtype)
+
+
+def _lcm(a: Any, b: Any) -> Any:
+    x, y = _sizes(a, b)
+    divisor = _divisor(x, y)
+    return (jax.lax.div(x, jnp.where(divisor == 0, jnp.ones_like(x), divisor)) * y).astype(a.dtype)
+
+
 def _logical(fn: Any) -> Any:
     return lambda a, b: fn(a != 0, b != 0)
 
@@ -320,8 +350,8 @@ _float_binary("logaddexp", jnp.logaddexp, internal_rscalar="_npi_logaddexp_scala
 binary("copysign", _numbers(_copysign, "copysign"), smooth=False, amp="widest")
 binary("ldexp", _numbers(_ldexp, "ldexp"), ref=lambda a, b: a * 2**b, amp="full")
 binary("heaviside", lambda a, b: _by_numpy(jnp.heaviside)(*_promote(a, b)), smooth=False, **_OURS)
-binary("lcm", _integers(jnp.lcm, "lcm"), nd=None, samples=_INTS, commutes=True, loops=True)
-binary("gcd", _integers(jnp.gcd, "gcd"), nd=None, samples=_INTS, commutes=True, loops=True)
+binary("lcm", _integers(_lcm, "lcm"), nd=None, samples=_INTS, commutes=True, loops=True)
+binary("gcd", _integers(_gcd, "gcd"), nd=None, samples=_INTS, commutes=True, loops=True)
 binary("bitwise_and", _integers(jnp.bitwise_and, "bitwise_and"), fit=fit_bits, samples=_INTS, commutes=True)
 binary("bitwise_or", _integers(jnp.bitwise_or, "bitwise_or"), fit=fit_bits, samples=_INTS, commutes=True)
 binary("bitwise_xor", _integers(jnp.bitwise_xor, "bitwise_xor"), fit=fit_bits, samples=_INTS, commutes=True)

@@ -334,13 +334,35 @@ def corrcoef(x: Any, y: Any = None, *, rowvar: bool = True, bias: Any = None, dd
 @op(np="correlate", samples=[case(f(5), f(3)), case(f(5), f(3), mode="full")], ref=np.correlate, internal=None)
 def correlate(a: Any, v: Any, *, mode: str = "valid") -> Any:
     """Cross-correlation of two vectors."""
+    if not jnp.issubdtype(jnp.promote_types(a.dtype, v.dtype), jnp.inexact):
+        return _convolved(a, v[::-1], mode) if len(a) >= len(v) or mode == "full" else _convolved(v, a[::-1], mode)[::-1]
     return jnp.correlate(a, v, mode).astype(jnp.promote_types(a.dtype, v.dtype))
 
 
 @op(np="convolve", samples=[case(f(5), f(3))], ref=np.convolve, internal=None)
 def convolve(a: Any, v: Any, *, mode: str = "full") -> Any:
     """Convolution of two vectors."""
+    if not jnp.issubdtype(jnp.promote_types(a.dtype, v.dtype), jnp.inexact):
+        return _convolved(a, v, mode)
     return jnp.convolve(a, v, mode).astype(jnp.promote_types(a.dtype, v.dtype))
+
+
+def _convolved(a: Any, v: Any, mode: str) -> Any:
+    """Of whole numbers, in whole numbers, which wrap as NumPy's; JAX computes it of floats."""
+    if mode not in ("full", "same", "valid"):
+        raise ValueError(f"mode is 'full', 'same' or 'valid', got {mode!r}")
+    if not (a.size and v.size):
+        raise ValueError("convolve and correlate take arrays that are not empty")
+    a, v = (a, v) if len(a) >= len(v) else (v, a)
+    dtype = np.dtype(jnp.promote_types(a.dtype, v.dtype))
+    n, m = len(a), len(v)
+    before = {"full": m - 1, "same": m // 2, "valid": 0}[mode]
+    count = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
+    padded = jnp.pad(a.astype(dtype), (before, m))
+    windows = padded[jnp.arange(count)[:, None] + jnp.arange(m)]
+    if dtype.kind == "b":
+        return (windows & v[::-1].astype(bool)).any(1)
+    return (windows * v[::-1].astype(dtype)).sum(1, dtype=dtype)
 
 
 # ------------------------------------------------------------------------- norms and positions

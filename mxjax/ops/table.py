@@ -19,7 +19,7 @@ from jax import lax
 from .. import errors
 from ..core import Call, Row, enter, rng
 from .columns import AMP, CONVENTION, Outputs, Shapes, index, methods_of, modern, registry_name
-from .numbers import Each, fitted, kind
+from .numbers import Each, cast_like_c, fitted, kind
 from .samples import case, f
 
 Names = str | tuple[str, ...] | None
@@ -629,10 +629,10 @@ def _named(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _keeping(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The nd form of a function: the result has the dtype of the array."""
+    """The nd form of a function: the result has the dtype of the array, converted as by C."""
 
     def keeping(x: Any) -> Any:
-        return fn(x).astype(x.dtype)
+        return cast_like_c(fn(x), x.dtype)
 
     return keeping
 

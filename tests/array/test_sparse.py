@@ -400,3 +400,11 @@ def test_a_sparse_array_without_room_for_its_zeros(stype, length):
         found = nd.sparse.row_sparse_array((one.reshape(1, 1), [0]), shape=(length, 1))
     with pytest.raises(mx.errors.MXNetMemoryError, match="no room"):
         found.asnumpy()
+
+
+@pytest.mark.parametrize("stype", ["row_sparse", "csr"])
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_nothing_is_cast_to_a_storage_type(stype, shape):
+    with mx.util.np_shape(True):
+        found = nd.cast_storage(nd.zeros(shape), stype)
+        assert (found.stype, found.shape, found.asnumpy().shape) == (stype, shape, shape)

@@ -291,6 +291,56 @@ def test_remainders_of_many_sizes(tier):
     np.testing.assert_array_equal(q.grad.asnumpy(), [-3, -3, 0])
 
 
+WHOLE = ["int8", "uint8", "int32", "int64"]
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("dtype", WHOLE)
+def test_divisors_of_the_lowest_and_highest_integers(tier, dtype):
+    """NumPy's; a program once did not end where one of two was the lowest."""
+    mx.config.set(engine_cold=tier)
+    ends = np.iinfo(dtype)
+    v = np.array([ends.min, ends.max, ends.max - 1, ends.min + 1, 0, 1, 2, 7, 12, 18], dtype)
+    a, b = (g.ravel() for g in np.meshgrid(v, np.concatenate([v, -v])))
+    x, y = mx.np.array(a, dtype=dtype), mx.np.array(b, dtype=dtype)
+    np.testing.assert_array_equal(mx.np.gcd(x, y).asnumpy(), np.gcd(a, b))
+    np.testing.assert_array_equal(mx.np.lcm(x, y).asnumpy(), np.lcm(a, b))
+    np.testing.assert_array_equal(mx.np.gcd(x, 3).asnumpy(), np.gcd(a, np.array(3, dtype)))
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("dtype", [*WHOLE, "bool"])
+def test_convolutions_of_whole_numbers(tier, dtype):
+    """NumPy's, which wrap; they were computed of float32."""
+    mx.config.set(engine_cold=tier)
+    rng = np.random.RandomState(11)
+    low, high = (0, 2) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    found = []
+    for n, m in ((1, 1), (5, 3), (4, 4), (3, 6)):
+        a, v = (rng.randint(low, high, k, "int64").astype(dtype) for k in (n, m))
+        x, y = mx.np.array(a, dtype=dtype), mx.np.array(v, dtype=dtype)
+        for mode in ("full", "same", "valid"):
+            for name in ("convolve", "correlate"):
+                found.append((getattr(mx.np, name)(x, y, mode=mode), getattr(np, name)(a, v, mode=mode)))
+    for got, want in found:
+        np.testing.assert_array_equal(got.asnumpy(), want)
+        assert got.dtype == want.dtype
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_functions_of_integers_are_converted_as_by_c(tier):
+    """Recorded of MXNet 2.0.0b1 and 1.9.1: nd's functions give the dtype that they were given."""
+    mx.config.set(engine_cold=tier)
+    mx.npx.reset_np()
+    least = -(2**31)
+    x = mx.nd.array([least, 2**31 - 1, 0, 7, -1], dtype="int32")
+    for name, want in (
+        ("exp", [0, least, 1, 1096, 0]), ("arccos", [least, least, 1, least, 3]),
+        ("cosh", [least, least, 1, 548, 1]), ("degrees", [least, least, 0, 401, -57]),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(getattr(mx.nd, name)(x).asnumpy(), want, err_msg=name)
+
+
 def test_a_power_of_infinity_in_a_fresh_place():
     x = mx.np.array([0.5, 2.0, -0.0])
     np.testing.assert_array_equal((x ** float("inf")).asnumpy(), [0, np.inf, 0])

@@ -235,7 +235,7 @@ def of_dense(v: Value, stype: str) -> Stored:
     if stype == "row_sparse":
         if not host.ndim:
             raise errors.MXNetValueError("an array without axes has no rows: it cannot be row_sparse")
-        rows = np.flatnonzero((host != 0).reshape(host.shape[0], -1).any(axis=1))
+        rows = np.flatnonzero((host != 0).any(axis=tuple(range(1, host.ndim))))
         return padded(stype, host.shape, (host[rows], rows), device)
     if host.ndim != 2:
         raise errors.MXNetValueError(
