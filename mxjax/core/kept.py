@@ -6,6 +6,7 @@ own flags, and what it does for others, stay as they are.
 
 - A **key** is made of all that decides what is compiled: the program without locations, the names that profiles show,
   the compiler's options and flags, JAX's and XLA's versions, the processor's instructions and the number of cores.
+  Where its jaxpr says as much, a program is found by that, and is not lowered (`outline.py`).
 - **What is loaded is code.** So it comes only from a folder, and from files in it, that this user owns and nobody else
   may write; and each file says, before XLA sees it, for which key it is and what the digest of its bytes is.
 - **Nothing here raises.** What cannot be read or written is as if it were not there: the program is compiled.
@@ -38,6 +39,7 @@ from .. import settings
 from ..atomic import write_whole
 from .compiler_options import cpu_features
 from .jaxprs import bodies
+from .outline import ToLower
 from .stats import stats
 
 #: In the folder given, as Ascend has it: emptying it removes nothing else.
@@ -71,22 +73,31 @@ def compile_or_load(lowered: Any, options: dict[str, Any], jaxpr: Any = None) ->
     """What ``lowered.compile`` gives, from the folder where it is there; and whether it was. In any thread.
 
     Args:
+      lowered: what is to be compiled, which need not be lowered yet (`ToLower`).
       jaxpr: what was lowered, for its names; those of two programs that differ in nothing else may be mixed up without.
     """
+    key = None
+    if isinstance(lowered, ToLower):
+        compiled, key = _by_digest(lowered, options)
+        if compiled is not None:
+            return compiled, True
+        lowered, jaxpr = lowered.whole, lowered.jaxpr
     ours = _by_way_of(lowered, options, jaxpr)
     if ours is None:
         return lowered.compile(compiler_options=options), False
+    ours[1].key = key
     compiled = ours[0].compile(compiler_options=options)
     return compiled, ours[1].loaded
 
 
 def load(lowered: Any, options: dict[str, Any], jaxpr: Any = None) -> Any:
     """The program from the folder; None where it is not there: nothing is compiled."""
-    ours = _by_way_of(lowered, options, jaxpr, compiles=False)
-    try:
-        return None if ours is None else ours[0].compile(compiler_options=options)
-    except _NotThereError:
-        return None
+    if isinstance(lowered, ToLower):
+        compiled, key = _by_digest(lowered, options)
+        if compiled is not None or key is not None:
+            return compiled
+        lowered, jaxpr = lowered.whole, lowered.jaxpr
+    return _loaded(_by_way_of(lowered, options, jaxpr, compiles=False), options)
 
 
 def folder() -> str | None:
@@ -126,6 +137,21 @@ class _NotThereError(Exception):
     """A program that is not to be compiled is not in the folder."""
 
 
+def _by_digest(lowered: ToLower, options: dict[str, Any]) -> tuple[Any, bytes | None]:
+    """A program that is not lowered, if it is in the folder; else the key under which it is to be there, or None."""
+    if folder() is None or lowered.digest is None or lowered.outline is None:
+        return None, None
+    ours = _by_way_of(lowered.outline, options, lowered.digest, compiles=False)
+    return _loaded(ours, options), None if ours is None else ours[1].key
+
+
+def _loaded(ours: tuple[Any, _Backend] | None, options: dict[str, Any]) -> Any:
+    try:
+        return None if ours is None else ours[0].compile(compiler_options=options)
+    except _NotThereError:
+        return None
+
+
 def _by_way_of(
     lowered: Any, options: dict[str, Any], jaxpr: Any, compiles: bool = True
 ) -> tuple[Any, _Backend] | None:
@@ -139,13 +165,16 @@ def _by_way_of(
         real = given["backend"]
         if any(given[name] for name in ("host_callbacks", "keepalive", "unordered_effects", "ordered_effects")):
             return None  # it calls what is in this process
+        if lowering.const_args:
+            return None  # it takes more than its operands
         if not (hasattr(real, "compile_and_load") and hasattr(real, "deserialize_executable")):
             return None
     except (AttributeError, KeyError, TypeError):  # another JAX
         return None
     if _is_dumped(options) or _is_loud(real.platform):
         return None
-    backend = _Backend(real, path, b"" if jaxpr is None else _names(jaxpr), compiles)
+    names = jaxpr if isinstance(jaxpr, bytes) else b"" if jaxpr is None else _names(jaxpr)
+    backend = _Backend(real, path, names, compiles)
     lowered, lowering = copy.copy(lowered), copy.copy(lowering)
     lowering.compile_args = {**given, "backend": backend}
     lowered._lowering = lowering
@@ -157,6 +186,7 @@ class _Backend:
 
     def __init__(self, real: Any, path: str, names: bytes, compiles: bool):
         self.loaded = False
+        self.key: bytes | None = None  # known before, of a program that is not in the folder
         self._real, self._path, self._names, self._compiles = real, path, names, compiles
 
     def __getattr__(self, name: str) -> Any:
@@ -173,8 +203,11 @@ class _Backend:
         self, module: Any, executable_devices: Any = None, compile_options: Any = None, **more: Any
     ) -> Any:
         given = {"executable_devices": executable_devices, "compile_options": compile_options, **more}
-        key = None if more else _key(module, executable_devices, compile_options, self._real, self._names)
-        data = None if key is None else _read(self._path, key)
+        known = self.key is not None
+        if not known and not more:
+            self.key = _key(module, executable_devices, compile_options, self._real, self._names)
+        key = self.key
+        data = None if known or key is None else _read(self._path, key)
         if key is not None and data is not None:
             try:
                 found = self._real.deserialize_executable(data, executable_devices, compile_options)

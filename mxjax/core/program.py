@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import compiler, cpu_code, host_memory, price, random_blocks, tiers
+from . import compiler, host_memory, price, random_blocks, tiers
 from .aval import Aval, MeshDevice
 from .call import dressed, place_now
 from .compiler import wide_types
@@ -28,6 +28,7 @@ from .hooks import (
 from .interrupts import shielded
 from .jaxprs import keeps_apart
 from .kept import compile_or_load, load
+from .outline import ToLower, let_go
 from .segment import SCALAR, Step
 from .state import local
 from .stats import stats
@@ -459,7 +460,7 @@ def compile_in_tiers(
         if compiler.platform_now() == "cpu" and type(device) is not MeshDevice:
             drawn = random_blocks.at_once(traced.jaxpr)
             if drawn is not None:
-                _let_go(traced.jaxpr)
+                let_go(traced.jaxpr)
                 structure = jax.tree_util.tree_structure(traced.out_info)
 
                 def again(*args: Any) -> Any:
@@ -467,9 +468,8 @@ def compile_in_tiers(
 
                 again.__name__ = again.__qualname__ = name
                 traced, barriers = jax.jit(again, **how).trace(*structs), True
-        lowered = traced.lower(**cpu_code.lowering(compiler.platform_now()))
+    lowered = ToLower(traced, structs, device, **how)
     jaxpr = traced.jaxpr.jaxpr
-    _let_go(traced.jaxpr)
     options = compiler.options_for(device, calls)
     if compiler.platform_of(device) == "cpu":
         host_memory.keep()
@@ -492,17 +492,3 @@ def compile_in_tiers(
     kind = "loaded" if loaded else "quick" if quick else "whole"
     stop = tiers.tell_compiled(name, device, compiled, given, reason, start, kind)
     return compiled, (stop - start) * 1e-9, later
-
-
-def _let_go(jaxpr: Any) -> None:
-    """Let a jaxpr, and what was compiled of it, end with those who hold it.
-
-    JAX 0.12 remembers what is left of it without unused inputs, as long as it lives; where these are kept that is the
-    jaxpr itself, which so would live until 2048 others came, its programs too.
-    """
-    try:
-        from jax._src.interpreters.pxla import _dce_jaxpr
-
-        _dce_jaxpr.evict_weakref(jaxpr)
-    except (AttributeError, ImportError):  # another JAX
-        pass

@@ -409,13 +409,13 @@ def test_the_folder_is_not_counted_for_each_program(folder, monkeypatch):
 def test_what_others_wrote_is_counted_after_a_sixteenth(folder):
     build(scoped("n0"))
     size = entries(folder)[0].stat().st_size
-    mx.config.set(cache_size=16 * size)
-    for number in range(1, 4):
-        build(scoped(f"n{number}"))
-        for other in range(8):  # another process
-            path = folder / f"{number}{other}".ljust(64, "a")
-            path.with_suffix(".program").write_bytes(bytes(size))
-    assert sum(path.stat().st_size for path in entries(folder)[:-8]) <= 16 * size
+    mx.config.set(cache_size=20 * size)
+    build(scoped("n1"))
+    for other in range(30):  # another process
+        (folder / f"{other}".ljust(64, "a")).with_suffix(".program").write_bytes(bytes(size))
+    build(scoped("n2"))
+    build(scoped("n3"))
+    assert sum(path.stat().st_size for path in entries(folder)) <= 20 * size
 
 
 def test_what_an_ended_process_left_goes_and_what_is_not_ours_stays(folder):

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax.experimental.layout import Layout, with_layout_constraint
 from jax.interpreters import ad, batching, mlir
 
+from mxjax.core import outline
 from mxjax.core.numpy_control import TERMS
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def linear_pair(name: str, forward: Callable, backward: Callable) -> tuple[Primi
         prim.def_impl(jax.jit(fn, static_argnames=("geometry",)))
         prim.def_abstract_eval(partial(_abstract, fn))
         mlir.register_lowering(prim, mlir.lower_fun(fn, multiple_results=False))
+        outline.own.add(prim)
         ad.primitive_jvps[prim] = partial(_jvp, prim)
         ad.primitive_transposes[prim] = partial(_transpose, other)
         batching.primitive_batchers[prim] = partial(_batch, prim)
@@ -98,6 +100,7 @@ def bilinear_triple(
         prim.def_impl(jax.jit(fn, static_argnames=("plan", "shape")))
         prim.def_abstract_eval(partial(_abstract_product, fn))
         mlir.register_lowering(prim, mlir.lower_fun(fn, multiple_results=False))
+        outline.own.add(prim)
         ad.primitive_jvps[prim] = partial(_product_jvp, prim)
         ad.primitive_transposes[prim] = partial(_product_transpose, rules[prim], thin if prim is v else None)
         batching.primitive_batchers[prim] = partial(_product_batch, prim, fn)
