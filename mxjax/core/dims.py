@@ -106,7 +106,7 @@ def _install() -> None:
             return not equal(self, 0)
 
         _Expr.__eq__ = equal
-        _poly._geq_decision = at_least
+        _poly._geq_decision = at_least  # type: ignore[assignment]
         _Expr.__bool__ = true  # without one an expression that is 0 would be true
 
 

@@ -79,7 +79,7 @@ class CachedOp:
         if is_recording() or not arrays:
             return self._by_node(arrays, shapes, cls, device)
         key = (tuple([(a._v or a._value()).aval for a in arrays]), st.training, cls, _key_of(shapes))
-        program = self._programs.get(key)
+        program: Any = self._programs.get(key)
         if program is None:
             given = self._entries, self._variables, arrays, shapes, cls, self.operators
             try:
