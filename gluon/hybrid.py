@@ -310,7 +310,7 @@ class CachedGraph:
             return self._given_back(self._by_pieces(arrays, values))
         st = local.st
         wants = wants_of(values) if st.taping else ()
-        tried = self.fresh and st.rehearsing is None and self._goes_by_call(values)
+        tried = self.fresh and not self.inline and st.rehearsing is None and self._goes_by_call(values)
         self.fresh = self.fresh and (tried or st.rehearsing is not None)
         by_call = self.inline or tried or self._was_so_here(st.seg)
         if st.taping and (self.whole or not any(wants)) and any(v.tape is not None for v in values):
@@ -367,6 +367,8 @@ class CachedGraph:
         may = goes_by_call(call.graph, st.seg, values[0].aval.device)  # type: ignore[arg-type]
         # Another program of a single operator would gain nothing: everybody shares those of the operator itself.
         self.inline = may and len(call.graph.steps) == 1  # type: ignore[union-attr]
+        if self.inline:
+            call.graph.trial.stays = True  # type: ignore[union-attr]
         return may
 
     def _was_so_here(self, seg: Any) -> bool:
@@ -418,6 +420,8 @@ def _stay_so_before_programs(seg: Any) -> None:
         graph = which()
         if where() in path and graph is not None and len(graph.call.graph.steps) <= INLINE:
             graph.inline = True
+            if graph.call.graph.trial:
+                graph.call.graph.trial.stays = True
     _by_call.clear()
 
 

@@ -97,11 +97,16 @@ def load_checkpoint(folder: str | os.PathLike[str], net: Any, trainer: Any, data
       FileNotFoundError: the checkpoint has no network or trainer of that name.
       ValueError: it has nothing that `data` could go on from.
 
-    A checkpoint with a damaged file is passed over for the one before. From here on nothing is computed by NumPy for
-    its first time (`engine.cold` becomes `compile`): the process that was ended had compiled it, and last bits differ.
+    A checkpoint with a damaged file is passed over for the one before. From here on, whether there is a checkpoint or
+    not, programs alone compute (`engine.cold` becomes `compile`, unless it was given): what NumPy and quick programs
+    compute at first has other last bits, and would begin anew in a process that goes on.
     """
     points = _points(folder, 1)
     nets, trainers, sources = _named("net", net), _named("trainer", trainer), _named("data", data)
+    if not settings.is_given("engine.cold"):
+        # What NumPy and quick programs compute at first, before each step is the program of all later ones, has other
+        # last bits: a process that goes on would begin with it where the one that was ended had got beyond it.
+        settings.set("engine.cold", "compile")
     found: dict[str, Any] = {}
     if points.load({_POSITION: lambda path: found.update(_read(path))}) is None:
         return None
@@ -118,8 +123,6 @@ def load_checkpoint(folder: str | os.PathLike[str], net: Any, trainer: Any, data
         _take_beside_states(each, found["trainers"].get(name))
     for name, each in sources.items():
         each.load_state_dict(found["data"][name])
-    if settings.get("engine.cold") == "auto":
-        settings.set("engine.cold", "compile")  # what NumPy computes the first time has other last bits
     numbers.set_state(found["random"])
     position.numpy_restored(position.checked(found["numpy"]))
     _set_python_state(found["python"])

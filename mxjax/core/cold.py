@@ -147,7 +147,7 @@ class Trial:
     A derivative is taken for twice the work, and twice the equations.
     """
 
-    __slots__ = ("costs", "draws", "equations", "over", "spent")
+    __slots__ = ("costs", "draws", "equations", "over", "spent", "stays")
 
     def __init__(self, costs: float, equations: int, draws: int):
         self.costs = costs
@@ -155,6 +155,7 @@ class Trial:
         self.draws = draws
         self.spent = 0.0
         self.over = False  # it is a program from now on
+        self.stays = False  # it goes by call for ever: its operators are part of another program
 
     def again(self, training: bool) -> bool:
         """Count a run; whether it goes by call."""
@@ -200,13 +201,13 @@ def _trial(graph: Graph, device: Any) -> Trial | bool:
 
 
 def hold(step: Step, graph: Graph) -> None:
-    """This step ends a graph recorded operator by operator: as long as that goes on, no program holds it."""
+    """This step ends a graph recorded operator by operator: no program holds it that will be one itself."""
     if type(graph.trial) is Trial:
         _held[step] = graph.trial
 
 
 def _is_held(step: Step) -> bool:
-    return bool(_held) and any(s in _held and not _held[s].over for s in step.path())
+    return bool(_held) and any(s in _held and not _held[s].stays for s in step.path())
 
 
 def is_new_variant(step: Step, key: Any, device: Any) -> bool:

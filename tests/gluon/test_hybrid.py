@@ -70,7 +70,7 @@ def test_one_graph_per_signature():
     assert len(net._graphs) == 0
 
 
-MANY = 500
+MANY = 3000
 
 
 def test_a_small_graph_compiles_nothing_at_first_and_one_program_once_it_has_come_back(by_numbers):

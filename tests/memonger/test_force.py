@@ -29,7 +29,7 @@ def _perceptrons(marks: dict[int, bool | None], mirror: Any = None) -> nn.Hybrid
 
 def _kept(net: Any, x: Any) -> list[tuple[int, ...]]:
     """Shapes of what a backward pass in a program of its own gets from the forward's."""
-    with mx.autograd.record():
+    with mx.config.scope({"engine.cold": "compile"}), mx.autograd.record():
         pair, residuals = net(x)._value().tape.saved
     return [r.aval.shape for (kind, _), r in zip(pair._plan, residuals, strict=True) if kind == "kept"]
 
