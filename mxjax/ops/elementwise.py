@@ -279,6 +279,8 @@ def _ldexp(a: Any, b: Any) -> Any:
     """a * 2**b; the result of two integer arrays has their dtype."""
     a, b = _promote(a, b)
     if jnp.issubdtype(a.dtype, jnp.inexact):
+        if a.dtype.itemsize == 2:  # whose powers of two end early
+            return (a.astype("float32") * jnp.exp2(b.astype("float32"))).astype(a.dtype)
         return a * jnp.exp2(b)
     exact = jnp.clip(b.astype("int64"), -2000, 2000).astype("int32")  # exp2 rounds, and would miss integers
     return truncated(lambda a: jnp.ldexp(a, exact))(a)
@@ -443,7 +445,7 @@ def _sign(x: Any) -> Any:
 def _reciprocal(x: Any) -> Any:
     if jnp.issubdtype(x.dtype, jnp.inexact):
         return 1 / x
-    return jnp.where(x == 0, 0, 1 // jnp.where(x == 0, 1, x)).astype(x.dtype)
+    return cast_like_c(1 / x.astype("float64"), x.dtype)
 
 
 def _bits(x: Any) -> Any:

@@ -87,7 +87,7 @@ def _mean_nd(x: Any, axis: Any, keepdims: bool) -> Any:
     axes = axes_of(axis, x.ndim)
     if jnp.issubdtype(x.dtype, jnp.floating):
         return x.mean(axes, keepdims=keepdims)
-    return x.astype("float32").mean(axes, keepdims=keepdims)
+    return x.astype("float64").mean(axes, keepdims=keepdims)  # float32 holds not all of these integers
 
 
 _CASES = [

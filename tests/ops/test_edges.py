@@ -341,6 +341,24 @@ def test_functions_of_integers_are_converted_as_by_c(tier):
         np.testing.assert_array_equal(getattr(mx.nd, name)(x).asnumpy(), want, err_msg=name)
 
 
+@pytest.mark.parametrize("tier", TIERS)
+def test_reciprocals_and_means_of_integers_and_powers_of_two_of_float16(tier):
+    """Recorded of MXNet 2.0.0b1 (and 1.9.1's nd)."""
+    mx.config.set(engine_cold=tier)
+    least = -(2**31)
+    found = []
+    for dtype, zero in (("int32", least), ("int8", 0)):
+        given, want = np.array([-7, -2, -1, 0, 1, 2, 7], dtype), [0, 0, -1, zero, 1, 0, 0]
+        found += [(mx.np.reciprocal(mx.np.array(given, dtype=dtype)), want)]
+        found += [(mx.nd.reciprocal(mx.nd.array(given, dtype=dtype)), want)]
+    a, b = mx.np.array([0, 3], dtype="float16"), mx.np.array([20, 15], dtype="float16")
+    found += [(mx.np.ldexp(a, b), [0, np.inf]), (mx.np.ldexp(mx.np.array([2.0**-13], dtype="float16"), b[:1]), [128])]
+    for given, want in (([2**31 - 1, least], [0]), ([16777217, 5], [8388611]), ([16777217], [16777217])):
+        found += [(mx.nd.mean(mx.nd.array(given, dtype="int32")), want)]
+    for got, want in found:
+        np.testing.assert_array_equal(got.asnumpy(), want)
+
+
 def test_a_power_of_infinity_in_a_fresh_place():
     x = mx.np.array([0.5, 2.0, -0.0])
     np.testing.assert_array_equal((x ** float("inf")).asnumpy(), [0, np.inf, 0])
