@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
@@ -128,6 +129,16 @@ def bound(e: Any, given: Sequence[Any], params: Any) -> list[Any]:
     """The results of an equation's primitive, with these operands and parameters."""
     found: Any = e.primitive.bind(*given, **e.primitive.get_bind_params(params))
     return list(found) if e.primitive.multiple_results else [found]
+
+
+def named(e: Any) -> AbstractContextManager[Any]:
+    """While an equation is bound anew: the names that profiles show it under."""
+    try:
+        from jax._src import source_info_util as info
+
+        return info.user_context(None, name_stack=info.current_name_stack() + e.source_info.name_stack)
+    except (AttributeError, ImportError):  # another JAX
+        return nullcontext()
 
 
 def _origin(v: Any, makers: dict[int, Any]) -> Any:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import compiler, host_memory, price, random_blocks, tiers
+from . import compiler, host_memory, price, random_blocks, tiers, unrolled
 from .aval import Aval, MeshDevice
 from .call import dressed, place_now
 from .compiler import wide_types
@@ -458,16 +458,8 @@ def compile_in_tiers(
         how: Any = {"donate_argnums": donate, "keep_unused": True, "out_shardings": out_shardings}
         traced = jax.jit(fn, **how).trace(*structs)
         if compiler.platform_now() == "cpu" and type(device) is not MeshDevice:
-            drawn = random_blocks.at_once(traced.jaxpr)
-            if drawn is not None:
-                let_go(traced.jaxpr)
-                structure = jax.tree_util.tree_structure(traced.out_info)
-
-                def again(*args: Any) -> Any:
-                    return jax.tree_util.tree_unflatten(structure, drawn(*args))
-
-                again.__name__ = again.__qualname__ = name
-                traced, barriers = jax.jit(again, **how).trace(*structs), True
+            traced, drawn = _shortened(traced, structs, how, name)
+            barriers = barriers or drawn
     lowered = ToLower(traced, structs, device, **how)
     jaxpr = traced.jaxpr.jaxpr
     options = compiler.options_for(device, calls)
@@ -492,3 +484,25 @@ def compile_in_tiers(
     kind = "loaded" if loaded else "quick" if quick else "whole"
     stop = tiers.tell_compiled(name, device, compiled, given, reason, start, kind)
     return compiled, (stop - start) * 1e-9, later
+
+
+def _shortened(traced: Any, structs: Sequence[Any], how: dict[str, Any], name: str) -> tuple[Any, bool]:
+    """The trace of a function with less for the compiler to do, and whether there are barriers in it."""
+    blocks = False
+    for shorter in (random_blocks.at_once, unrolled.rolled):
+        made = shorter(traced.jaxpr)
+        if made is not None:
+            let_go(traced.jaxpr)
+            fn = _of_the_same_results(made, traced)
+            fn.__name__ = fn.__qualname__ = name
+            traced, blocks = jax.jit(fn, **how).trace(*structs), blocks or shorter is random_blocks.at_once
+    return traced, blocks
+
+
+def _of_the_same_results(made: Callable[..., list[Any]], traced: Any) -> Any:
+    structure = jax.tree_util.tree_structure(traced.out_info)
+
+    def again(*args: Any) -> Any:
+        return jax.tree_util.tree_unflatten(structure, made(*args))
+
+    return again

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import jax
 import numpy as np
 from jax import lax
 
-from .jaxprs import INLINED, bodies, bound
+from .jaxprs import INLINED, bodies, bound, named
 
 #: A call that draws more numbers draws them where they are used; and so many are drawn at once in all.
 LARGE, MOST = 1 << 16, 1 << 19
@@ -34,13 +34,14 @@ _CALLS = {**dict.fromkeys(INLINED, "jaxpr"), "custom_jvp_call": "call_jaxpr", "c
 class _Early:
     """What is known when the program begins: an input, a constant, or a result of an equation of such."""
 
-    __slots__ = ("args", "at", "eqn", "level", "value")
+    __slots__ = ("args", "at", "eqn", "level", "row", "value")
 
     def __init__(self, eqn: Any, args: tuple[_Early, ...], at: int, value: Any = None):
         self.eqn = eqn
         self.args = args
         self.at = at
         self.value = value
+        self.row: tuple[Any, int] | None = None  # the array that it is a row of
         #: How many keys are made of each other on the way.
         self.level: int = max((a.level for a in args), default=0) + (eqn is not None and eqn.primitive.name in _KEYS)
 
@@ -88,7 +89,7 @@ class _Plan:
             self._bits.clear()
             for made in self._known.values():
                 for early in made:
-                    early.value = early.value if early.at < 0 else None
+                    early.value, early.row = (early.value if early.at < 0 else None), None
 
     def _walk(self, jaxpr: Any, consts: Sequence[Any], given: Sequence[Any], emit: bool) -> list[Any]:
         """Follow a jaxpr: what is early as such, and the rest as `_LATE` or, where it is to be traced, as it is."""
@@ -111,7 +112,7 @@ class _Plan:
         name = e.primitive.name
         inner = e.params.get(_CALLS.get(name, ""))
         if hasattr(inner, "jaxpr") and self._has_draws(inner.jaxpr):
-            with _named(e, emit):
+            with named(e) if emit else nullcontext():
                 return self._walk(inner.jaxpr, inner.consts, args, emit)
         if name == "random_bits" and isinstance(args[0], _Early) and not e.invars[0].aval.shape:
             shape = e.params["shape"]
@@ -124,7 +125,7 @@ class _Plan:
             return self._made(e, tuple(args))
         if not emit:
             return [_LATE] * len(e.outvars)
-        with _named(e, True):
+        with named(e):
             return bound(e, [self._value(a) for a in args], e.params)
 
     def _has_draws(self, jaxpr: Any) -> bool:
@@ -152,7 +153,9 @@ class _Plan:
     def _value(self, x: Any) -> Any:
         if not isinstance(x, _Early):
             return x
-        if x.value is None:
+        if x.value is None and x.row is not None:
+            x.value = lax.index_in_dim(*x.row, keepdims=False)
+        elif x.value is None:
             made = bound(x.eqn, [self._value(a) for a in x.args], x.eqn.params)
             for early in self._made(x.eqn, x.args):
                 early.value = made[early.at]
@@ -171,7 +174,7 @@ class _Plan:
             words = lax.optimization_barrier(jax.random.key_data(made))
             made = jax.random.wrap_key_data(words, impl=jax.random.key_impl(made))
             for k, x in enumerate(group):
-                x.value = lax.index_in_dim(made, k, keepdims=False)
+                x.row = made, k
         for block in blocks:
             keys = self._row([key for key, _, _ in block])
             most = max(n for _, _, n in block)
@@ -185,9 +188,13 @@ class _Plan:
         first = xs[0]
         if all(x is first for x in xs):
             return lax.broadcast(self._value(first), (len(xs),))
+        if first.row is not None:
+            whole, start = first.row
+            if all(x.row is not None and x.row[0] is whole and x.row[1] == start + k for k, x in enumerate(xs)):
+                return lax.slice_in_dim(whole, start, start + len(xs))
         if all(isinstance(x.value, np.generic) for x in xs):
             return np.stack([x.value for x in xs])
-        if all(x.value is None and x.eqn is not None and _form(x) == _form(first) for x in xs) and _is_plain(first.eqn):
+        if all(x.value is None and x.row is None and _is_plain(x.eqn) and _form(x) == _form(first) for x in xs):
             args = [self._row([x.args[k] for x in xs]) for k in range(len(first.args))]
             return bound(first.eqn, args, first.eqn.params)[0]
         return jax.numpy.stack([self._value(x) for x in xs])
@@ -231,7 +238,8 @@ def _form(x: _Early) -> Any:
 
 def _is_plain(e: Any) -> bool:
     """Whether it computes each number of an array by itself."""
-    return e.primitive.name in ("add", "convert_element_type") and not any(v.aval.shape for v in e.invars)
+    plain = e is not None and e.primitive.name in ("add", "convert_element_type")
+    return plain and not any(v.aval.shape for v in e.invars)
 
 
 def _may_be_early(e: Any) -> bool:
@@ -244,18 +252,6 @@ def _is_tiny(aval: Any) -> bool:
     return shape is not None and math.prod(shape) <= _TINY and (
         jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) or np.dtype(dtype).kind in "biu"
     )
-
-
-def _named(e: Any, emit: bool) -> AbstractContextManager[Any]:
-    """While an equation is bound anew: the names that profiles show it under."""
-    try:
-        from jax._src import source_info_util as info
-
-        if emit:
-            return info.user_context(None, name_stack=info.current_name_stack() + e.source_info.name_stack)
-    except (AttributeError, ImportError):  # another JAX
-        pass
-    return nullcontext()
 
 
 __all__ = ["LARGE", "MOST", "at_once", "draws"]
