@@ -252,6 +252,9 @@ class EvalMetric:
             call = _row("metric" + fn.__name__).bind((("fn", fn), *attrs))
             values = [total.to_device(first.device)._value(), *[a._value() for a in arrays]]
             self.sum_metric = mnp.ndarray._wrap(record(call, values)[0])
+            if isinstance(count, NDArray) and not isinstance(self.num_inst, NDArray):
+                # An array likewise: a number, which it is when it was read, would be part of the next step's program.
+                self.num_inst = mnp.array(self.num_inst, dtype=count.dtype, device=count.device)
             self.num_inst = self.num_inst + count
 
     def _mean(self) -> float:

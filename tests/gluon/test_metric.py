@@ -87,6 +87,20 @@ def test_more_dimensions_count_as_more_samples(row):
     assert m.get()[1] == pytest.approx(want, rel=1e-6)
 
 
+def test_a_count_that_was_read_compiles_nothing():
+    """How many samples are not ignored is known to the device alone: a number it was read as is an input again."""
+    m = metric.CrossEntropy(ignore_label=0)
+    preds = mx.np.array(onp.full((4, 3), 1 / 3))
+    compiled = []
+    with mx.config.scope(engine_cold="compile"):
+        for k in range(6):
+            m.update([mx.np.array([1, 2, 1 + k % 2, 0])], [preds])
+            assert m.get()[1] == pytest.approx(math.log(3))
+            assert m.num_inst == 3 * (k + 1)
+            compiled.append(mx.engine.stats()["compiled"])
+    assert compiled[1] == compiled[-1]
+
+
 @pytest.mark.parametrize(
     "m", [metric.Accuracy(), metric.TopKAccuracy(2), metric.Loss(), metric.CrossEntropy()],
     ids=lambda m: m.name,
