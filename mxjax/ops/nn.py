@@ -660,11 +660,15 @@ def lrn(data: Any, *, alpha: float = 1e-4, beta: float = 0.75, knorm: float = 2.
 # --------------------------------------------------------------------------- dropout, embedding
 
 
+def _drops(p: Any = 0.5, mode: str = "training", is_train: bool = False, **attrs: Any) -> bool:
+    return (is_train or mode == "always") and (hasattr(p, "dtype") or p != 0)
+
+
 @op(
     npx="dropout",
     nd="Dropout",
     display="Dropout",
-    keyed=True,
+    keyed=_drops,
     modal=True,
     samples=[case(f(4, 5), p=0.5), case(f(4, 5), p=0.3, mode="always", axes=(0,))],
     numbers=("p",),
@@ -685,9 +689,9 @@ def dropout(
     """
     if not jnp.issubdtype(data.dtype, jnp.floating):
         raise TypeError(f"dropout takes floating-point arrays, got {data.dtype}; use x.astype('float32')")
-    moves = hasattr(p, "dtype")
-    if not (is_train or mode == "always") or (not moves and p == 0):
+    if not _drops(p, mode, is_train):
         return data
+    moves = hasattr(p, "dtype")
     shape = [1 if axes and d in axes else n for d, n in enumerate(data.shape)]
     keep = jax.random.bernoulli(key, fitted(1 - p, np.float32), tuple(shape))
     scale = fitted(jnp.where(p >= 1, 0.0, 1 / (1 - p)) if moves else 0 if p >= 1 else 1 / (1 - p), data.dtype)

@@ -200,11 +200,15 @@ def _results(attrs: dict[str, Any], n: int) -> int:
 _LSTM = 4 * 3 * (2 + 3) + 2 * 4 * 3
 
 
+def _drops(p: Any = 0.0, num_layers: int = 1, is_train: bool = False, **attrs: Any) -> bool:
+    return is_train and num_layers > 1 and (hasattr(p, "dtype") or p != 0)
+
+
 @op(
     npx="rnn",
     nd="RNN",
     display="RNN",
-    keyed=True,
+    keyed=_drops,
     modal=True,
     samples=[
         case(f(4, 2, 2), f(_LSTM), f(1, 2, 3), f(1, 2, 3), mode="lstm", state_size=3, num_layers=1, state_outputs=True),
@@ -279,7 +283,7 @@ def rnn(
             states.append(last[0])
             cells.append(last[-1])
         x = outs[0] if directions == 1 else jnp.concatenate(outs, -1)
-        if (hasattr(p, "dtype") or p) and is_train and layer < num_layers - 1:
+        if _drops(p, num_layers, is_train) and layer < num_layers - 1:
             keep = jax.random.bernoulli(jax.random.fold_in(key, layer), fitted(1 - p, np.float32), x.shape)
             x = jnp.where(keep, x / fitted(1 - p, x.dtype), jnp.zeros((), x.dtype))
     if not state_outputs:

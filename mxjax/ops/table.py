@@ -119,7 +119,7 @@ class Op(Row):
         domain: Any = None,
         aux: Any = (),
         effect: bool = False,
-        keyed: bool = False,
+        keyed: bool | Callable[..., bool] = False,
         modal: bool = False,
         legacy: bool = False,
         operator: bool = True,
@@ -156,7 +156,7 @@ class Op(Row):
     ):
         super().__init__(
             name,
-            _drawing(fn) if keyed else fn,
+            _drawing(fn, keyed) if keyed else fn,
             display=display,
             effect=effect,
             differentiable=differentiable,
@@ -166,13 +166,13 @@ class Op(Row):
             wholes=wholes,
             restates=restates,
             lengths=lengths or ({"size": int, "shape": int} if keyed else None),  # draws of any size
-            loops=loops or keyed,
+            loops=loops or bool(keyed),
         )
         self.names = names
         self.samples = samples
         self.domain = domain
         self.aux = aux
-        self.keyed = keyed  # takes a random key as its first input, which the front end supplies
+        self.keyed = keyed = bool(keyed)  # takes a random key as its first input, which the front end supplies
         self.modal = modal
         self.wide = wide  # the default dtype under npx.set_np(dtype=True), where it differs; without a dtype that of integers
         self.ref = ref
@@ -278,12 +278,13 @@ _WHOLES = frozenset(
 )
 
 
-def _drawing(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A random operator with its key in the form the engine hands it over."""
+def _drawing(fn: Callable[..., Any], draws: bool | Callable[..., bool]) -> Callable[..., Any]:
+    """A random operator with its key in the form the engine hands it over; None where these attributes draw nothing."""
 
     @functools.wraps(fn)
     def draw(words: Any, count: Any, offset: Any, *arrays: Any, **attrs: Any) -> Any:
-        return fn(rng.key_of(words, count, offset), *arrays, **attrs)
+        key = rng.key_of(words, count, offset) if draws is True or draws(**attrs) else None  # type: ignore[operator]
+        return fn(key, *arrays, **attrs)
 
     return draw
 

@@ -9,6 +9,7 @@ import mxjax as mx
 from mxjax.core import random_blocks, rng
 from mxjax.core.cpu_code import lowering
 from mxjax.core.jaxprs import bodies
+from mxjax.ops.table import TABLE
 
 jr = jax.random
 WORDS = np.array([3, 4], "uint32")
@@ -118,3 +119,29 @@ def test_a_network_draws_the_numbers_it_draws_by_itself():
             return x.asnumpy()
 
     np.testing.assert_allclose(through("compile"), through("interpret"), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "drawn"),
+    [({"p": 0.5, "is_train": True}, 2), ({"p": 0.5}, 0), ({"p": 0.0, "is_train": True}, 0), ({"mode": "always"}, 2)],
+)
+def test_a_call_of_dropout_that_drops_nothing_makes_no_key(attrs, drawn):
+    of_rnn = {"mode": "rnn_tanh", "state_size": 2, "num_layers": 2, "p": 0.0, **attrs}
+    with jax.enable_x64(True):
+        key = WORDS, np.int64(3), np.int64(0)
+        jaxpr = jax.make_jaxpr(lambda *key: TABLE["dropout"].fn(*key, jnp.ones((3, 2)), **attrs))(*key)
+        assert rounds(jaxpr.jaxpr) == drawn
+        if "mode" not in attrs:
+            inputs = jnp.ones((3, 1, 2)), jnp.ones(24), jnp.ones((2, 1, 2))
+            jaxpr = jax.make_jaxpr(lambda *key: TABLE["rnn"].fn(*key, *inputs, **of_rnn))(*key)
+            assert rounds(jaxpr.jaxpr) == (3 if drawn else 0)
+
+
+def test_a_call_that_drops_nothing_counts_as_a_draw():
+    def drawn(p):
+        mx.random.seed(4)
+        with mx.autograd.train_mode():
+            mx.npx.dropout(mx.np.ones(3), p=p).wait_to_read()
+        return mx.np.random.uniform(size=3).asnumpy()
+
+    np.testing.assert_array_equal(drawn(0.0), drawn(0.5))
