@@ -417,6 +417,12 @@ def _rint(x: Any) -> Any:
     return jnp.where(x - below <= above - x, below, above)
 
 
+def _spacing(x: Any) -> Any:
+    """The distance to the next number away from zero; that of zero is the least number there is, which is not computed."""
+    beyond = jnp.nextafter(x, jnp.where(x < 0, -jnp.inf, jnp.inf).astype(x.dtype))
+    return jnp.where(x == 0, beyond, beyond - x)
+
+
 def _fix(x: Any) -> Any:
     return jnp.trunc(x)
 
@@ -481,7 +487,7 @@ for _name in ("isnan", "isinf", "isfinite"):
 unary("isposinf", lambda x: jnp.isposinf(floating(x)), nd=None, samples=_odd, **_FLAT)
 unary("isneginf", lambda x: jnp.isneginf(floating(x)), nd=None, samples=_odd, **_FLAT)
 unary("signbit", jnp.signbit, nd=None, internal=None, **_FLAT)
-unary("spacing", _by_numpy(lambda x: jnp.abs(jnp.nextafter(x, jnp.inf * jnp.sign(x)) - x) * jnp.sign(x)), nd=None, domain=_P, internal=None, **_FLAT)
+unary("spacing", _by_numpy(_spacing), nd=None, domain=_P, internal=None, **_FLAT)
 unary("real", lambda x: x, nd=None, internal=None)
 
 unary("sqrt", _math(jnp.sqrt), domain=_P)

@@ -359,6 +359,15 @@ def test_reciprocals_and_means_of_integers_and_powers_of_two_of_float16(tier):
         np.testing.assert_array_equal(got.asnumpy(), want)
 
 
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_spacing_of_zero_is_the_least_number(tier, dtype):
+    """NumPy's, which MXNet calls."""
+    mx.config.set(engine_cold=tier)
+    given = np.array([0.0, -0.0, -20, 20, 1, -1, 1e-3, np.nan], dtype)
+    np.testing.assert_array_equal(mx.np.spacing(mx.np.array(given, dtype=dtype)).asnumpy(), np.spacing(given))
+
+
 def test_a_power_of_infinity_in_a_fresh_place():
     x = mx.np.array([0.5, 2.0, -0.0])
     np.testing.assert_array_equal((x ** float("inf")).asnumpy(), [0, np.inf, 0])
