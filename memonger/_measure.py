@@ -80,7 +80,7 @@ def measure(fn: Callable[..., Any], *args: Any, warmup: int = 1) -> Measured:
       fn: usually one training step.
       warmup: runs before the measured one: a first step compiles other programs than a later one.
 
-    Programs of other threads that run meanwhile are counted too. Nothing is computed by NumPy meanwhile (`engine.cold`).
+    Programs of other threads that run meanwhile are counted too. NumPy computes nothing meanwhile (`engine.cold`).
 
     Raises:
       TypeError: ``fn`` cannot be called, or ``warmup`` is no int.

@@ -166,6 +166,11 @@ class Trial:
         return not self.over
 
 
+    def goes_on(self) -> bool:
+        """Whether it will be a program, and is none yet."""
+        return not self.over and not self.stays
+
+
 def goes_by_call(graph: Graph, seg: Segment, device: Any) -> bool:
     """Whether this run of a graph is recorded operator by operator: until such runs have cost what its program would.
 
@@ -177,7 +182,12 @@ def goes_by_call(graph: Graph, seg: Segment, device: Any) -> bool:
         return False
     if graph.trial is None:
         graph.trial = _trial(graph, device)
-    return graph.trial is not False and graph.trial.again(local.st.taping)
+    if graph.trial is False:
+        return False
+    # One that comes after a larger one, in the same segment, becomes a program no sooner than that one.
+    return graph.trial.again(local.st.taping) or any(
+        s in _held and _held[s].goes_on() and _held[s].costs > graph.trial.costs for s in seg.step.path()
+    )
 
 
 def _trial(graph: Graph, device: Any) -> Trial | bool:
