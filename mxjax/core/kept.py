@@ -29,7 +29,7 @@ import struct
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlib
@@ -69,10 +69,13 @@ class _Count:
         self.limit, self.total, self.since = limit, total, 0
 
 
-def compile_or_load(lowered: Any, options: dict[str, Any], jaxpr: Any = None) -> tuple[Any, bool]:
+def compile_or_load(
+    lowered: Any, options: dict[str, Any], jaxpr: Any = None, tell: Callable[[], None] | None = None
+) -> tuple[Any, bool]:
     """What ``lowered.compile`` gives, from the folder where it is there; and whether it was. In any thread.
 
     Args:
+      tell: is called before XLA compiles, if it has to.
       lowered: what is to be compiled, which need not be lowered yet (`ToLower`).
       jaxpr: what was lowered, for its names; those of two programs that differ in nothing else may be mixed up without.
     """
@@ -84,8 +87,10 @@ def compile_or_load(lowered: Any, options: dict[str, Any], jaxpr: Any = None) ->
         lowered, jaxpr = lowered.whole, lowered.jaxpr
     ours = _by_way_of(lowered, options, jaxpr)
     if ours is None:
+        if tell is not None:
+            tell()
         return lowered.compile(compiler_options=options), False
-    ours[1].key = key
+    ours[1].key, ours[1].tell = key, tell
     compiled = ours[0].compile(compiler_options=options)
     return compiled, ours[1].loaded
 
@@ -187,6 +192,7 @@ class _Backend:
     def __init__(self, real: Any, path: str, names: bytes, compiles: bool):
         self.loaded = False
         self.key: bytes | None = None  # known before, of a program that is not in the folder
+        self.tell: Callable[[], None] | None = None
         self._real, self._path, self._names, self._compiles = real, path, names, compiles
 
     def __getattr__(self, name: str) -> Any:
@@ -218,6 +224,8 @@ class _Backend:
                 _remove(_file(self._path, key))
         if not self._compiles:
             raise _NotThereError
+        if self.tell is not None:
+            self.tell()
         made = self._real.compile_and_load(module, **given)
         if key is not None and self._path not in _closed:
             try:

@@ -259,7 +259,7 @@ class _Words:
 def _primitives_of(count: int) -> frozenset[Any]:
     from jax._src.core import Primitive
 
-    found = set()
+    found: set[Any] = set()
     for name, module in list(sys.modules.items()):
         if name.startswith("jax._src."):
             found.update(v for k, v in list(vars(module).items()) if k.endswith("_p") and isinstance(v, Primitive))

@@ -29,7 +29,7 @@ from .interrupts import shielded
 from .jaxprs import keeps_apart
 from .kept import compile_or_load, load
 from .outline import ToLower, let_go
-from .segment import SCALAR, Step
+from .segment import SCALAR, Step, user_site
 from .state import local
 from .stats import stats
 from .store import size_of
@@ -476,9 +476,14 @@ def compile_in_tiers(
     if loaded:
         later, given = None, options
     else:
-        size = price.size_of(traced.jaxpr.jaxpr)
-        tiers.say(name, size, size.quick() if quick else size.whole(), "compiling")
-        compiled, loaded = compile_or_load(lowered, given, traced.jaxpr)
+
+        site = user_site()  # XLA is asked from within JAX
+
+        def tell() -> None:
+            size = price.size_of(jaxpr)
+            tiers.say(name, size, size.quick() if quick else size.whole(), "compiling", site)
+
+        compiled, loaded = compile_or_load(lowered, given, traced.jaxpr, tell)
     if loaded:
         reason = f"{reason}; it was kept by an earlier process"
     kind = "loaded" if loaded else "quick" if quick else "whole"

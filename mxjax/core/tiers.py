@@ -47,13 +47,17 @@ def explain() -> list[str]:
     return [*decisions, *sorted(later.account() for later in _open)]
 
 
-def say(name: str, size: Size, takes: float, what: str) -> None:
-    """Tell the user on stderr that the compiler will take a while (microseconds, by estimate), where it will."""
+def say(name: str, size: Size, takes: float, what: str, site: tuple[str, int] | None = None) -> None:
+    """Tell the user on stderr that the compiler will take a while (microseconds, by estimate), where it will.
+
+    Args:
+      site: the file and line of the user's; those at hand where not given.
+    """
     if takes < SILENT or not _says():
         return
     from .segment import user_site
 
-    file, line = user_site()
+    file, line = site or user_site()
     print(
         f"mxjax: {what} {name}, {size.equations:,} operations, for about {takes * 1e-6:.0f} s ({file}:{line})",
         file=sys.stderr, flush=True,

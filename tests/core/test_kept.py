@@ -482,6 +482,17 @@ def test_asking_compiles_nothing(folder):
     assert kept.load(traced.lower(), {}, traced.jaxpr) is None
 
 
+@pytest.mark.parametrize("off", [False, True])
+def test_it_tells_before_xla_compiles_and_of_nothing_else(folder, off):
+    if off:
+        mx.config.set(cache_dir="")
+    told = []
+    for count in (1, 2 if off else 1):
+        traced = trace(triple)
+        made, loaded = kept.compile_or_load(traced.lower(), {}, traced.jaxpr, lambda: told.append(1))
+        assert np.array_equal(made(X), X * 3 + 1) and len(told) == count
+
+
 def test_another_jax_simply_compiles(folder, monkeypatch):
     class Lowered:
         def compile(self, compiler_options=None):
