@@ -44,7 +44,7 @@ JOBS = [
     Job("ragged_text", "1.9", 1.8),
     Job("detector", "1.9", 2.3),
     Job("devices", "1.9", 1.2),
-    Job("five_minutes", "2.0", 1.3, 0.62),
+    Job("five_minutes", "2.0", 1.3, 1.0),
     Job("vae", "2.0", 2.1),
     # The kernels of oneDNN in MXNet 1.9.1 fail to reorder a weight here.
     Job("gan", "1.9", 2.0, mxnet_environment=(("MXNET_MKLDNN_ENABLED", "0"),)),

@@ -9,31 +9,12 @@ drawn by NumPy are the same in every framework, so that results can be compared.
 import io
 import json
 import os
-import sys
 import time
 
 import mxnet as mx
 import numpy
 
 _STATE = {"last": time.process_time(), "pause": 0.0, "where": "", "steps": 0}
-_COMPILED = [0, 0.0]
-
-
-def _listen():
-    """Counts what XLA compiles, where the process runs on it."""
-    import jax
-
-    def heard(event, seconds, **_):
-        if event.endswith("backend_compile_duration"):
-            _COMPILED[0] += 1
-            _COMPILED[1] += seconds
-
-    jax.monitoring.register_event_duration_secs_listener(heard)
-
-
-if "mxjax" in sys.modules:
-    _listen()
-
 
 def step(what=""):
     """One step more is done; the longest time between two of them is the job's pause."""
@@ -49,13 +30,14 @@ def end(**found):
     """The last line of a job: its figures, and what it found."""
     mx.nd.waitall()
     step("end")
+    engine = mx.engine.stats() if hasattr(mx.engine, "stats") else {}
     figures = {
         "cpu": round(time.process_time(), 3),
         "pause": round(_STATE["pause"], 3),
         "where": _STATE["where"],
         "steps": _STATE["steps"],
-        "programs": _COMPILED[0],
-        "compiling": round(_COMPILED[1], 3),
+        "programs": engine.get("compiled", 0),
+        "compiling": round(sum(v for k, v in engine.items() if k.startswith("seconds_")), 3),
         "found": {name: float(value) for name, value in found.items()},
     }
     print(json.dumps(figures), flush=True)

@@ -28,6 +28,12 @@ _WEIGHTS = {
     "exp": 4, "log": 4, "tanh": 4, "logistic": 4, "sin": 4, "cos": 4, "pow": 8, "erf": 4, "log1p": 4, "expm1": 4,
     "sort": 50, "cumsum": 37, "cumprod": 37, "cummax": 37, "cummin": 37, "cumlogsumexp": 37,
 }  # fmt: skip
+#: These read of their operand no more than they give.
+_PARTS = frozenset({"dynamic_slice", "gather", "slice", "squeeze"})
+#: These are written in their operand's place, so that the update counts alone: which operand that is.
+_PLACED = {
+    "dynamic_update_slice": 1, "scatter": 2, "scatter-add": 2, "scatter-max": 2, "scatter-min": 2, "scatter-mul": 2,
+}  # fmt: skip
 #: Libraries compute these, whatever the program is compiled with.
 _LIBRARY = frozenset({"dot_general", "conv_general_dilated", "custom_call", "fft"})
 _DRAWS = frozenset({"random_bits", "threefry2x32"})
@@ -89,7 +95,11 @@ def size_of(jaxpr: Any) -> Size:
             draws += name in _DRAWS
             if name in _LIBRARY:
                 continue
-            most = max([_numbers(v) for v in (*e.outvars, *e.invars[:1])], default=0.0)
+            if name in _PLACED:
+                seen = [e.invars[_PLACED[name]]]
+            else:
+                seen = [*e.outvars] if name in _PARTS else [*e.outvars, *e.invars[:1]]
+            most = max([_numbers(v) for v in seen], default=0.0)
             numbers += times * most * (20 if name in _DRAWS else _WEIGHTS.get(name, 1))
     return Size(equations, draws, numbers)
 

@@ -42,6 +42,23 @@ def test_equations_and_numbers_are_counted_through_loops_and_calls():
     assert price.size_of(draw.jaxpr).draws == 1
 
 
+def test_parts_of_large_arrays_count_as_parts():
+    """A loop over the rows of a matrix reads and writes a row a round (suppression of overlapping boxes)."""
+
+    def rows(x):
+        def step(x, k):
+            row = jax.lax.dynamic_index_in_dim(x, k, keepdims=False)
+            return jax.lax.dynamic_update_index_in_dim(x, row + 1, k, 0), row.max()
+
+        return jax.lax.scan(step, x, jnp.arange(100))[1]
+
+    size = price.size_of(jax.make_jaxpr(rows)(jnp.zeros((100, 1000))).jaxpr)
+    assert 3 * 100 * 1000 <= size.numbers < 10 * 100 * 1000  # not 100 times the matrix
+    whole = price.size_of(jax.make_jaxpr(lambda x: x.sum())(jnp.zeros((100, 1000))).jaxpr)
+    assert whole.numbers >= 100 * 1000
+
+
+
 @pytest.mark.observes
 def test_the_price_goes_by_the_length_and_by_the_setting():
     short, long = price.Size(10, 0, 0.0), price.Size(1000, 0, 0.0)
