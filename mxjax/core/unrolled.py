@@ -27,7 +27,7 @@ _COPIED = 16 << 10  # bytes copied in a run for each equation saved
 _INPUTS = 4 << 10  # bytes of a program's inputs that may be stacked in all
 _LONGEST = 1000  # equations of a turn
 #: What only looks at arrays; such of the inputs come first.
-_VIEWS = frozenset({"slice", "squeeze", "reshape", "split", "expand_dims"})
+_VIEWS = frozenset({"slice", "squeeze", "reshape", "split", "expand_dims", "unstack"})
 _PRODUCTS = frozenset({"dot_general", "conv_general_dilated"})
 
 _Place = tuple[int, int]  # an equation of the body, and which of its results
@@ -234,6 +234,8 @@ def _row_of(e: Any, given: Sequence[Any]) -> list[_Row] | None:
         return None
     if name == "split" and params["axis"] == 0 and {*params["sizes"]} == {1}:
         return [_Row(x, k, kept=True) for k in range(len(e.outvars))]
+    if name == "unstack" and params["axis"] == 0:
+        return [_Row(x, k) for k in range(len(e.outvars))]
     if name == "slice" and params["strides"] is None and e.outvars[0].aval.shape == (1, *x.shape[1:]):
         return [_Row(x, params["start_indices"][0], kept=True)]
     return None

@@ -86,7 +86,8 @@ def prepare(
     weight: jax.Array | None = None,
 ) -> jax.Array:
     """The gradient that a rule sees: rescaled, then clipped, then with the weight decay added."""
-    grad = grad * rescale
+    if type(rescale) is not float or rescale != 1:
+        grad = grad * rescale
     if clip_gradient is not None:
         grad = jnp.clip(grad, -clip_gradient, clip_gradient)
     return grad if wd is None else grad + wd * weight
@@ -98,10 +99,8 @@ def is_on(bound: Any) -> bool:
 
 
 def moment(value: jax.Array, average: jax.Array, decay: float, order: int = 1) -> jax.Array:
-    """The running average of ``value ** order``."""
-    from optax import tree_utils
-
-    return tree_utils.tree_update_moment(value, average, decay, order)
+    """The running average of ``value ** order``; of order 1 or 2."""
+    return (1 - decay) * (value if order == 1 else value * value) + decay * average
 
 
 #: States' shapes and dtypes, by optimizer, hyperparameters and the weight's shape and dtype.
@@ -171,13 +170,13 @@ def many(
     n = len(layout)
     weights, grads, states = arrays[:n], arrays[n : 2 * n], arrays[2 * n :]
     width = (numbers.shape[0] - 1) // n
-    rescale = numbers[0]
+    rescale, *others = jnp.unstack(numbers)
     new_weights: list[jax.Array] = []
     new_states: list[jax.Array] = []
     taken = 0
     for i, (count, master, own) in enumerate(layout):
         bound = partial(rule, **{**dict(statics), **moving, **dict(own)})
-        mine = [numbers[1 + i * width + k] for k in range(width)]
+        mine = others[i * width : (i + 1) * width]
         step = with_master if master else one
         weight, after = step(
             bound, weights[i], grads[i], states[taken : taken + count], rescale, *mine
