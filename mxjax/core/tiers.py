@@ -27,7 +27,9 @@ from .stats import stats
 
 LITTLE = 30_000.0  # microseconds: what is saved at least, for a quick operator does not run as `Step.solo`
 SURE = 3  # runs that come after the first in all likelihood: what these would lose is not lost
-BESIDE = 0.5  # from this part of the price on a thread compiles
+# At these parts of the price a program is exchanged, and, on several cores, a thread begins to compile: a loop mostly
+# goes on, a run takes longer than what it loses, and the time of an idle core costs nobody anything.
+PAID, BESIDE = 1 / 2, 1 / 16
 FOREVER = 100_000  # runs: a program that does not lose the price in so many stays as it is
 
 SILENT = 1_000_000.0  # what the compiler takes longer for, it says
@@ -98,7 +100,7 @@ class Later:
         self._spent += self._size.lost()
         if self._beside is None and self._spent > BESIDE * self._price and cores() > 1:
             self._beside = _Beside(self._compile)
-        return self._spent > self._price
+        return self._spent > PAID * self._price
 
     def compiled(self) -> Any:
         """The optimised program, waited for or made now; None where the compiler fails: the quick one stays."""

@@ -216,7 +216,7 @@ def spent(numpy, quick, whole, size, runs):
             tier = "quick"
         if tier == "quick":
             lost += quick - whole
-            if lost > size.whole():
+            if lost > size.whole() * tiers.PAID:
                 total += size.whole()
                 tier = "whole"
         total += {"numpy": numpy, "quick": quick, "whole": whole}[tier]
@@ -234,7 +234,7 @@ def test_no_way_costs_more_than_twice_the_best_and_the_quick_program():
         quick = whole * rnd.uniform(1, 4)
         numpy = quick * 10 ** rnd.uniform(0, 1.5)
         bought = int(size.quick() / numpy) + 1
-        again = bought + int(size.whole() / max(quick - whole, 1e-9)) + 1
+        again = bought + int(size.whole() * tiers.PAID / max(quick - whole, 1e-9)) + 1
         for runs in {1, 2, bought, bought + 1, min(again, 3000), min(again + 1, 3000), rnd.randint(1, 3000)}:
             best = min(runs * numpy, size.quick() + runs * quick, size.whole() + runs * whole)
             worst = max(worst, spent(numpy, quick, whole, size, runs) / best)
