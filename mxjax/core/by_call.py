@@ -144,7 +144,8 @@ class ByCall:
         if part.work > CALL:
             single = self._single(part, part.operands)
             pays = price_of.quick(*part.bound.size[:2])  # type: ignore[union-attr]
-            if _whole(single) in single.programs or single.spent + part.work > pays:
+            # At half of it already the first time, so that no second run is the first of a program (`cold.ONE_RUN`).
+            if _whole(single) in single.programs or single.spent + part.work > pays * (1 if single.spent else 1 / 2):
                 return None
             single.spent += part.work
         try:
