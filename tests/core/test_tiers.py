@@ -62,7 +62,7 @@ def test_parts_of_large_arrays_count_as_parts():
 @pytest.mark.observes
 def test_the_price_goes_by_the_length_and_by_the_setting():
     short, long = price.Size(10, 0, 0.0), price.Size(1000, 0, 0.0)
-    assert 50 < long.whole() / short.whole() < 100 and long.quick() < long.whole() / 2
+    assert 50 < long.whole() / short.whole() < 100 and long.quick() < 0.6 * long.whole()
     with mx.config.scope({"engine.compile_price": 2.0}):
         assert long.whole() == 2 * (price.BASE + 1000 * price.EQUATION)
     with mx.config.scope({"engine.compile_price": 0.0}):
