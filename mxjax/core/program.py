@@ -476,7 +476,6 @@ def compile_in_tiers(
     if loaded:
         later, given = None, options
     else:
-
         site = user_site()  # XLA is asked from within JAX
 
         def tell() -> None:

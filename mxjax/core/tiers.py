@@ -95,7 +95,7 @@ class Later:
         )
 
     def is_paid(self) -> bool:
-        """Count a run; whether all there were have lost what the optimised program costs."""
+        """Count a run; whether all there were have lost enough (`PAID`) of what the optimised program costs."""
         self.runs += 1
         self._spent += self._size.lost()
         if self._beside is None and self._spent > BESIDE * self._price and cores() > 1:

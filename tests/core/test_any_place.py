@@ -505,6 +505,15 @@ def pushing() -> tuple[Callable[[], Any], Callable[[], None]]:
     return statement, check
 
 
+def path_of(w: Any, g: Any) -> list[Any]:
+    """A weight before and after each of four steps of `SGD(learning_rate=0.1, momentum=0.9)` with this gradient."""
+    path, m = [w], np.zeros_like(w)
+    for _ in range(4):
+        m = 0.9 * m - 0.1 * g
+        path.append(path[-1] + m)
+    return path
+
+
 def sharing() -> Callable[[], tuple[Callable[[], Any], Callable[[], None]]]:
     """Pushes from two devices, between which the optimizer is shared out; Ctrl-C waits while it updates."""
     kv = mx.kv.create("device")
@@ -520,10 +529,7 @@ def sharing() -> Callable[[], tuple[Callable[[], Any], Callable[[], None]]]:
         kv.init(key, weight)
         kv.pushpull(key, grads, out=outs)
         outs[1].wait_to_read()
-        path, m = [w], np.zeros_like(w)
-        for _ in range(4):
-            m = 0.9 * m - 0.1 * 2 * g
-            path.append(path[-1] + m)
+        path = path_of(w, 2 * g)
 
         def statement() -> None:
             kv.pushpull(key, grads, out=outs)
@@ -562,10 +568,7 @@ def updating() -> Callable[[], tuple[Callable[[], Any], Callable[[], None]]]:
         before = out.asnumpy()
         kv.init(key, weight)
         kv.push(key, grad)
-        path, m = [w], np.zeros_like(w)
-        for _ in range(4):
-            m = 0.9 * m - 0.1 * g
-            path.append(path[-1] + m)
+        path = path_of(w, g)
 
         def statement() -> None:
             kv.push(key, grad)
