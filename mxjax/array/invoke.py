@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import errors
+from .. import errors, settings
 from ..core import (
     changing,
     record,
@@ -27,13 +27,16 @@ from ..core.value import TRACED, Dynamic, Value, seen
 from ..core.varying import Handed
 from ..device import Device
 from ..ops.table import Op, hashable
+from ..ops.texts import parsed
 from .at_once import at_once
 from .handle import assign, dense, numbers, store
 from .indexing import check_write, refuse_open, shapes_of_1x
 from .ndarray import NDArray, to_value
 from .protocol import default_dtype
+from .ufunc_options import refuse_options
 
 _new = object.__new__
+_version = settings.snapshot("compat.version")
 _NUMBERS = (bool, int, float)
 _OPERANDS = (int, float)
 # Attributes that say where a result goes; they are no part of the operator.
@@ -101,7 +104,8 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         # nd.zeros(shape, ctx, dtype): the place may stand among the arguments.
         device = next(a for a in args if isinstance(a, Device))
         args = tuple(a for a in args if not isinstance(a, Device))
-    arrays, attrs = split(op, args, kwargs)
+    texts = cls._legacy or _version() == "1.9"
+    arrays, attrs = split(op, args, kwargs, texts)
     if shapes_of_1x and (not op.array_params or op.internal == "tile") and shapes_of_1x[0]():
         refuse_open(op.display, op.name, attrs)
     for name, value in attrs:
@@ -177,6 +181,8 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
             bound = op.bind_moving(attrs, tuple(holes), tuple([k for k, _ in moving]))
         elif bound is None:
             bound = op.bind(attrs, tuple(holes))
+        if texts and key is not None and _were_texts(before, given, attrs):
+            key = None  # np's functions take none
         if key is not None and not holes and not moving and not (op.moved and numeric):
             if len(op.fast) > 10_000:
                 op.fast.clear()
@@ -358,10 +364,16 @@ def _target(device: Any) -> Any:
     return device.placement if isinstance(device, Device) else Device(device).placement
 
 
+def _were_texts(args: Sequence[Any], kwargs: dict[str, Any], attrs: tuple[tuple[str, Any], ...]) -> bool:
+    """Whether a number or a tuple was given as its text."""
+    words = [v for _, v in attrs if type(v) is str]
+    return any(type(v) is str and v not in words for v in (*args, *kwargs.values()))
+
+
 def split(
-    op: Op, args: Sequence[Any], kwargs: dict[str, Any]
+    op: Op, args: Sequence[Any], kwargs: dict[str, Any], texts: bool = False
 ) -> tuple[list[Any], tuple[tuple[str, Any], ...]]:
-    """Arrays in order and attributes as a hashable tuple."""
+    """Arrays in order and attributes as a hashable tuple; with ``texts`` numbers may have come as texts."""
     params = op.array_params
     if op.variadic:
         if not op.attr_params and len(args) > 1:  # nothing else can be meant
@@ -412,6 +424,8 @@ def split(
         given[name] = value
     if not given:
         return arrays, ()
+    if texts:
+        given = {k: parsed(op, k, v) if type(v) is str else v for k, v in given.items()}
     return arrays, tuple([(k, hashable(_plain(v))) for k, v in sorted(given.items())])
 
 
@@ -514,7 +528,7 @@ def _make_ordered(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
 def _make_general(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
     def general(*args: Any, **kwargs: Any) -> Any:
         if kwargs and op.wide:
-            _refuse_options(op, cls, kwargs)
+            refuse_options(op, cls, kwargs)
         return call(op, cls, args, kwargs)
 
     return general
@@ -532,7 +546,7 @@ def _make_unary(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
                 h._var = None
                 return h
         if kwargs:
-            _refuse_options(op, cls, kwargs)
+            refuse_options(op, cls, kwargs)
         return call(op, cls, args, kwargs)
 
     return one_input
@@ -550,7 +564,7 @@ def _make_binary(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
                 h._var = None
                 return h
         if kwargs:
-            _refuse_options(op, cls, kwargs)
+            refuse_options(op, cls, kwargs)
         return call(op, cls, args, kwargs)
 
     return two_inputs
@@ -566,35 +580,3 @@ def _of_two_alone(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
         return fn(lhs, rhs, **kwargs)
 
     return two
-
-
-# What NumPy's ufuncs take besides, and the only values of it that MXNet knows.
-_OPTIONS: dict[str, Any] = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
-_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
-_NO_OPTIONS = ("left_shift", "right_shift")  # those that take none of it
-
-
-def _refuse_options(op: Op, cls: type[NDArray], kwargs: dict[str, Any]) -> None:
-    """Take NumPy's options of ufuncs out of the arguments, where they say what happens anyway; refuse others."""
-    if cls is NDArray or not (isinstance(op.ref, np.ufunc) or op.name in ("fix", "isposinf", "isneginf", "ldexp")):
-        return
-    if getattr(op.ref, "__name__", "") in _NO_OPTIONS:
-        return
-    for name in _OPTIONS:
-        if name not in kwargs:
-            continue
-        value = kwargs.pop(name)
-        if value is _OPTIONS[name] or (isinstance(value, str) and value == _OPTIONS[name]):
-            continue
-        if name == "dtype":
-            try:
-                known = np.dtype(value).kind in "biuf"
-            except TypeError:
-                known = False
-        else:
-            known = value in _CASTINGS if name == "casting" else name != "order" or isinstance(value, str)
-        if known:
-            raise errors.MXNetNotImplementedError(
-                f"{name}={value} is not implemented for {op.name}: it takes {name}={_OPTIONS[name]!r} only"
-            )
-        raise errors.MXNetTypeError(f"{name}={value!r} is not understood by {op.name}")

@@ -287,6 +287,7 @@ def multibox_prior(
     step_y, step_x = (steps[0], steps[1]) if steps[0] > 0 else (1 / h, 1 / w)
     cy, cx = (np.arange(h) + offsets[0]) * step_y, (np.arange(w) + offsets[1]) * step_x
     shape = h / w
+    sizes, ratios = [v if isinstance(v, tuple) else (v,) for v in (sizes, ratios)]  # a number is a tuple of one
     extents = [(s * shape * np.sqrt(ratios[0]) / 2, s / np.sqrt(ratios[0]) / 2) for s in sizes]
     extents += [(sizes[0] * shape * np.sqrt(r) / 2, sizes[0] / np.sqrt(r) / 2) for r in ratios[1:]]
     y, x = np.meshgrid(cy, cx, indexing="ij")

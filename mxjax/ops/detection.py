@@ -184,6 +184,7 @@ def _rpn_anchors(stride: int, scales: Any, ratios: Any) -> np.ndarray:
     """Anchors (A, 4) of a region proposal network around the first cell, ratios before scales."""
     made = []
     centre = 0.5 * (stride - 1)
+    scales, ratios = [v if isinstance(v, tuple) else (v,) for v in (scales, ratios)]  # a number is a tuple of one
     for ratio in ratios:
         width = np.floor(np.sqrt(np.floor(stride * stride / ratio)) + 0.5)
         height = np.floor(width * ratio + 0.5)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import attribute, errors, name
+from .. import attribute, errors, name, settings
 from ..array.invoke import by_order, signature_text
 from ..ops.table import Op, hashable
+from ..ops.texts import parsed
 from . import attributes
 from .node import Entry, Node
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .symbol import Symbol
 
 _NUMBERS = (bool, int, float)
+_version = settings.snapshot("compat.version")
 # What the function takes beside the row's own parameters.
 _OWN = ("name", "attr", "out")
 #: Initial values of states and slopes that no initializer of the user's should choose.
@@ -99,8 +101,11 @@ def compose(op: Op, cls: type[Symbol], hint: str, args: Sequence[Any], kwargs: d
     users = attribute.current().get(own.get("attr"))
     arrays, values = _sorted(op, args, kwargs, Symbol)
     params: dict[str, Any] = {}
+    texts = not cls._is_np or _version() == "1.9"
     for key, value in values.items():
         if key in op.attr_params:
+            if texts and type(value) is str:
+                value = parsed(op, key, value)
             if value is not None or op.attr_defaults.get(key, 0) is not None:
                 params[key] = hashable(_plain(value))
         elif attributes.is_users(key):

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..ops.keys import ARRAY, Slice
 from ..ops.table import by_internal
+from ..ops.texts import value_of
 from . import attributes
 from .node import Entry, Node, copied, walk
 
@@ -334,14 +335,14 @@ def read(registry: str, attrs: Mapping[str, str]) -> tuple[str, dict[str, str]] 
         row = {"_npi_array_split": "array_split", "_npi_hsplit": "hsplit"}.get(registry, "split_v2")
         if row == "hsplit":
             rest = {k: v for k, v in rest.items() if k not in ("axis", "squeeze_axis")}
-        sections = attributes.value_of(attrs.get("sections", "0"))
-        places = attributes.value_of(attrs.get("indices", "()"))
+        sections = value_of(attrs.get("sections", "0"))
+        places = value_of(attrs.get("indices", "()"))
         if isinstance(sections, int) and sections > 0:
             return row, {**rest, "indices_or_sections": str(sections)}
         places = places if isinstance(places, tuple) else (places,)
         return row, {**rest, "indices_or_sections": attributes.text(tuple(places[1:]))}
     if registry == "_npi_tensordot":
-        summed = [attributes.value_of(attrs.get(f"{k}_axes_summed", "()")) for k in "ab"]
+        summed = [value_of(attrs.get(f"{k}_axes_summed", "()")) for k in "ab"]
         rest = {k: v for k, v in attrs.items() if not k.endswith("_axes_summed")}
         return "tensordot", {
             **rest,

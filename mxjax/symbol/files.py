@@ -10,6 +10,7 @@ from typing import Any
 from .. import atomic, errors, modes
 from ..operator.custom_op import registry as registered
 from ..ops.table import TABLE, Op, by_internal
+from ..ops.texts import value_of
 from . import attributes, dialect, special, upgrade
 from .compose import active
 from .custom import custom_node
@@ -272,7 +273,7 @@ def _check_loop(node: Node) -> None:
 
 def _known(name: str, registry: str, op: Op, attrs: dict[str, str], inputs: list[Entry], version: int) -> Node:
     constants = {
-        key[len("__constant_") : -2]: attributes.value_of(attrs.pop(key))
+        key[len("__constant_") : -2]: value_of(attrs.pop(key))
         for key in [*attrs] if key.startswith("__constant_")
     }  # fmt: skip
     if any(not isinstance(v, (int, float)) for v in constants.values()):

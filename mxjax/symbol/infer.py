@@ -16,7 +16,7 @@ from .. import errors, util
 from ..core import Call, aval, default_device, rng
 from ..core.value import Dynamic
 from ..ops.table import Op
-from . import attributes
+from ..ops.texts import value_of
 from .node import Node, states_of, walk
 from .types import complete, require_known
 
@@ -411,7 +411,7 @@ def _unsettled(node: Node) -> tuple[int, ...]:
 
 def declared_shape(node: Node) -> Partial:
     """The shape that a variable's attribute gives; 0 and -1 are lengths that are not known."""
-    written = attributes.value_of(node.attrs.get("__shape__", ""))
+    written = value_of(node.attrs.get("__shape__", ""))
     if not isinstance(written, tuple) or any(type(n) is not int for n in written):
         return None
     return tuple([None if n <= 0 else n for n in written])

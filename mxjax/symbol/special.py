@@ -14,7 +14,7 @@ from ..array.classes import NDArray, ndarray
 from ..npx import constraint_check, control_flow
 from ..npx import nonzero as npx_nonzero
 from ..operator.running import run as run_operator
-from . import attributes
+from ..ops.texts import value_of
 from .node import Node, Subgraph
 
 #: Further names of MXNet's for these operators.
@@ -34,7 +34,7 @@ class Special(NamedTuple):
 def value(node: Node, key: str, default: Any = None) -> Any:
     """An attribute, which may come from a file as text."""
     found = node.params.get(key, default)
-    return attributes.value_of(found) if isinstance(found, str) else found
+    return value_of(found) if isinstance(found, str) else found
 
 
 def places(node: Node, key: str) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ import numpy as _np
 from .. import attribute, errors
 from ..base import NotImplementedForSymbol
 from ..library import check_backend
+from ..ops.texts import DTYPES
 from . import attributes
 from .compose import dumped, one_entry
 from .node import Entry, Node, copied, states_of, walk
@@ -467,7 +468,7 @@ def var(
         if value is not None:
             attrs[key] = str(value)
     if dtype is not None:
-        attrs["__dtype__"] = str(attributes.DTYPES.index(_np.dtype(dtype).name))
+        attrs["__dtype__"] = str(DTYPES.index(_np.dtype(dtype).name))
     if init is not None:
         attrs["__init__"] = dumped(init)
     if stype is not None:

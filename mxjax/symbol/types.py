@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import errors
-from . import attributes
+from ..ops.texts import DTYPES, value_of
 from .node import Node, states_of, walk
 
 # Operators whose first array says nothing about the others' dtypes, and those whose results have one of their own.
@@ -27,10 +27,10 @@ def declared(node: Node) -> Any:
     """The dtype that a variable's attributes give."""
     if "__dtype__" not in node.attrs:
         return None
-    number = attributes.value_of(node.attrs["__dtype__"])
+    number = value_of(node.attrs["__dtype__"])
     if not isinstance(number, int):
-        return attributes.DTYPES[0] if number not in attributes.DTYPES else number
-    return attributes.DTYPES[number] if 0 <= number < len(attributes.DTYPES) else None
+        return DTYPES[0] if number not in DTYPES else number
+    return DTYPES[number] if 0 <= number < len(DTYPES) else None
 
 
 def infer(nodes: Sequence[Node], given: dict[str, Any]) -> dict[Node, Any]:

@@ -61,7 +61,7 @@ def in_storage(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str
     out = rest.pop("out", None)
     device = rest.pop("device", None) or rest.pop("ctx", None)
     name = next(n for n in ("stype", "forward_stype") if n in op.attr_params)
-    _, pairs = split(op, args, {k: v for k, v in rest.items() if k != "name"})
+    _, pairs = split(op, args, {k: v for k, v in rest.items() if k != "name"}, cls._legacy)
     attrs = {k: v for k, v in pairs if k != name}
     where = default_device() if device is None else place(device)
     if op.display == "zeros" and not op.array_params:
@@ -79,7 +79,7 @@ def _answer(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, A
     for name in ("name", "device", "ctx"):
         rest.pop(name, None)
     places: dict[str, Any] = {k: kwargs[k] for k in ("device", "ctx") if k in kwargs}
-    arrays, pairs = split(op, args, dict(rest))
+    arrays, pairs = split(op, args, dict(rest), cls._legacy)
     attrs = dict(pairs)
     like = next((a for a in arrays if isinstance(a, NDArray)), None)
     if like is not None and op.sparse is not None and not op.keyed:
