@@ -413,7 +413,7 @@ class Block(Named, MirroredBlock):
         outer = st.scope
         try:
             st.scope = f"{outer}/{self._scope}" if outer else self._scope
-            out = run_on_symbols(self, args) if symbolic and has_symbols(args) else self._run(*args, **kwargs)
+            out = run_on_symbols(self, args, kwargs) if symbolic and has_symbols(args) else self._run(*args, **kwargs)
             st.scope = outer
         except BaseException:
             st.scope = outer

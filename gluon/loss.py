@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mxjax import np, npx
+from mxjax import nd, np, npx
 from mxjax.base import numeric_types
 from mxjax.errors import MXNetAssertionError, MXNetTypeError, MXNetValueError
 from mxjax.errors import explain_names as _explain_names
 from mxjax.modes import generation
 
 from .hybrid_block import HybridBlock
+from .legacy.symbols import is_symbol
 
 __all__ = [
     "CTCLoss",
@@ -34,10 +35,15 @@ __all__ = [
 ]
 
 
+def _times(a: Any, b: Any) -> Any:
+    """Their product, broadcast: `*` of symbols of nd takes equal shapes alone."""
+    return nd.broadcast_mul(a, b) if is_symbol(a) else a * b
+
+
 def _apply_weighting(loss: Any, weight: float | None = None, sample_weight: Any = None) -> Any:
     """The loss times `sample_weight` (an array that broadcasts against it) and times `weight`, where given."""
     if sample_weight is not None:
-        loss = loss * sample_weight
+        loss = _times(loss, sample_weight)
     if weight is not None and not isinstance(weight, numeric_types):
         raise MXNetTypeError(f"weight must be a number or None, got {weight!r}")
     # A factor of 1 is no operator of the step.
@@ -50,14 +56,21 @@ def _others(loss: Any, batch_axis: int) -> tuple[int, ...]:
     return tuple(axis for axis in range(loss.ndim) if axis != batch)
 
 
+def _over_others(reduction: str, loss: Any, batch_axis: int) -> Any:
+    """np.mean or np.sum over all axes but the samples'; a symbol does not know how many it has."""
+    if is_symbol(loss):
+        return getattr(nd, reduction)(loss, axis=batch_axis, exclude=True)
+    return getattr(np, reduction)(loss, axis=_others(loss, batch_axis))
+
+
 def _batch_mean(loss: Any, batch_axis: int) -> Any:
     """The mean over all axes but the samples'."""
-    return np.mean(loss, axis=_others(loss, batch_axis))
+    return _over_others("mean", loss, batch_axis)
 
 
 def _batch_sum(loss: Any, batch_axis: int) -> Any:
     """The sum over all axes but the samples'."""
-    return np.sum(loss, axis=_others(loss, batch_axis))
+    return _over_others("sum", loss, batch_axis)
 
 
 class Loss(HybridBlock):
@@ -87,9 +100,6 @@ class Loss(HybridBlock):
     def _weighted(self, loss: Any, sample_weight: Any) -> Any:
         return _apply_weighting(loss, self._weight, sample_weight)
 
-    def _others(self, loss: Any) -> tuple[int, ...]:
-        return _others(loss, self._batch_axis)
-
     def _mean(self, loss: Any, sample_weight: Any) -> Any:
         return _batch_mean(self._weighted(loss, sample_weight), self._batch_axis)
 
@@ -115,10 +125,10 @@ class L2Loss(Loss):
     def forward(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         loss = np.square(npx.reshape_like(label, pred) - pred)
         if sample_weight is not None:
-            loss = loss * sample_weight
+            loss = _times(loss, sample_weight)
         if self._weight is not None:
             loss = loss * (self._weight / 2)
-        return np.mean(loss, axis=self._others(loss))
+        return _batch_mean(loss, self._batch_axis)
 
 
 class L1Loss(Loss):
@@ -162,12 +172,12 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
             eps = 1e-12
             positive = np.log(pred + eps) * label
             if pos_weight is not None:
-                positive = positive * pos_weight
+                positive = _times(positive, pos_weight)
             loss = -(positive + np.log(1.0 - pred + eps) * (1.0 - label))
         elif pos_weight is None:
             loss = npx.relu(pred) - pred * label + _softplus_of_minus_abs(pred)
         else:
-            factor = 1 + (pos_weight - 1) * label
+            factor = 1 + _times(pos_weight - 1, label)
             negative = _softplus_of_minus_abs(pred) + npx.relu(-pred)
             loss = pred - pred * label + factor * negative
         return self._mean(loss, sample_weight)
@@ -388,7 +398,7 @@ class TripletLoss(Loss):
     def forward(self, pred: Any, positive: Any, negative: Any, sample_weight: Any = None) -> Any:
         near = np.square(npx.reshape_like(positive, pred) - pred)
         far = np.square(npx.reshape_like(negative, pred) - pred)
-        apart = (near - far).sum(axis=self._others(pred))
+        apart = _batch_sum(near - far, self._batch_axis)
         return self._weighted(npx.relu(apart + self._margin), sample_weight)
 
 
@@ -453,6 +463,8 @@ class CosineEmbeddingLoss(Loss):
         cosine = (product / np.maximum(lengths[0] * lengths[1], 1e-12)).reshape(-1, 1)
         label = npx.reshape_like(label, cosine)
         apart = np.clip(cosine - self._margin, 0, 1 - self._margin)
+        if generation() == 1:
+            apart = np.where(label == -1, apart, apart * 0)  # nothing for labels that are neither
         loss = np.where(label == 1, 1 - cosine, apart)
         return self._weighted(loss, sample_weight) if generation() == 1 else self._mean(loss, sample_weight)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from mxjax import errors, name
@@ -13,11 +14,16 @@ from mxjax.array.ndarray import NDArray
 from ..parameter import Parameter
 
 
-def has_symbols(args: Any) -> bool:
-    """Whether there are symbols among arguments, in nested lists too."""
+def is_symbol(x: Any) -> bool:
+    """Whether a block's argument is a symbol."""
     from mxjax.symbol import Symbol
 
-    return any(isinstance(a, Symbol) or (isinstance(a, (list, tuple)) and has_symbols(a)) for a in args)
+    return isinstance(x, Symbol)
+
+
+def has_symbols(args: Any) -> bool:
+    """Whether there are symbols among arguments, in nested lists too."""
+    return any(is_symbol(a) or (isinstance(a, (list, tuple)) and has_symbols(a)) for a in args)
 
 
 def _leaves(args: Any) -> Iterator[Any]:
@@ -67,15 +73,16 @@ class _Symbolic:
         return getattr(self._parameter, attribute)
 
 
-def run_on_symbols(block: Any, args: tuple[Any, ...]) -> Any:
+def run_on_symbols(block: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] = MappingProxyType({})) -> Any:
     """A block's results for symbols; its parameters are variables of their long names.
 
     Raises:
       ValueError: arrays among the arguments.
     """
-    from .. import nn
     from .forward import writes_hybrid_forward
 
+    if not hasattr(type(block), "hybrid_forward"):  # a plain block
+        return block.forward(*args, **kwargs)
     if any(isinstance(a, NDArray) for a in _leaves(args)):
         raise errors.MXNetValueError(
             "In HybridBlock, we do not support mixed NDArrays and Symbols types for the input. Please check the type "
@@ -86,7 +93,7 @@ def run_on_symbols(block: Any, args: tuple[Any, ...]) -> Any:
         attribute: _of_kind(p.variable(block._names.full(p)), first) for attribute, p in block._reg_params.items()
     }
     manager = name.current()
-    if not (block._names.empty or type(block) is nn.Sequential):
+    if not block._names.empty:
         manager = name.Prefix(block.prefix)
     if isinstance(block, called_fwd()):
         manager = _LayerNames(manager)
@@ -96,16 +103,16 @@ def run_on_symbols(block: Any, args: tuple[Any, ...]) -> Any:
 
             if hasattr(block, "_counter"):
                 block._counter += 1  # a recurrent cell counts its steps, whose numbers are in names
-            return block.hybrid_forward(symbol, *args, **variables)
+            return block.hybrid_forward(symbol, *args, **kwargs, **variables)
         compose = getattr(block, "_compose", None)  # a recurrent cell, or layer
-        made = None if compose is None else compose(variables, *args)
+        made = None if compose is None else compose(variables, *args, **kwargs)
         if made is not None:
             return made
         if variables:
             block = copy.copy(block)  # with variables in the parameters' places
             for attribute, variable in variables.items():
                 vars(block)[attribute] = _Symbolic(block._reg_params[attribute], variable)
-        return block.forward(*args)
+        return block.forward(*args, **kwargs)
 
 
 def _of_kind(variable: Any, like: Any) -> Any:

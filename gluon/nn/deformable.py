@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mxjax import errors, npx
+from mxjax import errors, nd, npx
 
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
@@ -34,6 +34,9 @@ class DeformableConvolution(HybridBlock):
     """
 
     _per_tap = 2  # y and x
+
+    def _alias(self) -> str:
+        return "deformable_conv"
 
     def __init__(
         self,
@@ -123,10 +126,14 @@ class ModulatedDeformableConvolution(DeformableConvolution):
 
     _per_tap = 3  # y, x and the weight
 
+    def _alias(self) -> str:
+        return "modulated_deformable_conv"
+
     def forward(self, x: Any) -> Any:
         """The convolution at the offsets, with the weights, that it computes."""
         found = self._offsets(x)
         split = 2 * self._taps
-        mask = npx.sigmoid(found[:, split:]) * 2
-        out = npx.modulated_deformable_convolution(x, found[:, :split], mask, *self._parameters(x), **self._attrs)
+        offsets, mask = [nd.slice_axis(found, axis=1, begin=b, end=e) for b, e in ((0, split), (split, None))]
+        mask = npx.sigmoid(mask) * 2
+        out = npx.modulated_deformable_convolution(x, offsets, mask, *self._parameters(x), **self._attrs)
         return out if self.act is None else self.act(out)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from mxjax import errors, np
+from mxjax import errors, nd, np
 
 from ..hybrid_block import HybridBlock
+from ..legacy.symbols import is_symbol
 
 __all__ = ["PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D"]
 
@@ -27,21 +29,29 @@ class _PixelShuffle(HybridBlock):
 
     def forward(self, x: Any) -> Any:
         """(N, f1 * f2 * C, H, W) becomes (N, C, f1 * H, f2 * W)."""
-        n, factors = self._dims, self._factors
+        factors = self._factors
+        if is_symbol(x):
+            return self._of_symbol(x)
         batch, channels, *space = x.shape
-        total = 1
-        for f in factors:
-            total *= f
+        total = math.prod(factors)
         if channels % total:
             raise errors.MXNetValueError(
                 f"{type(self).__name__} takes channels that {total} divides, got {channels} (shape {x.shape})"
             )
-        x = x.reshape((batch, channels // total, *factors, *space))
-        order = [0, 1]
-        for k in range(n):  # each axis of space, then its factor
-            order += [2 + n + k, 2 + k]
-        x = np.transpose(x, order)
+        x = np.transpose(x.reshape((batch, channels // total, *factors, *space)), self._order())
         return x.reshape((batch, channels // total, *[f * s for f, s in zip(factors, space, strict=True)]))
+
+    def _order(self) -> tuple[int, ...]:
+        """Each axis of space, then its factor."""
+        return 0, 1, *[axis for k in range(self._dims) for axis in (2 + self._dims + k, 2 + k)]
+
+    def _of_symbol(self, x: Any) -> Any:
+        """The same by the codes of nd.reshape: 0 is an axis as it is, -4 divides one, -3 makes one of two."""
+        space, factors = [0] * self._dims, self._factors
+        x = nd.reshape(x, shape=[0, -4, -1, math.prod(factors), *space])
+        for k in range(1, len(factors)):
+            x = nd.reshape(x, shape=[0] * (k + 1) + [-4, factors[k - 1], math.prod(factors[k:]), *space])
+        return nd.reshape(nd.transpose(x, axes=self._order()), shape=[0, 0] + [-3] * self._dims)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._factors if self._dims > 1 else self._factors[0]})"

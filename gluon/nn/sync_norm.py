@@ -9,8 +9,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from mxjax import autograd, core, errors
+from mxjax import autograd, core, errors, nd
 
+from ..legacy.symbols import is_symbol
 from .norm import BatchNorm
 
 
@@ -240,6 +241,8 @@ class SyncBatchNorm(BatchNorm):
         return {**super().__getstate__(), "_meeting": None}
 
     def forward(self, x: Any) -> Any:
+        if is_symbol(x):
+            return self._of_symbol(x)
         device = x.device
         gamma, beta = self.gamma.data(device), self.beta.data(device)
         n = self._num_devices or len(self.gamma.list_device())
@@ -257,6 +260,11 @@ class SyncBatchNorm(BatchNorm):
                 meeting.before.append((moving, moving._value()))
                 moving._set(_run(_MOVED, [moving, now], momentum=self._attrs["momentum"])[0]._value())
         return out
+
+    def _of_symbol(self, x: Any) -> Any:
+        given = [p.data() for p in (self.gamma, self.beta, self.running_mean, self.running_var)]
+        known = {k: v for k, v in self._attrs.items() if k != "axis"}
+        return nd.contrib.SyncBatchNorm(x, *given, ndev=self._num_devices or 1, key=self.prefix, **known)
 
     def _meets(self, device: Any, n: int) -> _Meeting:
         """The meeting that a device's part of the batch joins."""

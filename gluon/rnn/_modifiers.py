@@ -7,6 +7,7 @@ from typing import Any
 
 from mxjax import errors, np, npx
 from mxjax.array.ndarray import NDArray
+from mxjax.modes import generation
 
 from ._base import HybridRecurrentCell, RecurrentCell, Unrolling
 from ._sequences import formatted, merged, turned
@@ -298,7 +299,7 @@ class BidirectionalCell(_Group, HybridRecurrentCell):
     """
 
     def __init__(self, l_cell: Any, r_cell: Any, output_prefix: str | None = None):
-        super().__init__()
+        super().__init__(prefix="" if generation() == 1 else None)
         self._output_prefix = "bi_" if output_prefix is None else output_prefix
         self.l_cell = l_cell
         self.r_cell = r_cell
