@@ -14,7 +14,10 @@ from .legacy import ParameterDict
 from .parameter import Constant, DeferredInitializationError, Parameter
 
 # Loaded when first used: name -> module.
-_LAZY = {name: name for name in ("contrib", "data", "loss", "metric", "model_zoo", "probability", "rnn", "utils")}
+_LAZY = {
+    name: name
+    for name in ("contrib", "data", "functional", "loss", "metric", "model_zoo", "probability", "rnn", "utils")
+}
 _FROM = {
     "FlaxBlock": "flax", "SymbolBlock": "symbol_block", "Trainer": "trainer", "tensor_types": "parameter",
     "from_flax_variables": "interchange", "from_torch_state_dict": "interchange", "to_flax_variables": "interchange",
@@ -23,8 +26,8 @@ _FROM = {
 
 __all__ = [
     "Block", "Constant", "DeferredInitializationError", "FlaxBlock", "HybridBlock", "Parameter", "ParameterDict",
-    "SymbolBlock", "Trainer", "contrib", "data", "from_flax_variables", "from_torch_state_dict", "load_checkpoint",
-    "loss", "metric", "model_zoo", "nn", "probability", "rnn", "save_checkpoint", "tensor_types",
+    "SymbolBlock", "Trainer", "contrib", "data", "from_flax_variables", "from_torch_state_dict", "functional",
+    "load_checkpoint", "loss", "metric", "model_zoo", "nn", "probability", "rnn", "save_checkpoint", "tensor_types",
     "to_flax_variables", "to_torch_state_dict", "utils",
 ]  # fmt: skip
 

@@ -16,6 +16,7 @@ from mxjax.array.invoke import symbolic
 from mxjax.array.ndarray import NDArray
 from mxjax.core import local
 
+from .foreign import OURS, admitted
 from .legacy import Named, ParameterDict, accept_names, has_symbols, matched, run_on_symbols
 from .mirroring import MirroredBlock
 from .naming import _block_scope as _block_scope
@@ -406,6 +407,12 @@ class Block(Named, MirroredBlock):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not args and not kwargs and not self._runs_on_nothing():
             return self  # in MXNet 2 `_children` holds references: `for child in self._children.values(): child()(x)`
+        for a in args:
+            if type(a) not in OURS:
+                args = admitted(self, args)
+                break
+        if kwargs:
+            kwargs = admitted(self, kwargs)
         if self._forward_pre_hooks:
             for hook in tuple(self._forward_pre_hooks.values()):
                 hook(self, args)

@@ -199,7 +199,7 @@ class CachedGraph:
                 type(a)._wrap(next(symbols)) if isinstance(a, NDArray) else handed.get(j, a)
                 for j, a in enumerate(leaves)
             ]
-            key = rng.stream(values[0].aval.device).key
+            key = rng.own_stream(values[0].aval.device).key
             before = {a: v for v, a in held.items()}
 
             def undo() -> None:

@@ -14,7 +14,7 @@ from mxjax.array.creation import array, nd_array
 from mxjax.array.handle import assign
 from mxjax.array.sparse import taped_value
 from mxjax.autograd import pause
-from mxjax.core import apart, hooks, lay, memory, outside, relaid
+from mxjax.core import apart, hooks, lay, memory, outside, relaid, rng
 from mxjax.device import KEEPERS, Device, current_device
 from mxjax.errors import DeferredInitializationError
 from mxjax.modes import array_class, generation, is_np_shape
@@ -216,7 +216,7 @@ class Parameter(SparseData):
             )
         # Interrupted, or refused by the initializer, it is done again when it is asked for.
         self._deferred = None
-        with pause(), outside(), apart():
+        with pause(), outside(), apart(), rng.suspended():
             if data is None:
                 with where[0]:
                     data = _array(np.zeros(self._shape, self._dtype), dtype=self._dtype)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 from .core import rng
 from .device import Device
 from .errors import FormatError
 
-__all__ = ["get_state", "seed", "set_state"]
+__all__ = ["get_state", "seed", "set_state", "use_key"]
 
 
 def seed(seed_state: int, device: Device | str = "all", ctx: Any = None) -> None:
@@ -22,6 +23,31 @@ def seed(seed_state: int, device: Device | str = "all", ctx: Any = None) -> None
         rng.seed(int(seed_state))
     else:
         rng.seed(int(seed_state), Device(where).placement)
+
+
+def use_key(key: Any) -> AbstractContextManager[Any]:
+    """Within ``with``, random numbers of this thread are drawn from a key of JAX instead of the devices' streams.
+
+    So a function that draws is pure: under `jax.jit` its numbers change with the key. The n-th random call takes the
+    key folded with n, as with ``mx.random.seed(s)`` for ``jax.random.key(s)``.
+
+    Args:
+      key: one key, ``jax.random.key(0)`` or words of uint32; it may be a tracer.
+
+    Raises:
+      TypeError: it is no key.
+
+    >>> import jax, mxjax as mx
+    >>> @jax.jit
+    ... def noisy(key, x):
+    ...     with mx.random.use_key(key):
+    ...         return x + mx.np.random.normal(size=x.shape)
+    >>> one, other = map(jax.random.key, (0, 1))
+    >>> x = mx.np.zeros(3)
+    >>> bool((noisy(one, x) == noisy(one, x)).all()), bool((noisy(one, x) == noisy(other, x)).any())
+    (True, False)
+    """
+    return rng.Keyed(key)
 
 
 def get_state() -> dict[str, Any]:

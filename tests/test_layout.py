@@ -48,7 +48,7 @@ CORE = set(
     is_asynchronous
     is_recording is_traced keep_barriers lay local match_donations mirroring needed note_calls observe outside
     pack pending physical place placed platform_of read record record2 record_pair recording rehearsal relaid
-    renamed row shielded span stats unobserve unpack user_site wait_all wants_of
+    renamed row shielded span stats traced unobserve unpack user_site wait_all wants_of
     """.split()
 )
 CORE_MODULES = {"callback", "compiler", "holders", "hooks", "images", "jaxprs", "memory", "rng", "varying"}

@@ -6,9 +6,10 @@ from typing import Any
 
 from .. import ops as ops  # the rows must be there before operators are made from them
 from . import methods
-from .interop import NumpyDispatch, register_pytree
+from .interop import NumpyDispatch
 from .ndarray import NDArray
 from .operators import install
+from .transformations import register_pytree, take_gradients_of_arrays
 
 
 class ndarray(methods.NPMethods, NDArray, NumpyDispatch):  # noqa: N801  (MXNet's name)
@@ -42,3 +43,4 @@ methods.install_nd(NDArray)
 methods.install_np(ndarray)
 register_pytree(NDArray)
 register_pytree(ndarray)
+take_gradients_of_arrays()

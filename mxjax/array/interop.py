@@ -1,9 +1,10 @@
-"""Arrays among other libraries: NumPy's protocols, DLPack, JAX."""
+"""Arrays among other libraries: NumPy's protocols and DLPack; transformations.py is about JAX."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,23 @@ class Interop(Handle):
                 f"{wanted or v.aval.dtype} without a copy: use x.asnumpy()"
             )
         return np.asarray(self.jax)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The numbers for Pillow (``Image.fromarray``), in memory of their own.
+
+        NumPy, which would take them before it asks `__array__`, does not get them: that one knows of copies and dtypes.
+
+        Raises ``AttributeError`` for others than Pillow.
+        """
+        if not sys._getframe(1).f_globals.get("__name__", "").startswith("PIL."):
+            raise AttributeError("NumPy's array interface is for Pillow alone: np.asarray(x) or x.asnumpy() otherwise")
+        host = self.asnumpy()  # type: ignore[attr-defined]
+        return {**host.__array_interface__, "data": host, "strides": host.strides}
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """The elements' bytes, in C's order or in Fortran's (``order="F"``)."""
+        return self.asnumpy().tobytes(order)  # type: ignore[attr-defined, no-any-return]
 
     # ---- DLPack ----------------------------------------------------------------------------------
 
@@ -203,43 +221,3 @@ def from_dlpack(cls: type[Handle], obj: Any) -> Any:
         obj = _Capsule(obj)
     with wide_types():
         return cls._wrap(to_value(jax.dlpack.from_dlpack(obj)))
-
-
-# ---- JAX
-# --------------------------------------------------------------------------------------------------
-
-
-class Placeholder:
-    """Stands in for the value of an array that JAX made from something that is no array."""
-
-    __slots__ = ("leaf", "tape")
-
-    def __init__(self, leaf: Any):
-        self.leaf = leaf
-
-    def value(self) -> Any:
-        raise errors.MXNetTypeError(
-            f"this array stands for {self.leaf!r} in a JAX pytree and has no numbers"
-        )
-
-
-def _flatten(x: Any) -> tuple[tuple[Any], type]:
-    if x._v is None and type(x._base) is Placeholder:
-        return (x._base.leaf,), type(x)
-    return (x.jax,), type(x)
-
-
-def _unflatten(cls: type[Handle], leaves: Any) -> Any:
-    (leaf,) = leaves
-    if isinstance(leaf, (jax.Array, np.ndarray)):
-        return cls._wrap(to_value(leaf))
-    h = object.__new__(cls)
-    h._v = None
-    h._var = None
-    h._base = Placeholder(leaf)  # type: ignore[assignment]
-    return h
-
-
-def register_pytree(cls: type[Handle]) -> None:
-    """Let JAX's transformations take arrays of this class as arguments and results."""
-    jax.tree_util.register_pytree_node(cls, _flatten, _unflatten)

@@ -189,7 +189,7 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
             op.fast[key] = bound
         if op.keyed:
             where = values[0].aval.device if values else _target(device)
-            values[:0] = rng.operands(where)
+            values[:0] = rng.operands(where, 1, op.draws, attrs)
         here = bool(values) and device is None
         values += [Dynamic(n) for _, n in moving]
         if refused is not None:

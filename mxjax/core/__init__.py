@@ -69,6 +69,7 @@ from .value import (
     place,
     placed,
     renamed,
+    traced,
 )
 
 #: What the wings use, and nothing else (tests/test_layout.py). The other names shown here (``record1 as record1``) are
@@ -147,6 +148,7 @@ __all__ = [
     "shielded",
     "span",
     "stats",
+    "traced",
     "unobserve",
     "unpack",
     "user_site",

@@ -218,6 +218,16 @@ def bound_traces() -> None:
         pass
 
 
+def is_staged() -> bool:
+    """Whether JAX is tracing a function that it will run later, again and again."""
+    try:
+        from jax._src.core import trace_ctx
+
+        return type(trace_ctx.trace).__name__ == "DynamicJaxprTrace"
+    except (AttributeError, ImportError):  # another JAX
+        return False
+
+
 def keeps_apart(jaxpr: Any) -> bool:
     """Whether a gradient in it is to stay apart from its forward pass (`jax.checkpoint`)."""
     for e in jaxpr.eqns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import platform
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ import numpy as np
 from .. import settings
 from . import cpu_code
 from .compiler import wide_types
+from .jaxprs import is_staged
 
 #: Sizes to which flat arrays are padded: few programs, of which none does more than 16 times the work.
 _BUCKETS = (64, 1024, 16384, 262144)
@@ -29,7 +31,8 @@ def shared(fn: Callable[..., Any]) -> Callable[..., Any]:
     def run(*xs: Any) -> Any:
         arrays = np.broadcast_arrays(*xs) if len(xs) > 1 else [np.asarray(xs[0])]
         shape, size = arrays[0].shape, arrays[0].size
-        with wide_types(), jax.default_device(_cpu()):
+        concrete: Any = jax.ensure_compile_time_eval() if is_staged() else nullcontext()  # whatever JAX traces around
+        with wide_types(), jax.default_device(_cpu()), concrete:
             parts = []
             for start in range(0, max(size, 1), _BUCKETS[-1]):
                 rows = [a.reshape(-1)[start : start + _BUCKETS[-1]] for a in arrays]

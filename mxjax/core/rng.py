@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import secrets
 import threading
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import errors
 from ..scopes import Scope
-from .value import Dynamic, Value, placed
+from .jaxprs import is_staged
+from .value import Dynamic, Value, placed, traced
 
 
 def _key_words(seed: int) -> Any:
@@ -51,6 +55,13 @@ _restored: dict[str, tuple[int, int]] = {}
 
 
 def stream(device: Any) -> Stream:
+    """What random calls on a device draw from now: the user's own key (`Keyed`), or the device's stream."""
+    keyed = getattr(_recording, "keyed", None)
+    return own_stream(device) if keyed is None else keyed.stream(device)
+
+
+def own_stream(device: Any) -> Stream:
+    """The stream of a device, which `seed` starts."""
     found = _streams.get(device)
     if found is None:
         seed = _seed[0]
@@ -100,8 +111,84 @@ def seed(value: int, device: Any = None) -> None:
     _restored.clear()
 
 
-# While a graph is recorded, its random calls take their counts from here: one list a thread.
+# What a thread's random calls take their keys and counts from, where that is not the device's stream. ``now``: of the
+# graph that is recorded; ``keyed``: the user's own key; ``outside``: what is drawn is to stay as it is.
 _recording = threading.local()
+
+
+class Keyed(Scope):
+    """Random calls draw from one key of JAX, a concrete one or a tracer: the n-th takes the key folded with n.
+
+    So ``jax.random.key(s)`` gives the numbers that ``mx.random.seed(s)`` gives on the first device. Without a key
+    whoever draws gets the error of ``refused``.
+    """
+
+    def __init__(self, key: Any, refused: str = ""):
+        self.words = np.zeros_like(_key_words(0)) if key is None else words_of(key)
+        self.traced = key is None or isinstance(self.words, jax.core.Tracer)
+        self.used = 0
+        self._refused = refused if key is None else None
+        self._streams: dict[Any, Stream] = {}
+
+    def stream(self, device: Any, idle: bool = False) -> Stream:
+        """The stream of a device; ``idle``: nothing is drawn."""
+        if self._refused is not None and not idle:
+            raise errors.MXNetValueError(self._refused)
+        found = self._streams.get(device)
+        if found is None:
+            found = self._streams[device] = _OfKey(self, device)
+        return found
+
+    def _now(self) -> Keyed | None:
+        return getattr(_recording, "keyed", None)
+
+    def _set(self) -> Keyed:
+        _recording.keyed = self
+        return self
+
+    def _give_back(self, before: Keyed | None, broken: bool) -> None:
+        _recording.keyed = before
+
+
+class _OfKey(Stream):
+    """The stream of a `Keyed` on one device; all devices share the count, so that none repeats another's numbers."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: Keyed, device: Any):
+        self.lock = threading.Lock()
+        self._of = of
+        tracer = isinstance(of.words, jax.core.Tracer)
+        self.key = traced(of.words, device) if tracer else placed(of.words, device, shared=True)
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        return self._of.used
+
+    @count.setter
+    def count(self, n: int) -> None:
+        self._of.used = n
+
+
+def words_of(key: Any) -> Any:
+    """The words of a key of JAX, typed or not, as keys of the default kind have them.
+
+    Raises ``TypeError`` for anything else.
+    """
+    kind = getattr(key, "dtype", None)
+    if kind is not None and jax.dtypes.issubdtype(kind, jax.dtypes.prng_key) and not key.shape:
+        words = jax.random.key_data(key)
+    elif kind == np.uint32 and key.ndim == 1:
+        words = jnp.asarray(key)
+    else:
+        raise errors.MXNetTypeError(
+            "random numbers are drawn from one key of JAX, as jax.random.key(0) gives it; got "
+            f"{type(key).__name__}" + ("" if kind is None else f" of {kind} with shape {tuple(key.shape)}")
+        )
+    usual = _key_words(0).shape
+    if words.shape != usual:  # a key of another generator
+        words = jax.random.bits(key, usual, "uint32")
+    return words
 
 
 class GraphStream(Scope):
@@ -111,6 +198,7 @@ class GraphStream(Scope):
         self.key = key
         self.base = base
         self.used = 0
+        self.drawn = False  # some call does not only take a count, as Dropout does in prediction
 
     def _now(self) -> GraphStream | None:
         return getattr(_recording, "now", None)
@@ -123,14 +211,37 @@ class GraphStream(Scope):
         _recording.now = before
 
 
-def operands(device: Any, n: int = 1) -> tuple[Any, ...]:
-    """What a random call takes first: the key's words, the count, and an offset to it; reserves ``n`` counts."""
+def operands(
+    device: Any, n: int = 1, draws: Callable[..., bool] | None = None, attrs: Sequence[tuple[str, Any]] = ()
+) -> tuple[Any, ...]:
+    """What a random call takes first: the key's words, the count, and an offset to it; reserves ``n`` counts.
+
+    ``draws`` says of the call's attributes whether it draws at all (None: it does).
+    """
     now = getattr(_recording, "now", None)
     if now is not None:
         now.used += n
+        now.drawn = now.drawn or draws is None or draws(**dict(attrs))
         return now.key, now.base, Dynamic(now.used - n)
-    s = stream(device)
+    keyed = getattr(_recording, "keyed", None)
+    if keyed is not None:
+        s = keyed.stream(device, draws is not None and not draws(**dict(attrs)))
+    else:
+        s = own_stream(device)
+        if is_staged() and (draws is None or draws(**dict(attrs))):
+            _tell_of_constants()
     return s.key, Dynamic(s.take(n)), Dynamic(0)
+
+
+def _tell_of_constants() -> None:
+    """Say once that numbers drawn while JAX traces a function are the same in each of its runs."""
+    if not getattr(_recording, "outside", False):
+        warnings.warn(
+            "random numbers that are drawn while JAX traces a function (jax.jit, jax.lax.scan, ...) are constants of "
+            "what it compiles: every call gets the same ones. Give the function a key, and draw from it: "
+            "with mx.random.use_key(key): ..., or gluon.functional.call(..., rng=key)",
+            stacklevel=4,
+        )
 
 
 def drawn_here(device: Any) -> tuple[int, int] | None:
@@ -139,6 +250,8 @@ def drawn_here(device: Any) -> tuple[int, int] | None:
     None where keys are not Threefry's of the newer form, which Python knows (`numpy_random`).
     """
     config: Any = jax.config
+    if getattr(_recording, "keyed", None) is not None:
+        return None
     if config.jax_default_prng_impl != "threefry2x32" or not config.jax_threefry_partitionable:
         return None
     s = stream(device)
@@ -148,20 +261,28 @@ def drawn_here(device: Any) -> tuple[int, int] | None:
 def key(device: Any) -> Value:
     """The words of the key that random calls take at this moment."""
     now = getattr(_recording, "now", None)
-    return stream(device).key if now is None else now.key
+    if now is not None:
+        return now.key
+    keyed = getattr(_recording, "keyed", None)
+    return (own_stream(device) if keyed is None else keyed.stream(device, True)).key
 
 
 class suspended(Scope):
-    """Draw from the device's own stream although a graph is being recorded."""
+    """Draw from the device's own stream although a graph is being recorded, or the user's key is a tracer."""
 
-    def _now(self) -> GraphStream | None:
-        return getattr(_recording, "now", None)
+    def _now(self) -> tuple[GraphStream | None, Keyed | None, bool]:
+        found = _recording
+        return getattr(found, "now", None), getattr(found, "keyed", None), getattr(found, "outside", False)
 
     def _set(self) -> None:
+        keyed = getattr(_recording, "keyed", None)
         _recording.now = None
+        _recording.outside = True
+        if keyed is not None and keyed.traced:
+            _recording.keyed = None
 
-    def _give_back(self, before: GraphStream | None, broken: bool) -> None:
-        _recording.now = before
+    def _give_back(self, before: tuple[GraphStream | None, Keyed | None, bool], broken: bool) -> None:
+        _recording.now, _recording.keyed, _recording.outside = before
 
 
 def key_of(words: Any, count: Any, offset: Any) -> Any:

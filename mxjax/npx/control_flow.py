@@ -184,7 +184,7 @@ def _invoke(
     operands: list[Any] = list(given)
     count = offset = None
     if draws.used:
-        _, count, offset = rng.operands(device, numbers)
+        _, count, offset = rng.operands(device, numbers, lambda: draws.drawn)
         attrs["draws"] = (*[part.position(part.base) for part in parts], draws.used)
     for part in parts:
         operands += part.operands(count)

@@ -179,7 +179,11 @@ def leaky_relu(
     raise ValueError(f"unknown act_type {act_type}: {', '.join(_LEAKY)} exist")
 
 
-@op("_rrelu", npx="_rrelu", keyed=True, modal=True, samples=[case(f(3, 4))], internal=None, numbers=("lower_bound", "upper_bound"))
+def _trains(is_train: bool = False, **attrs: Any) -> bool:
+    return is_train
+
+
+@op("_rrelu", npx="_rrelu", keyed=_trains, modal=True, samples=[case(f(3, 4))], internal=None, numbers=("lower_bound", "upper_bound"))
 def rrelu(
     key: Any,
     data: Any,

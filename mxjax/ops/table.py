@@ -77,6 +77,7 @@ class Op(Row):
         "deviates",
         "doc",
         "domain",
+        "draws",
         "fast",
         "host",
         "internal",
@@ -172,6 +173,7 @@ class Op(Row):
         self.samples = samples
         self.domain = domain
         self.aux = aux
+        self.draws = keyed if callable(keyed) else None  # of which attributes it draws; None: of all
         self.keyed = keyed = bool(keyed)  # takes a random key as its first input, which the front end supplies
         self.modal = modal
         self.wide = wide  # the default dtype under npx.set_np(dtype=True), where it differs; without a dtype that of integers

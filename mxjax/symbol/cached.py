@@ -122,7 +122,7 @@ class _Program:
         self.fresh = True  # it was not called yet: it is run node by node, while that costs less
         values = [a._value() for a in arrays]
         device = values[0].aval.device
-        key = rng.stream(device).key
+        key = rng.own_stream(device).key
         with recording(_title(entries), device) as rec:
             symbols = [rec.placeholder(v.aval, n.name) for v, n in zip(values, variables, strict=True)]
             base = rec.placeholder(aval((), "int64", device), "random_count")
