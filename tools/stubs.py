@@ -16,8 +16,10 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import numpy
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -155,6 +157,8 @@ class Stub:
         several = self.gives_several(function.__name__, method_of)
         if method_of is not None and not several:
             result = method_of.__name__
+        elif generated and typing.get_origin(found.return_annotation) in (typing.Union, types.UnionType):
+            result = "Any"  # one array or several, as the arguments say
         elif found.return_annotation is not found.empty:
             result = self.type_of(found.return_annotation)
         elif generated and not several:
@@ -178,12 +182,20 @@ class Stub:
         annotation = "Any"
         if parameter.annotation is not parameter.empty:
             annotation = self.type_of(parameter.annotation)
+            if self.takes_arrays(parameter.annotation) or parameter.name == "device":
+                annotation = "Any"  # numbers, lists, arrays of NumPy and symbols, too
         text = f"{prefix}{parameter.name}: {annotation}"
         if parameter.default is not parameter.empty:
             default = parameter.default
             simple = isinstance(default, _SIMPLE) and default == default and abs_finite(default)
             text += f" = {default!r}" if simple else " = ..."
         return text
+
+    @staticmethod
+    def takes_arrays(annotation: object) -> bool:
+        """Whether one of our arrays is among what a parameter may be."""
+        parts = [annotation, *typing.get_args(annotation)]
+        return any(getattr(part, "__name__", "") in (NP, ND) for part in parts)
 
     def type_of(self, annotation: object) -> str:
         """A type as a stub may write it, with its import."""
@@ -192,13 +204,19 @@ class Stub:
         if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
             return " | ".join(self.type_of(part) for part in typing.get_args(annotation))
         origin = typing.get_origin(annotation)
-        if origin is tuple or origin is list or origin is dict:
+        if origin in (tuple, list, dict, Sequence):
             inner = [
                 "..." if part is ... else self.type_of(part) for part in typing.get_args(annotation)
             ]
             return f"{self.type_of(origin)}[{', '.join(inner)}]"
         if not isinstance(annotation, type) or origin is not None:
             return "Any"
+        if annotation is Sequence:
+            self.imports.add("from collections.abc import Sequence as _Sequence")
+            return "_Sequence"
+        if annotation is numpy.dtype:
+            self.imports.add("import numpy")
+            return "numpy.dtype[Any]"
         if annotation.__module__ == "builtins":
             self.imports.add("import builtins")
             if not hasattr(builtins, annotation.__name__):

@@ -183,7 +183,7 @@ class Embedding(HybridBlock):
         )
 
     def forward(self, x: Any) -> Any:
-        sparse = {"sparse_grad": True} if self._sparse_grad else {}  # exported files name what is not usual
+        sparse: dict[str, Any] = {"sparse_grad": True} if self._sparse_grad else {}  # files name the unusual
         return npx.embedding(
             x, self.weight.data(x.device), input_dim=self._input_dim, output_dim=self._output_dim, **sparse
         )

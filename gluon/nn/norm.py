@@ -72,7 +72,7 @@ class BatchNorm(_Affine):
     ):
         super().__init__()
         self._axis = axis
-        self._attrs = {
+        self._attrs: dict[str, Any] = {
             "axis": axis,
             "eps": epsilon,
             "momentum": momentum,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from ..core.state import local
 from ..core.value import TRACED, Dynamic, Value, seen
 from ..core.varying import Handed
 from ..device import Device
+from ..ops import help
 from ..ops.table import Op, hashable
 from ..ops.texts import parsed
 from .at_once import at_once
@@ -443,28 +443,6 @@ def signature_text(op: Op) -> str:
     return f"({', '.join([*op.array_params, *op.attr_params])})"
 
 
-@functools.cache  # functions and methods of one row share it
-def signature(op: Op, legacy: bool = False) -> inspect.Signature:
-    """What ``inspect.signature`` shows for the front-end functions of a row."""
-    P = inspect.Parameter
-    params: list[inspect.Parameter] = []
-    order = op.positions(legacy)
-    for name in order:
-        default = op.defaults.get(name, op.attr_defaults.get(name, P.empty))
-        needed = name in op.array_params and name not in op.defaults and all(p.default is P.empty for p in params)
-        if default is P.empty and not needed and (name == "out" or any(p.default is not P.empty for p in params)):
-            default = None
-        params.append(P(name, P.POSITIONAL_OR_KEYWORD, default=default))
-    rest = [name for name in op.attr_params if name not in order]
-    params += [P(name, P.KEYWORD_ONLY, default=op.attr_defaults.get(name)) for name in rest]
-    if not op.array_params or op.keyed:
-        params.append(P("device", P.KEYWORD_ONLY, default=None))
-    if "out" not in order:
-        params.append(P("out", P.KEYWORD_ONLY, default=None))
-    params.append(P("kwargs", P.VAR_KEYWORD))
-    return inspect.Signature(params)
-
-
 def _without_out(args: Sequence[Any], count: int, kwargs: dict[str, Any]) -> Sequence[Any]:
     """The operator's own arguments; MXNet's functions of nd take ``out`` and a name behind them."""
     if len(args) <= count + 2 and (args[count] is None or isinstance(args[count], (NDArray, list, tuple))):
@@ -494,8 +472,8 @@ def by_order(op: Op, legacy: bool, args: Sequence[Any], kwargs: dict[str, Any]) 
     return args[:same]
 
 
-def function(op: Op, name: str, cls: type[NDArray], module: str) -> Callable[..., Any]:
-    """The front-end function of a row."""
+def function(op: Op, name: str, cls: type[NDArray], module: str, *, method: bool = False) -> Callable[..., Any]:
+    """The front-end function of a row, or a method that is one."""
     make = _make_general
     general = op.looks or op.wide or op.attr_params or op.aux or op.keyed or op.modal or op.variadic or op.host
     if not general and op.outputs == 1:
@@ -509,8 +487,9 @@ def function(op: Op, name: str, cls: type[NDArray], module: str) -> Callable[...
     made.__name__ = name
     made.__qualname__ = name
     made.__module__ = module
-    made.__doc__ = op.doc
-    made.__signature__ = signature(op, cls._legacy)  # type: ignore[attr-defined]
+    front = ("nd" if cls._legacy else "np") if method else module.removeprefix("mxjax.")
+    made.__doc__ = help.text(op, name, front, cls.__name__, method=method)
+    made.__signature__ = help.Signature(functools.partial(help.parameters, op, cls))  # type: ignore[attr-defined]
     return made
 
 

@@ -32,7 +32,7 @@ def _install(cls: type[NDArray], name: str, op: Op) -> None:
 
     own = (NDMethods,) if cls._legacy else (NDMethods, NPMethods)
     if name not in vars(cls) and not any(name in vars(c) for c in own):
-        setattr(cls, name, function(op, name, cls, cls.__module__))
+        setattr(cls, name, function(op, name, cls, cls.__module__, method=True))
 
 
 def row(x: NDArray, name: str, *args: Any, **kwargs: Any) -> Any:

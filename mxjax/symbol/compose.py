@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from .. import attribute, errors, name, settings
 from ..array.invoke import by_order, signature_text
+from ..ops import help
 from ..ops.table import Op, hashable
 from ..ops.texts import parsed
 from . import attributes
@@ -208,34 +210,40 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def function(op: Op, name: str, cls: type[Symbol], module: str) -> Callable[..., Any]:
-    """The symbol function of a row."""
+def function(op: Op, name: str, cls: type[Symbol], module: str, *, method: bool = False) -> Callable[..., Any]:
+    """The symbol function of a row, or a method that is one."""
 
     def symbolic(*args: Any, **kwargs: Any) -> Any:
         return compose(op, cls, name, args, kwargs)
 
+    front = ("sym.np" if cls._is_np else "sym") if method else _FRONTS.sub(lambda m: _SHORT[m[0]], module)
     symbolic.__name__ = symbolic.__qualname__ = name
     symbolic.__module__ = module
-    symbolic.__doc__ = op.doc
-    symbolic.__signature__ = signature(op, cls._is_np)  # type: ignore[attr-defined]
+    symbolic.__doc__ = help.text(op, name, front, "Symbol", method=method)
+    symbolic.__signature__ = help.Signature(functools.partial(_parameters, op, cls))  # type: ignore[attr-defined]
     return symbolic
 
 
-@functools.cache
-def signature(op: Op, is_np: bool = False) -> inspect.Signature:
-    """What ``inspect.signature`` shows for a symbol function."""
+_SHORT = {"mxjax.symbol": "sym", "mxjax.symbol.numpy": "sym.np", "mxjax.symbol.numpy_extension": "sym.npx"}
+_FRONTS = re.compile(r"^mxjax\.symbol(\.numpy(_extension)?)?")
+
+
+def _parameters(op: Op, cls: type[Symbol]) -> tuple[list[inspect.Parameter], Any]:
+    """What ``inspect.signature`` shows for a symbol function: parameters, and the result's type."""
     P = inspect.Parameter
-    order = op.positions(not is_np)
+    order = op.positions(not cls._is_np)
     params = []
     for n in order:
         kind = P.KEYWORD_ONLY if op.variadic and n in op.attr_params else P.POSITIONAL_OR_KEYWORD
         if op.variadic and n == op.array_params[-1]:
-            params.append(P(n, P.VAR_POSITIONAL))
+            params.append(P(n, P.VAR_POSITIONAL, annotation=cls))
         else:
-            params.append(P(n, kind, default=op.attr_defaults.get(n)))
-    rest = [n for n in (*op.attr_params, *_OWN) if n not in order]
-    params += [P(n, P.KEYWORD_ONLY, default=op.attr_defaults.get(n)) for n in dict.fromkeys(rest)]
-    return inspect.Signature([*params, P("kwargs", P.VAR_KEYWORD)])
+            default = op.attr_defaults.get(n)
+            params.append(P(n, kind, default=default, annotation=help.annotation(op, n, cls, default)))
+    for n in dict.fromkeys(n for n in (*op.attr_params, *_OWN) if n not in order):
+        default = op.attr_defaults.get(n)
+        params.append(P(n, P.KEYWORD_ONLY, default=default, annotation=help.annotation(op, n, cls, default)))
+    return [*params, P("kwargs", P.VAR_KEYWORD)], cls
 
 
 def dumped(init: Any) -> str:

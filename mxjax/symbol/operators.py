@@ -124,7 +124,7 @@ def _methods(cls: type[Symbol]) -> None:
     for name in dict.fromkeys([*METHODS["nd"], *_AS_FUNCTIONS]):
         op = METHODS["nd"].get(name) or front.get(name)
         if op is not None and name not in vars(cls):
-            setattr(cls, name, function(op, name, cls, cls.__module__))
+            setattr(cls, name, function(op, name, cls, cls.__module__, method=True))
 
     def astype(self: Any, dtype: Any, **kwargs: Any) -> Any:
         """The symbol in another dtype."""
@@ -159,10 +159,10 @@ def _np_methods(cls: type[Symbol]) -> None:
     front = FRONT_ENDS["np"]
     for name, op in METHODS["np"].items():
         if name not in vars(cls) and not name.startswith("__"):
-            setattr(cls, name, function(op, name, cls, cls.__module__))
+            setattr(cls, name, function(op, name, cls, cls.__module__, method=True))
     for name, op in METHODS["np"].items():
         if name.startswith("__") and name not in vars(cls):
-            _set(cls, name, function(op, name.strip("_"), cls, cls.__module__))
+            _set(cls, name, function(op, name.strip("_"), cls, cls.__module__, method=True))
 
     def astype(self: Any, dtype: Any, *args: Any, **kwargs: Any) -> Any:
         """The symbol in another dtype."""

@@ -12,7 +12,7 @@ import mxjax as mx
 from mxjax import errors
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.effects import precision
-from mxjax.ops import TABLE
+from mxjax.ops import TABLE, help
 from mxjax.ops.samples import Body, case, f
 from mxjax.ops.table import METHODS, Op, by_internal, register
 from tests.ops.test_table import ROWS, draw, kind, live, run
@@ -232,7 +232,7 @@ def test_methods_are_the_functions(op):
         array = NDArray if cls == "nd" else ndarray
         for name in names:
             assert METHODS[cls][name] is op
-            assert getattr(array, name).__doc__ == op.doc
+            assert getattr(array, name).__doc__.startswith(help.about(op))
     if op.keyed or op.variadic:
         return
     sample = op.samples[0]

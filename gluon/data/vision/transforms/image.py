@@ -255,7 +255,7 @@ class RandomResizedCrop(_Transform):
     ) -> None:
         super().__init__()
         width, height = _pair(size)
-        self._place = {
+        self._place: dict[str, Any] = {
             "width": width,
             "height": height,
             "area": (scale, 1.0) if isinstance(scale, int | float) else tuple(scale),
