@@ -228,6 +228,16 @@ def is_staged() -> bool:
         return False
 
 
+def are_used(fn: Callable[..., Any], avals: Sequence[Any], first: int) -> bool:
+    """Whether some result of a function depends on one of its first arguments, as its jaxpr says."""
+    jaxpr = jax.make_jaxpr(fn)(*[jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]).jaxpr
+    live = {v for v in jaxpr.outvars if not hasattr(v, "val")}
+    for e in reversed(jaxpr.eqns):
+        if e.effects or not live.isdisjoint(e.outvars):
+            live.update(v for v in e.invars if not hasattr(v, "val"))
+    return not live.isdisjoint(jaxpr.invars[:first])
+
+
 def keeps_apart(jaxpr: Any) -> bool:
     """Whether a gradient in it is to stay apart from its forward pass (`jax.checkpoint`)."""
     for e in jaxpr.eqns:

@@ -224,12 +224,90 @@ def test_nnx_comes_in_as_linen():
     got = params["batch_stats.norm.mean"].data().asnumpy()
     np.testing.assert_allclose(got, h.mean(0) / 2, rtol=1e-4, atol=1e-6)
     assert params["hidden.kernel"].grad().asnumpy().any()
-    with pytest.raises(TypeError, match="nnx.bridge.to_linen"):
-        FlaxBlock(Net(nnx.Rngs(0)))
+
+
+def nnx_net(rate=0.0, seed=0):
+    from flax import nnx
+
+    class Net(nnx.Module):
+        def __init__(self, rngs):
+            self.layers = nnx.List([nnx.Linear(4, 5, rngs=rngs), nnx.Linear(5, 2, rngs=rngs)])
+            self.norm = nnx.BatchNorm(5, momentum=0.5, rngs=rngs)
+            self.drop = nnx.Dropout(rate, rngs=rngs)
+            self.again = nnx.Dropout(rate, rngs=rngs)
+
+        def __call__(self, x):
+            return {"y": self.layers[1](self.again(self.drop(jax.nn.relu(self.norm(self.layers[0](x))))))}
+
+    return Net(nnx.Rngs(seed))
+
+
+def test_modules_of_nnx_train_as_flax_trains_them(hybridized):
+    from flax import nnx
+
+    module = nnx_net()
+    net = make(module, hybridized=hybridized)
+    params = net.collect_params()
+    assert set(params) == {
+        "layers.0.kernel", "layers.0.bias", "layers.1.kernel", "layers.1.bias", "norm.scale", "norm.bias",
+        "norm.mean", "norm.var",
+    }  # fmt: skip
+    assert params["norm.mean"].grad_req == "null"
+    x = mx.np.array(X)
+    module.eval()
+    np.testing.assert_allclose(net(x)["y"].asnumpy(), module(X)["y"], rtol=1e-5, atol=1e-6)
+    module.train()
+    theirs = nnx.grad(lambda m: (m(X)["y"] ** 2).sum())(module)
+    with autograd.record():
+        y = (net(x)["y"] ** 2).sum()
+    y.backward()
+    np.testing.assert_allclose(
+        params["layers.0.kernel"].grad().asnumpy(), theirs["layers"][0]["kernel"].get_value(), rtol=1e-4, atol=1e-5
+    )
+    np.testing.assert_allclose(params["norm.mean"].data().asnumpy(), module.norm.mean.get_value(), rtol=1e-4, atol=1e-6)
+    module.eval()
+    np.testing.assert_allclose(net(x)["y"].asnumpy(), module(X)["y"], rtol=1e-4, atol=1e-5)
+    trainer = Trainer(params, "sgd", {"learning_rate": 0.1})
+    before = module.layers[0].kernel.get_value().copy()
+    trainer.step(1)
+    np.testing.assert_array_equal(module.layers[0].kernel.get_value(), before)  # the object keeps its own
+    assert (params["layers.0.kernel"].data().asnumpy() != np.asarray(before)).any()
+
+
+def test_dropout_of_nnx_draws_from_our_seed(hybridized):
+    net = make(nnx_net(0.5), hybridized=hybridized)
+    x = mx.np.array(X)
+
+    def run(seed):
+        mx.random.seed(seed)
+        with autograd.train_mode():
+            return net(x)["y"].asnumpy(), net(x)["y"].asnumpy()
+
+    one, two = run(1)
+    np.testing.assert_array_equal(run(1)[0], one)
+    assert (one != two).any() and (run(2)[0] != one).any()
+
+
+def test_modules_of_nnx_are_functional_too():
+    module = nnx_net()
+    net = make(module)
+    params, state = mx.gluon.functional.split(net)
+    assert set(state) == {"norm.mean", "norm.var"}
+    out, after = jax.jit(lambda p, s: mx.gluon.functional.call(net, p, s, X, train=True))(params, state)
+    module.train()
+    np.testing.assert_allclose(out["y"], module(X)["y"], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(after["norm.var"], module.norm.var.get_value(), rtol=1e-5)
+    net = make(nnx_net(0.5))
+    params, state = mx.gluon.functional.split(net)
+    mx.gluon.functional.call(net, params, state, X)
+    with pytest.raises(ValueError, match="draws random numbers"):
+        mx.gluon.functional.call(net, params, state, X, train=True)
 
 
 def test_only_modules_are_taken():
-    with pytest.raises(TypeError, match="flax.linen.Module"):
+    with pytest.raises(TypeError, match=r"flax.linen or flax.nnx.*got function"):
         FlaxBlock(lambda x: x)
+    with pytest.raises(TypeError, match="an object.*got Dense"):
+        FlaxBlock(linen.Dense)
     with pytest.raises(TypeError, match="an example is a shape"):
         FlaxBlock(MLP(), "foo")
