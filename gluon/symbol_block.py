@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -64,9 +65,9 @@ class SymbolBlock(HybridBlock):
             raise errors.MXNetValueError(f"{set(strange)} params are unused by the model.")
         states = set(self._symbol.list_auxiliary_states())
         dtypes = types.complete(self._nodes, {k: t for k, t in known.items() if t})
-        for node in self._nodes:
-            if not node.is_variable or node.name in self._input_names:
-                continue
+        own: dict[str, Parameter] = {}
+        variables = {node.name: node for node in self._nodes if node.is_variable}
+        for node in [variables[name] for name in names if name not in self._input_names]:  # in MXNet's order
             if node.attrs.get("__storage_type__", "0") != "0":
                 raise errors.MXNetAssertionError(
                     f"SymbolBlock doesn't support Parameter {node.name!r} because its storage type is sparse: use a "
@@ -79,7 +80,11 @@ class SymbolBlock(HybridBlock):
                 p.allow_deferred_init = True
             if node.name in states:
                 p.grad_req = "null"
-            self._reg_params[node.name] = p
+            own[node.name] = p
+        # MXNet 1 takes what all names begin with off: a network with other names has the same file.
+        common = len(os.path.commonprefix(list(own))) if generation() == 1 else 0
+        self._keys = {name: name[common:] for name in own}
+        self._reg_params.update({self._keys[name]: p for name, p in own.items()})
         self._shapes: dict[Any, Any] = {}
 
     @staticmethod
@@ -121,6 +126,18 @@ class SymbolBlock(HybridBlock):
             block.load_parameters(param_file, where, allow_missing, ignore_extra, True, "saved")
         return block
 
+    def _adopt_names(self, prefix: str, loaded: dict[str, Any]) -> None:
+        """Take names that begin otherwise in a file: without what MXNet 1 takes off, or with another network's name."""
+        here = [name.removeprefix(prefix) for name in loaded if name.startswith(prefix)]
+        if not self._keys or not here or any(key in here for key in self._reg_params):
+            return
+        own = _ends(self._keys)
+        for ends in ({name: name for name in here}, _ends(here)):
+            if all(end in ends for end in own):
+                for end, name in own.items():
+                    loaded[prefix + self._keys[name]] = loaded.pop(prefix + ends[end])
+                return
+
     def __repr__(self) -> str:
         numbers = f"{len(self._input_names)} -> {len(self._symbol)}"
         return f"{type(self).__name__}(\n{self._symbol!r} : {numbers}\n)"
@@ -129,14 +146,15 @@ class SymbolBlock(HybridBlock):
         """Set the parameters' shapes from the inputs'."""
         found = self._inferred(args)
         for node in self._nodes:
-            if node.is_variable and node.name in self._reg_params:
+            if node.is_variable and node.name in self._keys:
                 shape = found.found[node][0]
                 if shape is not None and infer.known(shape):
-                    self._reg_params[node.name].shape = tuple(n or 0 for n in shape)
+                    self._reg_params[self._keys[node.name]].shape = tuple(n or 0 for n in shape)
 
     def _inferred(self, args: Any) -> infer.Inference:
         given: dict[str, Any] = {n: tuple(a.shape) for n, a in zip(self._input_names, args, strict=False)}
-        for name, p in self._reg_params.items():
+        for name, key in self._keys.items():
+            p = self._reg_params[key]
             if p.shape is not None:
                 given[name] = tuple([None if n <= 0 else n for n in p.shape])
         dtypes = types.complete(self._nodes, {n: str(a.dtype) for n, a in zip(self._input_names, args, strict=False)})
@@ -155,7 +173,7 @@ class SymbolBlock(HybridBlock):
         first = leaves[0]
         by_name = dict(zip(self._input_names, leaves, strict=True))
         feed = {
-            n: by_name[n.name] if n.name in by_name else self._reg_params[n.name].data(first.device)
+            n: by_name[n.name] if n.name in by_name else self._reg_params[self._keys[n.name]].data(first.device)
             for n in self._nodes if n.is_variable
         }  # fmt: skip
         outs = run(self._entries, feed, self._settled(leaves), cls=type(first), device=first.device)
@@ -178,8 +196,15 @@ class SymbolBlock(HybridBlock):
             for node in self._nodes:
                 if node.operator in types.WIDE:
                     for n, _ in node.inputs[1:]:
-                        if n.name in self._reg_params:
-                            self._reg_params[n.name].cast("float32")
+                        if n.name in self._keys:
+                            self._reg_params[self._keys[n.name]].cast("float32")
+
+
+def _ends(names: Iterable[str]) -> dict[str, str]:
+    """Names by what is behind the part that all begin with."""
+    names = list(names)
+    common = len(os.path.commonprefix(names))
+    return {name[common:]: name for name in names}
 
 
 def _parameter(node: Node, dtype: str) -> Parameter:

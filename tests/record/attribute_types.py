@@ -9,12 +9,13 @@ import json
 import os
 import sys
 
-from mxnet.base import _LIB, c_array, check_call, mx_uint, py_str
+from mxnet.base import _LIB, check_call, mx_uint, py_str
 from mxnet.operator import get_all_registered_operators
 
 KINDS = (
-    ("boolean", "bool"), ("Shape", "ints"), ("tuple of <float", "floats"), ("tuple of <int", "ints"), ("tuple of <long", "ints"),
-    ("tuple of <double", "floats"), ("tuple of <optional", "ints"), ("int", "int"), ("long", "int"), ("float", "float"),
+    ("boolean", "bool"), ("Shape", "ints"), ("tuple of <float", "floats"), ("tuple of <int", "ints"),
+    ("tuple of <long", "ints"), ("tuple of <double", "floats"),
+    ("tuple of <optional", "ints"), ("int", "int"), ("long", "int"), ("float", "float"),
     ("double", "float"), ("string", "text"), ("{", "text"), ("ptr", "int"),
 )  # fmt: skip
 
