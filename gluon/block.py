@@ -80,6 +80,14 @@ class Block(Named, MirroredBlock):
         self._forward_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
         self._scope = type(self).__name__.lower()
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if not isinstance(state.get("_scope"), str):
+            raise errors.FormatError(
+                f"this is a {type(self).__name__} as MXNet pickles it, with its own private attributes: write its "
+                "parameters there by save_parameters(), and load_parameters() them into the class here"
+            )
+        self.__dict__.update(state)
+
     def __repr__(self) -> str:
         lines = [f"({key}): {block!r}" for key, block in self._children.items()]
         return f"{type(self).__name__}(\n" + textwrap.indent("\n".join(lines), "  ", bool) + "\n)"

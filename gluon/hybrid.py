@@ -44,7 +44,7 @@ from mxjax.core import (
     varying,
     wants_of,
 )
-from mxjax.core.hooks import graph_listeners
+from mxjax.core.hooks import forked_children, graph_listeners
 from mxjax.device import KEEPERS, Device
 
 from .breaks import Listening
@@ -377,6 +377,11 @@ class CachedGraph:
             self.here = None
         return self.here is not None
 
+    @classmethod
+    def _leave_programs(cls) -> None:
+        """In a child in which none runs: every graph is recorded operator by operator."""
+        cls._was_so_here = lambda self, seg: True  # type: ignore[method-assign]  # costs nothing elsewhere
+
     def _places(self, places: list[Any] | None = None) -> list[Any]:
         """For a call of this graph alone: its programs end with it, as when the network is hybridized anew."""
         places = [] if places is None else places
@@ -407,6 +412,8 @@ class CachedGraph:
             known = self.inside = weights, call
         return record(known[1], [*values[:n], *values[end:]])
 
+
+forked_children.append(CachedGraph._leave_programs)
 
 # Graphs recorded operator by operator, with the last of these.
 _by_call: deque[tuple[weakref.ref[Step], weakref.ref[CachedGraph]]] = deque(maxlen=64)

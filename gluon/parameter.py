@@ -20,6 +20,7 @@ from mxjax.errors import DeferredInitializationError
 from mxjax.modes import array_class, generation, is_np_shape
 from mxjax.scopes import all_or_nothing
 
+from .pickling import CopiedParameter
 from .sparse_data import SparseData, in_storage
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter"]
@@ -59,7 +60,7 @@ def devices_of(device: Any) -> list[Device]:
     return [device] if isinstance(device, Device) else list(device)
 
 
-class Parameter(SparseData):
+class Parameter(CopiedParameter, SparseData):
     """An array that training changes, with a copy and a gradient on each of its devices.
 
     Unknown lengths in ``shape`` are -1 or 0 and are found at the first forward pass

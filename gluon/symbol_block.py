@@ -87,6 +87,16 @@ class SymbolBlock(HybridBlock):
         self._reg_params.update({self._keys[name]: p for name, p in own.items()})
         self._shapes: dict[Any, Any] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        for name in ("_nodes", "_entries", "_shapes"):  # they are the symbol's
+            del state[name]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._nodes, self._entries, self._shapes = self._symbol._nodes(), self._symbol._entries, {}
+
     @staticmethod
     def imports(
         symbol_file: Any,

@@ -16,6 +16,7 @@ from mxjax.core.hooks import step_listeners
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
 
 from .parameter import Parameter
+from .pickling import CopiedTrainer
 
 __all__ = ["StaleGradientError", "Trainer"]
 
@@ -27,7 +28,7 @@ class StaleGradientError(MXNetError, UserWarning):
     """A gradient was to be used that no backward pass has written since the last step."""
 
 
-class Trainer:
+class Trainer(CopiedTrainer):
     """Applies an optimizer to parameters, after their gradients are summed over all devices.
 
     A step ends what was recorded: forward, backward and update run as one program where nothing

@@ -86,6 +86,10 @@ class Device(Scope):
     def __reduce__(self) -> tuple[Any, ...]:
         return Device, (self.device_type, self.device_id)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what a pickle of MXNet holds; those of this package need `__reduce__` alone."""
+        Device.__init__(self, self.devtype2str[state["device_typeid"]], state["device_id"])
+
     def _now(self) -> tuple[ThreadState, Any]:
         st = local.st
         return st, st.device

@@ -1,12 +1,15 @@
 """The modes of MXNet: NumPy's arrays or those of 1.x, NumPy's shapes or those of 1.x, and the generation.
 
 A mode belongs to a thread (and to an asyncio task); one that nobody set is the generation's: MXNet 2 begins with
-NumPy's arrays and shapes, MXNet 1 (the setting `compat.version`) without.
+NumPy's arrays and shapes in the main thread, MXNet 1 (the setting `compat.version`) without. Other threads begin
+without, as there; what works for a thread, as a loader's workers do, takes its modes along (`taken`, `resumed`).
 """
 
 from __future__ import annotations
 
+import threading
 from contextvars import ContextVar
+from typing import NamedTuple
 
 from . import settings
 from .array.classes import NDArray, ndarray
@@ -29,6 +32,13 @@ def generation() -> int:
     return 1 if _version() == "1.9" else 2
 
 
+_MAIN = threading.main_thread().ident
+
+
+def _begins_with_numpy() -> bool:
+    return generation() == 2 and threading.get_ident() == _MAIN
+
+
 # None: as the generation begins.
 _arrays: ContextVar[bool | None] = ContextVar("np_array", default=None)
 _shapes: ContextVar[bool | None] = ContextVar("np_shape", default=None)
@@ -41,7 +51,7 @@ def is_np_array() -> bool:
     Operators and blocks take both kinds whatever it is, and answer in the kind they were given.
     """
     mode = _arrays.get()
-    return generation() == 2 if mode is None else mode
+    return _begins_with_numpy() if mode is None else mode
 
 
 def array_class() -> type[NDArray]:
@@ -64,7 +74,7 @@ def is_np_shape() -> bool:
     mode = _shapes.get()
     if mode is None:
         mode = _shapes_of_all[0]
-    return generation() == 2 if mode is None else mode
+    return _begins_with_numpy() if mode is None else mode
 
 
 def _shapes_of_1x() -> bool:
@@ -99,6 +109,24 @@ def begin() -> None:
     _arrays.set(None)
     _shapes.set(None)
     _shapes_of_all[0] = None
+
+
+class Modes(NamedTuple):
+    """The modes of a thread, for those that work for it."""
+
+    arrays: bool
+    shapes: bool
+
+
+def taken() -> Modes:
+    """What holds in this thread."""
+    return Modes(is_np_array(), is_np_shape())
+
+
+def resumed(modes: Modes) -> None:
+    """Let the modes of this thread be those that were taken in another; the generation is the process's."""
+    _arrays.set(modes.arrays)
+    _shapes.set(modes.shapes)
 
 
 class _NumpyArrayScope(Scope):

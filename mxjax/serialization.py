@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from . import errors, safetensors
-from .array import creation
+from .array import creation, protocol
 from .array.indexing import shapes_of_1x
 from .array.ndarray import NDArray
 from .array.sparse import BaseSparseNDArray
@@ -559,3 +559,6 @@ def from_raw_bytes(raw: bytes, legacy: bool = True) -> Any:
         if data.left:
             raise _bad(f"{data.left} bytes after the end")
     return _wrapped(found, creation.nd_array if legacy else creation.array, sparse=True)
+
+
+protocol.of_mxnet_pickles.append(from_raw_bytes)

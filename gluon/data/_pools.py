@@ -49,6 +49,7 @@ def _worker_environment() -> dict[str, str]:
         "MXJAX_DEBUG_LOG_LOADER": str(int(settings.get("debug.log_loader"))),
         "JAX_PLATFORMS": "cpu",
         **_variable("engine.device", "cpu0"),  # the parent's may be one that workers do not see
+        **_variable("compat.version", settings.get("compat.version")),
         "MXJAX_PROFILER_AUTOSTART": "0",
         # loky restarts workers that grow; a dataset that fills its cache is no leak
         "LOKY_MAX_MEMORY_LEAK_SIZE": "1e15",
@@ -129,9 +130,9 @@ class ThreadPool:
 
     def submit(self, indices: list[Any], epoch: int, seed: int) -> Future[Any]:
         future: Future[Any] = Future()
-        from mxjax.modes import is_np_array
+        from mxjax.modes import taken
 
-        self._tasks.put((future, indices, is_np_array()))
+        self._tasks.put((future, indices, taken()))
         return future
 
     def result(self, future: Future[Any], timeout: float) -> Any:
@@ -176,14 +177,14 @@ class ThreadPool:
 
 
 def _serve(tasks: queue.SimpleQueue[Any], load: Callable[[list[Any]], Any]) -> None:
-    from mxjax.modes import np_array
+    from mxjax.modes import resumed
 
     while (task := tasks.get()) is not None:
-        future, indices, np_arrays = task
+        future, indices, modes = task
         if future.set_running_or_notify_cancel():
             try:
-                with np_array(np_arrays):  # the mode of the thread that iterates
-                    batch = load(indices)
+                resumed(modes)  # those of the thread that iterates
+                batch = load(indices)
                 # Run here what the batch recorded, in parallel with the main thread.
                 map_tree(lambda leaf: leaf.wait_to_read() if is_array(leaf) else None, batch)
             except BaseException as error:
@@ -274,9 +275,11 @@ class ProcessPool:
         ]
 
     def submit(self, indices: list[Any], epoch: int, seed: int) -> Future[Any]:
+        from mxjax.modes import taken
+
         try:
             return self._executor.submit(
-                _worker.fetch, self._key, self._job, list(indices), epoch, seed, self._folder
+                _worker.fetch, self._key, self._job, list(indices), epoch, seed, self._folder, tuple(taken())
             )
         except (self._broken, RuntimeError) as error:
             failed: Future[Any] = Future()

@@ -31,6 +31,7 @@ class Skipped(Exception):
 
 _jobs: dict[str, tuple[Any, Any]] = {}
 _seed: int | None = None
+_modes: tuple[bool, bool] | None = None  # the modes of the thread that iterates
 
 
 def start(key: str, job: Parcel, folder: str, workers: int, parent: int, patience: float) -> None:
@@ -68,25 +69,29 @@ def _end_with_parent(folder: str, parent: int) -> None:
 
 
 def fetch(
-    key: str, job: Parcel, indices: list[Any], epoch: int, seed: int, folder: str
+    key: str, job: Parcel, indices: list[Any], epoch: int, seed: int, folder: str, modes: tuple[bool, bool]
 ) -> tuple[bool, Parcel | Failure]:
     """The batch of the samples `indices`, packed, or what went wrong."""
-    global _seed
+    global _seed, _modes
     try:
         if os.path.exists(_end_mark(folder, epoch)):
             raise Skipped
+        _seed, _modes = seed, modes
+        settle()
         dataset, batchify_fn = _open_job(key, job)
-        _seed = seed
         np.random.seed(seed)
         random.seed(seed)
-        seed_again()
+        settle()
         return True, pack_for_parent(host_batch(dataset, batchify_fn, indices), folder)
     except BaseException as error:  # SystemExit too: the worker must answer
         return False, _describe(error)
 
 
-def seed_again() -> None:
-    """Seed mxjax's random numbers for this batch, once mxjax is really there."""
+def settle() -> None:
+    """Seed mxjax's random numbers for this batch and take on its modes, once mxjax is really there."""
+    there = sys.modules.get("mxjax.modes")
+    if there is not None and _modes is not None:
+        there.resumed(there.Modes(*_modes))  # type: ignore[attr-defined]
     generator = sys.modules.get("mxjax.random")
     if generator is not None and _seed is not None:
         generator.seed(_seed)  # type: ignore[attr-defined]

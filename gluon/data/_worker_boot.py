@@ -69,8 +69,8 @@ def _open(name: str) -> None:
                 package.__class__ = ModuleType  # type: ignore[assignment]
                 package.__spec__.loader.exec_module(package)  # type: ignore[union-attr]
         worker: Any = sys.modules.get("mxjax.gluon.data._worker")
-        if hasattr(worker, "seed_again"):  # it may be about to be imported
-            worker.seed_again()
+        if hasattr(worker, "settle"):  # it may be about to be imported
+            worker.settle()
 
 
 class _Opener:

@@ -41,6 +41,11 @@ class ParameterDict(dict[str, Parameter]):
         state = {**vars(self), "_spelled": None}
         return type(self), (), state, None, iter(self.items())
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        self.update(state.pop("_params", {}))  # MXNet's is no dictionary, it has one
+        self.__dict__.update(state)
+
     @property
     def prefix(self) -> str:
         """What stands before the names of parameters that `get` makes."""

@@ -152,8 +152,8 @@ class Handle:
     _var: Variable | None
     _base: View
 
-    def __init__(self, value: Value):
-        if type(value) is not Value:
+    def __init__(self, value: Value | None):
+        if type(value) is not Value and value is not None:  # pickles of MXNet give None, and then the bytes
             raise errors.MXNetTypeError(
                 f"{type(self).__name__} is made by mx.np.array, mx.np.zeros, ...; its constructor "
                 "takes a value "

@@ -7,6 +7,7 @@ in a notebook do the same.
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import sys
@@ -36,13 +37,17 @@ def install(version: str | None = None) -> None:
             f"mxnet has been imported already, from {getattr(there, '__file__', there)}: import mxjax.as_mxnet before "
             "any `import mxnet`, or run the program as `python -m mxjax program.py`"
         )
+    _modules.install()  # in a loader's worker the package itself is still to be loaded
     _modules.stand_in_for_mxnet()
     jax_says = logging.getLogger("jax")
     if jax_says.level == logging.NOTSET:
         # MXNet's programs turn the root logger to DEBUG to see how training goes: JAX would tell of each trace.
         jax_says.setLevel(logging.WARNING)
+    importlib.import_module("multiprocessing.pool")  # MXNet does: programs say multiprocessing.pool.Pool
     sys.modules["mxnet"] = package
     package.__version__ = mxnet_version()  # type: ignore[attr-defined]
+    if _PATH not in sys.path:  # processes that multiprocessing spawns are handed it; the program's folder is first
+        sys.path.insert(0 if sys.flags.safe_path else 1, _PATH)
     paths = (settings.variable("PYTHONPATH") or "").split(os.pathsep)
     if _PATH not in paths:
         settings.set_variable("PYTHONPATH", os.pathsep.join([_PATH, *filter(None, paths)]))

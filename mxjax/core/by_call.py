@@ -13,6 +13,7 @@ import numpy as np
 from . import price as price_of
 from .call import Call, Derivative
 from .compiler import platform_of
+from .forks import forked
 from .hooks import observers
 from .program import Program, needed
 from .segment import SCALAR, Step, Tree
@@ -141,7 +142,7 @@ class ByCall:
 
     def _numpy(self, part: Part, args: list[Any]) -> Sequence[Any] | None:
         """What NumPy gives; None where a program is better: there is one, or it would have paid for itself."""
-        if part.work > CALL:
+        if part.work > CALL and not forked[0]:
             single = self._single(part, part.operands)
             pays = price_of.quick(*part.bound.size[:2])  # type: ignore[union-attr]
             # At half of it already the first time, so that no second run is the first of a program (`cold.ONE_RUN`).

@@ -31,6 +31,7 @@ from .by_call import (
     loosened,
 )
 from .compiler import platform_of
+from .forks import forked
 from .hooks import memory_managers, operator_wrappers, trace_watchers
 from .segment import Segment, Step
 from .state import local
@@ -78,6 +79,8 @@ class Cold:
 
 def is_cold_here(effects: Any, device: Any) -> bool:
     """Whether NumPy may compute calls (with these effects): on one device, while nobody changes or watches programs."""
+    if forked[0]:
+        return not effects and isinstance(device, jax.Device)
     if _mode() == "compile" or effects or operator_wrappers or trace_watchers or memory_managers:
         return False
     if layouts_in_use[0]:
@@ -115,7 +118,7 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
         known = step.cold[live] = Cold(ByCall(step, live, device, build, numpy=True))
         if any(is_asked_for(s.call) for s in step.path()):  # type: ignore[arg-type]
             known.spent = COMPILED
-    if _mode() == "interpret":
+    if forked[0] or _mode() == "interpret":
         used[0] = True
         return known.by_call
     if known.spent < 0:
@@ -176,6 +179,8 @@ def goes_by_call(graph: Graph, seg: Segment, device: Any) -> bool:
 
     In a segment with another graph it would be part of that one's program, which would be another one at the next call.
     """
+    if forked[0]:
+        return True
     if _fusions() or any(is_asked_for(s.call) for s in seg.step.path()):  # type: ignore[arg-type]
         return False
     if not is_cold_here(any(s.call.effect or s.call.python for s in graph.steps), device):  # type: ignore[union-attr]
@@ -246,6 +251,8 @@ def forget() -> None:
 
 def kept(results: Sequence[Any], device: Any) -> list[Any]:
     """Results of a run by call as values hold them: 64-bit and large ones on the device."""
+    if forked[0]:
+        return list(results)
     return [
         quick_put(r, device) if type(r) is np.ndarray and (r.itemsize == 8 or r.nbytes > LARGE) else r for r in results
     ]

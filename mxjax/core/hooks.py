@@ -219,6 +219,7 @@ operator_wrappers: list[OperatorWrapper] = []
 trace_watchers: list[TraceWatcher] = []
 option_contributors: list[OptionContributor] = []
 compile_listeners: list[CompileListener] = []
+forked_children: list[Callable[[], None]] = []  # called as a child begins in which no program runs (`forks.py`)
 
 
 # ---- reports ---------------------------------------------------------------------------------------------

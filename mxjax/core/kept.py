@@ -37,6 +37,7 @@ import numpy as np
 
 from .. import settings
 from ..atomic import write_whole
+from . import forks
 from .compiler_options import cpu_features
 from .jaxprs import bodies
 from .outline import ToLower
@@ -79,6 +80,7 @@ def compile_or_load(
       lowered: what is to be compiled, which need not be lowered yet (`ToLower`).
       jaxpr: what was lowered, for its names; those of two programs that differ in nothing else may be mixed up without.
     """
+    forks.check()
     key = None
     if isinstance(lowered, ToLower):
         compiled, key = _by_digest(lowered, options)
@@ -97,6 +99,7 @@ def compile_or_load(
 
 def load(lowered: Any, options: dict[str, Any], jaxpr: Any = None) -> Any:
     """The program from the folder; None where it is not there: nothing is compiled."""
+    forks.check()
     if isinstance(lowered, ToLower):
         compiled, key = _by_digest(lowered, options)
         if compiled is not None or key is not None:

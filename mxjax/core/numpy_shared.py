@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import math
 import platform
 from collections.abc import Callable
 from contextlib import nullcontext
+from statistics import NormalDist
 from typing import Any
 
 import jax
 import numpy as np
 
 from .. import settings
-from . import cpu_code
+from . import cpu_code, forks
 from .compiler import wide_types
 from .jaxprs import is_staged
 
@@ -31,6 +33,7 @@ def shared(fn: Callable[..., Any]) -> Callable[..., Any]:
     def run(*xs: Any) -> Any:
         arrays = np.broadcast_arrays(*xs) if len(xs) > 1 else [np.asarray(xs[0])]
         shape, size = arrays[0].shape, arrays[0].size
+        forks.check()
         concrete: Any = jax.ensure_compile_time_eval() if is_staged() else nullcontext()  # whatever JAX traces around
         with wide_types(), jax.default_device(_cpu()), concrete:
             parts = []
@@ -70,8 +73,36 @@ def exactly(name: str, params: tuple[tuple[str, Any], ...] = ()) -> Callable[...
                 return cpu_code.erf_inv(*xs)  # as in programs
             return primitive.bind(*xs, **dict(params))
 
-        found = _SHARED.setdefault(key, shared(bind))
+        program, nearly = shared(bind), _NEARLY.get(name)
+
+        def run(*xs: Any) -> Any:
+            if forks.forked[0] and nearly is not None:
+                return np.asarray(nearly(*xs), np.result_type(*xs))
+            return program(*xs)
+
+        found = _SHARED.setdefault(key, run)
     return found
+
+
+def _by_number(fn: Callable[[float], float]) -> Callable[..., Any]:
+    return np.vectorize(fn, otypes=[np.float64])
+
+
+def _erf_inv(x: float) -> float:
+    if not abs(x) < 1:
+        return math.copysign(math.inf, x) if abs(x) == 1 else math.nan
+    return NormalDist().inv_cdf((1 + x) / 2) / math.sqrt(2)
+
+
+#: What stands for programs where there are none (`forks`): equal to rounding.
+_NEARLY: dict[str, Callable[..., Any]] = {
+    "erf": _by_number(math.erf), "erfc": _by_number(math.erfc), "erf_inv": _by_number(_erf_inv),
+    "lgamma": _by_number(lambda x: math.lgamma(x) if x > 0 or x % 1 else math.inf),
+    "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan,
+    "atan2": np.arctan2, "atanh": np.arctanh, "logistic": lambda x: 1 / (1 + np.exp(-x)), "pow": np.power,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    **{name: getattr(np, name) for name in "cbrt cos cosh exp exp2 expm1 log log1p sin sinh tan tanh".split()},
+}  # fmt: skip
 
 
 @functools.cache
@@ -85,6 +116,8 @@ def product_and_sum(name: str, at: int) -> Callable[..., Any]:
         signs = (1, 1)
 
     def fused(a: Any, b: Any, c: Any) -> Any:
+        if forks.forked[0]:
+            return a * b + c if name != "sub" else a * b - c if at == 0 else c - a * b
         if np.result_type(a, b, c) != np.float32 or not _rounds_once():
             return program(a, b, c)
         return _fused(np.multiply(a, signs[0], dtype=np.float64), b, np.multiply(c, signs[1], dtype=np.float64))

@@ -13,6 +13,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from .hooks import forked_children
 from .jaxprs import bound_traces
 from .segment import NO_PROGRAMS, Step
 from .state import states
@@ -174,3 +175,4 @@ def _structure(step: Step, key: Key) -> int:
 
 
 store = Store()
+forked_children.append(store.clear)  # no program runs there

@@ -18,6 +18,7 @@ from ..errors import (
     MXNetNotImplementedError,
     MXNetValueError,
 )
+from ..modes import Modes, resumed, taken
 from ..nd import array, tile
 from .position import as_position, in_range, permutation
 from .utils import _getdata_by_idx, _init_data, _is_sparse
@@ -243,23 +244,21 @@ def _renamed(iters: list[Any], kind: str, names: list[dict[str, str]] | None) ->
 
 
 class _Ahead:
-    """A thread that has the next batch of an iterator ready. It ends with whoever started it.
-
-    What the iterator raises is raised where the batch is asked for.
-    """
+    """A thread that has the next batch ready, and ends with whoever started it; errors are raised in `take`."""
 
     def __init__(self, iterator: Any):
-        self._wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._wanted: queue.SimpleQueue[Modes | None] = queue.SimpleQueue()
         self._ready: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._waiting = False
         thread = threading.Thread(target=self._work, args=(iterator, self._wanted, self._ready), daemon=True)
         thread.start()
         # The thread holds the queues, not this object, so that it ends when nobody needs it any more.
-        weakref.finalize(self, self._wanted.put, False)
+        weakref.finalize(self, self._wanted.put, None)
 
     @staticmethod
     def _work(iterator: Any, wanted: Any, ready: Any) -> None:
-        while wanted.get():
+        while (modes := wanted.get()) is not None:
+            resumed(modes)  # those of the thread that asks
             try:
                 ready.put(("batch", iterator.next()))
             except StopIteration:
@@ -271,7 +270,7 @@ class _Ahead:
         """Let the thread get a batch, unless it has one."""
         if not self._waiting:
             self._waiting = True
-            self._wanted.put(True)
+            self._wanted.put(taken())
 
     def take(self) -> Any:
         """The batch, or None at the end."""

@@ -25,6 +25,7 @@ from ..core.failures import failed_value
 from ..core.hooks import observers
 from ..core.state import local
 from ..device import Device, current_device
+from ..modes import resumed, taken
 from ..ops.table import TABLE
 from .custom_op import CustomOpProp, registry, renewed
 from .inside_jax import in_program, traced_once
@@ -299,8 +300,14 @@ def _started(loan: Loan, ins: list[Any], training: bool) -> list[Any]:
 
     if host_ops.inside():
         return one.forward(ins, [], training)
+    mine = taken()
+
+    def work() -> list[Any]:
+        resumed(mine)
+        return values(loan.what.forward(ins, [], training))
+
     found = host_ops.start(
-        lambda: values(loan.what.forward(ins, [], training)), one.said.out_shapes, one.said.out_dtypes,
+        work, one.said.out_shapes, one.said.out_dtypes,
         ins[0]._value().aval.device,
     )  # fmt: skip
     return [wrap(one.cls, v) for v in found]

@@ -589,6 +589,8 @@ class Optimizer:
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        if "use_fused_step" not in state:  # of MXNet 1
+            state = {**vars(type(self)()), **state}
         self.__dict__ = {**state, "param_dict": {}, "_plans": {}, "_moving": moving.Moving()}
 
 

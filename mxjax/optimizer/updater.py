@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mxjax.core import MeshDevice, apart, lay, memory, relaid
-from mxjax.errors import MXNetValueError
+from mxjax.errors import FormatError, MXNetValueError
 
 from . import saving
 from .optax import Optax
@@ -30,6 +30,19 @@ class Updater:
         self.unsynced: set[Any] = set()
         self._memory: tuple[str | None] | None = None  # what place() said, else the setting counts
         self.mesh: Any = None  # a mesh whose data axis cuts the states of weights that it does not cut
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "states_synced" in state:  # of MXNet
+            if state["optimizer"].multi_precision:
+                raise FormatError(
+                    "this Updater of MXNet has states with a float32 copy of the weights, whose order its pickle does "
+                    "not tell: write them there with get_states(), and read them by set_states()"
+                )
+            self.__init__(state["optimizer"])  # type: ignore[misc]
+            self.states = {k: tuple(s) if isinstance(s, list) else s for k, s in state["states"].items()}
+            self.unsynced = set(self.states)
+        else:
+            self.__dict__.update(state)
 
     @property
     def home(self) -> str | None:

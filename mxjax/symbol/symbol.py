@@ -33,8 +33,8 @@ class Symbol:
     __array_priority__ = 1000.0
     _is_np = False
 
-    def __init__(self, handle: Sequence[Entry] = ()):
-        self._entries: list[Entry] = list(handle)
+    def __init__(self, handle: Sequence[Entry] | None = ()):
+        self._entries: list[Entry] = list(handle or ())
 
     @classmethod
     def _of(cls, entries: Sequence[Entry]) -> Any:
@@ -286,6 +286,10 @@ class Symbol:
 
     def __reduce__(self) -> Any:
         return _restored, (type(self).__name__, self.tojson(remove_amp_cast=False))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what a pickle of MXNet holds, the symbol as JSON; those of this package need `__reduce__` alone."""
+        self._entries = _restored(type(self).__name__, state["handle"])._entries
 
     def debug_str(self) -> str:
         """The graph node by node, for people."""

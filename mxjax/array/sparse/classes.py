@@ -36,6 +36,8 @@ class BaseSparseNDArray(NDArray):
     _stored: Stored
 
     def __init__(self, handle: Any, writable: bool = True):
+        if handle is None:  # a pickle of MXNet, which gives the bytes next
+            return
         if type(handle) is not Stored or handle.stype != self._stype:
             raise errors.MXNetTypeError(
                 f"{type(self).__name__} is made by mx.nd.sparse's functions or x.tostype({self._stype!r}); its "
