@@ -38,9 +38,9 @@ class FlaxBlock(HybridBlock):
     collection ``params`` are trained, all others (``batch_stats``) are states, updated in training. ``rngs`` names the
     random streams beside ``params``.
 
-    Of nnx, a module is an object that has its values: `initialize` takes those (the object keeps its own), ``nnx.Param``
-    are trained, other variables are states. Its random streams are mxjax's, and `train()` or `eval()` of it is called by
-    autograd's mode.
+    Of nnx, a module is an object that has its values: `initialize` takes those (the object keeps its own),
+    ``nnx.Param`` are trained, other variables are states. Its random streams are mxjax's, and its `train()` or `eval()`
+    is called by autograd's mode.
 
     An argument of the module's ``__call__`` named ``train``, ``training``, ``is_training``, ``deterministic``
     or ``use_running_average`` is given by autograd's mode.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,8 +53,9 @@ def collate(batchify_fn: Callable[[Sequence[Any]], Any], data: Sequence[Any]) ->
 class Stack(_Batchify):
     """Stacks samples of one shape along a new first axis.
 
-    Tuples and lists are stacked part by part, into a list.  The dtype stays: Python's integers
-    give int64 and its floats float64.  `use_shared_mem` is accepted and not needed.
+    Tuples and lists are stacked part by part, into a list; dictionaries name by name, into a dictionary, where what
+    is no number (text, lists of different lengths) stays a list.  The dtype stays: Python's integers give int64 and its floats
+    float64.  `use_shared_mem` is accepted and not needed.
 
     Raises:
       MXNetValueError: the samples differ in shape.
@@ -77,6 +78,8 @@ class Stack(_Batchify):
             return nd.stack(*data) if is_legacy(first) else mxnp.stack(list(data))
         if isinstance(first, tuple | list):
             return [self(part) for part in _columns(data)]
+        if isinstance(first, Mapping):
+            return {name: _entry(self, part) for name, part in _by_name(data)}
         return to_array(_stack(data))
 
     def collate(self, data: Sequence[Any]) -> Any:
@@ -85,6 +88,8 @@ class Stack(_Batchify):
             return host_view(self(data))
         if isinstance(first, tuple | list):
             return [self.collate(part) for part in _columns(data)]
+        if isinstance(first, Mapping):
+            return {name: _entry(self.collate, part) for name, part in _by_name(data)}
         return host_view(_stack(data))
 
 
@@ -99,10 +104,45 @@ def _columns(data: Sequence[Any]) -> list[tuple[Any, ...]]:
         ) from None
 
 
+def _by_name(data: Sequence[Mapping[Any, Any]]) -> Iterator[tuple[Any, list[Any]]]:
+    for item in data[1:]:
+        if item.keys() != data[0].keys():
+            odd = sorted(map(str, item.keys() ^ data[0].keys()))
+            raise MXNetValueError(
+                f"the samples of a batch must have the same names, {', '.join(odd[:5])} "
+                f"{'is' if len(odd) == 1 else 'are'} not in all of them; a batchify_fn of your own fills in what is missing"
+            )
+    for name in data[0]:
+        yield name, [item[name] for item in data]
+
+
+def _entry(stack: Callable[[Sequence[Any]], Any], data: list[Any]) -> Any:
+    """One name's values: stacked if they are numbers, else as they are, as Hugging Face's data sets give them."""
+    first = data[0]
+    if isinstance(first, list | tuple):
+        try:
+            host = np.asarray(data)
+        except ValueError:  # of different lengths
+            return data
+        return stack(list(host)) if host.dtype.kind in _NUMERIC and host.size else data
+    if isinstance(first, str | bytes) or first is None:
+        return data
+    if isinstance(first, Mapping | np.ndarray | np.generic | bool | int | float) or is_array(first) or is_tensor(first):
+        return stack(data)
+    return data
+
+
+def is_tensor(item: Any) -> bool:
+    """Whether it is a tensor of PyTorch."""
+    return hasattr(item, "detach") and hasattr(item, "numpy")
+
+
 def _stack(data: Sequence[Any]) -> np.ndarray:
     try:
         if isinstance(data[0], np.ndarray):
             return np.stack([np.asarray(item) for item in data])
+        if is_tensor(data[0]):
+            return np.stack([item.detach().cpu().numpy() for item in data])
         out = np.asarray(data)
     except ValueError:
         shapes = sorted({np.shape(item) for item in data})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops as ops  # the rows must be there before operators are made from them
-from . import methods
+from . import converters, methods
 from .interop import NumpyDispatch
 from .ndarray import NDArray
 from .operators import install
@@ -44,3 +44,4 @@ methods.install_np(ndarray)
 register_pytree(NDArray)
 register_pytree(ndarray)
 take_gradients_of_arrays()
+converters.install()

@@ -135,12 +135,27 @@ def dense(obj: Any, what: str) -> Any:
 
 
 def _nested(obj: Any) -> Any:
-    """Nested lists with the arrays in them as NumPy arrays."""
+    """Nested lists with the arrays in them, and PyTorch's tensors, as NumPy arrays."""
     if isinstance(obj, Handle):
         return obj.asnumpy()  # type: ignore[attr-defined]
     if isinstance(obj, (list, tuple)):
         return [_nested(o) for o in obj]
-    return obj
+    return numbers_of_tensor(obj) if is_tensor(obj) else obj
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether it is a tensor of PyTorch, which need not be installed."""
+    return hasattr(obj, "detach") and hasattr(obj, "cpu") and hasattr(obj, "numpy")
+
+
+def numbers_of_tensor(tensor: Any) -> np.ndarray:
+    """A tensor of PyTorch on any device as a NumPy array, on the same memory if it can be, without its history."""
+    tensor = tensor.detach().cpu()
+    if str(tensor.dtype) == "torch.bfloat16":  # which NumPy has no name for
+        import ml_dtypes
+
+        return tensor.float().numpy().astype(ml_dtypes.bfloat16)  # type: ignore[no-any-return]
+    return tensor.numpy()  # type: ignore[no-any-return]
 
 
 class Handle:

@@ -108,3 +108,30 @@ def test_group_errors():
         Group(Stack(), 3)
     with pytest.raises(MXNetTypeError, match="one list of them"):
         Group([Stack()], Stack())
+
+
+def test_stack_goes_through_dictionaries():
+    batch = Stack()([{"x": np.ones(2), "y": 0, "deep": {"z": 1.5}}, {"x": np.zeros(2), "y": 1, "deep": {"z": 2.5}}])
+    assert list(batch) == ["x", "y", "deep"]
+    check(batch["x"], [[1, 1], [0, 0]], "float64")
+    check(batch["y"], [0, 1], "int64")
+    check(batch["deep"]["z"], [1.5, 2.5], "float64")
+
+
+def test_what_dictionaries_hold_that_is_no_number_stays_a_list():
+    """As the samples of a Hugging Face data set: text, tokens of different lengths, vectors as lists, nothing."""
+    samples = [
+        {"text": "one", "tokens": [1, 2], "vector": [1.0, 2.0], "none": None, "words": ["a", "b"]},
+        {"text": "two", "tokens": [3], "vector": [3.0, 4.0], "none": None, "words": ["c", "d"]},
+    ]
+    batch = Stack()(samples)
+    assert batch["text"] == ["one", "two"] and batch["tokens"] == [[1, 2], [3]] and batch["none"] == [None, None]
+    assert batch["words"] == [["a", "b"], ["c", "d"]]
+    check(batch["vector"], [[1, 2], [3, 4]], "float64")
+
+
+def test_dictionaries_must_have_the_same_names():
+    with pytest.raises(MXNetValueError, match="the same names, z is not in all of them"):
+        Stack()([{"x": 1}, {"x": 2, "z": 3}])
+    with pytest.raises(MXNetValueError, match="one shape"):
+        Stack()([{"x": np.ones(2)}, {"x": np.ones(3)}])

@@ -280,3 +280,25 @@ def test_an_epoch_may_begin_before_its_loop():
     loader.refresh()
     loader.clean()
     assert [batch.item() for batch in loader] == [0, 1, 2, 3]
+
+
+class TableOfRows:
+    """What a Hugging Face data set is to a loader: rows are dictionaries, columns come by name."""
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        if isinstance(i, str):
+            return [self[k][i] for k in range(6)]
+        return {"text": f"row {i}", "pixels": np.full((2, 2), i, "uint8"), "label": i % 2}
+
+
+@pytest.mark.parametrize("workers", [{}, {"num_workers": 2, "thread_pool": True}, {"num_workers": 1}])
+def test_samples_that_are_dictionaries(workers):
+    batches = list(DataLoader(TableOfRows(), 3, **workers))
+    assert [b["text"] for b in batches] == [[f"row {i}" for i in r] for r in (range(3), range(3, 6))]
+    for b, first in zip(batches, (0, 3), strict=True):
+        assert b["pixels"].dtype == "uint8" and b["pixels"].shape == (3, 2, 2)
+        assert b["pixels"][:, 0, 0].tolist() == [first, first + 1, first + 2]
+        assert b["label"].tolist() == [i % 2 for i in range(first, first + 3)]
