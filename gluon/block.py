@@ -9,7 +9,7 @@ import textwrap
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from mxjax import errors, initializer
 from mxjax.array.invoke import symbolic
@@ -87,6 +87,9 @@ class Block(Named, MirroredBlock):
                 "parameters there by save_parameters(), and load_parameters() them into the class here"
             )
         self.__dict__.update(state)
+
+    def __getattr__(self, name: str) -> NoReturn:  # what there is not
+        raise errors.no_attribute(self, name, "BLOCKS")
 
     def __repr__(self) -> str:
         lines = [f"({key}): {block!r}" for key, block in self._children.items()]

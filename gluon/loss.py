@@ -186,6 +186,17 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
 SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
 
 
+def refuse_probabilities(pred: Any, label: Any, axis: int, name: str) -> None:
+    """Refuse one-hot labels, or probabilities, where class numbers are expected."""
+    if is_symbol(pred) or is_symbol(label):
+        return
+    if label.shape == pred.shape and pred.ndim > 1 and pred.shape[axis] > 1:
+        raise MXNetValueError(
+            f"Shape inconsistent, Provided = {list(label.shape)}: labels of the predictions' shape are one-hot, or "
+            f"probabilities; {name}(sparse_label=False) takes those, and class numbers have it without axis {axis}"
+        )
+
+
 class SoftmaxCrossEntropyLoss(Loss):
     """Cross entropy of scores over classes.
 
@@ -215,6 +226,7 @@ class SoftmaxCrossEntropyLoss(Loss):
         if not self._from_logits:
             pred = npx.log_softmax(pred, axis=self._axis)
         if self._sparse_label:
+            refuse_probabilities(pred, label, self._axis, type(self).__name__)
             loss = -npx.pick(pred, label, axis=self._axis, keepdims=True)
         else:
             label = npx.reshape_like(label, pred)

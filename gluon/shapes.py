@@ -48,7 +48,13 @@ def infer(block: HybridBlock, operator: str, shape: tuple[int, ...], **attrs: An
 
 def parameter_shapes(operator: str, shape: tuple[int, ...], **attrs: Any) -> dict[str, tuple[int, ...]]:
     """The shapes of an operator's arrays for data of this shape, by their names in mx.npx."""
-    return FRONT_ENDS["npx"][operator].infer_shapes(shape, attrs)
+    try:
+        return FRONT_ENDS["npx"][operator].infer_shapes(shape, attrs)
+    except IndexError:
+        raise errors.MXNetValueError(
+            f"{operator}: data of shape {shape} has no axis {attrs.get('axis', 1)}; one sample is a batch of one, "
+            "x.expand_dims(0)"
+        ) from None
 
 
 def refuse(block: HybridBlock, arrays: Sequence[NDArray], known: Sequence[Any]) -> None:

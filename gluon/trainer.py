@@ -549,6 +549,7 @@ def _unique(params: Any) -> list[Parameter]:
     if not isinstance(params, Sequence):
         raise MXNetValueError(
             f"First argument must be a list or dict of Parameters, got {type(params)}."
+            + (" A block has them: Trainer(net.collect_params(), ...)" if hasattr(params, "collect_params") else "")
         )
     for param in params:
         if not isinstance(param, Parameter):

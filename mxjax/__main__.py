@@ -82,5 +82,16 @@ def _config(arguments: list[str]) -> int:
     return 0
 
 
+def _until_closed(arguments: list[str]) -> int:
+    """`main`; a reader that has seen enough (``config | head``) ends it without an error."""
+    try:
+        status = main(arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
+        return 0
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(_until_closed(sys.argv[1:]))

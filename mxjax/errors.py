@@ -226,8 +226,60 @@ class NoSuchName(MXNetAttributeError):
         return f"{self.args[0]}{_meant(self.module, self.missing)}"
 
 
+class NoSuchAttribute(MXNetAttributeError):
+    """An attribute that an object does not have; what was meant is looked for when somebody reads the message."""
+
+    def __init__(self, owner: Any, name: str, kind: str):
+        super().__init__(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name)
+        self._owner, self._kind = type(owner), kind
+
+    def __reduce__(self) -> tuple[type[MXNetAttributeError], tuple[str]]:
+        return MXNetAttributeError, (str(self),)
+
+    def __str__(self) -> str:
+        from . import elsewhere
+
+        name, known = str(self.name), getattr(elsewhere, self._kind)
+        if name in known:
+            return f"{self.args[0]}: {known[name]}"
+        return f"{self.args[0]}{did_you_mean(name, [n for n in dir(self._owner) if not n.startswith('_')])}"
+
+
+def no_attribute(owner: Any, name: str, kind: str) -> AttributeError:
+    """What an object's `__getattr__` raises: names that Python and tools ask for get no help, others do.
+
+    Args:
+      owner: the object.
+      name: the attribute that it does not have.
+      kind: the table of `elsewhere` that knows what others call such objects' attributes.
+
+    Returns:
+      AttributeError: the error, which looks for what was meant when it is read.
+    """
+    if hasattr(type(owner), name):  # a property that failed: its own error
+        return object.__getattribute__(owner, name)
+    if name.startswith("_"):
+        return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
+    return NoSuchAttribute(owner, name, kind)
+
+
+def _in_snake_case(name: str) -> str:
+    """FullyConnected as fully_connected, as mx.npx has what mx.nd calls so."""
+    return "".join(f"_{c.lower()}" if c.isupper() and at else c.lower() for at, c in enumerate(name))
+
+
 def _meant(module: str, name: str) -> str:
+    from . import elsewhere
+
     owner = sys.modules[module]
+    known = elsewhere.NAMES.get(module, {}).get(name)
+    if known:
+        return f": {known}"
+    for other in next((kin for kin in elsewhere.KIN if module in kin), ()):
+        for same in (name, _in_snake_case(name)):
+            if (other != module or same != name) and same in vars(sys.modules.get(other, owner)):
+                path = other.removeprefix("mxjax.").replace("symbol.numpy", "sym.np").replace("symbol", "sym")
+                return f": it is mx.{path}.{same}"
     listed = None if "__dir__" in vars(owner) else getattr(owner, "__all__", None)
     return did_you_mean(name, [n for n in listed or dir(owner) if not n.startswith("_")])
 

@@ -23,6 +23,14 @@ class _Container:
 
     _children: Any
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and not isinstance(args[0], str | None):
+            raise errors.MXNetTypeError(
+                f"{type(self).__name__}() takes no blocks: net = nn.{type(self).__name__}(); "
+                f"net.add({', '.join(type(a).__name__ + '(...)' for a in args)})"
+            )
+        super().__init__(*args, **kwargs)
+
     def add(self, *blocks: Any) -> None:
         """Append blocks to the chain."""
         for block in blocks:

@@ -196,7 +196,8 @@ class _RNNLayer(HybridBlock):
         if inputs.ndim != 3:
             raise errors.MXNetAssertionError(
                 "Input data should be rank-3 tensor of dim [sequence length, batch size, input size], got "
-                f"{inputs.shape}"
+                f"{inputs.shape}. One sequence is a batch of one: x.expand_dims(1) (layout TNC); one step is for "
+                f"rnn.{type(self).__name__}Cell"
             )
         self._settle_size(inputs.shape[2])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -42,6 +42,9 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
     __slots__ = ()
     __array_priority__ = 1000.0
     _front: Any  # NDArray or ndarray: what results of calls on it are
+
+    def __getattr__(self, name: str) -> NoReturn:  # what there is not
+        raise errors.no_attribute(self, name, "ARRAYS")
 
     # ---- what is known without running anything
     # -----------------------------------------------------

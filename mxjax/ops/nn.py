@@ -93,6 +93,7 @@ def _check_images(data: Any, kernel: Any) -> int:
     if n not in _IMAGES or data.ndim != n + 2:
         raise ValueError(
             f"Input data should be {_IMAGES.get(n, '3D, 4D or 5D')}, got shape {list(data.shape)}"
+            + (": one sample is a batch of one, x.expand_dims(0)" if data.ndim == n + 1 else "")
         )
     return n
 

@@ -204,9 +204,10 @@ def transpose(a: Any, *, axes: Any = None) -> Any:
     axes = None if axes is None or axes == () else _ints(axes)
     if axes is not None:
         if len({d % max(a.ndim, 1) for d in axes}) != len(axes):
-            raise ValueError(f"Repeated axis in transpose. param.axes = {list(axes)}")
+            many = f": an array of shape {list(a.shape)} has {a.ndim}, each is named once"
+            raise ValueError(f"Repeated axis in transpose. param.axes = {list(axes)}{many}")
         if len(axes) != a.ndim:
-            raise ValueError(f"axes {axes} do not match an array of shape {list(a.shape)}")
+            raise ValueError(f"axes {axes} do not match an array of shape {list(a.shape)}: name each of its {a.ndim} once")
     return jnp.transpose(a, axes)
 
 

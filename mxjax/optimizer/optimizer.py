@@ -25,6 +25,7 @@ from mxjax.core import (
     spread,
 )
 from mxjax.core.compiler import wide_types
+from mxjax.elsewhere import called_here
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError, did_you_mean
 from mxjax.modes import generation
 from mxjax.util import is_np_array
@@ -220,9 +221,9 @@ class Optimizer:
         options = [*_options(klass), *klass._former]
         for option in kwargs:
             if option not in options:
+                meant = called_here(option) or did_you_mean(option, options)
                 raise MXNetTypeError(
-                    f"optimizer {name} has no option {option!r}{did_you_mean(option, options)}; "
-                    f"it takes {', '.join(options)}"
+                    f"optimizer {name} has no option {option!r}{meant}; it takes {', '.join(options)}"
                 )
         return klass(**kwargs)
 
