@@ -18,8 +18,8 @@ WINGS = ("gluon", "memonger", "kvstore", "profiler")
 
 #: The order of the core: a module imports only from its own line and from those above it.
 LAYERS = (
-    {"settings", "errors", "elsewhere", "error", "_modules", "_version", "as_mxnet", "atomic", "codec", "idx", "recordio",
-     "scopes"},  # fmt: skip
+    {"settings", "errors", "elsewhere", "error", "_modules", "_version", "as_mxnet", "atomic", "codec", "idx",
+     "recordio", "scopes"},  # fmt: skip
     {"core"},
     {"device"},
     {"ops"},
