@@ -215,8 +215,7 @@ class Optimizer:
         if klass is None:
             known = Optimizer.opt_registry
             raise MXNetValueError(
-                f"Cannot find optimizer {name}{did_you_mean(name, known)}; "
-                f"known: {', '.join(sorted(known))}"
+                f"Cannot find optimizer {name}{did_you_mean(name, known)}; known: {', '.join(sorted(known))}"
             )
         options = [*_options(klass), *klass._former]
         for option in kwargs:
