@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 # The settings first: they tell JAX's libraries what those read when they are loaded.
@@ -122,7 +123,6 @@ __all__ = [
 ]
 
 
-_modules.install()
 if _modules.stands_in():  # a worker process, which loads the package after that was said
     from .as_mxnet import mxnet_version
 
@@ -190,3 +190,5 @@ def _import_profiler(_: object = None) -> None:
 config.on_change("profiler.config", _import_profiler)
 if config.get("profiler.autostart") or config.get("profiler.config"):
     _import_profiler()
+
+_modules.give_names(sys.modules[__name__])

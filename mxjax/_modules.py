@@ -1,6 +1,7 @@
 """Modules that MXNet's users import under another name: `from mxnet.ndarray import NDArray`, `import mxnet.numpy`.
 
-They are the very modules of this package: there is no second copy.
+They are the very modules of this package: there is no second copy. And each module of the package answers for the names
+that MXNet's module of that name imports from elsewhere (`_module_names`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os.path
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +24,10 @@ NAMES = {
     "contrib.quant": "contrib.quantization",
     "contrib.sym": "symbol.contrib",
     "contrib.symbol": "symbol.contrib",
+    "gluon.contrib.cnn.conv_layers": "gluon.contrib.cnn",
+    "gluon.contrib.data.sampler": "gluon.contrib.data",
+    "gluon.contrib.rnn.conv_rnn_cell": "gluon.contrib.rnn",
+    "gluon.contrib.rnn.rnn_cell": "gluon.contrib.rnn",
     "gluon.nn.basic_layers": "gluon.nn",
     "gluon.nn.conv_layers": "gluon.nn",
     "kvstore.byteps": "kvstore.adapters",
@@ -60,7 +67,15 @@ NAMES = {
     "optimizer.sgld": "optimizer.sgd",
     "optimizer.signum": "optimizer.sgd",
     "optimizer.utils": "optimizer.optimizer",
+    "nd.gen__internal": "nd._internal",
+    "nd.gen_op": "nd",
+    "np._op": "np",
+    "npx._op": "npx",
     "sym": "symbol",
+    "symbol.gen__internal": "symbol._internal",
+    "symbol.gen_op": "symbol",
+    "symbol.numpy._op": "symbol.numpy",
+    "symbol.numpy_extension._op": "symbol.numpy_extension",
     "symbol.numpy._symbol": "symbol.numpy",
     "symbol.op": "symbol",
 }
@@ -78,6 +93,8 @@ _PARTS = {
     "np": "arrayprint function_base io multiarray set_functions stride_tricks type_functions utils",
     "npx": "utils",
 }
+NAMES |= {f"{package}.gen_{name}": f"{package}.{name}" for package in ("nd", "symbol") for name in (
+    "contrib", "image", "linalg", "random", "sparse")}  # fmt: skip
 NAMES |= {f"{package}.{name}": package for package, names in _PARTS.items() for name in names.split()}
 NAMES |= {
     "init": "initializer", "kv": "kvstore", "kvstore_server": "kvstore.kvstore_server", "mon": "monitor",
@@ -85,6 +102,9 @@ NAMES |= {
     "viz": "visualization",
 }  # fmt: skip
 _HERE = __package__ or "mxjax"
+_INSIDE = f"{_HERE}."
+#: Parts that MXNet does not have: nobody asks them for its names.
+_OWN = tuple(f"{_HERE}.{part}" for part in ("array", "core", "effects", "launch", "ops", "settings"))
 _BEGINNINGS = tuple(f"{_HERE}.{name}" for name in NAMES)
 
 
@@ -105,11 +125,61 @@ def real(name: str) -> str | None:
     return None
 
 
+def _is_part(package: ModuleType, name: str) -> bool:
+    """Whether `name` is a public module in a package: `from package import module` asks for an attribute first."""
+    folders = [] if name.startswith("_") else vars(package).get("__path__", ())
+    return any(os.path.exists(f"{folder}/{name}{end}") for folder in folders for end in (".py", "/__init__.py"))
+
+
+def give_names(module: ModuleType) -> None:
+    """Let a module answer for the names that `_module_names` has for it, and say which it leaves out on purpose."""
+    whole = module.__name__
+    short = whole[len(_HERE) + 1 :]
+    own: Callable[[str], Any] | None = vars(module).get("__getattr__")
+    later = vars(module).get("_LAZY", ())  # names that it has as soon as somebody wants them
+
+    def __getattr__(name: str) -> Any:  # noqa: N807
+        if name not in later and not name.startswith("__") and not _is_part(module, name):
+            from ._left_out import why_excluded
+            from ._module_names import resolve
+
+            try:
+                found = resolve(short, name)
+            except KeyError:
+                pass
+            else:
+                setattr(module, name, found)
+                return found
+            why = why_excluded(name)
+            if why is not None:
+                from .errors import left_out
+
+                raise left_out(whole, name, why)
+        if own is not None:
+            return own(name)
+        raise AttributeError(f"module {whole!r} has no attribute {name!r}", name=name, obj=module)
+
+    module.__getattr__ = __getattr__  # type: ignore[method-assign]
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Runs a module of the package and gives it the names that it holds in MXNet."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        give_names(module)
+
+
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds the modules of `NAMES` and what is in them."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         origin = real(fullname)
+        if origin is None and fullname.startswith(_INSIDE) and not fullname.startswith(_OWN):
+            spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+            if spec is not None and type(spec.loader) is importlib.machinery.SourceFileLoader:
+                spec.loader = _Loader(fullname, spec.loader.path)
+            return spec
         if _stands_in and fullname.startswith("mxnet."):
             inner = f"{_HERE}.{fullname.removeprefix('mxnet.')}"
             origin = real(inner) or inner
@@ -148,3 +218,6 @@ def install() -> None:
     """Let Python's imports find them."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+
+
+install()

@@ -302,10 +302,22 @@ def no_name(module: str, name: str) -> AttributeError | ImportError:
     return NoSuchName(module, name)
 
 
+def left_out(module: str, name: str, why: str) -> AttributeError | ImportError:
+    """What a module's `__getattr__` raises for a name of MXNet's that is left out on purpose: `why` says what serves
+    instead."""
+    message = f"{module}.{name} is not here, on purpose (docs/exclusions.md): {why}"
+    if _imports(sys._getframe(2)):
+        return MXNetImportError(message, name=module)
+    return MXNetAttributeError(message, name=name)
+
+
 def _imports(frame: FrameType) -> bool:
-    """Whether a frame is at the `name` of `from module import name`."""
+    """Whether a frame is at the `name` of `from module import name`; that of a module's `__getattr__` stands for the
+    one that called it."""
     import opcode
 
+    if frame.f_code.co_name == "__getattr__" and frame.f_back is not None:
+        frame = frame.f_back
     return frame.f_code.co_code[frame.f_lasti] == opcode.opmap["IMPORT_FROM"]
 
 

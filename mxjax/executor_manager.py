@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .array import NDArray
 from .device import cpu
 from .errors import MXNetAssertionError, MXNetNotImplementedError
 from .io import DataDesc
@@ -15,15 +16,28 @@ from .module.feedforward import check_arguments as _check_arguments
 __all__ = ["DataParallelExecutorGroup", "DataParallelExecutorManager"]
 
 
-def _load(arrays: Sequence[Any], targets: Sequence[Sequence[tuple[slice, Any]]]) -> None:
+def _load_general(arrays: Sequence[Any], targets: Sequence[Sequence[tuple[slice, Any]]]) -> None:
     """Copy slices of arrays to the devices."""
     for array, on_devices in zip(arrays, targets, strict=False):
+        if isinstance(on_devices, NDArray):
+            array.copyto(on_devices)
+            continue
         if on_devices[-1][0].stop != array.shape[0]:
             raise MXNetAssertionError(
                 f"Batch size miss match. Expected {on_devices[-1][0].stop}, got {array.shape[0]}"
             )
         for where, target in on_devices:
             array[where].copyto(target)
+
+
+def _load_data(batch: Any, targets: Sequence[Sequence[tuple[slice, Any]]]) -> None:
+    """Copy slices of a batch's data to the devices."""
+    _load_general(batch.data, targets)
+
+
+def _load_label(batch: Any, targets: Sequence[Sequence[tuple[slice, Any]]]) -> None:
+    """Copy slices of a batch's labels to the devices."""
+    _load_general(batch.label, targets)
 
 
 class DataParallelExecutorGroup:
@@ -73,8 +87,8 @@ class DataParallelExecutorGroup:
 
     def load_data_batch(self, data_batch: Any) -> None:
         """Copy a batch to the devices."""
-        _load(data_batch.data, self.data_arrays)
-        _load(data_batch.label, self.label_arrays)
+        _load_data(data_batch, self.data_arrays)
+        _load_label(data_batch, self.label_arrays)
 
     def forward(self, is_train: bool = False) -> None:
         """Compute the outputs."""

@@ -516,7 +516,9 @@ def list_lines(path: str, key_type: Any = int) -> Iterator[tuple[Any, list[float
 
 #: What an image's record begins with: `flag` is the number of labels (0: `label` is the one), `id` and `id2` name it.
 IRHeader = namedtuple("HEADER", ["flag", "label", "id", "id2"])  # type: ignore[name-match]  # MXNet's name
-_IR = struct.Struct("<IfQQ")
+_IR_FORMAT = "IfQQ"
+_IR = struct.Struct(f"<{_IR_FORMAT}")
+_IR_SIZE = _IR.size
 
 
 def pack(header: Any, s: bytes) -> bytes:

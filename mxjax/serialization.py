@@ -36,15 +36,15 @@ _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 _MAX_AXES = 32
 _MAX_HEADER = 1 << 16  # bytes of a .npy header
 _MAX_RATIO = 1100  # deflate's own limit is 1032
-_CODES = (
+CODES = (
     *("float32", "float64", "float16", "uint8", "int32", "int8", "int64"),
     *("bool", "int16", "uint16", "uint32", "uint64", "bfloat16"),
 )
-_TYPES = dict(enumerate(_CODES))
+_TYPES = dict(enumerate(CODES))
 _CODE_OF = {name: code for code, name in _TYPES.items()}
 
 
-def _dtype(name: str) -> np.dtype:
+def dtype_of(name: str) -> np.dtype:
     if name == "bfloat16":
         import ml_dtypes
 
@@ -112,7 +112,7 @@ def _sane(dims: tuple[int, ...]) -> tuple[int, ...]:
 def _contents(data: _Bytes, shape: tuple[int, ...], code: int) -> np.ndarray:
     if code not in _TYPES:
         raise _bad(f"unknown element type {code}")
-    dtype = _dtype(_TYPES[code])
+    dtype = dtype_of(_TYPES[code])
     size = math.prod(shape)
     raw = data.take(size * dtype.itemsize, f"an array of shape {shape}")
     made = np.frombuffer(raw, np.uint8 if dtype.kind == "b" else dtype)
@@ -211,7 +211,7 @@ def _raw(array: Host) -> Iterator[bytes]:
     yield struct.pack("<Iii", version, 0, array.ndim)
     yield struct.pack(f"<{array.ndim}q", *array.shape)
     yield struct.pack("<iii", 1, 0, _CODE_OF[name])
-    yield np.ascontiguousarray(array, _dtype(name)).tobytes()
+    yield np.ascontiguousarray(array, dtype_of(name)).tobytes()
 
 
 def _raw_sparse(array: HostSparse) -> Iterator[bytes]:
@@ -225,7 +225,7 @@ def _raw_sparse(array: HostSparse) -> Iterator[bytes]:
     yield struct.pack("<iii", 1, 0, _CODE_OF[name])
     for part in (*indptr, indices):  # in this order
         yield struct.pack("<iiq", _CODE_OF["int64"], 1, len(part))
-    yield np.ascontiguousarray(data, _dtype(name)).tobytes()
+    yield np.ascontiguousarray(data, dtype_of(name)).tobytes()
     for part in (*indptr, indices):
         yield np.ascontiguousarray(part, "<i8").tobytes()
 
@@ -287,7 +287,7 @@ def _read_header(stream: Any) -> tuple[_Header, int]:
         fields = ast.literal_eval(text.decode("latin1").strip())
         descr, fortran, shape = fields["descr"], fields["fortran_order"], fields["shape"]
         # bfloat16 has no name in NumPy's files; MXNet writes it so.
-        dtype = _dtype("bfloat16") if descr == "<b2" else np.dtype(descr)
+        dtype = dtype_of("bfloat16") if descr == "<b2" else np.dtype(descr)
     except (ValueError, SyntaxError, KeyError, TypeError, MemoryError, RecursionError):
         raise _bad("its header is no .npy header") from None
     ok = isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape)

@@ -18,15 +18,20 @@ WINGS = ("gluon", "memonger", "kvstore", "profiler")
 
 #: The order of the core: a module imports only from its own line and from those above it.
 LAYERS = (
-    {"settings", "errors", "elsewhere", "error", "_modules", "_version", "as_mxnet", "atomic", "codec", "idx",
-     "recordio", "scopes"},  # fmt: skip
+    {
+        *("settings", "errors", "elsewhere", "error", "_modules", "_module_names", "_left_out", "_version", "as_mxnet"),
+        *("atomic", "codec", "idx", "recordio", "scopes"),
+    },
     {"core"},
     {"device"},
     {"ops"},
     {"effects"},
     {"engine"},
     {"array"},
-    {"np", "npx", "nd", "autograd", "operator", "random", "safetensors", "serialization", "util", "base", "modes"},
+    {
+        *("np", "npx", "nd", "autograd", "operator", "random", "safetensors", "serialization", "util", "base"),
+        *("modes", "older_base"),
+    },
     {
         *("attribute", "context", "debug", "dlpack", "initializer", "io", "launch", "libinfo", "library", "log"),
         *("im2rec", "image", "lr_scheduler", "misc", "monitor", "name", "notebook"),

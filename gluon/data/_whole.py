@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ._host import is_array, to_array
-from .batchify import Stack
+from .batchify import Stack, StackTuples
 from .dataset import (
     ArrayDataset,
     SimpleDataset,
@@ -28,7 +28,7 @@ Gather = Callable[[np.ndarray], Any]
 
 def whole_batches(dataset: Any, batchify_fn: Any) -> Callable[[Sequence[Any]], Any] | None:
     """A function from indices to a batch, as `batchify_fn` makes it of the samples; or None."""
-    if type(batchify_fn) is not Stack:
+    if type(batchify_fn) not in (Stack, StackTuples):
         return None
     gather = _gather(dataset)
     if gather is None or len(dataset) == 0:

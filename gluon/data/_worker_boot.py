@@ -18,8 +18,8 @@ from typing import Any
 
 PACKAGES = ("mxjax", "mxjax.gluon")
 LIGHT = (
-    "mxjax._modules", "mxjax._version", "mxjax.as_mxnet", "mxjax.atomic", "mxjax.codec", "mxjax.errors",
-    "mxjax.recordio", "mxjax.settings", "mxjax.gluon.data",
+    "mxjax._left_out", "mxjax._module_names", "mxjax._modules", "mxjax._version", "mxjax.as_mxnet", "mxjax.atomic",
+    "mxjax.codec", "mxjax.errors", "mxjax.recordio", "mxjax.settings", "mxjax.gluon.data",
 )  # fmt: skip
 NOT_LIGHT = ("mxjax.gluon.data.vision.transforms",)
 

@@ -66,6 +66,9 @@ class Stack(_Batchify):
     ((2, 2), (2,))
     """
 
+    #: The kinds of samples that have parts.
+    _with_parts: tuple[type, ...] = (tuple, list)
+
     def __init__(self, use_shared_mem: bool = False) -> None:
         self._use_shared_mem = use_shared_mem
 
@@ -76,7 +79,7 @@ class Stack(_Batchify):
             from mxjax import np as mxnp
 
             return nd.stack(*data) if is_legacy(first) else mxnp.stack(list(data))
-        if isinstance(first, tuple | list):
+        if isinstance(first, self._with_parts):
             return [self(part) for part in _columns(data)]
         if isinstance(first, Mapping):
             return {name: _entry(self, part) for name, part in _by_name(data)}
@@ -86,11 +89,21 @@ class Stack(_Batchify):
         first = data[0]
         if is_array(first):
             return host_view(self(data))
-        if isinstance(first, tuple | list):
+        if isinstance(first, self._with_parts):
             return [self.collate(part) for part in _columns(data)]
         if isinstance(first, Mapping):
             return {name: _entry(self.collate, part) for name, part in _by_name(data)}
         return host_view(_stack(data))
+
+
+class StackTuples(Stack):
+    """`Stack` as MXNet 1's loader has it (`default_batchify_fn`): only tuples have parts, a list of numbers is a row.
+
+    >>> StackTuples()([([1, 2], 0), ([3, 4], 1)])[0].shape
+    (2, 2)
+    """
+
+    _with_parts = (tuple,)
 
 
 def _columns(data: Sequence[Any]) -> list[tuple[Any, ...]]:

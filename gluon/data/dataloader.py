@@ -27,7 +27,7 @@ from ._pools import ProcessPool, ThreadPool
 from ._position import Epoch, position_of, resumed
 from ._samples import sample_by_sample
 from ._whole import whole_batches
-from .batchify import Stack
+from .batchify import Stack, StackTuples
 from .sampler import make_batch_sampler
 
 __all__ = ["DataLoader"]
@@ -43,7 +43,8 @@ class DataLoader:
       sampler: gives the order instead; not together with `shuffle`.
       last_batch: 'keep' (default), 'discard' or 'rollover', see `BatchSampler`.
       batch_sampler: gives lists of indices, instead of the four above.
-      batchify_fn: makes a batch of a list of samples; `batchify.Stack()` if None.
+      batchify_fn: makes a batch of a list of samples; `batchify.Stack()` if None (where MXNet 1 is
+        stood for `batchify.StackTuples()`: a sample that is a list is a row there).
       num_workers: how many workers make batches; 0 makes them here, when they are asked for.
       pin_memory: put batches into page-locked memory, for faster copies to a GPU.
       pin_device_id: the device whose copies shall be fast.
@@ -53,6 +54,7 @@ class DataLoader:
       timeout: seconds that a batch may keep the loop waiting.
       try_nopython: whether batches may be made as a whole, see below; None: where possible, False:
         never, True: it is an error if that is not possible (with workers, as in MXNet).
+      auto_reload: begin the next epoch whenever one has ended, and the first one now (MXNet 1.9).
 
     Where samples are rows of arrays (an `ArrayDataset`, MNIST, ...), perhaps transformed by
     transforms that treat a batch image by image (`ToTensor`, `Normalize`, `Resize`, ...), and the
@@ -95,6 +97,7 @@ class DataLoader:
         thread_pool: bool = False,
         timeout: float = 120,
         try_nopython: bool | None = None,
+        auto_reload: bool = False,
     ) -> None:
         if timeout <= 0:
             raise MXNetAssertionError(f"timeout must be positive, got {timeout}")
@@ -104,7 +107,7 @@ class DataLoader:
         self._batch_sampler = make_batch_sampler(
             dataset, batch_size, shuffle, sampler, last_batch, batch_sampler
         )
-        self._batchify_fn: Any = Stack() if batchify_fn is None else batchify_fn
+        self._batchify_fn: Any = _default_batchify() if batchify_fn is None else batchify_fn
         self._num_workers = max(0, int(num_workers))
         ahead = 2 * self._num_workers if setting("data.prefetch") else 0
         self._prefetch = max(0, ahead if prefetch is None else int(prefetch))
@@ -117,6 +120,7 @@ class DataLoader:
         # No method: threads call it, and must not keep this loader alive.
         self._load: Callable[[list[Any]], Any] | None = None
         self._whole = False
+        self._pool_of_older_code: Any = None
         self._pool: ThreadPool | ProcessPool | None = None
         self._begun: Iterator[Any] | None = None
         if try_nopython and self._num_workers:
@@ -127,6 +131,9 @@ class DataLoader:
         self._last_state = b""
         self._repeats = 0
         self._feed, self._mesh = self._shared_out()
+        self.auto_reload = auto_reload
+        if auto_reload:
+            self.refresh()
 
     def __len__(self) -> int:
         return len(self._batch_sampler)
@@ -136,7 +143,25 @@ class DataLoader:
             return self._feed.epoch(self._own() if self._feed.loads else None)
         if self._mesh is not None:
             return map(self._cut, self._own())
-        return self._own()
+        return self._reloaded() if self.auto_reload else self._own()
+
+    def _reloaded(self) -> Iterator[Any]:
+        yield from self._own()
+        if self._begun is None:
+            self.refresh()
+
+    @property
+    def _worker_pool(self) -> Any:
+        """A pool for code that is written for MXNet's own loader (`older.worker_pool`); None without workers."""
+        if self._num_workers and self._pool_of_older_code is None:
+            from .older import worker_pool
+
+            self._pool_of_older_code = worker_pool(self._dataset, self._num_workers, self._thread_pool)
+        return self._pool_of_older_code
+
+    @_worker_pool.setter
+    def _worker_pool(self, pool: Any) -> None:
+        self._pool_of_older_code = pool
 
     def _shared_out(self) -> tuple[Any, Any]:
         """The processes that one loads for, or the devices that batches are cut between, if any."""
@@ -285,6 +310,12 @@ class DataLoader:
                 self._thread_pool = True
         assert self._load is not None
         return ThreadPool(self._load, self._num_workers)
+
+
+def _default_batchify() -> Stack:
+    if setting("compat.version") == "1.9":  # not by `mxjax.modes`: worker processes load this without JAX
+        return StackTuples()
+    return Stack()
 
 
 def _packing(load: Callable[[list[Any]], Any], below: int) -> Callable[[list[Any]], Any]:

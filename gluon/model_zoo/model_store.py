@@ -15,10 +15,13 @@ from . import hugging_face
 
 __all__ = ["get_model_file", "load_pretrained", "purge", "short_hash"]
 
+_url_format = "{repo_url}gluon/models/{file_name}.zip"
+apache_repo_url = next(row.default for row in settings.table() if row.name == "data.repo")
+
 #: The most bytes of a published file: VGG's have 600 MB.
 _LARGEST = 2 << 30
-#: SHA-1 of the files that MXNet published.
-_SHA1 = {
+#: SHA-1 of the files that MXNet published; programs add those of their own files, under MXNet's name of this table.
+_model_sha1 = {
     "alexnet": "44335d1f0046b328243b32a26a4fbd62d9057b45",
     "densenet121": "f27dbf2dbd5ce9a80b102d89c7483342cd33cb31",
     "densenet161": "b6c8a95717e3e761bd88d145f4d0a214aaa515dc",
@@ -65,11 +68,11 @@ def short_hash(name: str) -> str:
     >>> short_hash("resnet50_v1")
     '0aee57f9'
     """
-    if name not in _SHA1:
+    if name not in _model_sha1:
         raise errors.MXNetValueError(
-            f"Pretrained model for {name} is not available{errors.did_you_mean(name, _SHA1)}"
+            f"Pretrained model for {name} is not available{errors.did_you_mean(name, _model_sha1)}"
         )
-    return _SHA1[name][:8]
+    return _model_sha1[name][:8]
 
 
 def get_model_file(name: str, root: str | None = None) -> str:
@@ -92,7 +95,7 @@ def get_model_file(name: str, root: str | None = None) -> str:
     root = model_folder(root)
     path = os.path.join(root, f"{file_name}.params")
     if os.path.exists(path):
-        if check_sha1(path, _SHA1[name]):
+        if check_sha1(path, _model_sha1[name]):
             return path
         logging.warning("%s has another hash than the published file and is fetched again", path)
     os.makedirs(root, exist_ok=True)
@@ -100,9 +103,9 @@ def get_model_file(name: str, root: str | None = None) -> str:
     try:
         if repo.startswith("hf://"):
             url = hugging_face.address(repo).url(f"{file_name}.params")
-            fetch(url, path, overwrite=True, sha1_hash=_SHA1[name], most=_LARGEST)
+            fetch(url, path, overwrite=True, sha1_hash=_model_sha1[name], most=_LARGEST)
         else:
-            _unzipped(f"{repo}/gluon/models/{file_name}.zip", path, _SHA1[name])
+            _unzipped(_url_format.format(repo_url=f"{repo}/", file_name=file_name), path, _model_sha1[name])
     except errors.MXNetOSError as error:
         raise errors.MXNetOSError(
             f"the weights of {name} are neither at {path} nor could they be fetched: {error}. Put the file "

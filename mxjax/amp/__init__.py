@@ -16,11 +16,12 @@ from .amp import (
     scale_loss,
     unscale,
 )
-from .convert import convert_hybrid_block, convert_model, convert_symbol
+from .convert import convert_bucketing_module, convert_hybrid_block, convert_model, convert_symbol
 from .loss_scaler import LossScaler
 
 __all__ = [
     "LossScaler",
+    "convert_bucketing_module",
     "convert_hybrid_block",
     "convert_model",
     "convert_symbol",

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mxjax import core, nd
-from mxjax.errors import MXNetAssertionError, MXNetTypeError
+from mxjax.errors import MXNetAssertionError, MXNetTypeError, no_name
 from mxjax.optimizer import Optimizer
 
 from . import operators
@@ -238,3 +238,19 @@ def list_lp16_use_fp32_params(target_dtype: Any) -> dict[str, list[str]] | None:
     from .lists.symbol_bf16 import BF16_USE_FP32_PARAMS
 
     return None if target(target_dtype) == "float16" else BF16_USE_FP32_PARAMS
+
+
+#: The state under MXNet's names.
+_OF_MXNET: dict[str, Callable[[], Any]] = {
+    "_amp_initialized": lambda: _State.dtype is not None,
+    "_amp_loss_scale_initialized": lambda: _State.given_away,
+    "_loss_scaler": lambda: _State.scaler,
+    "float_types_cpu": lambda: (bfloat16, np.float32),
+    "float_types_gpu": lambda: (np.float16, np.float32),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_MXNET:
+        return _OF_MXNET[name]()
+    raise no_name(__name__, name)

@@ -14,7 +14,7 @@ from mxjax.symbol.node import Entry, Node, states_of, walk
 from . import operators
 from .amp import target
 
-__all__ = ["convert_hybrid_block", "convert_model", "convert_symbol"]
+__all__ = ["convert_bucketing_module", "convert_hybrid_block", "convert_model", "convert_symbol"]
 
 _CODES = {"float32": "0", "float16": "2", "bfloat16": "12"}
 _DTYPES = {code: name for name, code in _CODES.items()}
@@ -177,6 +177,44 @@ def convert_model(
         return {n: a.astype(_DTYPES.get(said.get(n, {}).get("__dtype__", "0"), "float32")) for n, a in params.items()}
 
     return made, cast(arg_params), dict(aux_params)
+
+
+def convert_bucketing_module(
+    bucketing_mod: Any, target_dtype: str = "float16", target_dtype_ops: list[str] | None = None,
+    fp32_ops: list[str] | None = None, conditional_fp32_ops: operators.Conditions | None = None,
+    excluded_sym_names: list[str] | None = None, cast_optional_params: bool = False,
+) -> Any:  # fmt: skip
+    """`convert_model` of each bucket of a `BucketingModule`: a new one, to be bound.
+
+    Args:
+      bucketing_mod: the module, with parameters.
+      others: as of `convert_symbol`.
+
+    Raises:
+      AssertionError: as `convert_model`; or it is another module, has no buckets or no parameters.
+    """
+    from mxjax.module import BucketingModule
+
+    for holds, what in (
+        (isinstance(bucketing_mod, BucketingModule), "module should be instance of bucketing module"),
+        (getattr(bucketing_mod, "_buckets", None), "Bucketing Module should not be empty"),
+        (
+            getattr(bucketing_mod, "params_initialized", False),
+            "bucketing_mod params should be initialized for mixed precision conversion",
+        ),
+    ):
+        if not holds:
+            raise MXNetAssertionError(what)
+    arg_params, aux_params = bucketing_mod.get_params()
+    symbols = {}
+    for key, each in bucketing_mod._buckets.items():
+        symbols[key], *params = convert_model(
+            each.symbol, arg_params, aux_params, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops,
+            excluded_sym_names, cast_optional_params,
+        )  # fmt: skip
+    return BucketingModule.load_dict(
+        symbols, bucketing_mod._sym_gen, bucketing_mod._default_bucket_key, *params, **bucketing_mod._options
+    )
 
 
 def convert_hybrid_block(

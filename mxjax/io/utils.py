@@ -79,3 +79,8 @@ def _rows(data: Any, idx: np.ndarray) -> Any:
     if _is_sparse(data):
         return take(data, array(idx, data.context, "int64"))  # type: ignore[arg-type]
     return array(data.asnumpy()[idx], data.context)  # float32, as in MXNet
+
+
+def _slice_along_batch_axis(data: Any, s: slice, batch_axis: int) -> Any:
+    """A slice of an array along the batch's axis."""
+    return data.slice_axis(axis=batch_axis, begin=s.start, end=s.stop)

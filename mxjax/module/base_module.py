@@ -63,21 +63,24 @@ def as_descs(shapes: Any) -> list[DataDesc]:
     return [each if isinstance(each, DataDesc) else DataDesc(*each) for each in shapes]
 
 
+def check_names_match(names: Sequence[str], descs: Any, kind: str, throw: bool) -> None:
+    """Raise, or warn, where the descriptions of a kind of inputs have other names."""
+    if sorted(names) == sorted(desc[0] for desc in descs):
+        return
+    message = f"Data provided by {kind}_shapes don't match names specified by {kind}_names ({descs} vs. {list(names)})"
+    if throw:
+        raise MXNetValueError(message)
+    warnings.warn(message, UserWarning, stacklevel=4)
+
+
 def parse_data_desc(
     data_names: Sequence[str], label_names: Sequence[str], data_shapes: Any, label_shapes: Any
 ) -> tuple[list[DataDesc], list[DataDesc] | None]:
     """Descriptions of data (whose names must be those of the module) and labels (whose names should)."""
     data = as_descs(data_shapes)
     labels = None if label_shapes is None else as_descs(label_shapes)
-    for kind, names, given in (("data", data_names, data), ("label", label_names, labels or [])):
-        if sorted(names) == sorted(desc.name for desc in given):
-            continue
-        message = (
-            f"Data provided by {kind}_shapes don't match names specified by {kind}_names ({given} vs. {list(names)})"
-        )
-        if kind == "data":
-            raise MXNetValueError(message)
-        warnings.warn(message, UserWarning, stacklevel=3)
+    check_names_match(data_names, data, "data", throw=True)
+    check_names_match(label_names, labels or [], "label", throw=False)
     return data, labels
 
 

@@ -41,7 +41,7 @@ def split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list[
     return slices
 
 
-def _part(array: Any, where: slice, axis: int) -> Any:
+def part_of(array: Any, where: slice, axis: int) -> Any:
     """A slice along the batch's axis; the array itself where it is all of it, or has no such axis."""
     if axis < 0 or (where.start == 0 and where.stop == array.shape[axis]):
         return array
@@ -290,7 +290,7 @@ class DataParallelExecutorGroup:
             if on_devices is None:
                 continue
             for place, (where, target) in enumerate(on_devices):
-                part = source[place] if isinstance(source, list | tuple) else _part(source, where, axis)
+                part = source[place] if isinstance(source, list | tuple) else part_of(source, where, axis)
                 if not isinstance(part, NDArray):
                     part = nd.array(part, dtype=target.dtype)
                 part.copyto(target)
@@ -317,7 +317,7 @@ class DataParallelExecutorGroup:
                 each.backward()
                 continue
             heads = [
-                _part(grad, self.slices[place], axis).as_in_context(self.contexts[place])
+                part_of(grad, self.slices[place], axis).as_in_context(self.contexts[place])
                 for grad, axis in zip(given, self.output_layouts, strict=False)
             ]
             each.backward(out_grads=heads)
@@ -365,7 +365,7 @@ class DataParallelExecutorGroup:
                 if isinstance(given, list | tuple):
                     given[device].copyto(target)
                 else:
-                    _part(given, self.slices[device], 0).copyto(target)
+                    part_of(given, self.slices[device], 0).copyto(target)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Let a metric take in labels and outputs, device by device."""
@@ -373,7 +373,7 @@ class DataParallelExecutorGroup:
             if pre_sliced:
                 mine = labels[place]
             else:
-                mine = [_part(label, where, axis) for label, axis in zip(labels, self.label_layouts, strict=False)]
+                mine = [part_of(label, where, axis) for label, axis in zip(labels, self.label_layouts, strict=False)]
             named = OrderedDict(zip(self.label_names, mine, strict=False))
             outputs = OrderedDict(zip(self.output_names, each.outputs, strict=True))
             eval_metric.update_dict(named, outputs)

@@ -102,8 +102,6 @@ __all__ = [
     *fill(globals(), "nd", NDArray),
 ]
 
-#: MXNet's numbers of storage types.
-_STORAGE_TYPE_STR_TO_ID = {"undefined": -1, "default": 0, "row_sparse": 1, "csr": 2}
 
 from . import _internal, contrib, image, linalg, random, sparse  # noqa: E402  (they use the functions above)
 

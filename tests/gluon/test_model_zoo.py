@@ -87,7 +87,7 @@ def published(tmp_path, monkeypatch):
     file = tmp_path / "weights.params"
     net.save_parameters(str(file))
     sha1 = hashlib.sha1(file.read_bytes()).hexdigest()
-    monkeypatch.setitem(model_store._SHA1, "squeezenet1.1", sha1)
+    monkeypatch.setitem(model_store._model_sha1, "squeezenet1.1", sha1)
     folder = tmp_path / "repo" / "gluon" / "models"
     folder.mkdir(parents=True)
     with zipfile.ZipFile(folder / f"squeezenet1.1-{sha1[:8]}.zip", "w") as packed:

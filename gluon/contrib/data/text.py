@@ -14,10 +14,9 @@ from ...data._host import host_view, to_array
 from ...data.dataset import Dataset, _read
 from ...unpacking import unpack
 from ...utils import _get_repo_file_url, check_sha1, download
+from ._constants import EOS_TOKEN
 
 __all__ = ["WikiText103", "WikiText2"]
-
-_EOS = "<eos>"
 
 
 class _WikiText(Dataset):
@@ -76,8 +75,8 @@ class _WikiText(Dataset):
             raise FormatError(f"{path} is no text in UTF-8: {error}") from None
         self._counter = utils.count_tokens_from_str(content)
         if self._vocab is None:
-            self._vocab = vocab.Vocabulary(counter=self._counter, reserved_tokens=[_EOS])
-        words = [word for line in content.splitlines() if line.strip() for word in (*line.split(), _EOS)]
+            self._vocab = vocab.Vocabulary(counter=self._counter, reserved_tokens=[EOS_TOKEN])
+        words = [word for line in content.splitlines() if line.strip() for word in (*line.split(), EOS_TOKEN)]
         return np.array(self._vocab.to_indices(words), np.int32)
 
     def _file(self) -> str:

@@ -12,7 +12,7 @@ from ._network import FeatureNetwork, called, scope_of, takes_ctx, unnamed, vari
 __all__ = ["DenseNet", "densenet121", "densenet161", "densenet169", "densenet201"]
 
 
-def _layer(growth_rate: int, bn_size: int, dropout: float) -> nn.HybridConcatenate:
+def _make_dense_layer(growth_rate: int, bn_size: int, dropout: float) -> nn.HybridConcatenate:
     """What a layer adds to the features, beside them."""
     new = unnamed()
     new.add(
@@ -30,12 +30,21 @@ def _layer(growth_rate: int, bn_size: int, dropout: float) -> nn.HybridConcatena
     return both
 
 
-def _transition(channels: int) -> nn.HybridSequential:
+def _make_transition(channels: int) -> nn.HybridSequential:
     half = unnamed()
     half.add(
         nn.BatchNorm(), nn.Activation("relu"), nn.Conv2D(channels, 1, use_bias=False), nn.AvgPool2D(2, 2)
     )
     return half
+
+
+def _make_dense_block(
+    num_layers: int, bn_size: int, growth_rate: int, dropout: float, stage_index: int
+) -> nn.HybridSequential:
+    block = called(f"stage{stage_index}_")
+    with scope_of(block):
+        block.add(*[_make_dense_layer(growth_rate, bn_size, dropout) for _ in range(num_layers)])
+    return block
 
 
 class DenseNet(FeatureNetwork):
@@ -69,14 +78,11 @@ class DenseNet(FeatureNetwork):
         )
         channels = num_init_features
         for i, layers in enumerate(block_config):
-            block = called(f"stage{i + 1}_")
-            with scope_of(block):
-                block.add(*[_layer(growth_rate, bn_size, dropout) for _ in range(layers)])
-            self.features.add(block)
+            self.features.add(_make_dense_block(layers, bn_size, growth_rate, dropout, i + 1))
             channels += layers * growth_rate
             if i != len(block_config) - 1:
                 channels //= 2
-                self.features.add(_transition(channels))
+                self.features.add(_make_transition(channels))
         self.features.add(nn.BatchNorm(), nn.Activation("relu"), nn.AvgPool2D(7), nn.Flatten())
         self.output = nn.Dense(classes)
 

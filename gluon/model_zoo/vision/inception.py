@@ -15,14 +15,14 @@ __all__ = ["Inception3", "inception_v3"]
 Conv = tuple[Any, ...]
 
 
-def _conv(channels: int, kernel: Any, strides: Any = 1, padding: Any = 0) -> nn.HybridSequential:
+def _make_basic_conv(**kwargs: Any) -> nn.HybridSequential:
     out = unnamed()
-    out.add(
-        nn.Conv2D(channels, kernel, strides, padding, use_bias=False),
-        nn.BatchNorm(epsilon=0.001),
-        nn.Activation("relu"),
-    )
+    out.add(nn.Conv2D(use_bias=False, **kwargs), nn.BatchNorm(epsilon=0.001), nn.Activation("relu"))
     return out
+
+
+def _conv(channels: int, kernel: Any, strides: Any = 1, padding: Any = 0) -> nn.HybridSequential:
+    return _make_basic_conv(channels=channels, kernel_size=kernel, strides=strides, padding=padding)
 
 
 def _branch(*convs: Conv, pool: nn.HybridBlock | None = None) -> nn.HybridSequential:
@@ -32,6 +32,18 @@ def _branch(*convs: Conv, pool: nn.HybridBlock | None = None) -> nn.HybridSequen
     for conv in convs:
         out.add(_conv(*conv))
     return out
+
+
+def _make_branch(use_pool: str | None, *conv_settings: Conv) -> nn.HybridSequential:
+    """A branch as MXNet's function takes it: 'avg' or 'max' for a pool before it, None for an option left out."""
+    pools = {"avg": _average, "max": lambda: nn.MaxPool2D(3, 2)}
+    pool = pools[use_pool]() if use_pool in pools else None
+    defaults = (None, None, 1, 0)
+    convs = [
+        tuple(default if given is None else given for given, default in zip(conv, defaults, strict=False))
+        for conv in conv_settings
+    ]
+    return _branch(*convs, pool=pool)
 
 
 def _beside(*branches: nn.HybridBlock) -> nn.HybridConcatenate:
@@ -99,6 +111,26 @@ def _e() -> nn.HybridConcatenate:
         forked((448, 1), (384, 3, 1, 1)),
         _branch((192, 1), pool=_average()),
     )
+
+
+def _make_A(pool_features: int, prefix: str) -> nn.HybridConcatenate:  # noqa: N802
+    return _named(prefix, _a, pool_features)
+
+
+def _make_B(prefix: str) -> nn.HybridConcatenate:  # noqa: N802
+    return _named(prefix, _b)
+
+
+def _make_C(channels_7x7: int, prefix: str) -> nn.HybridConcatenate:  # noqa: N802
+    return _named(prefix, _c, channels_7x7)
+
+
+def _make_D(prefix: str) -> nn.HybridConcatenate:  # noqa: N802
+    return _named(prefix, _d)
+
+
+def _make_E(prefix: str) -> nn.HybridConcatenate:  # noqa: N802
+    return _named(prefix, _e)
 
 
 class Inception3(FeatureNetwork):

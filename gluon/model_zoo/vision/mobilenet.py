@@ -26,18 +26,25 @@ class RELU6(HybridBlock):
 
 def _add_conv(
     out: nn.HybridSequential,
-    channels: int,
+    channels: int = 1,
     kernel: int = 1,
     stride: int = 1,
-    groups: int = 1,
+    pad: int = 0,
+    num_group: int = 1,
     active: bool = True,
     relu6: bool = False,
 ) -> None:
-    out.add(
-        nn.Conv2D(channels, kernel, stride, kernel // 2, groups=groups, use_bias=False), nn.BatchNorm()
-    )
+    out.add(nn.Conv2D(channels, kernel, stride, pad, groups=num_group, use_bias=False), nn.BatchNorm())
     if active:
         out.add(RELU6() if relu6 else nn.Activation("relu"))
+
+
+def _add_conv_dw(
+    out: nn.HybridSequential, dw_channels: int, channels: int, stride: int, relu6: bool = False
+) -> None:
+    """A convolution of each channel by itself, and one of 1 x 1."""
+    _add_conv(out, dw_channels, 3, stride, 1, num_group=dw_channels, relu6=relu6)
+    _add_conv(out, channels, relu6=relu6)
 
 
 class LinearBottleneck(HybridBlock):
@@ -56,7 +63,7 @@ class LinearBottleneck(HybridBlock):
         with scope_of(self):
             self.out = nn.HybridSequential()
             _add_conv(self.out, inner, relu6=True)
-            _add_conv(self.out, inner, 3, stride, groups=inner, relu6=True)
+            _add_conv(self.out, inner, 3, stride, 1, num_group=inner, relu6=True)
             _add_conv(self.out, channels, active=False)
 
     def forward(self, x: Any) -> Any:
@@ -70,13 +77,12 @@ class MobileNet(FeatureNetwork):
     def __init__(self, multiplier: float = 1.0, classes: int = 1000):
         super().__init__()
         self.features = unnamed()
-        _add_conv(self.features, int(32 * multiplier), 3, 2)
+        _add_conv(self.features, int(32 * multiplier), 3, 2, 1)
         widths = [32, 64, 128, 128, 256, 256, *[512] * 6, 1024, 1024]
         strides = [1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1]
         for before, after, stride in zip(widths, widths[1:], strides, strict=False):
             inner = int(before * multiplier)
-            _add_conv(self.features, inner, 3, stride, groups=inner)
-            _add_conv(self.features, int(after * multiplier))
+            _add_conv_dw(self.features, inner, int(after * multiplier), stride)
         self.features.add(nn.GlobalAvgPool2D(), nn.Flatten())
         self.output = nn.Dense(classes)
 
@@ -91,7 +97,7 @@ class MobileNetV2(FeatureNetwork):
         widths = [int(n * multiplier) for n in widths]
         strides = [1, 2, 1, 2, 1, 1, 2, *[1] * 6, 2, 1, 1, 1]
         with scope_of(self.features):
-            _add_conv(self.features, int(32 * multiplier), 3, 2, relu6=True)
+            _add_conv(self.features, int(32 * multiplier), 3, 2, 1, relu6=True)
             for k, stride in enumerate(strides):
                 self.features.add(LinearBottleneck(widths[k], widths[k + 1], 6 if k else 1, stride))
             _add_conv(self.features, int(1280 * multiplier) if multiplier > 1.0 else 1280, relu6=True)

@@ -20,18 +20,20 @@ _FIRES: dict[str, list[Any]] = {
 }
 
 
-def _conv(channels: int, kernel: int, padding: int = 0) -> nn.HybridSequential:
+def _make_fire_conv(channels: int, kernel_size: int, padding: int = 0) -> nn.HybridSequential:
     out = unnamed()
-    out.add(nn.Conv2D(channels, kernel, padding=padding), nn.Activation("relu"))
+    out.add(nn.Conv2D(channels, kernel_size, padding=padding), nn.Activation("relu"))
     return out
 
 
-def _fire(squeezed: int) -> nn.HybridSequential:
-    """Few channels, then four times as many by each of two kernels."""
+def _make_fire(
+    squeeze_channels: int, expand1x1_channels: int, expand3x3_channels: int
+) -> nn.HybridSequential:
+    """Few channels, then more of them by each of two kernels."""
     out = unnamed()
-    out.add(_conv(squeezed, 1))
+    out.add(_make_fire_conv(squeeze_channels, 1))
     paths = unnamed(nn.HybridConcatenate, axis=1)
-    paths.add(_conv(4 * squeezed, 1), _conv(4 * squeezed, 3, 1))
+    paths.add(_make_fire_conv(expand1x1_channels, 1), _make_fire_conv(expand3x3_channels, 3, 1))
     out.add(paths)
     return out
 
@@ -51,7 +53,8 @@ class SqueezeNet(FeatureNetwork):
         first = nn.Conv2D(96, 7, 2) if version == "1.0" else nn.Conv2D(64, 3, 2)
         self.features.add(first, nn.Activation("relu"))
         for part in _FIRES[version]:
-            self.features.add(nn.MaxPool2D(3, 2, ceil_mode=True) if part is _POOL else _fire(part))
+            pools = part is _POOL
+            self.features.add(nn.MaxPool2D(3, 2, ceil_mode=True) if pools else _make_fire(part, 4 * part, 4 * part))
         self.features.add(nn.Dropout(0.5))
         self.output = unnamed()
         self.output.add(nn.Conv2D(classes, 1), nn.Activation("relu"), nn.AvgPool2D(13), nn.Flatten())

@@ -73,13 +73,17 @@ def kl_divergence(p: Any, q: Any) -> Any:
     >>> float(mgp.kl_divergence(mgp.Normal(0.0, 1.0), mgp.Normal(1.0, 1.0)))
     0.5
     """
-    names = type(p).__name__, type(q).__name__
-    if names not in _RULES:
+    return _dispatch_kl(type(p).__name__, type(q).__name__)(p, q)
+
+
+def _dispatch_kl(typeP: str, typeQ: str) -> _Rule:  # noqa: N803
+    """The rule for distributions of classes of these names."""
+    if (typeP, typeQ) not in _RULES:
         raise errors.MXNetNotImplementedError(
-            f"KL divergence between {names[0]} and {names[1]} is not implemented. register_kl adds rules, "
-            "empirical_kl estimates it"
+            f"KL divergence between {typeP} and {typeQ} is not implemented. register_kl adds rules, empirical_kl "
+            "estimates it"
         )
-    return _RULES[names](p, q)
+    return _RULES[typeP, typeQ]
 
 
 @register_kl(Normal, Normal)
