@@ -38,7 +38,7 @@ TENSORFLOW = {
     "FusedBatchNormV3": ("BatchNorm",), "Relu": ("Activation", "relu"), "Sub": ("subtract",),
     "AddV2": ("add",), "BiasAdd": ("add",), "Mul": ("multiply",), "RealDiv": ("divide",),
     "ReduceSum": ("sum",), "ReduceMean": ("mean",), "MaxPool": ("Pooling",), "AvgPool": ("Pooling",),
-    "GatherV2": ("take",),
+    "GatherV2": ("take",), "SoftmaxV2": ("softmax",), "Softmax": ("softmax",), "LogSoftmaxV2": ("log_softmax",),
 }
 _CAST, _ROUND = TABLE["_cast"], TABLE["_round_bits"]
 _BITS = {"float16": (5, 10), "bfloat16": (8, 7)}
@@ -154,7 +154,7 @@ def _at(table: dict[str, str], name: str) -> str | None:
         return None
     place = _place()
     for key, value in table.items():
-        if "/" in key and (place == key or place.endswith("/" + key)):
+        if "/" in key and (place == key.lstrip("/") or place.endswith("/" + key.lstrip("/"))):
             return value
     return table.get(name)
 

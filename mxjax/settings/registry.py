@@ -431,7 +431,11 @@ class Registry:
         with self._lock:
             self.scopes += 1
             self.state.version += 1
-        self._tell(before)
+        try:
+            self._tell(before)
+        except BaseException:  # what a listener refuses is not in force
+            self._leave(token)
+            raise
         return token
 
     def _leave(self, token: Token[_Overlay | None]) -> None:

@@ -99,7 +99,7 @@ def test_all_that_is_wrong_is_said_at_once():
     lines = str(caught.value).splitlines()
     assert len(lines) == 4
     assert "engine_type='Foo': not one of NaiveEngine" in lines[0]
-    assert "iterations_per_loop=0: expected an integer from 1 to 64" in lines[1]
+    assert "iterations_per_loop=0: expected an integer >= 1" in lines[1]
     assert "precision_mode='force_fp16' and RunConfig: precision_mode_v2='origin' contradict" in lines[2]
     assert "there is no option 'bulk'" in lines[3]
     with pytest.raises(SettingError, match="engine.type='ThreadedEngine' and .*: engine_type='Naive.* contradict"):

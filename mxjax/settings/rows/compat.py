@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from ..kinds import Choice, Text
+from ..kinds import Choice
 from ..option import Legacy, Option
 
 _DEAD = "has no effect upstream either"
+
+
+class Anything:
+    """What nobody reads."""
+
+    expected = "anything"
+
+    def convert(self, raw: object) -> str:
+        return str(raw)
+
 
 OPTIONS: tuple[Option, ...] = (
     Option(
@@ -17,7 +27,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *(Option(
         f"compat.{name}",
-        Text(),
+        Anything(),
         None,
         doc=f"Ascend's {name}.",
         effect="None: it is taken, and said once that it does nothing.",

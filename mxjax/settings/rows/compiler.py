@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..kinds import Boolean, Choice, Either, File, Flags, Float, Integer, Words, read_text
+from ..kinds import Boolean, Choice, Either, File, Flags, Float, Integer, KindError, Words, read_text
 from ..option import Legacy, Option
 
 #: The passes of XLA:CPU that put operators together into one loop.
@@ -99,23 +99,41 @@ class Switches:
 
 
 class Shapes:
-    """Ranges of lengths, input by input: 'getnext:[128, 3~5, -1],[64, -1]'; -1 is any length."""
+    """Ranges of lengths, input by input: '[128, 3~5, -1],[64, -1]'; -1 is any length.
 
-    expected = "shapes such as '[128,3~5,-1],[64]', with LOW~HIGH for a range and -1 for any length"
+    Ascend writes names before them, 'getnext:[128, -1],[64];data:[3]': the inputs from a data set, which come first,
+    and those that are fed.
+    """
+
+    expected = (
+        "shapes such as '[128,3~5,-1],[64]' or 'getnext:[128,-1];data:[64]', with LOW~HIGH for a range and -1 for any "
+        "length")
 
     _SHAPE = re.compile(r"\[([^\[\]]*)\]")
+    _INPUTS = ("getnext", "data")
 
     def convert(self, raw: object) -> tuple[tuple[tuple[int, int | None], ...], ...]:
         if isinstance(raw, tuple | list):
             return tuple(tuple(self._pair(length) for length in shape) for shape in raw)
         if not isinstance(raw, str):
             raise ValueError
-        text = raw.split(":", 1)[-1]
-        if self._SHAPE.sub("", text).strip(" ,;") or "[" not in text:
+        parts: dict[str, str] = {}
+        for part in filter(str.strip, raw.split(";")):
+            name, colon, text = part.rpartition(":")
+            name = name.strip()
+            if colon and name not in self._INPUTS:
+                raise KindError(
+                    f"inputs are called {' and '.join(self._INPUTS)}, as Ascend calls them, got {name!r}; "
+                    "a block's inputs need no names: shapes come in their order")
+            if name in parts or self._SHAPE.sub("", text).strip(" ,") or "[" not in text:
+                raise ValueError
+            parts[name] = text
+        if not parts:
             raise ValueError
         return tuple(
             tuple(self._pair(word) for word in shape.split(",") if word.strip())
-            for shape in self._SHAPE.findall(text))
+            for name in ("", *self._INPUTS)
+            for shape in self._SHAPE.findall(parts.get(name, "")))
 
     def _pair(self, word: object) -> tuple[int, int | None]:
         if isinstance(word, tuple) and len(word) == 2:

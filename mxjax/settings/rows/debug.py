@@ -135,7 +135,8 @@ OPTIONS: tuple[Option, ...] = (
         Fields(
             enable_dump=Boolean(), dump_path=Path(), dump_step=_Steps(),
             dump_mode=Choice(("input", "output", "all")), dump_data=Choice(("tensor", "stats")),
-            dump_layer=Words(), enable_dump_debug=Boolean(), dump_debug_mode=Choice(("overflow",)),
+            dump_layer=Words(), enable_dump_debug=Boolean(),
+            dump_debug_mode=Choice(("overflow", "aicore_overflow", "atomic_overflow", "all")),
         ),
         MappingProxyType({}),
         doc="Write operators' operands and results to files.",

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from ..kinds import Boolean, Choice, KindError, Words, read_text
 from ..option import Legacy, Option
 
-_IMPLEMENTATIONS = ("high_precision", "high_performance", "super_performance", "enable_float_32_execution")
+_IMPLEMENTATIONS = (
+    "high_precision", "high_performance", "super_performance", "enable_float_32_execution",
+    "enable_hi_float_32_execution", "support_out_of_bound_index",
+)  # fmt: skip
+#: What Ascend's customize_dtypes may say and operators do not compute in here: the rest of the file counts.
+_NOT_COMPUTED = {
+    word: "operators compute in floats here; mx.contrib.quantization makes layers of 8 bits"
+    for word in "int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool complex64 complex128 string".split()
+}
+_SAME = {"float": "float32", "double": "float64", "half": "float16"}
 
 
 def _strongest(values: Iterable[str]) -> str:
@@ -45,11 +56,14 @@ class Lists:
 
 
 class PerOperator:
-    """Lines `NAME:value` or sections of them, in a file or a dict: a setting for each operator."""
+    """Lines `NAME:value` or sections of them, in a file or a dict: a setting for each operator.
 
-    def __init__(self, values: tuple[str, ...], sections: tuple[str, ...] = ()) -> None:
+    ``left_out`` are values that are allowed and change nothing, with the reason, which a warning tells.
+    """
+
+    def __init__(self, values: tuple[str, ...], left_out: Mapping[str, str] = MappingProxyType({})) -> None:
         self.values = values
-        self.sections = sections
+        self.left_out = left_out
 
     @property
     def expected(self) -> str:
@@ -61,32 +75,45 @@ class PerOperator:
             raise ValueError
         found = {}
         for name, value in given.items():
-            words = Words().convert(value)
+            words = tuple(_SAME.get(word.lower(), word.lower()) for word in Words().convert(value))
             for word in words:
-                if word.lower() not in self.values:
+                if word not in self.values and word not in self.left_out:
                     raise KindError(f"{name}: {word!r} is none of {', '.join(self.values)}")
-            found[str(name)] = tuple(word.lower() for word in words)
+            for word in words:
+                if word in self.left_out:
+                    what = "changes nothing" if word == words[0] else f"changes nothing, {words[0]} counts"
+                    warnings.warn(f"{name}: {word} {what}: {self.left_out[word]}", stacklevel=8)
+            kept = tuple(word for word in words if word not in self.left_out)
+            if kept and words[0] not in self.left_out:  # of several the first is the one that is computed in
+                found[str(name)] = kept
         return MappingProxyType(found)
 
     def _lines(self, text: str) -> dict[str, str]:
         found: dict[str, str] = {}
+        by_node = False
         for number, line in enumerate(text.splitlines(), 1):
             line = line.split("#")[0].strip()
-            if not line or (line.startswith("[") and line.endswith("]")):
+            if line.startswith("[") and line.endswith("]"):
+                by_node = line[1:-1].strip().lower() == "bynodename"
                 continue
-            if "::" in line:  # customize_dtypes: Opname::InputDtype:float16,...,OutputDtype:...
-                name, _, rest = line.partition("::")
-                dtypes = rest.replace("InputDtype:", "").split("OutputDtype:")[0]
-                name = name.removeprefix("OpType").lstrip(":") if name.startswith("OpType") else name
-                if name == "":
-                    name, _, dtypes = dtypes.partition(":")
-                found[name.strip()] = dtypes.strip().strip(",")
+            if not line:
+                continue
+            dtypes_of = _DTYPES_OF.fullmatch(line)
+            if dtypes_of is not None:
+                name = dtypes_of["name"].strip()
+                of_type = dtypes_of["type"] is not None or "/" in name
+                found[name if of_type else f"/{name}"] = dtypes_of["dtypes"].strip(" ,")
                 continue
             name, colon, value = (line.partition("=") if "=" in line else line.partition(":"))
             if not colon:
                 raise KindError(f"line {number}: expected 'operator:value', got {line!r}")
-            found[name.strip()] = value.strip()
+            name = name.strip()
+            found[f"/{name}" if by_node and "/" not in name else name] = value.strip()
         return found
+
+
+#: Of customize_dtypes: `Opname::InputDtype:float16,...,OutputDtype:...`, or `OpType::Relu:InputDtype:...` for all of a type.
+_DTYPES_OF = re.compile(r"(?P<type>OpType::)?(?P<name>.*?):{1,2}InputDtype:(?P<dtypes>.*?)(,?\s*OutputDtype:.*)?")
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -132,11 +159,12 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "precision.op_dtypes",
-        PerOperator(("float16", "bfloat16", "float32", "float64")),
+        PerOperator(("float16", "bfloat16", "float32", "float64"), _NOT_COMPUTED),
         MappingProxyType({}),
         doc="The dtype that single operators compute in, by type or by place ('dense0/FullyConnected').",
         effect="Stronger than precision.amp, except where that is must_keep_origin_dtype; a place is "
-        "stronger than a type.",
+        "stronger than a type. Of several dtypes the first counts, for all operands and results. Integers change "
+        "nothing, and a warning names their lines.",
         applies="compile",
         legacy=(Legacy("customize_dtypes"),),
         mechanism="converts around the operator, as for precision.amp",
@@ -183,10 +211,12 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "precision.op_impl",
-        PerOperator(_IMPLEMENTATIONS),
+        PerOperator(_IMPLEMENTATIONS, {
+            "keep_fp16": "sums of 16-bit floats follow precision.accumulation and precision.product_accumulation"}),
         MappingProxyType({}),
         doc="Whether single operators are computed exactly or fast.",
-        effect="Stronger than precision.impl.",
+        effect="Stronger than precision.impl. support_out_of_bound_index is so anyway: no operator reads or writes "
+        "beyond an array. enable_hi_float_32_execution is high_performance.",
         applies="compile",
         legacy=(Legacy("op_precision_mode"),),
         mechanism="jax.default_matmul_precision round the operator",
