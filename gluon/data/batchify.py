@@ -54,8 +54,8 @@ class Stack(_Batchify):
     """Stacks samples of one shape along a new first axis.
 
     Tuples and lists are stacked part by part, into a list; dictionaries name by name, into a dictionary, where what
-    is no number (text, lists of different lengths) stays a list.  The dtype stays: Python's integers give int64 and its floats
-    float64.  `use_shared_mem` is accepted and not needed.
+    is no number (text, lists of different lengths) stays a list.  The dtype stays: Python's integers give int64
+    and its floats float64.  `use_shared_mem` is accepted and not needed.
 
     Raises:
       MXNetValueError: the samples differ in shape.
@@ -123,7 +123,8 @@ def _by_name(data: Sequence[Mapping[Any, Any]]) -> Iterator[tuple[Any, list[Any]
             odd = sorted(map(str, item.keys() ^ data[0].keys()))
             raise MXNetValueError(
                 f"the samples of a batch must have the same names, {', '.join(odd[:5])} "
-                f"{'is' if len(odd) == 1 else 'are'} not in all of them; a batchify_fn of your own fills in what is missing"
+                f"{'is' if len(odd) == 1 else 'are'} not in all of them; a batchify_fn of your own fills in what is "
+                "missing"
             )
     for name in data[0]:
         yield name, [item[name] for item in data]

@@ -7,7 +7,18 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..kinds import Boolean, Choice, Either, File, Flags, Float, Integer, KindError, Words, read_text
+from ..kinds import (
+    Boolean,
+    Choice,
+    Either,
+    File,
+    Flags,
+    Float,
+    Integer,
+    KindError,
+    Words,
+    read_text,
+)
 from ..option import Legacy, Option
 
 #: The passes of XLA:CPU that put operators together into one loop.

@@ -188,8 +188,8 @@ OPTIONS: tuple[Option, ...] = (
         doc="How many training steps make one program, at most.",
         effect="Trainer.step hands its work to the device every so many steps: those steps are one program "
         "with donated weights. Reading a loss or a weight in between ends it earlier, and so do "
-        "engine.bulk_nodes calls: 1000 steps of four calls each, or 68 of 60, are one program, and their batches wait in "
-        "memory. Four and more steps of the same calls are compiled once, as a loop.",
+        "engine.bulk_nodes calls: 1000 steps of four calls each, or 68 of 60, are one program, and their batches wait "
+        "in memory. Four and more steps of the same calls are compiled once, as a loop.",
         legacy=(Legacy("iterations_per_loop"),),
         mechanism="Trainer.step ends the recorded segment at every n-th step, and its program is a lax.scan",
     ),

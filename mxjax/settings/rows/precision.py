@@ -112,7 +112,7 @@ class PerOperator:
         return found
 
 
-#: Of customize_dtypes: `Opname::InputDtype:float16,...,OutputDtype:...`, or `OpType::Relu:InputDtype:...` for all of a type.
+#: Of customize_dtypes: `Opname::InputDtype:float16,...,OutputDtype:...`, or `OpType::Relu:InputDtype:...`.
 _DTYPES_OF = re.compile(r"(?P<type>OpType::)?(?P<name>.*?):{1,2}InputDtype:(?P<dtypes>.*?)(,?\s*OutputDtype:.*)?")
 
 
