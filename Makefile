@@ -9,7 +9,7 @@ PYTEST := $(RUN) -m pytest -n $(JOBS)
 # Tests and benchmarks start hundreds of processes: each would compile every module again, for 0.3 s and more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all test-codegen test-isa test-matrix bench bench-cold bench-data bench-jobs bench-kvstore bench-memory bench-ops bench-profiler bench-sparse fuzz lint stubs \
+.PHONY: help demo test test-all test-codegen test-isa test-matrix bench bench-cold bench-data bench-jobs bench-kvstore bench-memory bench-nets bench-ops bench-profiler bench-sparse fuzz lint stubs \
 	settings-pages wheel clean
 .DEFAULT_GOAL := help
 
@@ -27,6 +27,7 @@ help:
 	@echo "make bench-jobs   everyday jobs from start to end (ONLY=\"vae gan\"), beside MXNet where there is one"
 	@echo "make bench-kvstore what sums between devices and processes cost"
 	@echo "make bench-memory what rematerialisation saves and costs, in bytes and time"
+	@echo "make bench-nets   networks that people train and serve (ONLY=\"unet ssd\"), beside MXNet and PyTorch where there are some"
 	@echo "make bench-ops    the eighty most used operators at real sizes"
 	@echo "make bench-profiler what the profiler costs"
 	@echo "make bench-sparse what a large embedding costs with sparse gradients"
@@ -78,6 +79,9 @@ bench-kvstore: $(VENV)/.ready
 
 bench-memory: $(VENV)/.ready
 	$(RUN) benchmarks/memory.py
+
+bench-nets: $(VENV)/.ready
+	$(RUN) -m benchmarks.nets $(ONLY)
 
 bench-ops: $(VENV)/.ready
 	$(RUN) benchmarks/ops.py

@@ -15,6 +15,7 @@ from jax import lax
 from ..core import compiler
 from .lowering import pooling as pools
 from .lowering.convolution import convolution as _convolution
+from .lowering.convolution import transposed as _transposed
 from .lowering.patches import patches
 from .lowering.product import of_rows
 from .numbers import fitted
@@ -216,6 +217,16 @@ def deconvolution(
             for s, m, r, t in zip(stride, data.shape[2:], reach, target_shape, strict=True)
         ]
         pad, adj = tuple((t + 1) // 2 for t in total), tuple(t % 2 for t in total)
+    size = [
+        s * (m - 1) + r - 2 * p + a
+        for s, m, r, p, a in zip(stride, data.shape[2:], reach, pad, adj, strict=True)
+    ]
+    if compiler.platform_now() == "cpu" and _is_transpose(data, size, stride, adj):
+        how = {"platform": "cpu", "lean": compiler.is_short_of_memory()}
+        out = _transposed(data, weight, stride, dilate, pad, size, num_group, **how)
+        if bias is not None and not no_bias:
+            out = out + bias.reshape(-1, *(1,) * n)
+        return jnp.moveaxis(out, 1, -1) if last else out
     g = num_group
     flipped = jnp.flip(weight, tuple(range(2, 2 + n)))
     w = flipped.reshape(g, weight.shape[0] // g, weight.shape[1], *window)
@@ -233,6 +244,12 @@ def deconvolution(
     if images_last:
         out = jnp.moveaxis(out, -1, 1)
     return jnp.moveaxis(out, 1, -1) if last else out
+
+
+def _is_transpose(data: Any, size: Sequence[Any], stride: Sequence[int], adj: Sequence[int]) -> bool:
+    """Whether a convolution of an image of this size gives one of data's, all sizes being known."""
+    known = all(isinstance(m, int) and m > 0 for m in (*data.shape, *size))
+    return known and all(a < s for a, s in zip(adj, stride, strict=True))
 
 
 # -------------------------------------------------------------------------------------- pooling

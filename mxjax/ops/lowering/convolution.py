@@ -8,7 +8,6 @@ rule is `choose`; README.md beside this file has the measurements it stands on.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from functools import cache, partial
 from math import prod
@@ -20,30 +19,19 @@ import numpy as np
 from jax import lax
 
 from mxjax.core.compiler_options import convolves_in_one_thread
+from mxjax.ops.lowering import grouped
+from mxjax.ops.lowering.columns import Window, col2im, im2col
 from mxjax.ops.lowering.linear import bilinear_triple, linear_pair, materialize
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
-
-
-class Window(NamedTuple):
-    """How a kernel walks over a padded image: all that im2col and its transpose need to know."""
-
-    size: tuple[int, int]  # of the padded image
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilate: tuple[int, int]
-
-    @property
-    def out(self) -> tuple[int, int]:
-        steps = zip(self.size, self.kernel, self.stride, self.dilate, strict=True)
-        return tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in steps)  # type: ignore[return-value]
 
 
 class Plan(NamedTuple):
     """Which form computes the value, the input's gradient and the weight's gradient.
 
     ``lax`` is XLA's convolution, ``abreast`` the same with filters that give several neighbouring pixels each, and
-    ``cols`` one matrix product over all kernel patches (a 1x1 kernel needs none made).
+    ``cols`` one matrix product over all kernel patches (a 1x1 kernel needs none made). Of groups: ``shifts`` a sum of
+    shifted products, ``blocks`` a few convolutions of one group (see grouped.py).
     """
 
     value: str
@@ -68,53 +56,6 @@ PIECES = 8
 # for several neighbouring pixels, so many at most, there are more of them. Narrower images gain nothing.
 NARROW = 16
 ABREAST = 8
-# More of a patch's places than this are computed in the program; fewer are a constant of it.
-MOST_INDICES = 1 << 18
-
-
-# ---- patches: (N, H, W, C) -> (N, OH, OW, KH, KW, C) -------------------------------------------
-def _im2col(x: jax.Array, *, geometry: Window) -> jax.Array:
-    # One gather with constant indices: XLA:CPU copies whole rows of channels; slices and a
-    # concatenation take four times as long. Both ends are materialised: else XLA computes x anew
-    # for every patch that holds it, and loops over one flat index, which does not vectorise.
-    n, h, w, c = x.shape
-    rows, cols = (
-        np.arange(o)[:, None] * s + np.arange(k) * d
-        for o, k, s, d in zip(geometry.out, *geometry[1:], strict=True)
-    )
-    narrow = np.uint16 if h * w <= 1 << 16 else np.int32
-    flat: Any = (rows * w).astype(narrow)[:, None, :, None], cols.astype(narrow)[None, :, None, :]
-    if prod(geometry.out) * prod(geometry.kernel) > MOST_INDICES:
-        flat = map(jnp.asarray, flat)
-    # As a constant they are no temporaries, which would wait from the forward to the backward pass.
-    at = operator.add(*flat)[..., None]
-    pixels = lax.GatherDimensionNumbers(offset_dims=(0, 5), collapsed_slice_dims=(1,), start_index_map=(1,))
-    image = materialize(x).reshape(n, h * w, c)
-    return materialize(lax.gather(image, at, pixels, (n, 1, c), mode="promise_in_bounds"))
-
-
-def _col2im(g: jax.Array, *, geometry: Window) -> jax.Array:
-    # Columns of a kernel row are added in one fused loop, rows in place: three times as fast as
-    # 25 pads or 25 in-place additions.
-    (h, w), (kh, kw), (sh, sw), (dh, dw) = geometry
-    n, oh, ow, *_, c = g.shape
-    zero = jnp.zeros((), g.dtype)
-    phases = -(-h // sh)  # rows of the image, as (phases, sh): a strided row is then a plain slice
-    out = jnp.zeros((n, phases, sh, w, c), g.dtype)
-    for i in range(kh):
-        row = sum(
-            lax.pad(
-                g[:, :, :, i, j],
-                zero,
-                ((0, 0, 0), (0, 0, 0), (j * dw, w - (ow - 1) * sw - 1 - j * dw, sw - 1), (0, 0, 0)),
-            )
-            for j in range(kw)
-        )
-        at = (0, i * dh // sh, i * dh % sh, 0, 0)
-        size = (n, oh, 1, w, c)
-        old = lax.slice(out, at, [a + b for a, b in zip(at, size, strict=True)])
-        out = lax.dynamic_update_slice(out, old + row[:, :, None], at)
-    return out.reshape(n, phases * sh, w, c)[:, :h]
 
 
 # ---- three products, each bilinear and the others' transpose, channels last -----------------
@@ -132,6 +73,12 @@ class Shape(NamedTuple):
     pad: tuple[int, int]
     first: bool = False
     lean: bool = False
+    groups: int = 1
+
+    @property
+    def axis(self) -> int:
+        """Of the weight's channels."""
+        return 1 if self.first else 3
 
     @property
     def window(self) -> Window:
@@ -147,7 +94,25 @@ def _lax(x, w, shape):
         [(p, p) for p in shape.pad],
         rhs_dilation=shape.dilate,
         dimension_numbers=("NHWC", "OIHW" if shape.first else "OHWI", "NHWC"),
+        feature_group_count=shape.groups,
     )
+
+
+def _blocks_of(shape, channels, filters):
+    """In how many convolutions of one group those of a few groups are made; the shape of one, and what cuts the k-th
+    part out of an array along its last or its first axis."""
+    parts = grouped.parts(shape.groups, channels, filters)
+
+    def cut(a, k, axis):
+        size = a.shape[axis] // parts
+        return lax.slice_in_dim(a, k * size, (k + 1) * size, axis=axis)
+
+    return parts, shape._replace(groups=1), cut
+
+
+def _dense_plan(x, w_shape, shape):
+    own = (w_shape[0], *shape.kernel, w_shape[shape.axis])
+    return choose("cpu", x.dtype, x.shape, own, shape.stride, shape.dilate, shape.pad, 1, shape.lean)
 
 
 def _abreast(x, w, shape):
@@ -200,7 +165,7 @@ def _patches(x, shape, by_channel):
     if any(shape.pad):
         ph, pw = shape.pad
         x = jnp.pad(x, ((0, 0), (ph, ph), (pw, pw), (0, 0)))
-    cols = _im2col(x, geometry=shape.window)
+    cols = im2col(x, geometry=shape.window)
     if by_channel:
         cols = jnp.moveaxis(cols, -1, 3)
     return cols.reshape(-1, prod(shape.kernel) * x.shape[-1])
@@ -218,6 +183,15 @@ def _value(x, w, *, plan, shape):
         return _lax(x, w, shape)
     if plan.value == "abreast":
         return _abreast(x, w, shape)
+    if plan.value == "shifts":
+        return grouped.shifted(x, w, shape)
+    if plan.value == "blocks":
+        parts, one, cut = _blocks_of(shape, x.shape[-1], len(w))
+        made = []
+        for k in range(parts):
+            images, filters = cut(x, k, 3), grouped.dense(cut(w, k, 0), shape.groups // parts, shape.axis)
+            made.append(_value(images, filters, plan=_dense_plan(images, filters.shape, one), shape=one))
+        return jnp.concatenate(made, -1)
     pieces = _few(len(x), prod(shape.kernel) * x.shape[-1], len(w), shape)
     if pieces > 1:
         return _in_pieces(partial(_value, w=w, plan=plan, shape=shape._replace(lean=False)), x, pieces)
@@ -228,12 +202,22 @@ def _value(x, w, *, plan, shape):
 
 
 def _input_gradient(g, w, *, plan, shape):
-    channels = w.shape[1 if shape.first else -1]
+    channels = w.shape[shape.axis] * shape.groups
     if plan.input_gradient == "lax":
         x = jax.ShapeDtypeStruct((g.shape[0], *shape.size, channels), g.dtype)
         return jax.linear_transpose(lambda x: _lax(x, w, shape), x)(g)[0]
     if plan.input_gradient == "abreast":
         return _abreast(g, *_mirrored(w, shape))
+    if plan.input_gradient == "shifts":
+        return grouped.shifted_input_gradient(g, w, shape)
+    if plan.input_gradient == "blocks":
+        parts, one, cut = _blocks_of(shape, channels, len(w))
+        made = []
+        for k in range(parts):
+            filters, given = grouped.dense(cut(w, k, 0), shape.groups // parts, shape.axis), cut(g, k, 3)
+            image = jax.ShapeDtypeStruct((len(g), *shape.size, channels // parts), g.dtype)
+            made.append(_input_gradient(given, filters, plan=_dense_plan(image, filters.shape, one), shape=one))
+        return jnp.concatenate(made, -1)
     pieces = _few(len(g), prod(shape.window.out) * prod(shape.kernel), prod(shape.size), shape)
     if pieces > 1:
         return _in_pieces(partial(_input_gradient, w=w, plan=plan, shape=shape._replace(lean=False)), g, pieces)
@@ -242,7 +226,7 @@ def _input_gradient(g, w, *, plan, shape):
     if by_channel:
         cols = jnp.moveaxis(cols.reshape(*g.shape[:3], channels, *shape.kernel), 3, -1)
     cols = cols.reshape(*g.shape[:3], *shape.kernel, channels)
-    padded = _col2im(cols, geometry=shape.window)
+    padded = col2im(cols, geometry=shape.window)
     (ph, pw), (h, w_) = shape.pad, shape.size
     return padded[:, ph : ph + h, pw : pw + w_]
 
@@ -265,8 +249,20 @@ def _in_pieces(fn, x, pieces):
 
 
 def _weight_gradient(x, g, *, plan, shape):
-    filters, channels = g.shape[-1], x.shape[-1]
+    filters, channels = g.shape[-1], x.shape[-1] // shape.groups
     own = (filters, channels, *shape.kernel) if shape.first else (filters, *shape.kernel, channels)
+    if plan.weight_gradient == "shifts":
+        return grouped.shifted_weight_gradient(x, g, shape).reshape(own)
+    if plan.weight_gradient == "blocks":
+        parts, one, cut = _blocks_of(shape, x.shape[-1], filters)
+        made = []
+        for k in range(parts):
+            images, given = cut(x, k, 3), cut(g, k, 3)
+            whole = list(own)
+            whole[0], whole[shape.axis] = filters // parts, images.shape[-1]
+            found = _weight_gradient(images, given, plan=_dense_plan(images, tuple(whole), one), shape=one)
+            made.append(grouped.of_groups(found, shape.groups // parts, shape.axis))
+        return jnp.concatenate(made, 0)
     if plan.weight_gradient == "lax":
         w = jax.ShapeDtypeStruct(own, x.dtype)
         out = jax.linear_transpose(lambda w: _lax(x, w, shape), w)(g)[0]
@@ -375,7 +371,7 @@ def _pick(x, *, geometry):
 def _spread(g, *, geometry):
     """An image of zeros but for those pixels."""
     size, stride = geometry
-    return _col2im(g[:, :, :, None, None], geometry=Window(size, (1, 1), stride, (1, 1)))
+    return col2im(g[:, :, :, None, None], geometry=Window(size, (1, 1), stride, (1, 1)))
 
 
 @cache
@@ -421,9 +417,14 @@ def choose(
     Where memory is short (``lean``) a weight's gradient is never XLA's own, which turns both images first.
     The thresholds are measurements (README.md), not theory: move them only with new ones.
     """
-    if platform != "cpu" or num_group > 1 or jnp.dtype(dtype) not in (jnp.float32, jnp.float64):
+    if platform != "cpu" or len(x_shape) != 4 or prod(x_shape) == 0 or prod(w_shape) == 0:
         return PLAIN
-    if len(x_shape) != 4 or prod(x_shape) == 0 or prod(w_shape) == 0:
+    if num_group > 1:
+        if not jnp.issubdtype(dtype, jnp.floating) or not all(isinstance(n, int) for n in x_shape):
+            return PLAIN
+        one = x_shape[-1] == w_shape[0] and grouped.is_depthwise(num_group, x_shape[-1], w_shape[0], w_shape[1:3])
+        return Plan(*["shifts" if one else "blocks"] * 3)
+    if jnp.dtype(dtype) not in (jnp.float32, jnp.float64):
         return PLAIN
     shape = Shape(tuple(x_shape[1:3]), tuple(w_shape[1:3]), stride, dilate, pad)
     out, channels = shape.window.out, x_shape[-1]
@@ -521,6 +522,9 @@ def convolution(
     def to_last(a: jax.Array) -> jax.Array:
         return a if last else jnp.moveaxis(a, 1, -1)
 
+    if nd == 3 and platform == "cpu" and plan is None and prod(x.shape) and all(isinstance(n, int) for n in x.shape):
+        out = _by_planes(to_last(x), weight, bias, stride, dilate, pad, num_group, not last, lean)
+        return out if last else jnp.moveaxis(out, -1, 1)
     if nd == 1:  # as an image of one row, so that the rules below serve it too
         lifted = weight[:, None] if last else weight[:, :, None]
         out = _last(
@@ -534,9 +538,45 @@ def convolution(
     return out if last else jnp.moveaxis(out, -1, 1)
 
 
+def _by_planes(x, w, bias, stride, dilate, pad, num_group, first, lean):
+    """The convolution of channels-last volumes as one of images: the planes that a kernel reads are beside each other, as
+    channels of one."""
+    n, deep, *size, channels = x.shape
+    planes = w.shape[2 if first else 1]
+    (step, *stride), (dilate, *dilation), (around, *pad) = stride, dilate, pad
+    out = (deep + 2 * around - dilate * (planes - 1) - 1) // step + 1
+    x = jnp.pad(x, ((0, 0), (around, around), (0, 0), (0, 0), (0, 0))) if around else x
+    x = x.reshape(*x.shape[:-1], num_group, channels // num_group)
+    read = [lax.slice_in_dim(x, k * dilate, k * dilate + (out - 1) * step + 1, step, 1) for k in range(planes)]
+    images = jnp.stack(read, -2).reshape(n * out, *size, planes * channels)
+    w = jnp.swapaxes(w, 1, 2) if first else jnp.moveaxis(w, 1, -2)  # (filters, planes, channels, ...) or (..., planes, channels)
+    at = 1 if first else 3
+    w = w.reshape(*w.shape[:at], planes * channels // num_group, *w.shape[at + 2 :])
+    made = _last(images, w, bias, tuple(stride), tuple(dilation), tuple(pad), num_group, "cpu", None, first, lean)
+    return made.reshape(n, out, *made.shape[1:])
+
+
+def transposed(g, w, stride, dilate, pad, size, num_group, platform, lean):
+    """The image's gradient of a convolution, of which g (N, O, *spatial) is the result's, as a function of its own.
+
+    ``size``: the image's; of those that give a result of g's size.
+    """
+    x = jax.ShapeDtypeStruct((g.shape[0], w.shape[1] * num_group, *size), g.dtype)
+
+    def forward(x):
+        return convolution(
+            x, w, stride=stride, dilate=dilate, pad=pad, num_group=num_group, platform=platform, lean=lean
+        )
+
+    return jax.linear_transpose(forward, x)(g)[0]
+
+
 def _last(x, w, bias, stride, dilate, pad, num_group, platform, plan, first, lean):
     """The convolution of a channels-last image; ``first``: the weight's channels come first."""
     w_shape = (w.shape[0], *w.shape[2:], w.shape[1]) if first else w.shape
+    if platform == "cpu" and plan is None and num_group > 1 and len(w) > x.shape[-1]:
+        if grouped.is_depthwise(num_group, x.shape[-1], len(w), w_shape[1:-1]):  # as many channels as filters
+            x, num_group = jnp.repeat(x, len(w) // num_group, -1), len(w)
     plan = plan or choose(platform, x.dtype, x.shape, w_shape, stride, dilate, pad, num_group, lean)
     if plan == PLAIN:
         # Written in the caller's terms XLA would see the same: it moves the transposes itself.
@@ -547,6 +587,6 @@ def _last(x, w, bias, stride, dilate, pad, num_group, platform, plan, first, lea
             feature_group_count=num_group,
         )
         return out if bias is None else out + bias
-    shape = Shape(x.shape[1:3], w_shape[1:3], stride, dilate, pad, first, lean)
+    shape = Shape(x.shape[1:3], w_shape[1:3], stride, dilate, pad, first, lean, num_group)
     out = _primitives()[0].bind(x, w, plan=plan, shape=shape)
     return out if bias is None else _bias(out, bias)

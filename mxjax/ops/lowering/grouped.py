@@ -1,0 +1,176 @@
+"""Convolutions in groups on CPUs, where XLA loops over single numbers: images with their channels last.
+
+One channel for each filter (depthwise) is a sum of shifted products: for each of the kernel's elements the pixels that it
+reads, times its row of weights. Other groups are one convolution, or a few, with kernels of blocks: a filter has zeros
+for the channels of other groups. README.md beside this file has the measurements.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import product
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from mxjax.ops.lowering.linear import materialize
+
+# Kernels of more elements than this are not written down one by one.
+MOST_TAPS = 49
+# A weight's gradient adds up so many bytes at most in a turn of its loop, which stay in the processor's cache.
+SUM_BYTES = 256 << 10
+# Blocks of fewer channels than this are made larger, and there are so many at most.
+LEAST_BLOCK = 32
+MOST_BLOCKS = 8
+
+
+# ---- one channel for each filter ----------------------------------------------------------------
+def _taps(w: jax.Array) -> jax.Array:
+    """The weight as one row of channels for each of the kernel's elements; it has one element on its channels' axis."""
+    return w.reshape(len(w), -1).T
+
+
+def _wide(*arrays: jax.Array) -> list[jax.Array]:
+    """As float32 where they are shorter: sums are rounded once."""
+    short = arrays[0].dtype.itemsize < 4
+    return [a.astype(jnp.float32) for a in arrays] if short else list(arrays)
+
+
+def _padded(x: jax.Array, low: tuple[int, int], high: tuple[int, int]) -> jax.Array:
+    """The image with so many rows and columns more (fewer, where negative) before and after its own."""
+    if not any((*low, *high)):
+        return x
+    between = [(a, b, 0) for a, b in zip(low, high, strict=True)]
+    return lax.pad(x, jnp.zeros((), x.dtype), ((0, 0, 0), *between, (0, 0, 0)))
+
+
+def _places(shape: Any) -> list[tuple[int, int]]:
+    return list(product(*map(range, shape.kernel)))
+
+
+def shifted(x: jax.Array, w: jax.Array, shape: Any) -> jax.Array:
+    """The convolution as a sum of shifted products."""
+    dtype = x.dtype
+    x, taps = _wide(x, _taps(w))
+    x = _padded(x, shape.pad, shape.pad)
+    (oh, ow), (sh, sw), (dh, dw) = shape.window.out, shape.stride, shape.dilate
+    terms = (
+        lax.slice(
+            x,
+            (0, i * dh, j * dw, 0),
+            (len(x), i * dh + (oh - 1) * sh + 1, j * dw + (ow - 1) * sw + 1, x.shape[-1]),
+            (1, sh, sw, 1),
+        )
+        * tap
+        for (i, j), tap in zip(_places(shape), taps, strict=True)
+    )
+    return reduce(jnp.add, terms).astype(dtype)
+
+
+def shifted_input_gradient(g: jax.Array, w: jax.Array, shape: Any) -> jax.Array:
+    """The image's gradient, phase by phase: pixels as far from a multiple of the stride take part in the same products."""
+    dtype = g.dtype
+    g, taps = _wide(g, _taps(w))
+    blocks = tuple(-(-n // s) for n, s in zip(shape.size, shape.stride, strict=True))
+
+    def reached(axis: int, phase: int) -> dict[int, int]:
+        """By how many of the result's rows each element of the kernel is before the image's, where it reads them."""
+        step, dilate, pad = shape.stride[axis], shape.dilate[axis], shape.pad[axis]
+        moves = {i: i * dilate - phase - pad for i in range(shape.kernel[axis])}
+        return {i: move // step for i, move in moves.items() if move % step == 0}
+
+    moves = [move for axis in range(2) for phase in range(shape.stride[axis]) for move in reached(axis, phase).values()]
+    least, most = min(moves), max(moves)
+    ends = [b - o - least for b, o in zip(blocks, shape.window.out, strict=True)]
+    g = materialize(_padded(g, (most, most), (ends[0], ends[1])))
+    n, c = len(g), g.shape[-1]
+
+    def part(phases: tuple[int, int]) -> jax.Array | None:
+        terms = [
+            lax.slice(g, (0, most - u, most - v, 0), (n, most - u + blocks[0], most - v + blocks[1], c))
+            * taps[i * shape.kernel[1] + j]
+            for i, u in reached(0, phases[0]).items()
+            for j, v in reached(1, phases[1]).items()
+        ]
+        return reduce(jnp.add, terms) if terms else None
+
+    if shape.stride == (1, 1):
+        only = part((0, 0))
+        assert only is not None
+        return only.astype(dtype)
+    (sh, sw), (bh, bw) = shape.stride, blocks
+    whole = jnp.zeros((n, bh, sh, bw, sw, c), g.dtype)
+    for phases in product(range(sh), range(sw)):
+        made = part(phases)
+        if made is not None:
+            whole = lax.dynamic_update_slice(whole, made[:, :, None, :, None], (0, 0, phases[0], 0, phases[1], 0))
+    return whole.reshape(n, bh * sh, bw * sw, c)[:, : shape.size[0], : shape.size[1]].astype(dtype)
+
+
+def shifted_weight_gradient(x: jax.Array, g: jax.Array, shape: Any) -> jax.Array:
+    """The weight's gradient, (channels, kernel's elements): a loop over rows, with a sum for each of the elements."""
+    dtype = x.dtype
+    x, g = _wide(x, g)
+    (oh, ow), (sh, sw), (dh, dw), (kh, _) = shape.window.out, shape.stride, shape.dilate, shape.kernel
+    c, places = x.shape[-1], _places(shape)
+    one = ow * c * len(places) * x.dtype.itemsize
+    rows = max((k for k in range(1, oh + 1) if oh % k == 0 and k * one <= SUM_BYTES), default=1)
+    bands, high = oh // rows, (rows - 1) * sh + (kh - 1) * dh + 1
+    x = materialize(_padded(x, shape.pad, shape.pad))
+
+    def products(k: Any) -> tuple[jax.Array, ...]:
+        image, band = k // bands, k % bands
+        given = lax.dynamic_slice(g, (image, band * rows, 0, 0), (1, rows, ow, c))[0]
+        read = lax.dynamic_slice(x, (image, band * rows * sh, 0, 0), (1, high, x.shape[2], c))[0]
+        return tuple(
+            lax.slice(
+                read, (i * dh, j * dw, 0), (i * dh + (rows - 1) * sh + 1, j * dw + (ow - 1) * sw + 1, c), (sh, sw, 1)
+            )
+            * given
+            for i, j in places
+        )
+
+    def turn(k: Any, sums: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        return tuple(a + b for a, b in zip(sums, products(k), strict=True))
+
+    zeros = tuple(jnp.zeros((rows, ow, c), x.dtype) for _ in places)
+    sums = lax.fori_loop(0, len(x) * bands, turn, zeros)
+    return jnp.stack([a.sum((0, 1)) for a in sums], 1).astype(dtype)
+
+
+# ---- a few channels for each filter ------------------------------------------------------------
+def parts(groups: int, channels: int, filters: int) -> int:
+    """In how many convolutions, each with some of the groups."""
+    few = [n for n in range(1, MOST_BLOCKS + 1) if groups % n == 0 and min(channels, filters) >= n * LEAST_BLOCK]
+    return max(few, default=1)
+
+
+def _own(filters: int, groups: int, shape: tuple[int, ...], axis: int) -> jax.Array:
+    """For each element of a dense weight whether filter and channel are of one group."""
+    filter_, channel = (lax.broadcasted_iota(jnp.int32, shape, d) for d in (0, axis))
+    return filter_ // (filters // groups) == channel // (shape[axis] // groups)
+
+
+def dense(w: jax.Array, groups: int, axis: int) -> jax.Array:
+    """A weight of groups with all channels on its axis: zeros for those of other groups."""
+    if groups == 1:
+        return w
+    whole = jnp.concatenate([w] * groups, axis)
+    return jnp.where(_own(len(w), groups, whole.shape, axis), whole, jnp.zeros((), w.dtype))
+
+
+def of_groups(w: jax.Array, groups: int, axis: int) -> jax.Array:
+    """What lies in the blocks of a dense weight."""
+    if groups == 1:
+        return w
+    w = jnp.where(_own(len(w), groups, w.shape, axis), w, jnp.zeros((), w.dtype))
+    size = w.shape[axis] // groups
+    return w.reshape(*w.shape[:axis], groups, size, *w.shape[axis + 1 :]).sum(axis)
+
+
+def is_depthwise(groups: int, channels: int, filters: int, kernel: tuple[int, ...]) -> bool:
+    """Whether each filter has one channel, some filters each channel, and the kernel is not too large."""
+    return groups == channels and filters % channels == 0 and prod(kernel) <= MOST_TAPS

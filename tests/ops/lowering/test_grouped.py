@@ -1,0 +1,189 @@
+"""Convolutions in groups, of volumes, and transposed ones: every form against XLA's own convolution."""
+
+from __future__ import annotations
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.test_util import check_grads
+
+from mxjax.core import compiler
+from mxjax.ops import nn
+from mxjax.ops.lowering.convolution import PLAIN, choose, convolution
+
+RNG = np.random.default_rng(4)
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+def normal(*shape):
+    return jnp.asarray(RNG.normal(size=shape))
+
+
+def same(ours, theirs, *args, rtol=1e-10):
+    """Values and gradients."""
+
+    def both(fn):
+        def run(head, *args):
+            out, pull = jax.vjp(fn, *args)
+            return out, pull(head.astype(out.dtype))
+
+        return jax.jit(run)
+
+    head = normal(*jax.eval_shape(theirs, *args).shape)
+    found, expected = (jax.tree_util.tree_leaves(both(f)(head, *args)) for f in (ours, theirs))
+    for got, want in zip(found, expected, strict=True):
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got.astype("f8"), want.astype("f8"), rtol=rtol, atol=rtol * float(abs(want).max()))
+
+
+# groups, channels, filters: one channel for each filter; two filters for each channel; blocks; several of them
+GROUPS = [(6, 6, 6), (3, 3, 6), (2, 4, 6), (4, 64, 128)]
+WINDOWS = [
+    ((3, 3), (1, 1), (1, 1), (1, 1), (7, 9)),
+    ((3, 2), (2, 3), (1, 1), (0, 1), (8, 9)),
+    ((2, 3), (1, 2), (2, 1), (3, 0), (5, 6)),
+    ((1, 1), (2, 2), (1, 1), (0, 0), (5, 4)),
+    ((1, 1), (1, 1), (1, 1), (1, 2), (1, 1)),  # one pixel, and zeros around it
+]
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=lambda w: "-".join(f"{a}{b}" for a, b in w))
+@pytest.mark.parametrize("groups,channels,filters", GROUPS)
+def test_groups_equal_lax(groups, channels, filters, window):
+    kernel, stride, dilate, pad, size = window
+    layout = "NHWC" if WINDOWS.index(window) % 2 else "NCHW"
+    x, w = normal(3, channels, *size), normal(filters, channels // groups, *kernel)
+
+    def turned(a):
+        return a if layout == "NCHW" else jnp.moveaxis(a, 1, -1)
+
+    def ours(x, w):
+        how = {"stride": stride, "dilate": dilate, "pad": pad, "num_group": groups, "layout": layout}
+        return convolution(turned(x), turned(w), **how)
+
+    def theirs(x, w):
+        pads = [(p, p) for p in pad]
+        return turned(lax.conv_general_dilated(x, w, stride, pads, rhs_dilation=dilate, feature_group_count=groups))
+
+    same(ours, theirs, x, w)
+    assert "feature_group_count=1" in (text := str(jax.make_jaxpr(ours)(x, w))) or "conv_general_dilated" not in text
+
+
+@pytest.mark.parametrize("dtype,rtol", [("float32", 1e-5), ("float16", 2e-3), ("bfloat16", 2e-2)])
+@pytest.mark.parametrize("groups,channels,filters", [(6, 6, 6), (2, 4, 6)])
+def test_groups_of_every_dtype(groups, channels, filters, dtype, rtol):
+    """Sums are rounded once: the result is that of float64 but for the dtype's own precision."""
+    x, w = (normal(*s).astype(dtype) for s in [(2, channels, 6, 5), (filters, channels // groups, 3, 3)])
+
+    def ours(x, w):
+        out = convolution(x, w, pad=(1, 1), num_group=groups)
+        assert out.dtype == dtype
+        return out
+
+    def theirs(x, w):
+        x, w = x.astype("float64"), w.astype("float64")
+        return lax.conv_general_dilated(x, w, (1, 1), [(1, 1)] * 2, feature_group_count=groups)
+
+    same(ours, theirs, x, w, rtol=rtol)
+
+
+@pytest.mark.parametrize("groups", [4, 2])
+def test_groups_have_derivatives_of_any_order_and_samples_of_their_own(groups):
+    x, w = normal(2, 4, 4, 5), normal(4, 4 // groups, 2, 2)
+
+    def fn(x, w):
+        return jnp.sin(convolution(x, w, stride=(2, 1), num_group=groups))
+
+    check_grads(fn, (x, w), order=2, modes=["fwd", "rev"])
+    many = jnp.stack([x, 2 * x])
+    each = jnp.stack([fn(x, w), fn(2 * x, w)])
+    np.testing.assert_allclose(jax.vmap(fn, (0, None))(many, w), each, rtol=1e-10)
+
+
+def test_a_group_s_nan_stays_with_its_channel():
+    x, w = normal(1, 3, 5, 5).at[0, 1, 2, 2].set(jnp.nan), normal(3, 1, 3, 3)
+    out = convolution(x, w, num_group=3)
+    assert np.isnan(out[:, 1]).any()
+    assert np.isfinite(out[:, ::2]).all()
+
+
+def test_only_a_cpu_takes_groups_apart():
+    shapes = (8, 14, 14, 32), (32, 3, 3, 1), (1, 1), (1, 1), (1, 1), 32
+    assert choose("gpu", "float32", *shapes) == choose("tpu", "bfloat16", *shapes) == PLAIN
+    assert set(choose("cpu", "float32", *shapes)) == {"shifts"}
+    assert set(choose("cpu", "float32", (8, 14, 14, 32), (32, 3, 3, 2), *shapes[2:5], 16)) == {"blocks"}
+
+
+VOLUMES = [((3, 3, 2), (1, 1, 1), (1, 1, 1), (1, 2, 0)), ((2, 1, 3), (2, 1, 3), (2, 1, 1), (0, 1, 1))]
+
+
+@pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
+@pytest.mark.parametrize("kernel,stride,dilate,pad", VOLUMES)
+@pytest.mark.parametrize("groups,channels,filters", [(1, 3, 4), (3, 3, 3), (2, 4, 2)])
+def test_volumes_equal_lax(groups, channels, filters, kernel, stride, dilate, pad, layout):
+    x, w, b = normal(2, channels, 7, 6, 5), normal(filters, channels // groups, *kernel), normal(filters)
+
+    def turned(a):
+        return a if layout == "NCDHW" else jnp.moveaxis(a, 1, -1)
+
+    def ours(x, w, b):
+        how = {"stride": stride, "dilate": dilate, "pad": pad, "num_group": groups, "layout": layout}
+        return convolution(turned(x), turned(w), b, **how)
+
+    def theirs(x, w, b):
+        pads = [(p, p) for p in pad]
+        out = lax.conv_general_dilated(x, w, stride, pads, rhs_dilation=dilate, feature_group_count=groups)
+        return turned(out + b[:, None, None, None])
+
+    same(ours, theirs, x, w, b)
+
+
+def test_a_volume_s_gradient_has_no_convolution_of_three_dimensions():
+    """XLA has none for the weight's gradient but loops over single numbers: minutes for a few small volumes."""
+    x, w = (jax.ShapeDtypeStruct(s, "float32") for s in [(2, 8, 16, 32, 32), (8, 8, 3, 3, 3)])
+
+    def step(x, w):
+        return jax.grad(lambda x, w: (convolution(x, w, pad=(1, 1, 1)) ** 2).sum(), (0, 1))(x, w)
+
+    text = jax.jit(step).lower(x, w).as_text()
+    assert "stablehlo.convolution" in text
+    assert not re.search(r"dim_numbers = \[b, 0, 1, 2", text)
+
+
+@pytest.mark.parametrize("layout", [None, "last"])
+@pytest.mark.parametrize(
+    "groups,kernel,stride,dilate,pad,adj",
+    [(1, (4, 4), 2, 1, 1, 0), (2, (3, 2), 3, 1, 0, 1), (4, (3, 3), 2, 2, 2, 1), (1, (3,), 2, 1, 1, 1),
+     (1, (2, 3, 2), 2, 1, 0, 0), (1, (2, 2), 1, 1, 0, 1)],
+)  # fmt: skip
+def test_transposed_convolutions_equal_those_of_zeros_between_pixels(groups, kernel, stride, dilate, pad, adj, layout):
+    """The last has a row more than any convolution reaches, and stays as it is."""
+    n = len(kernel)
+    x, w, b = normal(2, 4, *(4, 3, 3)[:n]), normal(4, 4 // groups, *kernel), normal(4)
+    how = {k: (v,) * n for k, v in {"stride": stride, "dilate": dilate, "pad": pad, "adj": adj}.items()}
+
+    def run(x, w, b):
+        turn, order = (lambda a: jnp.moveaxis(a, 1, -1)) if layout else (lambda a: a), {1: "NWC", 2: "NHWC", 3: "NDHWC"}
+        return nn.deconvolution(
+            turn(x), turn(w), b, kernel=kernel, num_filter=4, num_group=groups, layout=order[n] if layout else None,
+            no_bias=False, **how,
+        )  # fmt: skip
+
+    def theirs(x, w, b):
+        with compiler.for_platform("gpu"):
+            return run(x, w, b)
+
+    def ours(x, w, b):
+        with compiler.for_platform("cpu"):
+            return run(x, w, b)
+
+    same(ours, theirs, x, w, b)
