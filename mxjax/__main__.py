@@ -12,6 +12,7 @@ from .settings.explain import describe
 USAGE = """\
 python -m mxjax [--as 1.9|2.0] SCRIPT [ARGUMENT ...]      a program that imports mxnet, run on mxjax
 python -m mxjax [--as 1.9|2.0] -m MODULE [ARGUMENT ...]   the same for a module
+python -m mxjax --compat [--as ...] ...                   with names that Python, NumPy, matplotlib had in MXNet's time
 python -m mxjax config [--json] [--changed] [NAME ...]    the settings in force, or some of them at length
 """
 
@@ -20,12 +21,16 @@ def main(arguments: list[str]) -> int:
     """Runs one command; the result is the exit status."""
     if arguments[:1] == ["config"]:
         return _config(arguments[1:])
-    version = None
-    if arguments and arguments[0].startswith("--as"):
-        _, equals, version = arguments[0].partition("=")
-        if not equals:
-            version = "".join(arguments[1:2])
-        arguments = arguments[1 if equals else 2 :]
+    version, compat = None, False
+    while arguments and arguments[0].startswith(("--as", "--compat")):
+        option, equals, value = arguments[0].partition("=")
+        arguments = arguments[1:]
+        if option == "--compat":
+            compat = True
+        elif equals:
+            version = value
+        else:
+            version, arguments = "".join(arguments[:1]), arguments[1:]
     is_module = arguments[:1] == ["-m"]
     program = arguments[is_module:]
     if not program or program[0].startswith("-"):
@@ -39,11 +44,15 @@ def main(arguments: list[str]) -> int:
     except settings.SettingError as error:
         print(error, file=sys.stderr)
         return 2
-    _run(program, is_module)
+    if compat:
+        from .port import give_back
+
+        give_back()
+    run(program, is_module)
     return 0
 
 
-def _run(program: list[str], is_module: bool) -> None:
+def run(program: list[str], is_module: bool) -> None:
     """Runs a program as Python itself would: its arguments, its folder, its name."""
     settings.begin_process()
     sys.argv = program

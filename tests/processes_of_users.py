@@ -1,4 +1,4 @@
-"""A module of a user's, which knows MXNet alone; its dataset and functions go to other processes (test_processes.py)."""
+"""A module of a user's, which knows MXNet alone: its dataset and functions go to processes (test_processes.py)."""
 
 import mxnet as mx
 import mxnet.gluon as gluon
