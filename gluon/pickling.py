@@ -12,6 +12,7 @@ from typing import Any
 from mxjax.atomic import read_whole, write_whole
 from mxjax.autograd import pause
 from mxjax.errors import MXNetTypeError
+from mxjax.shown import Shown
 
 __all__ = ["CopiedParameter", "CopiedTrainer"]
 
@@ -60,7 +61,7 @@ class CopiedParameter:
 _OF_THE_STORE = ("_kvstore", "_kv_initialized", "_params_to_init", "_update_on_kvstore", "_distributed")
 
 
-class CopiedTrainer:
+class CopiedTrainer(Shown):
     """How a trainer is pickled and copied: its parameters, optimizer and states are part of it."""
 
     def __getattr__(self, name: str) -> Any:
@@ -71,6 +72,10 @@ class CopiedTrainer:
         self.__init__(found["_params"], found["_optimizer"], None, **found["_kvstore_params"])  # type: ignore[misc]
         self._updaters: list[Any] = found["_updaters"]
         return getattr(self, name)
+
+    def _shown(self) -> dict[Any, Any]:
+        store = self.__dict__.get("_kvstore_params", {}).get("kvstore")
+        return {0: self.__dict__["_optimizer"], "parameters": len(self.__dict__["_params"]), "kvstore": store}
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)

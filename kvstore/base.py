@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from mxjax import errors
+from mxjax.shown import Shown
 
 # Where the other stores are; each is imported when it is asked for.
 _SYNC = "dist", "DistKVStore"
@@ -34,7 +35,7 @@ def between_processes(name: str) -> bool:
     return "dist" in name.lower() or name.lower() in ("p3", "horovod", "byteps")
 
 
-class KVStoreBase:
+class KVStoreBase(Shown):
     """The interface of parameter stores; subclass it and `register` the class to add one.
 
     >>> import mxjax as mx
@@ -59,6 +60,10 @@ class KVStoreBase:
     def set_optimizer(self, optimizer: Any) -> None:
         """Let the store update the weights."""
         raise self._missing("set_optimizer")
+
+    def _shown(self) -> dict[Any, Any]:
+        alone = self.num_workers == 1
+        return {0: self.type} if alone else {0: self.type, "rank": self.rank, "num_workers": self.num_workers}
 
     @staticmethod
     def is_capable(capability: str) -> bool:

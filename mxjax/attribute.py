@@ -10,6 +10,8 @@ from typing import Any
 
 from mxjax import core, errors
 
+from .shown import Shown
+
 __all__ = ["AttrScope", "current"]
 
 _FORCE = ("force_mirroring", "__force_mirroring__")
@@ -23,7 +25,7 @@ class _Current:
         return current()
 
 
-class AttrScope:
+class AttrScope(Shown):
     """Gives attributes (strings) to all calls within; scopes inside one another merge, the inner one wins.
 
     ``force_mirroring`` (or ``__force_mirroring__``) ``'True'`` lets the backward pass compute the calls of a
@@ -42,6 +44,9 @@ class AttrScope:
     """
 
     current = _Current()
+
+    def _shown(self) -> dict[str, Any]:
+        return self._own
 
     def __init__(self, **kwargs: str):
         for name, value in kwargs.items():

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .shown import Shown
+
 __all__ = [
     "LogValidationMetricsCallback",
     "ProgressBar",
@@ -69,7 +71,7 @@ def module_checkpoint(
     return save
 
 
-class Speedometer:
+class Speedometer(Shown):
     """Logs samples per second and the metric every `frequent` batches.
 
     Args:
@@ -112,7 +114,7 @@ class Speedometer:
         logging.info(text, param.epoch, begin, count, speed, *sum(found, ()))
 
 
-class ProgressBar:
+class ProgressBar(Shown):
     """Logs a bar of `length` characters that is full at `total` batches."""
 
     def __init__(self, total: int, length: int = 80):
@@ -126,7 +128,7 @@ class ProgressBar:
         logging.info("[%s] %s%s\r", bar, math.ceil(100.0 * part), "%")
 
 
-class LogValidationMetricsCallback:
+class LogValidationMetricsCallback(Shown):
     """Logs the metric, as the validation's, at the end of an epoch."""
 
     def __call__(self, param: Any) -> None:

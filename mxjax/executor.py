@@ -15,6 +15,7 @@ from .core import Leaf, Places, Value, gradients, record1
 from .device import Device, current_device
 from .modes import generation
 from .scopes import scope
+from .shown import Shown
 from .symbol import infer, types
 from .symbol.cached import CachedOp
 from .symbol.node import Node, walk
@@ -28,7 +29,7 @@ _REQUESTS = ("write", "add", "null", "inplace")
 Mark = tuple[Any, str, Leaf]
 
 
-class Executor:
+class Executor(Shown):
     """A symbol with the arrays of its variables: runs forward, and backward into gradient arrays.
 
     Args:
@@ -55,6 +56,9 @@ class Executor:
     >>> run.backward(mx.nd.ones((1,))); run.grad_dict["x"].asscalar()
     np.float32(6.0)
     """
+
+    def _shown(self) -> dict[Any, Any]:
+        return {0: self._symbol, "arguments": dict(self.arg_dict), "device": self._device}
 
     def __init__(
         self,

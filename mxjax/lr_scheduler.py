@@ -13,6 +13,7 @@ import math
 from mxjax.errors import MXNetAssertionError, MXNetNotImplementedError, MXNetValueError
 
 from .errors import explain_names as _explain_names
+from .shown import Shown
 
 __all__ = [
     "LRScheduler",
@@ -41,7 +42,7 @@ def _shrinking(factor: float) -> float:
     return factor
 
 
-class LRScheduler:
+class LRScheduler(Shown):
     """The base of all schedulers: a base rate, and a warm-up before the schedule begins.
 
     Args:

@@ -11,6 +11,7 @@ from typing import Any
 from . import nd
 from .array import NDArray
 from .errors import MXNetTypeError
+from .shown import Shown
 
 __all__ = ["Monitor"]
 
@@ -20,7 +21,7 @@ def _rms(x: Any) -> Any:
     return nd.norm(x) / math.sqrt(x.size)
 
 
-class Monitor:
+class Monitor(Shown):
     """Collects a statistic of outputs, weights and gradients every `interval` batches.
 
     Args:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from contextvars import ContextVar
 from types import TracebackType
 
+from .shown import Shown
+
 __all__ = ["NameManager", "Prefix", "current"]
 
 
-class NameManager:
+class NameManager(Shown):
     """Makes names by counting: the n-th without a name that asks with a hint is `hint` and n.
 
     Used in `with` it is the thread's (and asyncio task's) current one; a subclass may name otherwise.

@@ -30,6 +30,7 @@ from .errors import (
     MXNetTypeError,
     MXNetValueError,
 )
+from .shown import Shown
 
 __all__ = [
     "IRHeader",
@@ -153,7 +154,7 @@ class _Source:
         return _MAGIC.join(found), end
 
 
-class MXRecordIO:
+class MXRecordIO(Shown):
     """Reads or writes records one after the other.
 
     A reader that is pickled, or that a forked process inherits, goes on at its own place there; a writer stays in its

@@ -12,6 +12,7 @@ from typing import Any
 
 from mxjax import core
 from mxjax.errors import MXNetError, MXNetTypeError, MXNetValueError
+from mxjax.shown import Shown
 
 from ._recorder import Mark, Recorder, Span, this_thread
 from ._state import profiler
@@ -36,7 +37,7 @@ def _domain(domain: Any, of: str) -> Domain:
     return domain
 
 
-class Domain:
+class Domain(Shown):
     """A group of tasks, frames, counters and markers: a process of its own in the trace.
 
     >>> domain = Domain("loading")
@@ -66,7 +67,7 @@ class Domain:
         return Marker(self, name)
 
 
-class _Duration:
+class _Duration(Shown):
     """Something with a start and a stop; also a context manager."""
 
     _process = _category = ""
@@ -134,7 +135,7 @@ class Event(_Duration):
     _process = _category = "event"
 
 
-class Counter:
+class Counter(Shown):
     """A number that changes over time, drawn as a track; it may be negative, and a fraction.
 
     Raises:
@@ -200,7 +201,7 @@ class Counter:
 _SCOPES = ("global", "marker", "process", "task", "thread")
 
 
-class Marker:
+class Marker(Shown):
     """An instant in time.
 
     >>> Domain("training").new_marker("epoch").mark()

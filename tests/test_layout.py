@@ -20,7 +20,7 @@ WINGS = ("gluon", "memonger", "kvstore", "profiler")
 LAYERS = (
     {
         *("settings", "errors", "elsewhere", "error", "_modules", "_module_names", "_left_out", "_version", "as_mxnet"),
-        *("atomic", "codec", "idx", "recordio", "scopes"),
+        *("atomic", "codec", "idx", "recordio", "scopes", "shown"),
     },
     {"core"},
     {"device"},

@@ -14,6 +14,7 @@ from mxjax.errors import (
     MXNetValueError,
 )
 from mxjax.errors import explain_names as _explain_names
+from mxjax.shown import Shown
 
 from ._host import host_view, is_array, is_legacy, to_array, tree_to_arrays
 
@@ -23,7 +24,7 @@ __all__ = ["Stack", "Pad", "Append", "Group", "AsList"]
 _NUMERIC = "biufcV"
 
 
-class _Batchify:
+class _Batchify(Shown):
     """What this module's functions share: `collate` works on the host, a call gives arrays."""
 
     def collate(self, data: Sequence[Any]) -> Any:

@@ -21,6 +21,7 @@ from mxjax.errors import (
     MXNetValueError,
 )
 from mxjax.settings import get as setting
+from mxjax.shown import Shown
 
 from ._host import is_array, map_tree, packed
 from ._pools import ProcessPool, ThreadPool
@@ -33,7 +34,7 @@ from .sampler import make_batch_sampler
 __all__ = ["DataLoader"]
 
 
-class DataLoader:
+class DataLoader(Shown):
     """Iterates over the batches of a dataset, in the order of its sampler.
 
     Args:
@@ -80,6 +81,8 @@ class DataLoader:
     (2, 2) (2,)
     (1, 2) (1,)
     """
+
+    _unshown = frozenset(("batchify_fn", "prefetch", "pin_memory", "pin_device_id", "timeout", "try_nopython"))
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ import numpy as np
 
 from mxjax import recordio
 from mxjax.errors import MXNetAssertionError, MXNetNotImplementedError, MXNetTypeError
+from mxjax.shown import Shown
 
 from ._host import HostArray, host_view, is_array, to_array, tree_to_arrays, tree_to_host
 from .sampler import FilterSampler, Sampler, SequentialSampler
@@ -18,7 +19,7 @@ from .sampler import FilterSampler, Sampler, SequentialSampler
 __all__ = ["ArrayDataset", "Dataset", "RecordFileDataset", "SimpleDataset"]
 
 
-class Dataset:
+class Dataset(Shown):
     """The interface of datasets: `dataset[i]` is a sample, `len(dataset)` their number.
 
     Arrays and lists serve as datasets too; this class adds the methods that make one dataset of
@@ -33,6 +34,13 @@ class Dataset:
     >>> [evens[i] for i in range(len(evens))]
     [0, 4, 16]
     """
+
+    def _shown(self) -> dict[str, Any]:
+        shown = {name: value for name, value in super()._shown().items() if isinstance(value, Dataset)}
+        try:
+            return {**shown, "samples": len(self)}
+        except (NotImplementedError, TypeError):
+            return shown
 
     def __getitem__(self, idx: Any) -> Any:
         raise MXNetNotImplementedError(f"{type(self).__name__} must define __getitem__")
@@ -275,7 +283,7 @@ class _LazyTransformDataset(Dataset):
         return self._fn(item)
 
 
-class _TransformFirstClosure:
+class _TransformFirstClosure(Shown):
     """A transform that leaves all but the first part alone; a class, so that it pickles."""
 
     def __init__(self, fn: Callable[[Any], Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError
+from mxjax.shown import Shown
 
 __all__ = [
     "Sampler",
@@ -21,7 +22,7 @@ __all__ = [
 LAST_BATCH = ("keep", "discard", "rollover")
 
 
-class Sampler:
+class Sampler(Shown):
     """The interface of samplers: `__iter__` gives indices (or lists of them), `__len__` how many.
 
     >>> class Reversed(Sampler):

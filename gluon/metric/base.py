@@ -21,6 +21,7 @@ from mxjax.errors import (
     MXNetValueError,
 )
 from mxjax.modes import generation
+from mxjax.shown import Shown
 
 __all__ = [
     "Caffe",
@@ -110,7 +111,7 @@ def pairs(labels: Any, preds: Any) -> list[tuple[Any, Any]]:
     return out
 
 
-class EvalMetric:
+class EvalMetric(Shown):
     """The base of all metrics: a sum of values and a count of samples.
 
     `update` only records; the sum is read when `get` is called, so that evaluating a metric in a

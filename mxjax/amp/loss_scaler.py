@@ -14,6 +14,7 @@ from mxjax.array.sparse import taped_value
 from mxjax.autograd import pause
 from mxjax.errors import FormatError
 from mxjax.optimizer import Guard
+from mxjax.shown import Shown
 
 __all__ = ["LossScaler"]
 
@@ -68,7 +69,7 @@ _scaling_gradient.defvjp(lambda data, scale: (data, scale), _pull)
 _SCALING_GRADIENT = core.row("_amp_scaling_gradient", _scaling_gradient).bind()
 
 
-class LossScaler:
+class LossScaler(Shown):
     """A loss scale that halves when a gradient overflows and doubles after 2,000 steps without.
 
     Scale and counts are arrays on each device that has gradients, and a step's overflow is found in the program

@@ -16,6 +16,7 @@ import numpy as np
 from ..array import NDArray
 from ..array.at_once import converted
 from ..errors import MXNetAssertionError, MXNetNotImplementedError, MXNetTypeError
+from ..shown import Shown
 from .functions import (
     as_array,
     center_crop,
@@ -64,7 +65,7 @@ def plain(values: dict[str, Any]) -> dict[str, Any]:
     return {name: on_host(v).tolist() if isinstance(v, NDArray | np.ndarray) else v for name, v in values.items()}
 
 
-class Augmenter:
+class Augmenter(Shown):
     """The base of augmenters of pictures: a subclass defines `__call__(src)`."""
 
     def __init__(self, **kwargs: Any):

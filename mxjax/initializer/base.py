@@ -19,6 +19,7 @@ from mxjax.errors import (
     MXNetTypeError,
     MXNetValueError,
 )
+from mxjax.shown import Shown
 
 __all__ = ["InitDesc", "Initializer", "Load", "Mixed", "alias", "create", "register"]
 
@@ -49,7 +50,7 @@ class InitDesc(str):
         return desc
 
 
-class Initializer:
+class Initializer(Shown):
     """The base of all initializers: chooses by the name what to fill an array with.
 
     A new one defines `_init_weight(name, arr)` and is registered:
@@ -226,7 +227,7 @@ def bilinear(shape: tuple[int, ...]) -> np.ndarray:
     return np.broadcast_to(window, shape).astype("float32")
 
 
-class Load:
+class Load(Shown):
     """Fills parameters from a file or a dict, and others with `default_init`.
 
     Args:
@@ -270,7 +271,7 @@ class Load:
             _log.info("Initialized %s %s", name, how)
 
 
-class Mixed:
+class Mixed(Shown):
     """Chooses an initializer by the first pattern that matches the start of the name.
 
     Args:
@@ -281,6 +282,9 @@ class Mixed:
     >>> len(Mixed(["bias", ".*"], [mx.init.Zero(), mx.init.Uniform(0.1)]).map)
     2
     """
+
+    def _shown(self) -> dict[str, Any]:
+        return {"map": {pattern.pattern: init for pattern, init in self.map}}
 
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]):
         if len(patterns) != len(initializers):

@@ -20,6 +20,7 @@ from ..errors import (
 )
 from ..modes import Modes, resumed, taken
 from ..nd import array, tile
+from ..shown import Shown
 from .position import as_position, in_range, permutation
 from .utils import _getdata_by_idx, _init_data, _is_sparse
 
@@ -68,7 +69,7 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
         return [DataDesc(name, shape, dtypes[name]) for name, shape in shapes]
 
 
-class DataBatch:
+class DataBatch(Shown):
     """A batch: lists of arrays.
 
     Args:
@@ -103,7 +104,7 @@ class DataBatch:
         return f"{type(self).__name__}: data shapes: {[each.shape for each in self.data]} label shapes: {labels}"
 
 
-class DataIter:
+class DataIter(Shown):
     """The base of iterators over batches: a subclass defines `next`, or `iter_next` and what gives the batch's parts.
 
     It has the attributes `provide_data` and `provide_label`, lists of `DataDesc`.

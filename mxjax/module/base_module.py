@@ -18,6 +18,7 @@ from ..gluon import metric as metrics
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
 from ..model import BatchEndParam, marked_params, unmarked_params
+from ..shown import Shown
 from .steps import end_step, run_recorded
 
 __all__ = ["BaseModule"]
@@ -95,7 +96,7 @@ def _labels(batch: Any) -> tuple[Any, bool]:
     return ([each.label for each in batch], True) if isinstance(batch, list) else (batch.label, False)
 
 
-class BaseModule:
+class BaseModule(Shown):
     """The interface of modules, and what can be done with it alone.
 
     A module goes through `bind` (arrays are made), `init_params`, `init_optimizer`; then batches go through `forward`,

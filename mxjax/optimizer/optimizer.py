@@ -28,6 +28,7 @@ from mxjax.core.compiler import wide_types
 from mxjax.elsewhere import called_here
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError, did_you_mean
 from mxjax.modes import generation
+from mxjax.shown import Shown, arguments
 from mxjax.util import is_np_array
 
 from . import moving, rows, rules
@@ -82,21 +83,7 @@ def _dtype_of(weight: Any) -> str:
     return np.dtype(weight.dtype).name  # an nd array's dtype is a class
 
 
-def _options(klass: type) -> list[str]:
-    """The names of all options of an optimizer class, its own first."""
-    found: dict[str, None] = {}
-    for base in klass.__mro__:
-        if "__init__" in vars(base) and base is not object:
-            parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
-            found.update((p.name, None) for p in parameters if p.kind in _NAMED)
-    found.pop("self", None)
-    return list(found)
-
-
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
-
-class Optimizer:
+class Optimizer(Shown):
     """The base of all optimizers: hyperparameters here, the update itself in a pure rule.
 
     Args:
@@ -136,6 +123,7 @@ class Optimizer:
     _init_reads_weight: ClassVar[bool] = False
     #: Set while a trainer updates weights whose gradients may have overflowed.
     guard: rules.Guard | None = None
+    _unshown = frozenset(("aggregate_num", "use_fused_step", "param_dict", "param_idx2name", "sym"))
     lazy_update = False
     rows_need_all = False  # a lazy update of some rows has to see all of them
 
@@ -169,7 +157,7 @@ class Optimizer:
         self.aggregate_num = 1 if aggregate_num is None else aggregate_num
         self.use_fused_step = bool(use_fused_step)
         self.allow_np_array = is_np_array()  # both kinds of arrays are taken in any case
-        if param_idx2name is not None and not isinstance(param_idx2name, dict):
+        if not isinstance(param_idx2name, dict | None):
             raise MXNetTypeError(f"param_idx2name must be a dict, got {param_idx2name!r}")
         self.idx2name = dict(param_idx2name or {})
         self.sym_info = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
@@ -217,7 +205,7 @@ class Optimizer:
             raise MXNetValueError(
                 f"Cannot find optimizer {name}{did_you_mean(name, known)}; known: {', '.join(sorted(known))}"
             )
-        options = [*_options(klass), *klass._former]
+        options = [*arguments(klass), *klass._former]
         for option in kwargs:
             if option not in options:
                 meant = called_here(option) or did_you_mean(option, options)
@@ -306,6 +294,10 @@ class Optimizer:
         return leaves[0] if len(leaves) == 1 else leaves
 
     # -- learning rate, multipliers, counts ----------------------------------------------------
+
+    def _shown(self) -> dict[str, Any]:
+        rate = {"learning_rate": self.lr} if self.lr_scheduler is None else {}
+        return {**rate, **super()._shown()}
 
     @property
     def learning_rate(self) -> float:

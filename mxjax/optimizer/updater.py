@@ -7,6 +7,7 @@ from typing import Any
 
 from mxjax.core import MeshDevice, apart, lay, memory, relaid
 from mxjax.errors import FormatError, MXNetValueError
+from mxjax.shown import Shown
 
 from . import saving
 from .optax import Optax
@@ -15,7 +16,7 @@ from .optimizer import Optimizer, flatten
 __all__ = ["Updater", "get_updater"]
 
 
-class Updater:
+class Updater(Shown):
     """Updates weights by index and keeps their states, as a kvstore or a trainer needs it.
 
     >>> from mxjax.optimizer import create

@@ -10,6 +10,7 @@ from typing import Any
 
 from mxjax import errors
 from mxjax.device import Device, cpu, current_device, gpu, num_gpus
+from mxjax.shown import Shown
 
 from ...data import DataLoader
 from ...loss import Loss
@@ -37,7 +38,7 @@ __all__ = ["Estimator"]
 _KINDS = TrainBegin, EpochBegin, BatchBegin, BatchEnd, EpochEnd, TrainEnd
 
 
-class Estimator:
+class Estimator(Shown):
     """Trains a network: batches, gradients, updates, metrics, validation and what handlers add.
 
     Args:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mxjax import errors
+from mxjax.shown import Shown
 
 from ...metric import CompositeEvalMetric, EvalMetric
 from ...metric import Loss as LossMetric
@@ -23,7 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class EventHandler:
+class EventHandler(Shown):
     """The base of handlers; those with a smaller ``priority`` come first (0 where there is none)."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from mxjax.errors import MXNetAssertionError, MXNetTypeError, MXNetValueError
+from mxjax.shown import Shown
 
 __all__ = ["UNKNOWN_IDX", "Vocabulary"]
 
@@ -14,7 +15,7 @@ __all__ = ["UNKNOWN_IDX", "Vocabulary"]
 UNKNOWN_IDX = 0
 
 
-class Vocabulary:
+class Vocabulary(Shown):
     """Numbers tokens: the unknown token is 0, then come the reserved ones, then those counted, the most frequent first.
 
     Tokens that are equally frequent have the order of themselves.
@@ -63,6 +64,9 @@ class Vocabulary:
         known = set(self._idx_to_token)
         by_count = sorted(sorted(counter), key=counter.__getitem__, reverse=True)
         return [token for token in by_count if counter[token] >= min_freq and token not in known][:most]
+
+    def _shown(self) -> dict[str, Any]:
+        return {"tokens": len(self)}
 
     def __len__(self) -> int:
         return len(self._idx_to_token)
