@@ -8,7 +8,13 @@ import pytest
 import mxjax as mx
 from mxjax import gluon, np
 from mxjax.gluon import nn
-from mxjax.gluon.data import ArrayDataset, BatchSampler, DataLoader, SequentialSampler, SimpleDataset
+from mxjax.gluon.data import (
+    ArrayDataset,
+    BatchSampler,
+    DataLoader,
+    SequentialSampler,
+    SimpleDataset,
+)
 from mxjax.shown import Shown, arguments, text
 
 
