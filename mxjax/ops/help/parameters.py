@@ -611,7 +611,7 @@ sequence_last.axis int: The axis of the steps, 0 or 1.
 sequence_mask.axis int: The axis of the steps, 0 or 1.
 sequence_mask.value float: What the steps beyond the length become.
 slice_axis.begin int: Where the part begins.
-slice_axis.end int: Where it ends, which is not in it; None: at the end.
+slice_axis.end any: Where it ends, which is not in it; None: at the end.
 slice_axis.axis int: The axis that is cut.
 slice_.step ints: The distance of one element to the next on each axis.
 softmax_activation.mode str: ``"instance"`` (all but axis 0) or ``"channel"`` (axis 1).
