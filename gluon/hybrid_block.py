@@ -11,6 +11,7 @@ from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
 from mxjax.core import apart, is_recording, local, mirroring, varying
 from mxjax.library import check_backend
+from mxjax.modes import generation
 
 from .block import _TAKE_ANY, Block
 from .breaks import GraphBreak, Opened, give_up, in_opened, run_opened, stays_open
@@ -274,6 +275,7 @@ class HybridBlock(Block):
             st.training,
             None if policy is None else policy.key(),
             None if around is None else around.again,
+            st.taping and generation() == 1,  # a forward of MXNet 1 may ask for it
         )
         if self._checked_layout != Layout.version:
             self._check_graphs()

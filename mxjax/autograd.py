@@ -38,11 +38,13 @@ __all__ = [
 
 
 _run_mode = settings.snapshot("engine.run_mode")
+_version = settings.snapshot("compat.version")
 
 
 def is_recording() -> bool:
-    """Whether calls are put on the tape."""
-    return local.st.taping
+    """Whether calls are put on the tape; in MXNet 1 also where the graph of a hybridized block is made meanwhile."""
+    st = local.st
+    return st.taping or (st.taped_around and _version() == "1.9")
 
 
 def is_training() -> bool:
@@ -310,6 +312,10 @@ class Function:
     def saved_tensors(self) -> tuple[Any, ...]:
         """What ``save_for_backward`` kept."""
         return self._saved
+
+    @saved_tensors.setter
+    def saved_tensors(self, kept: Any) -> None:
+        self._saved = kept
 
     def forward(self, *inputs: Any) -> Any:
         """The function's value; to be defined."""

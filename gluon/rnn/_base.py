@@ -277,6 +277,12 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
             return HybridBlock.forward(self, x, *args)
         raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
 
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        # What a step leaves in an attribute (a mask, the last output) has no value outside of a graph of that step.
+        if self._active and not is_recording() and any(type(cell)._carried for cell in _cells(self)):
+            return self._run_forward(*args, **kwargs)
+        return super()._run(*args, **kwargs)
+
 
 def of_symbols(inputs: Any) -> bool:
     """Whether a sequence is a symbol, or a list of them."""

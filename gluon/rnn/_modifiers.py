@@ -213,7 +213,7 @@ class ModifierCell(HybridRecurrentCell):
 
 
 def _ones_dropped(like: Any, p: float) -> Any:
-    return npx.dropout(np.ones(like.shape, dtype=like.dtype, device=like.device), p=p)
+    return npx.dropout(np.ones_like(like), p=p)
 
 
 class ZoneoutCell(ModifierCell):

@@ -107,8 +107,11 @@ def to_value(obj: Any, like: Any = None, dtype: Any = None) -> Value:
     return on_device(numbers(obj, dtype), device)
 
 
-def numbers(obj: Any, dtype: Any = None) -> np.ndarray:
-    """A new NumPy array of numbers from anything array-like, arrays in nested lists included."""
+def numbers(obj: Any, dtype: Any = None, lenient: Any = None) -> np.ndarray:
+    """A new NumPy array of numbers from anything array-like, arrays in nested lists included.
+
+    With ``lenient`` also of texts, and of None where that is a dtype of floats (NaN): as this dtype.
+    """
     try:
         given = _nested(dense(obj, "array"))
         try:
@@ -119,6 +122,11 @@ def numbers(obj: Any, dtype: Any = None) -> np.ndarray:
         raise errors.MXNetTypeError(
             f"numbers in a rectangular shape are expected, got {type(obj).__name__}: {error}"
         ) from error
+    if lenient is not None and made.dtype.kind in "OUS":
+        try:
+            return made.astype(lenient)
+        except (TypeError, ValueError):
+            pass
     if made.dtype == object or made.dtype.kind not in "biufV":
         raise errors.MXNetTypeError(
             f"an array of numbers is expected, got {type(obj).__name__} of dtype {made.dtype}"

@@ -325,13 +325,13 @@ class Indexing(Handle):
             return given
         if isinstance(value, jax.Array):
             return to_value(value, self)
-        if value is None or isinstance(value, (str, bytes, dict, set)):
+        if isinstance(value, (dict, set)) or (value is None and v.aval.dtype.kind in "biu"):
             raise errors.MXNetTypeError(
                 f"{type(self).__name__} does not support assignment with non-array-like object "
                 f"{value!s} of type "
                 f"{type(value)}: a number, a list or an array is expected"
             )
-        made = numbers(value)
+        made = numbers(value, lenient=v.aval.dtype)
         if made.dtype != v.aval.dtype:
             with np.errstate(invalid="ignore"):
                 if made.dtype.kind == "f" and v.aval.dtype.kind in "iu":

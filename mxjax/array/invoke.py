@@ -105,6 +105,8 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         device = next(a for a in args if isinstance(a, Device))
         args = tuple(a for a in args if not isinstance(a, Device))
     texts = cls._legacy or _version() == "1.9"
+    if kwargs and cls._legacy and not op.attr_params:  # MXNet looks at no argument of an operator that has none
+        kwargs = {k: v for k, v in kwargs.items() if k in op.array_params}
     arrays, attrs = split(op, args, kwargs, texts)
     if shapes_of_1x and (not op.array_params or op.internal == "tile") and shapes_of_1x[0]():
         refuse_open(op.display, op.name, attrs)
@@ -412,8 +414,6 @@ def split(
         if name not in op.attr_params:
             if name in params:
                 raise errors.MXNetTypeError(f"{op.name} got the array {name!r} twice")
-            if not op.attr_params and op.legacy:
-                continue  # MXNet looks at no argument of an operator that has none
             raise errors.MXNetTypeError(
                 f"{op.name}() got an unexpected keyword argument {name!r}"
                 f"{errors.did_you_mean(name, [*params, *op.attr_params])}. "

@@ -404,7 +404,9 @@ def place(device: Any) -> Any:
 
 
 def element_type(dtype: Any) -> np.dtype:
-    """The NumPy dtype that is meant: by name, by class, by Python type."""
+    """The NumPy dtype that is meant: by name, by class, by Python type; an array means its own."""
+    if isinstance(dtype, NDArray):
+        dtype = dtype.dtype
     try:
         return np.dtype(dtype)
     except TypeError:

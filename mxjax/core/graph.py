@@ -317,12 +317,12 @@ def recording(
     of a surrounding JAX transformation as well.
     """
     st = local.st
-    before = st.seg, st.taping
+    before = st.seg, st.taping, st.taped_around
     root = None if inputs is None else Tree.body(device, tuple(inputs))
     seg = Segment(st, device, graph=True, root=root, tracers=tracers)
 
     def undo() -> None:
-        st.seg, st.taping = before
+        st.seg, st.taping, st.taped_around = before
         st.refresh()
         seg.closed = True
         seg.outs = []
@@ -330,6 +330,7 @@ def recording(
 
     try:
         st.seg = seg
+        st.taped_around = st.taping or st.taped_around
         st.taping = False
         st.refresh()
         yield Recording(seg, name)

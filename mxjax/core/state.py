@@ -93,6 +93,7 @@ class ThreadState:
         "slow",
         "soft",
         "steady",
+        "taped_around",
         "taping",
         "thread",
         "timed",
@@ -102,6 +103,7 @@ class ThreadState:
     def __init__(self) -> None:
         self.lock = threading.RLock()  # of whoever runs a segment of this thread
         self.taping = False
+        self.taped_around = False  # the tape was on where the graph that is being recorded began
         self.training = False
         self.differentiating = False
         self.steady = False  # what runs now is a training step: it will come back

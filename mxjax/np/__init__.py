@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from builtins import bool as _bool
+from typing import Any as _Any
+
 from numpy import dtype, e, euler_gamma, inf, nan, newaxis, pi
 
+from .. import settings as _settings
 from ..array.classes import ndarray
 from ..array.creation import array, asarray, empty, from_dlpack, from_jax, from_numpy
 from ..array.frontend import fill
@@ -43,16 +47,13 @@ from .functions import (
     where,
 )
 
-# MXNet's element types are dtypes, not NumPy's scalar classes.
-bool_ = dtype("bool")
-int8, int16, int32, int64 = dtype("int8"), dtype("int16"), dtype("int32"), dtype("int64")
-uint8, uint16, uint32, uint64 = dtype("uint8"), dtype("uint16"), dtype("uint32"), dtype("uint64")
-float16, float32, float64 = dtype("float16"), dtype("float32"), dtype("float64")
-bool = bool_  # noqa: A001  (NumPy's name)
-integer_dtypes = [int8, int16, int32, int64, uint8, uint16, uint32, uint64]
-floating_dtypes = [float16, float32, float64]
+integer_dtypes = [dtype(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+floating_dtypes = [dtype(f"float{bits}") for bits in (16, 32, 64)]
 numeric_dtypes = [*integer_dtypes, *floating_dtypes]
-boolean_dtypes = [bool_]
+boolean_dtypes = [dtype("bool")]
+# MXNet 2's element types are dtypes, those of MXNet 1 NumPy's scalar classes: `mx.np.float32(1.5)`.
+_TYPES = {t.name: t for t in (*numeric_dtypes, *boolean_dtypes)} | {"bool_": boolean_dtypes[0]}
+_version = _settings.snapshot("compat.version")
 NaN = NAN = nan
 PINF, NINF, PZERO, NZERO = inf, -inf, 0.0, -0.0
 
@@ -130,3 +131,12 @@ __all__ = [
 ]
 
 _explain_names(__name__)
+_other = globals()["__getattr__"]
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _TYPES:
+        return _other(name)
+    if _version() != "1.9":
+        return _TYPES[name]
+    return _bool if name == "bool" else _TYPES[name].type

@@ -287,7 +287,7 @@ def _run(loan: Loan, inputs: Sequence[Any]) -> list[Any]:
         if now._v is not v:  # it wrote to its input, which in MXNet is the caller's array
             x._assign(now._v)
     taped = [_again(o, one.cls) for o in outs]
-    if autograd.is_recording():
+    if local.st.taping:
         _tape(loan, data, ins, taped, aux, stypes, out_stypes)
     return taped
 

@@ -734,6 +734,7 @@ def embedding(
     output_dim: int | None = None,
     dtype: Any = "float32",
     sparse_grad: bool = False,
+    deterministic: bool = False,
 ) -> Any:
     """Rows of ``weight`` (input_dim, output_dim) by number; numbers beyond the end take the last row."""
     if weight.ndim != 2:

@@ -114,6 +114,8 @@ def compose(op: Op, cls: type[Symbol], hint: str, args: Sequence[Any], kwargs: d
             users[key] = str(value)
         elif key in attributes.IDLE:
             continue
+        elif not op.attr_params and not cls._is_np:  # MXNet looks at no argument of an operator that has none
+            users[key] = str(value)
         else:
             raise errors.MXNetError(
                 f"Cannot find argument '{key}', Possible Arguments: {signature_text(op)}"

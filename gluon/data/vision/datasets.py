@@ -18,7 +18,7 @@ from mxjax.errors import (
     MXNetValueError,
 )
 from mxjax.idx import read_idx
-from mxjax.modes import is_np_array
+from mxjax.modes import generation, is_np_array
 
 from .._host import host_view, is_array, to_array
 from ..dataset import Dataset, RecordFileDataset, _read
@@ -35,50 +35,57 @@ __all__ = [
 ]
 
 
-def _refuse_transform(transform: Any) -> None:
-    if transform is not None:
+def _eager(transform: Any) -> Any:
+    """A transform of image and label that a dataset was given: MXNet 1 takes it, MXNet 2 refuses it."""
+    if transform is not None and generation() != 1:
         raise MXNetTypeError(
             "datasets take no transform any more: use dataset.transform(fn) for image and label, "
             "or dataset.transform_first(fn) for the image alone"
         )
+    return transform
 
 
 class _DownloadedDataset(Dataset):
     """Images and labels, held as two mxjax arrays, that come from a few files in `root`."""
 
     _namespace: str
+    _transform: Any = None  # of classes that do not call this class's __init__
 
     def __init__(self, root: str | None, train: bool, transform: Any) -> None:
-        _refuse_transform(transform)
+        self._transform = _eager(transform)
         if root is None:
             from mxjax import settings
 
             root = os.path.join(str(settings.get("data.home")), "datasets", self._namespace)
         self._root = os.path.expanduser(root)
         self._train = train
-        data, label = self._get_data()
-        self._data = to_array(data)
-        # As in MXNet: an element of an nd array would have an axis.
-        self._label = to_array(label) if is_np_array() else label
+        made = self._get_data()
+        if made is not None:
+            data, label = made
+            self._data = to_array(data)
+            # As in MXNet: an element of an nd array would have an axis.
+            self._label = to_array(label) if is_np_array() else label
 
-    def _get_data(self) -> tuple[np.ndarray, np.ndarray]:
+    def _get_data(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Images and labels; or None, where a class puts them into `_data` and `_label` itself."""
         raise NotImplementedError
 
     def __getitem__(self, idx: Any) -> Any:
-        return _read(self._data, idx), _read(self._label, idx)
+        sample = _read(self._data, idx), _read(self._label, idx)
+        return sample if self._transform is None else self._transform(*sample)
 
     def __len__(self) -> int:
         return len(self._label)
 
     def _host_item(self, idx: Any) -> Any:
-        if type(self).__getitem__ is not _DownloadedDataset.__getitem__:
+        if self._transform is not None or type(self).__getitem__ is not _DownloadedDataset.__getitem__:
             return self[idx]
         if is_array(self._data):
             return self[idx]
         return host_view(self._data[idx]), host_view(self._label[idx])
 
     def _columns(self) -> tuple[Any, Any] | None:
-        if type(self).__getitem__ is not _DownloadedDataset.__getitem__:
+        if self._transform is not None or type(self).__getitem__ is not _DownloadedDataset.__getitem__:
             return None
         return self._data, self._label
 
@@ -321,7 +328,7 @@ class ImageFolderDataset(Dataset):
     _extensions = (".jpg", ".jpeg", ".png")
 
     def __init__(self, root: str, flag: int = 1, transform: Any = None) -> None:
-        _refuse_transform(transform)
+        self._transform = _eager(transform)
         self._root = os.path.expanduser(root)
         self._flag = flag
         self.synsets: list[str] = []
@@ -347,7 +354,8 @@ class ImageFolderDataset(Dataset):
 
     def __getitem__(self, idx: Any) -> Any:
         path, label = self.items[idx]
-        return _read_image(path, self._flag), label
+        sample = _read_image(path, self._flag), label
+        return sample if self._transform is None else self._transform(*sample)
 
     def __len__(self) -> int:
         return len(self.items)
