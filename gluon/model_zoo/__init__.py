@@ -6,7 +6,10 @@ from mxjax.errors import explain_names as _explain_names
 
 from . import model_store, vision
 from .hub import from_pretrained, save_pretrained
+from .torch_weights import from_torch_state_dict, match_torch_state_dict
 
-__all__ = ["from_pretrained", "model_store", "save_pretrained", "vision"]
+__all__ = [
+    "from_pretrained", "from_torch_state_dict", "match_torch_state_dict", "model_store", "save_pretrained", "vision",
+]  # fmt: skip
 
 _explain_names(__name__)

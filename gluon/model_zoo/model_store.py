@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import tempfile
 from typing import Any
 
@@ -120,17 +121,32 @@ def get_model_file(name: str, root: str | None = None) -> str:
 
 
 def load_pretrained(net: Any, pretrained: bool | str, name: str, root: str | None, device: Any) -> Any:
-    """The network, with trained weights if ``pretrained``: True, or the path or `hf://owner/name/file` of a file."""
+    """The network, with trained weights if ``pretrained``: True, or the path or `hf://owner/name/file` of a file.
+
+    ``owner/name`` is `model.safetensors` of that repository of Hugging Face. A file that has PyTorch's names, as
+    torchvision's, timm's and Hugging Face's networks have them, is matched layer by layer (`match_torch_state_dict`).
+    """
     if not pretrained:
         return net
     if pretrained is True:
         path = get_model_file(name, root)
     elif pretrained.startswith("hf://"):
         path = weights(hugging_face.address(pretrained), f"{name}.params", root)
+    elif _REPOSITORY.fullmatch(pretrained) and not os.path.exists(pretrained):
+        path = weights(hugging_face.address(f"hf://{pretrained}"), "model.safetensors", root)
     else:
         path = pretrained
+    from .torch_weights import from_torch_state_dict, is_of_torch
+
+    arrays = serialization.load_parameters(path)
+    if is_of_torch(arrays, net):
+        return from_torch_state_dict(net, arrays, device=device)
     net.load_parameters(path, device=device)
     return net
+
+
+#: `owner/name` of Hugging Face: no path has one slash and no ending.
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w-]*/[\w-][\w.-]*(?<!\.params)(?<!\.safetensors)", re.ASCII)
 
 
 def weights(where: hugging_face.Address, file: str, root: str | None) -> str:

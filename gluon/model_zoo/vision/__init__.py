@@ -36,6 +36,7 @@ from .resnet import (
     BasicBlockV1,
     BasicBlockV2,
     BottleneckV1,
+    BottleneckV1b,
     BottleneckV2,
     ResNetV1,
     ResNetV2,
@@ -45,10 +46,13 @@ from .resnet import (
     resnet34_v1,
     resnet34_v2,
     resnet50_v1,
+    resnet50_v1b,
     resnet50_v2,
     resnet101_v1,
+    resnet101_v1b,
     resnet101_v2,
     resnet152_v1,
+    resnet152_v1b,
     resnet152_v2,
 )
 from .squeezenet import SqueezeNet, squeezenet1_0, squeezenet1_1
@@ -60,13 +64,15 @@ __all__ = [
     "mobilenet0_75", "mobilenet1_0", "mobilenet_v2_0_5", "mobilenet_v2_0_25", "mobilenet_v2_0_75", "mobilenet_v2_1_0",
     "BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "ResNetV1", "ResNetV2", "get_resnet",
     "resnet18_v1", "resnet18_v2", "resnet34_v1", "resnet34_v2", "resnet50_v1", "resnet50_v2", "resnet101_v1",
-    "resnet101_v2", "resnet152_v1", "resnet152_v2", "SqueezeNet", "squeezenet1_0", "squeezenet1_1", "VGG", "get_vgg",
+    "resnet101_v2", "resnet152_v1", "resnet152_v2", "BottleneckV1b", "resnet50_v1b", "resnet101_v1b", "resnet152_v1b",
+    "SqueezeNet", "squeezenet1_0", "squeezenet1_1", "VGG", "get_vgg",
     "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn", "get_model", "densenet",
     "inception", "mobilenet", "resnet", "squeezenet", "vgg",
 ]  # fmt: skip
 
 _MODELS = {
     **{f"resnet{n}_v{v}": globals()[f"resnet{n}_v{v}"] for n in (18, 34, 50, 101, 152) for v in (1, 2)},
+    **{f"resnet{n}_v1b": globals()[f"resnet{n}_v1b"] for n in (50, 101, 152)},
     **{f"vgg{n}{bn}": globals()[f"vgg{n}{bn}"] for n in (11, 13, 16, 19) for bn in ("", "_bn")},
     **{f"densenet{n}": globals()[f"densenet{n}"] for n in (121, 161, 169, 201)},
     **{f"mobilenet{w}": globals()[f"mobilenet{w.replace('.', '_')}"] for w in ("1.0", "0.75", "0.5", "0.25")},
@@ -133,7 +139,9 @@ def get_model(name: str, **kwargs: Any) -> Any:
     Args:
       name: see the message for an unknown one.
       classes: of the output.
-      pretrained: True: the published weights; a path or `hf://owner/name/file`: those of a file.
+      pretrained: True: the published weights; a path, `hf://owner/name/file` or `owner/name` (its `model.safetensors`):
+        those of a file, PyTorch's too where the networks agree layer by layer: torchvision's resnet18, VGG, DenseNet,
+        and resnet50 as `resnet50_v1b`.
       device: where the weights are.
       root: the folder of published files.
 

@@ -15,7 +15,7 @@ from ._network import FeatureNetwork, called, scope_of, takes_ctx, unnamed, vari
 __all__ = [
     "BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "ResNetV1", "ResNetV2", "get_resnet",
     "resnet18_v1", "resnet18_v2", "resnet34_v1", "resnet34_v2", "resnet50_v1", "resnet50_v2", "resnet101_v1",
-    "resnet101_v2", "resnet152_v1", "resnet152_v2",
+    "resnet101_v2", "resnet152_v1", "resnet152_v2", "BottleneckV1b", "resnet50_v1b", "resnet101_v1b", "resnet152_v1b",
 ]  # fmt: skip
 
 
@@ -85,6 +85,19 @@ class BottleneckV1(_BlockV1):
             nn.Conv2D(inner, 1, stride), nn.BatchNorm(), nn.Activation("relu"),
             _conv3x3(inner, 1, inner), nn.BatchNorm(), nn.Activation("relu"),
             nn.Conv2D(channels, 1, 1), nn.BatchNorm(),
+        )  # fmt: skip
+
+
+class BottleneckV1b(_BlockV1):
+    """`BottleneckV1` as torchvision has it: the 3 x 3 convolution has the stride, and none has a bias."""
+
+    def _build(self, channels: int, stride: int, in_channels: int) -> None:
+        inner = channels // 4
+        self.body = unnamed()
+        self.body.add(
+            nn.Conv2D(inner, 1, use_bias=False, in_channels=in_channels), nn.BatchNorm(), nn.Activation("relu"),
+            _conv3x3(inner, stride, inner), nn.BatchNorm(), nn.Activation("relu"),
+            nn.Conv2D(channels, 1, use_bias=False, in_channels=inner), nn.BatchNorm(),
         )  # fmt: skip
 
 
@@ -263,6 +276,22 @@ def get_resnet(
     return load_pretrained(net, pretrained, f"resnet{num_layers}_v{version}", root, device)
 
 
+@takes_ctx
+def get_resnet_v1b(
+    num_layers: int, pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
+) -> ResNetV1:
+    """ResNet of version 1 with 50, 101 or 152 layers as torchvision has it (`BottleneckV1b`).
+
+    ``pretrained`` is a file of such weights, or ``owner/name`` of Hugging Face; MXNet published none.
+    """
+    _, layers, channels = resnet_spec[num_layers]
+    net = ResNetV1(BottleneckV1b, layers, channels, **kwargs)
+    return load_pretrained(net, pretrained, f"resnet{num_layers}_v1b", root, device)  # type: ignore[no-any-return]
+
+
+resnet50_v1b = variant("resnet50_v1b", get_resnet_v1b, "ResNet with 50 layers as torchvision has it", 50)
+resnet101_v1b = variant("resnet101_v1b", get_resnet_v1b, "ResNet with 101 layers as torchvision has it", 101)
+resnet152_v1b = variant("resnet152_v1b", get_resnet_v1b, "ResNet with 152 layers as torchvision has it", 152)
 resnet18_v1 = variant("resnet18_v1", get_resnet, "ResNet with 18 layers", 1, 18)
 resnet34_v1 = variant("resnet34_v1", get_resnet, "ResNet with 34 layers", 1, 34)
 resnet50_v1 = variant("resnet50_v1", get_resnet, "ResNet with 50 layers", 1, 50)
