@@ -42,7 +42,7 @@ LAYERS = (
 )
 #: Who may import a wing: the package itself, which shows all names, what trains with wings, what only tests use, wings.
 ABOVE_THE_WINGS = set(
-    "__init__ __main__ amp callback contrib executor_manager model module onnx port rnn test_utils".split()
+    "__init__ __main__ amp callback contrib executor_manager model module onnx port rnn test_utils tools".split()
 )
 
 #: What wings may use of the core: these names of `mxjax.core`, and what these modules of it show.

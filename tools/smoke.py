@@ -4,10 +4,12 @@
 """
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 
 import mxjax as mx
+from mxjax.port import tables
 
 WINGS = ("gluon", "memonger", "kvstore", "profiler")
 
@@ -35,6 +37,13 @@ def only_one_name() -> None:
     """Nothing but `mxjax` became importable."""
     for name in (*WINGS, "tests", "tools", "benchmarks"):
         assert importlib.util.find_spec(name) is None, f"a top-level {name!r} is importable"
+
+
+def the_other_name() -> None:
+    """mxjax-as-mxnet: `import mxnet` in another process is mxjax."""
+    code = "import mxnet.gluon, mxjax; assert mxnet is mxjax and mxnet.gluon is mxjax.gluon; print(mxnet.__version__)"
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert told == "2.0.0\n", told
 
 
 def train() -> None:
@@ -67,6 +76,8 @@ def main() -> None:
     same_files(root, installed)
     only_one_name()
     train()
+    the_other_name()
+    assert tables.exclusions() and tables.differences()  # the documents came along
     print(f"the wheel works: mxjax {mx.__version__} in {installed}")
 
 

@@ -32,7 +32,7 @@ def install(version: str | None = None) -> None:
         settings.set_variable("MXJAX_COMPAT_VERSION", version)
     package = sys.modules["mxjax"]
     there = sys.modules.get("mxnet")
-    if there not in (None, package) and Path(getattr(there, "__file__", None) or "").parent != Path(_PATH) / "mxnet":
+    if there not in (None, package) and not hasattr(there, "stands_for_mxjax"):
         raise MXNetImportError(
             f"mxnet has been imported already, from {getattr(there, '__file__', there)}: import mxjax.as_mxnet before "
             "any `import mxnet`, or run the program as `python -m mxjax program.py`"

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import settings
+from .. import as_mxnet, settings
 from ..errors import MXNetError
 
 _EPILOG = """\
@@ -52,6 +52,8 @@ def parser() -> argparse.ArgumentParser:
                    help="the rank of the first process of this machine")
     p.add_argument("--env", action="append", default=[], metavar="NAME=VALUE",
                    help="a variable for the processes; may be repeated")
+    p.add_argument("--as", dest="version", choices=("1.9", "2.0"),
+                   help="the MXNet whose defaults hold in the processes")
     p.add_argument("--no-prefix", action="store_true", help="pass output on without [rank]")
     p.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE ...",
                    help="a module to run instead of a script, with its arguments")
@@ -91,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         environment = {"MXJAX_TIMEOUT_HEARTBEAT": repr(heartbeat)}
         _check(args)
         environment["DMLC_NUM_SERVER"] = str(args.num_servers)
+        if args.version:
+            environment["MXJAX_COMPAT_VERSION"] = args.version
         if args.checkpoints:
             environment["DMLC_CHECKPOINTS"] = str(Path(args.checkpoints).absolute())
         for pair in args.env:
@@ -148,4 +152,5 @@ def _job(args: argparse.Namespace, heartbeat: float, environment: dict[str, str]
 
 
 if __name__ == "__main__":
+    as_mxnet.install()  # `import mxnet` finds this package in what is started
     sys.exit(main())

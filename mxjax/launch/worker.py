@@ -10,7 +10,7 @@ import os
 import runpy
 import sys
 
-from .. import settings
+from .. import as_mxnet, settings
 from . import group
 
 
@@ -43,4 +43,5 @@ def run(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    as_mxnet.install()
     main(sys.argv[1:])

@@ -1,3 +1,5 @@
 """Found by `import mxnet` in processes whose PYTHONPATH begins with the folder above: it is mxjax from then on."""
 
-import mxjax.as_mxnet  # noqa: F401  # puts mxjax into this module's place
+stands_for_mxjax = True  # `install` puts mxjax into this module's place
+
+import mxjax.as_mxnet  # noqa: E402, F401

@@ -1,0 +1,26 @@
+from mxjax import *
+from mxjax import __version__ as __version__
+from mxjax import amp as amp
+from mxjax import callback as callback
+from mxjax import contrib as contrib
+from mxjax import gluon as gluon
+from mxjax import image as image
+from mxjax import initializer as init
+from mxjax import initializer as initializer
+from mxjax import io as io
+from mxjax import kvstore as kv
+from mxjax import kvstore as kvstore
+from mxjax import lr_scheduler as lr_scheduler
+from mxjax import module as mod
+from mxjax import module as module
+from mxjax import monitor as monitor
+from mxjax import operator as operator
+from mxjax import optimizer as optimizer
+from mxjax import profiler as profiler
+from mxjax import recordio as recordio
+from mxjax import symbol as sym
+from mxjax import symbol as symbol
+from mxjax import test_utils as test_utils
+from mxjax import util as util
+from mxjax import visualization as viz
+from mxjax.gluon import metric as metric
