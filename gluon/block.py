@@ -78,10 +78,10 @@ class Block(Named, MirroredBlock):
         self._take_names(prefix, params)
         self._forward_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
         self._forward_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-        self._scope = type(self).__name__.lower()
+        self._called = type(self).__name__.lower()  # its name among the operators that hooks hear of
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if not isinstance(state.get("_scope"), str):
+        if not isinstance(state.get("_called"), str):
             raise errors.FormatError(
                 f"this is a {type(self).__name__} as MXNet pickles it, with its own private attributes: write its "
                 "parameters there by save_parameters(), and load_parameters() them into the class here"
@@ -108,7 +108,7 @@ class Block(Named, MirroredBlock):
                 raise errors.MXNetTypeError(
                     f"Changing attribute type for {name} from {type(existing)} to {type(value)} is not allowed."
                 )
-        if isinstance(value, (Block, Parameter)) and "_scope" not in self.__dict__:
+        if isinstance(value, (Block, Parameter)) and "_called" not in self.__dict__:
             raise errors.MXNetAttributeError(
                 f"{type(self).__name__} got {name!r} before Block.__init__ ran: call super().__init__() first in "
                 "its __init__"
@@ -383,7 +383,7 @@ class Block(Named, MirroredBlock):
         key = str(len(self._children)) if name is None else name
         self._children[key] = block
         Layout.version += 1
-        block._scope = f"{type(block).__name__.lower()}{key}" if key.isdigit() else key
+        block._called = f"{type(block).__name__.lower()}{key}" if key.isdigit() else key
 
     def apply(self, fn: Callable[[Block], Any]) -> Block:
         """Call ``fn`` on every child, then on the block itself; gives the block."""
@@ -430,7 +430,7 @@ class Block(Named, MirroredBlock):
         st = local.st
         outer = st.scope
         try:
-            st.scope = f"{outer}/{self._scope}" if outer else self._scope
+            st.scope = f"{outer}/{self._called}" if outer else self._called
             out = run_on_symbols(self, args, kwargs) if symbolic and has_symbols(args) else self._run(*args, **kwargs)
             st.scope = outer
         except BaseException:
@@ -453,7 +453,7 @@ class Block(Named, MirroredBlock):
         return not any(p.default is P.empty and p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD) for p in given)
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
-        return (self.forward if self._force_mirroring is None else self._scoped_forward)(*args, **kwargs)
+        return (self.forward if self._force_mirroring is None else self._calledd_forward)(*args, **kwargs)
 
     def forward(self, *args: Any) -> Any:
         """The computation; to be defined."""

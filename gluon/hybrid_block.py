@@ -34,6 +34,7 @@ from .legacy import (
 )
 from .parameter import DeferredInitializationError, Layout
 from .shapes import gated, serve_new_shape, tell_of_shapes
+from .state import HybridState
 
 __all__ = ["HybridBlock"]
 
@@ -43,7 +44,7 @@ _jit = settings.snapshot("engine.jit")
 _parallel = settings.snapshot("engine.parallel_executions")
 
 
-class HybridBlock(Block):
+class HybridBlock(HybridState, Block):
     """A block that can be hybridized: its forward is then recorded once per input signature and runs as
     one compiled call.
 
@@ -131,6 +132,7 @@ class HybridBlock(Block):
             self._static_shape = static_shape
             self._opened = None
             self._graphs = {}
+            self._cached_graph = ()
             super().hybridize(active, mirror=mirror, static_shape=static_shape)
         except BaseException:
             for undo in before:

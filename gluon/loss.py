@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import ModuleType
 from typing import Any
 
 from mxjax import nd, np, npx
@@ -40,7 +41,13 @@ def _times(a: Any, b: Any) -> Any:
     return nd.broadcast_mul(a, b) if is_symbol(a) else a * b
 
 
-def _apply_weighting(loss: Any, weight: float | None = None, sample_weight: Any = None) -> Any:
+def _apply_weighting(*args: Any, **kwargs: Any) -> Any:
+    """`_weighted`, for losses of users: in MXNet 1 the module of the functions comes first."""
+    kwargs.pop("F", None)
+    return _weighted(*args[isinstance(args[0], ModuleType) if args else 0 :], **kwargs)
+
+
+def _weighted(loss: Any, weight: float | None = None, sample_weight: Any = None) -> Any:
     """The loss times `sample_weight` (an array that broadcasts against it) and times `weight`, where given."""
     if sample_weight is not None:
         loss = _times(loss, sample_weight)
@@ -98,7 +105,7 @@ class Loss(HybridBlock):
         return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
 
     def _weighted(self, loss: Any, sample_weight: Any) -> Any:
-        return _apply_weighting(loss, self._weight, sample_weight)
+        return _weighted(loss, self._weight, sample_weight)
 
     def _mean(self, loss: Any, sample_weight: Any) -> Any:
         return _batch_mean(self._weighted(loss, sample_weight), self._batch_axis)

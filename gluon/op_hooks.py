@@ -76,7 +76,7 @@ class _Heard:
     def _walk(self, scope: str, block: Any) -> None:
         self._blocks[scope] = block
         for child in block._children.values():
-            self._walk(f"{scope}/{child._scope}", child)
+            self._walk(f"{scope}/{child._called}", child)
 
     def note(self, call: Any, inputs: Sequence[Any], results: Sequence[Value]) -> None:
         row = getattr(call, "row", None)

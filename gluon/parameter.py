@@ -22,6 +22,7 @@ from mxjax.scopes import all_or_nothing
 
 from .pickling import CopiedParameter
 from .sparse_data import SparseData, in_storage
+from .state import ParameterState
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter"]
 
@@ -60,7 +61,7 @@ def devices_of(device: Any) -> list[Device]:
     return [device] if isinstance(device, Device) else list(device)
 
 
-class Parameter(CopiedParameter, SparseData):
+class Parameter(CopiedParameter, ParameterState, SparseData):
     """An array that training changes, with a copy and a gradient on each of its devices.
 
     Unknown lengths in ``shape`` are -1 or 0 and are found at the first forward pass

@@ -101,6 +101,19 @@ class Trainer(CopiedTrainer):
 
         return None, lay_params(self._params, kvstore)
 
+    # MXNet's names of these.
+    _contains_sparse_weight = property(lambda self: self._sparse_weights)
+    _contains_sparse_grad = property(lambda self: self._sparse_grads)
+    _contexts = property(lambda self: self._devices)
+
+    @property
+    def _param2idx(self) -> dict[str, int]:
+        """The place of each parameter, by its name."""
+        return {param._structure or param.name: place for place, param in enumerate(self._params)}
+
+    def _check_contexts(self) -> list[Any]:
+        return self._check_devices()
+
     def _check_devices(self) -> list[Any]:
         devices: list[Any] = []
         for param in self._params:

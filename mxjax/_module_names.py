@@ -144,10 +144,9 @@ HOMES: dict[str, str] = {
     "module.executor_group:": "_merge_multi_context=merge _prepare_group2ctxs=_groups_of",
     "module.module:": "Module",
     "module.older:": (
-        "_create_sparse_kvstore _initialize_kvstore _load_general _multiple_callbacks _update_params "
+        "_create_kvstore _create_sparse_kvstore _initialize_kvstore _load_general _multiple_callbacks _update_params "
         "_update_params_on_kvstore _update_params_on_kvstore_nccl"
     ),
-    "module.steps:": "_create_kvstore=create_kvstore",
     "name": "_name",
     "name:": "NameManager",
     "nd": "nd ndarray op",
@@ -184,7 +183,8 @@ HOMES: dict[str, str] = {
         "_NP_INTERNAL_OP_PREFIX _NP_OP_PREFIX _NP_OP_SUBMODULE_LIST _NP_OUTPUT_IS_LIST_OPERATORS _Null _NullType "
         "_OP_NAME_PREFIX_LIST _as_classic _build_param_doc=build_param_doc _flatten_list _get_op_name_prefix "
         "_get_op_submodule_name _is_np_op _output_is_list _sanity_check_params _str2tuple=_as_sizes "
-        "add_fileline_to_docstring build_param_doc classproperty data_dir_default mx_float_p with_metaclass"
+        "add_fileline_to_docstring build_param_doc c_array c_array_buf c_str c_str_array check_call classproperty "
+        "ctypes2buffer data_dir_default mx_float mx_float_p mx_int mx_int64 mx_uint with_metaclass"
     ),
     "operator:": "get_all_registered_operators_grouped",
     "optimizer": "opt",
@@ -242,7 +242,8 @@ HELD: dict[str, str] = {
         "_MXClassPropertyDescriptor _MXClassPropertyMetaClass _NP_EXT_OP_PREFIX _NP_EXT_OP_SUBMODULE_LIST "
         "_NP_INTERNAL_OP_PREFIX _NP_OP_PREFIX _NP_OP_SUBMODULE_LIST _NP_OUTPUT_IS_LIST_OPERATORS _Null _NullType "
         "_OP_NAME_PREFIX_LIST _get_op_name_prefix _get_op_submodule_name _is_np_op _output_is_list "
-        "add_fileline_to_docstring build_param_doc classproperty data_dir_default error_types libinfo mx_float_p "
+        "add_fileline_to_docstring build_param_doc c_array c_array_buf c_str c_str_array check_call classproperty "
+        "ctypes2buffer data_dir_default error_types libinfo mx_float mx_float_p mx_int mx_int64 mx_uint "
         "with_metaclass"
     ),
     "callback": "save_checkpoint",

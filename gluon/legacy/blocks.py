@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from mxjax.errors import MXNetAttributeError
+from mxjax.modes import generation
 
 from ..parameter import Parameter
 from .names import Names
@@ -25,6 +29,36 @@ class _Default:
         return self if block is None else getattr(block._names, self._of)
 
 
+class _OfMXNet1(_Default):
+    """An attribute that blocks of MXNet 1 have and may be given another value of: their names follow."""
+
+    def __set_name__(self, cls: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, block: Any, cls: Any = None) -> Any:
+        if block is None:
+            return self
+        if self._name in vars(block):
+            return vars(block)[self._name]
+        if "_names" not in vars(block) or not block._names.legacy:
+            raise MXNetAttributeError(f"{type(block).__name__!r} object has no attribute {self._name!r}")
+        return getattr(block._names, self._of) if self._of else block._names
+
+    def __set__(self, block: Any, value: Any) -> None:
+        names = vars(block).get("_names")
+        if names is not None and generation() == 1 and isinstance(value, _TAKEN.get(self._name, ())):
+            names.rename(value)
+        else:
+            vars(block)[self._name] = value
+
+    def __delete__(self, block: Any) -> None:
+        vars(block).pop(self._name, None)
+
+
+#: What a block's names take from an assignment in MXNet 1: `self._prefix, self._params = _BlockScope.create(...)`.
+_TAKEN: dict[str, Any] = {"_prefix": str, "_params": ParameterDict}
+
+
 class Named:
     """The part of a block that has names."""
 
@@ -34,6 +68,11 @@ class Named:
 
     prefix = _Default("prefix", "What stands before the names of the block's parameters, and its children's.")
     name = _Default("name", "The block's name, its prefix without the underscore at the end.")
+    _name = _OfMXNet1("name", "MXNet 1's `name`.")
+    _prefix = _OfMXNet1("prefix", "MXNet 1's `prefix`.")
+    _params = _OfMXNet1("params", "MXNet 1's `params`.")
+    _empty_prefix = _OfMXNet1("empty", "Whether the block was given an empty prefix.")
+    _scope = _OfMXNet1("", "MXNet 1's `name_scope()`.")
 
     def _take_names(self, prefix: str | None, params: Mapping[str, Parameter] | None) -> None:
         given = vars(self).pop("_given", {})
@@ -83,6 +122,15 @@ class Named:
         for name, p in self._names.params.items():
             if id(p) not in known:
                 yield name.removeprefix(self._names.params.prefix), p
+
+    def _collect_params_with_prefix(self, prefix: str = "", select: str | None = None) -> dict[str, Parameter]:
+        """All parameters by their places, with a prefix before these; those whose places a pattern matches."""
+        found = dict(self._walk(f"{prefix}." if prefix else ""))  # type: ignore[attr-defined]
+        return found if select is None else {name: p for name, p in found.items() if re.match(select, name)}
+
+    def _check_container_with_block(self) -> None:
+        """Warn of blocks that are hidden in lists, tuples and dictionaries."""
+        self._warn_of_hidden_blocks()  # type: ignore[attr-defined]
 
     def save_params(self, filename: str) -> None:
         """MXNet 1's older way of `save_parameters`: by long names, without the block's prefix.

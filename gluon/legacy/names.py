@@ -56,6 +56,13 @@ class Names:
     def legacy(self) -> bool:
         return self._legacy or self.params._makes or generation() == 1
 
+    def rename(self, given: Any) -> None:
+        """Take another prefix, or other parameters by their long names."""
+        if isinstance(given, str):
+            self.prefix = given
+        else:
+            self.params = given
+
     def take_no_prefix(self) -> None:
         """Let the parameters' names be as they are: a symbol has given them already."""
         self.prefix = self.params._prefix = ""

@@ -177,10 +177,10 @@ class Embedding(HybridBlock):
         sparse_grad: bool = False,
     ):
         super().__init__()
-        self._sparse_grad = sparse_grad
-        self._input_dim = input_dim
-        self._output_dim = output_dim
         self._dtype = onp.dtype(dtype).name
+        self._kwargs = {
+            "input_dim": input_dim, "output_dim": output_dim, "dtype": self._dtype, "sparse_grad": sparse_grad,
+        }  # fmt: skip
         self.weight = Parameter(
             "weight",
             shape=(input_dim, output_dim),
@@ -191,13 +191,14 @@ class Embedding(HybridBlock):
         )
 
     def forward(self, x: Any) -> Any:
-        sparse: dict[str, Any] = {"sparse_grad": True} if self._sparse_grad else {}  # files name the unusual
+        k = self._kwargs
+        sparse: dict[str, Any] = {"sparse_grad": True} if k["sparse_grad"] else {}  # files name the unusual
         return npx.embedding(
-            x, self.weight.data(x.device), input_dim=self._input_dim, output_dim=self._output_dim, **sparse
+            x, self.weight.data(x.device), input_dim=k["input_dim"], output_dim=k["output_dim"], **sparse
         )
 
     def __repr__(self) -> str:
-        return f"Embedding({self._input_dim} -> {self._output_dim}, {self._dtype})"
+        return f"Embedding({self._kwargs['input_dim']} -> {self._kwargs['output_dim']}, {self._dtype})"
 
 
 class Flatten(HybridBlock):

@@ -31,9 +31,10 @@ def check_layout(layout: str, n: int) -> None:
 
 
 class _Conv(HybridBlock):
-    """What all convolutions share."""
+    """What all convolutions share. Users' layers are made of it, too, with MXNet's arguments: there `kernel_size` is a
+    tuple, `op_name` "Convolution" or "Deconvolution", and `adj` the latter's output padding."""
 
-    _dims = 2
+    _dims = 0
     _transposed = False
 
     def __init__(
@@ -42,26 +43,28 @@ class _Conv(HybridBlock):
         kernel_size: Size,
         strides: Size,
         padding: Size,
-        output_padding: Size,
         dilation: Size,
         groups: int,
         layout: str,
-        in_channels: int,
-        activation: str | None,
-        use_bias: bool,
-        weight_initializer: Any,
-        bias_initializer: Any,
-        dtype: Any,
+        in_channels: int = 0,
+        activation: str | None = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        op_name: str = "Convolution",
+        adj: Size | None = None,
+        dtype: Any = "float32",
     ):
         super().__init__()
-        n = self._dims
+        self._transposed = self._transposed or op_name.lower() == "deconvolution"
+        n = self._dims or len(kernel_size)  # type: ignore[arg-type]
         check_layout(layout, n)
         self._channels = channels
         self._in_channels = in_channels
         self._groups = groups
         self._layout = layout
         self._kernel = _tuple(kernel_size, n, "kernel_size")
-        self._attrs: dict[str, Any] = {
+        self._kwargs: dict[str, Any] = {
             "kernel": self._kernel,
             "stride": _tuple(strides, n, "strides"),
             "dilate": _tuple(dilation, n, "dilation"),
@@ -72,7 +75,7 @@ class _Conv(HybridBlock):
             "layout": layout,
         }
         if self._transposed:
-            self._attrs["adj"] = _tuple(output_padding, n, "output_padding")
+            self._kwargs["adj"] = _tuple(0 if adj is None else adj, n, "output_padding")
         self.weight = Parameter(
             "weight",
             shape=self.pre_infer(),
@@ -94,20 +97,36 @@ class _Conv(HybridBlock):
         """The weight's shape as far as it is known before there is an input."""
         known = self._in_channels if self._in_channels > 0 or self._transposed else -1
         images = tuple(known if axis == "C" else 1 for axis in self._layout)
-        return parameter_shapes(self._operator, images, **self._attrs)["weight"]
+        return parameter_shapes(self._operator, images, **self._kwargs)["weight"]
+
+    @property
+    def _op_name(self) -> str:
+        """The operator's name in this generation of MXNet."""
+        return self._operator.capitalize() if generation() == 1 else self._operator
+
+    @property
+    def outpad(self) -> Any:
+        """The output padding of a transposed convolution.
+
+        Raises:
+          AttributeError: a convolution has none.
+        """
+        if not self._transposed:
+            raise errors.MXNetAttributeError(f"{type(self).__name__} has no output padding")
+        return self._kwargs["adj"]
 
     @property
     def _operator(self) -> str:
         return "deconvolution" if self._transposed else "convolution"
 
     def infer_shape(self, x: Any, *args: Any) -> None:
-        infer(self, self._operator, x.shape, **self._attrs)
+        infer(self, self._operator, x.shape, **self._kwargs)
 
     def forward(self, x: Any) -> Any:
         d = x.device
         bias = self.bias
         operator = npx.deconvolution if self._transposed else npx.convolution
-        out = operator(x, self.weight.data(d), None if bias is None else bias.data(d), **self._attrs)
+        out = operator(x, self.weight.data(d), None if bias is None else bias.data(d), **self._kwargs)
         return out if self.act is None else self.act(out)
 
     def __repr__(self) -> str:
@@ -118,11 +137,11 @@ class _Conv(HybridBlock):
             arrow = f"{second or None} -> {shape[0]}"
         else:
             arrow = f"{shape[0]} -> {second}" if self._transposed else f"{second} -> {shape[0]}"
-        parts = [arrow, f"kernel_size={self._kernel}", f"stride={self._attrs['stride']}"]
-        if any(self._attrs["pad"]):
-            parts.append(f"padding={self._attrs['pad']}")
-        if any(k != 1 for k in self._attrs["dilate"]):
-            parts.append(f"dilation={self._attrs['dilate']}")
+        parts = [arrow, f"kernel_size={self._kernel}", f"stride={self._kwargs['stride']}"]
+        if any(self._kwargs["pad"]):
+            parts.append(f"padding={self._kwargs['pad']}")
+        if any(k != 1 for k in self._kwargs["dilate"]):
+            parts.append(f"dilation={self._kwargs['dilate']}")
         if self._groups != 1:
             parts.append(f"groups={self._groups}")
         if self.bias is None:
@@ -152,8 +171,8 @@ class _PlainConv(_Conv):
         dtype: Any = "float32",
     ):
         super().__init__(
-            channels, kernel_size, strides, padding, 0, dilation, groups, layout or self._default_layout,
-            in_channels, activation, use_bias, weight_initializer, bias_initializer, dtype,
+            channels, kernel_size, strides, padding, dilation, groups, layout or self._default_layout,
+            in_channels, activation, use_bias, weight_initializer, bias_initializer, dtype=dtype,
         )  # fmt: skip
 
 
@@ -179,9 +198,8 @@ class _TransposedConv(_Conv):
         dtype: Any = "float32",
     ):
         super().__init__(
-            channels, kernel_size, strides, padding, output_padding, dilation, groups,
-            layout or self._default_layout, in_channels, activation, use_bias, weight_initializer,
-            bias_initializer, dtype,
+            channels, kernel_size, strides, padding, dilation, groups, layout or self._default_layout,
+            in_channels, activation, use_bias, weight_initializer, bias_initializer, adj=output_padding, dtype=dtype,
         )  # fmt: skip
 
 
@@ -222,12 +240,21 @@ class Conv3DTranspose(_TransposedConv):
 
 
 class _Pool(HybridBlock):
-    """What all pooling layers share."""
+    """What all pooling layers share. Users' layers are made of it, too, with MXNet's arguments: there `pool_size` is a
+    tuple."""
 
-    _dims = 2
+    _dims = 0
     _kind = "max"
     _global = False
     _layouts = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+
+    def __init__(
+        self, pool_size: Size, strides: Size | None, padding: Size, ceil_mode: bool, global_pool: bool, pool_type: str,
+        layout: str, count_include_pad: bool | None = None,
+    ):  # fmt: skip
+        super().__init__()
+        self._global, self._kind = global_pool, pool_type
+        self._setup(pool_size, strides, padding, ceil_mode, layout, count_include_pad)
 
     def _setup(
         self,
@@ -238,7 +265,7 @@ class _Pool(HybridBlock):
         layout: str | None,
         count_include_pad: bool | None = None,
     ) -> None:
-        n = self._dims
+        n = self._dims or len(pool_size)  # type: ignore[arg-type]
         layout = layout or self._layouts[n]
         check_layout(layout, n)
         self._kwargs: dict[str, Any] = {
@@ -277,7 +304,7 @@ class _MaxPool(_Pool):
         layout: str | None = None,
         ceil_mode: bool = False,
     ):
-        super().__init__()
+        HybridBlock.__init__(self)
         self._setup(pool_size, strides, padding, ceil_mode, layout)
 
 
@@ -293,7 +320,7 @@ class _AvgPool(_Pool):
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ):
-        super().__init__()
+        HybridBlock.__init__(self)
         self._setup(pool_size, strides, padding, ceil_mode, layout, count_include_pad)
 
 
@@ -316,7 +343,7 @@ class _GlobalPool(_Pool):
     _global = True
 
     def __init__(self, layout: str | None = None):
-        super().__init__()
+        HybridBlock.__init__(self)
         self._setup(1, None, 0, True, layout)
 
 

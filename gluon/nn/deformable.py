@@ -71,7 +71,7 @@ class DeformableConvolution(HybridBlock):
         }  # fmt: skip
         offsets = self._per_tap * self._taps
         self._of_offsets = {**shared, "num_filter": offsets, "no_bias": not offset_use_bias}
-        self._attrs = {
+        self._kwargs = {
             **shared, "num_filter": channels, "no_bias": not use_bias, "num_deformable_group": num_deformable_group,
         }  # fmt: skip
 
@@ -92,8 +92,8 @@ class DeformableConvolution(HybridBlock):
 
     def infer_shape(self, x: Any) -> None:
         """The weights' shapes for inputs ``x``."""
-        kernel, channels = self._attrs["kernel"], x.shape[self._layout.find("C")]
-        self.deformable_conv_weight.shape = self._shape(self._attrs["num_filter"], kernel, channels)
+        kernel, channels = self._kwargs["kernel"], x.shape[self._layout.find("C")]
+        self.deformable_conv_weight.shape = self._shape(self._kwargs["num_filter"], kernel, channels)
         self.offset_weight.shape = self._shape(self._of_offsets["num_filter"], kernel, channels)
 
     def _offsets(self, x: Any) -> Any:
@@ -108,14 +108,14 @@ class DeformableConvolution(HybridBlock):
 
     def forward(self, x: Any) -> Any:
         """The convolution at the offsets that it computes."""
-        out = npx.deformable_convolution(x, self._offsets(x), *self._parameters(x), **self._attrs)
+        out = npx.deformable_convolution(x, self._offsets(x), *self._parameters(x), **self._kwargs)
         return out if self.act is None else self.act(out)
 
     def __repr__(self) -> str:
         shape = self.deformable_conv_weight.shape or ()
         channels = shape[1 if self._layout == "NCHW" else -1]
         arrow = f"{channels if channels > 0 else None} -> {shape[0]}"
-        return f"{type(self).__name__}({arrow}, kernel_size={self._attrs['kernel']}, stride={self._attrs['stride']})"
+        return f"{type(self).__name__}({arrow}, kernel_size={self._kwargs['kernel']}, stride={self._kwargs['stride']})"
 
 
 class ModulatedDeformableConvolution(DeformableConvolution):
@@ -135,5 +135,5 @@ class ModulatedDeformableConvolution(DeformableConvolution):
         split = 2 * self._taps
         offsets, mask = [nd.slice_axis(found, axis=1, begin=b, end=e) for b, e in ((0, split), (split, None))]
         mask = npx.sigmoid(mask) * 2
-        out = npx.modulated_deformable_convolution(x, offsets, mask, *self._parameters(x), **self._attrs)
+        out = npx.modulated_deformable_convolution(x, offsets, mask, *self._parameters(x), **self._kwargs)
         return out if self.act is None else self.act(out)

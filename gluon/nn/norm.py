@@ -53,6 +53,12 @@ class BatchNorm(_Affine):
     """
 
     _relu = False
+
+    @property
+    def fuse_relu(self) -> bool:
+        """Whether ReLU follows."""
+        return self._relu
+
     running_mean: Parameter
     running_var: Parameter
 
@@ -72,7 +78,7 @@ class BatchNorm(_Affine):
     ):
         super().__init__()
         self._axis = axis
-        self._attrs: dict[str, Any] = {
+        self._kwargs: dict[str, Any] = {
             "axis": axis,
             "eps": epsilon,
             "momentum": momentum,
@@ -95,7 +101,7 @@ class BatchNorm(_Affine):
             setattr(self, name, p)
 
     def infer_shape(self, x: Any, *args: Any) -> None:
-        infer(self, "batch_norm", x.shape, **self._attrs)
+        infer(self, "batch_norm", x.shape, **self._kwargs)
 
     def cast(self, dtype: Any) -> None:
         """Statistics and parameters stay in float32 where the data is narrower."""
@@ -109,12 +115,12 @@ class BatchNorm(_Affine):
             self.beta.data(d),
             self.running_mean.data(d),
             self.running_var.data(d),
-            **self._attrs,
+            **self._kwargs,
         )
         return npx.relu(out) if self._relu else out
 
     def __repr__(self) -> str:
-        text = ", ".join(f"{k}={v}" for k, v in {**self._attrs, "in_channels": _channels(self)}.items())
+        text = ", ".join(f"{k}={v}" for k, v in {**self._kwargs, "in_channels": _channels(self)}.items())
         return f"{type(self).__name__}({text})"
 
 
@@ -138,7 +144,8 @@ class LayerNorm(_Affine):
         in_channels: int = 0,
     ):
         super().__init__()
-        self._axis, self._epsilon = axis, epsilon
+        self._axis, self._epsilon, self._center, self._scale = axis, epsilon, center, scale
+        self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}  # what MXNet's text shows
         self._affine(scale, center, gamma_initializer, beta_initializer, in_channels)
 
     def infer_shape(self, x: Any, *args: Any) -> None:
@@ -171,7 +178,8 @@ class GroupNorm(_Affine):
         in_channels: int = 0,
     ):
         super().__init__()
-        self._num_groups, self._epsilon = num_groups, epsilon
+        self._num_groups, self._epsilon, self._center, self._scale = num_groups, epsilon, center, scale
+        self._kwargs = {"eps": epsilon, "num_groups": num_groups, "center": center, "scale": scale}
         self._affine(scale, center, gamma_initializer, beta_initializer, in_channels)
 
     def infer_shape(self, x: Any, *args: Any) -> None:
@@ -202,6 +210,7 @@ class InstanceNorm(_Affine):
     ):
         super().__init__()
         self._axis, self._epsilon = axis, epsilon
+        self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
         self._affine(scale, center, gamma_initializer, beta_initializer, in_channels)
 
     def infer_shape(self, x: Any, *args: Any) -> None:

@@ -247,23 +247,23 @@ class SyncBatchNorm(BatchNorm):
         gamma, beta = self.gamma.data(device), self.beta.data(device)
         n = self._num_devices or len(self.gamma.list_device())
         whole = type(x._value().aval.device) is core.MeshDevice
-        if n == 1 or whole or not autograd.is_training() or self._attrs["use_global_stats"]:
+        if n == 1 or whole or not autograd.is_training() or self._kwargs["use_global_stats"]:
             return super().forward(x)
         if core.is_recording():
             x.wait_to_read()  # no graph: in the midst of it others would have to come
         meeting = self._meets(device, n)
-        rule = _Normalize(meeting, self._attrs["eps"])
+        rule = _Normalize(meeting, self._kwargs["eps"])
         out = rule(x, gamma, beta)
         with autograd.pause():
             for p, now in zip((self.running_mean, self.running_var), rule.statistics, strict=False):
                 moving = p.data(device)
                 meeting.before.append((moving, moving._value()))
-                moving._set(_run(_MOVED, [moving, now], momentum=self._attrs["momentum"])[0]._value())
+                moving._set(_run(_MOVED, [moving, now], momentum=self._kwargs["momentum"])[0]._value())
         return out
 
     def _of_symbol(self, x: Any) -> Any:
         given = [p.data() for p in (self.gamma, self.beta, self.running_mean, self.running_var)]
-        known = {k: v for k, v in self._attrs.items() if k != "axis"}
+        known = {k: v for k, v in self._kwargs.items() if k != "axis"}
         return nd.contrib.SyncBatchNorm(x, *given, ndev=self._num_devices or 1, key=self.prefix, **known)
 
     def _meets(self, device: Any, n: int) -> _Meeting:

@@ -116,6 +116,10 @@ class Initializer(Shown):
         if self._verbose and self._print_func:
             _log.info("Initialized %s as %s: %s", desc, init, self._print_func(arr))
 
+    def _verbose_print(self, desc: str, init: str, arr: Any) -> None:
+        """Log a statistic of an array that was filled, where `set_verbosity` asked for it: MXNet's name."""
+        self._tell(desc, init, arr)
+
     def _legacy_init(self, name: str, arr: Any) -> None:
         warnings.warn(
             "calling an initializer with a plain name is deprecated: use "

@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .. import settings
 from ..array import NDArray
 from ..base import _as_list
 from ..errors import MXNetAssertionError, MXNetTypeError
 from ..kvstore import base
+from . import steps
 from .executor_group import part_of
 
 __all__: list[str] = []
+
+
+def _create_kvstore(kvstore: Any, num_device: int, arg_params: dict[str, Any]) -> tuple[Any, bool]:
+    """The store that sums gradients, or None, and whether it updates the weights: where there is one it does, unless a
+    setting, or a big parameter, says otherwise.
+
+    Raises:
+      TypeError: neither a store nor the name of one, nor None.
+    """
+    said = settings.get("comm.update_on_kvstore")
+    with settings.scope("comm.update_on_kvstore", True if said is None else said):
+        return steps.create_kvstore(kvstore, num_device, arg_params)
 
 
 def _create_sparse_kvstore(kvstore: Any) -> tuple[Any, bool]:

@@ -46,6 +46,11 @@ class Updater(Shown):
             self.__dict__.update(state)
 
     @property
+    def states_synced(self) -> dict[Any, bool]:
+        """For each weight whether its states are on its device."""
+        return {index: index not in self.unsynced for index in self.states}
+
+    @property
     def home(self) -> str | None:
         """The memory in which states are to live: ``pinned_host``, or None for the device's own."""
         return memory.of_variables() if self._memory is None else self._memory[0]
