@@ -240,11 +240,17 @@ class _Nnx:
     knows_shapes = True
 
     def __init__(self, module: Any):
+        parts = self._split(module)
+        self._graph, self._random = parts[0], parts[2]
+        self._states = {"params": parts[1], "rest": parts[3]}
+
+    @staticmethod
+    def _split(module: Any) -> list[Any]:
+        """The structure, and the states: parameters, random streams, and what else there is."""
         from flax import nnx
 
-        self._graph, params, random, rest = nnx.split(module, nnx.Param, nnx.RngState, ...)
-        self._states = {"params": params, "rest": rest}
-        self._random = random
+        split: Any = nnx.split
+        return list(split(module, nnx.Param, nnx.RngState, ...))
 
     def name(self, path: tuple[Any, ...]) -> str:
         return ".".join(map(str, path[1:]))
@@ -278,7 +284,7 @@ class _Nnx:
         out = module(*inputs, **mode)
         if not training:
             return out, []
-        after = _flat(nnx.split(module, nnx.Param, nnx.RngState, ...)[3])
+        after = _flat(self._split(module)[3])
         return out, [after[path[1:]] for path in states]
 
 

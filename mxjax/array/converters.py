@@ -22,7 +22,7 @@ _USES = ("torch.utils.tensorboard.summary", "torch.utils.tensorboard.writer", "t
 def _taking_ours(make_np: Callable[[Any], np.ndarray]) -> Callable[[Any], np.ndarray]:
     @functools.wraps(make_np)
     def converted(x: Any) -> np.ndarray:
-        return make_np(x.asnumpy() if isinstance(x, Handle) else x)
+        return make_np(x.asnumpy() if isinstance(x, Handle) else x)  # type: ignore[attr-defined]
 
     return converted
 

@@ -80,7 +80,7 @@ def take_gradients_of_arrays() -> None:
 
     @functools.wraps(check)
     def check_scalar(x: Any) -> None:
-        check(x.jax if isinstance(x, Handle) else x)
+        check(x.jax if isinstance(x, Handle) else x)  # type: ignore[attr-defined]
 
     api._check_scalar = check_scalar
     for name in ("_one_vjp", "_one"):
@@ -92,6 +92,6 @@ def take_gradients_of_arrays() -> None:
 def _of_arrays(one: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @functools.wraps(one)
     def first_cotangent(x: Any) -> Any:
-        return _unflatten(type(x), (one(x.jax),)) if isinstance(x, Handle) else one(x)
+        return _unflatten(type(x), (one(x.jax),)) if isinstance(x, Handle) else one(x)  # type: ignore[attr-defined]
 
     return first_cotangent

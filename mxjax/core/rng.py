@@ -162,7 +162,7 @@ class _OfKey(Stream):
         self.key = traced(of.words, device) if tracer else placed(of.words, device, shared=True)
 
     @property
-    def count(self) -> int:  # type: ignore[override]
+    def count(self) -> int:
         return self._of.used
 
     @count.setter
@@ -260,7 +260,7 @@ def drawn_here(device: Any) -> tuple[int, int] | None:
 
 def key(device: Any) -> Value:
     """The words of the key that random calls take at this moment."""
-    now = getattr(_recording, "now", None)
+    now: GraphStream | None = getattr(_recording, "now", None)
     if now is not None:
         return now.key
     keyed = getattr(_recording, "keyed", None)
