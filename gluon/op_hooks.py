@@ -91,13 +91,18 @@ class _Heard:
                 arrays = [v for v in given if isinstance(v, Value)]
                 titles = _titles(row, len(arrays))
                 for title, v in zip(titles, arrays, strict=False):
-                    self._hook(f"{name}_{title}", kind, nd.NDArray._wrap(v))
+                    self._tell(f"{name}_{title}", kind, v)
             shown = getattr(row, "aux", None)
             outs = results[: len(results) - len(shown)] if isinstance(shown, tuple) and shown else results
             for k, v in enumerate(outs):
-                self._hook(f"{name}_output{k if len(outs) > 1 else ''}", kind, nd.NDArray._wrap(v))
+                self._tell(f"{name}_output{k if len(outs) > 1 else ''}", kind, v)
         finally:
             self._busy = False
+
+    def _tell(self, name: str, kind: str, v: Value) -> None:
+        # MXNet 1 hands over what its library gave it: bytes.
+        told: tuple[Any, ...] = (name.encode(), kind.encode()) if generation() == 1 else (name, kind)
+        self._hook(*told, nd.NDArray._wrap(v))
 
     def _named(self, display: str) -> str:
         """The operator's name: `node_3`, or in MXNet 1 `dense0_fwd`."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import autograd, errors, settings
 from .array.classes import NDArray
 from .array.creation import nd_array
@@ -411,7 +413,7 @@ class Executor(Shown):
     def debug_str(self) -> str:
         """The graph, and how many bytes the arrays take."""
         arrays = [a for a in (*self._arrays.values(), *self._grads.values()) if a is not None]
-        size = sum(a.size * a.dtype.itemsize if hasattr(a.dtype, "itemsize") else 4 * a.size for a in arrays)
+        size = sum(a.size * np.dtype(a.dtype).itemsize for a in arrays)
         return f"{self._symbol.debug_str()}Total {size / 2**20:.4f} MB of arguments, states and gradients\n"
 
 
@@ -505,6 +507,17 @@ def _stype_of(node: Node, given: Mapping[str, str] | None) -> str:
     return (given or {}).get(node.name) or own
 
 
+def _looked_up(nodes: Sequence[Node]) -> set[str]:
+    """The variables that nothing but `Embedding(sparse_grad=True)` reads: their gradients are row_sparse."""
+    readers: dict[str, list[bool]] = {}
+    for node in nodes:
+        for (source, _), name in zip(node.inputs, node.names, strict=False):
+            if source.is_variable:
+                sparse = node.op is not None and node.op.name == "embedding" and bool(node.params.get("sparse_grad"))
+                readers.setdefault(source.name, []).append(sparse and name == "weight")
+    return {name for name, sparse in readers.items() if all(sparse)}
+
+
 def simple_bind(
     sym: Any,
     device: Any,
@@ -540,6 +553,8 @@ def simple_bind(
                 arrays[node.name] = _zeros(shape, dtypes[node], home, _stype_of(node, stype_dict))
     names, states = sym.list_arguments(), sym.list_auxiliary_states()
     wanted = [n for n in names if _request(grad_req, n, names) != "null"]
-    grads = {n: _zeros(arrays[n].shape, arrays[n].dtype, arrays[n].device, arrays[n].stype) for n in wanted}
+    rows = _looked_up(nodes)
+    stypes = {n: "row_sparse" if n in rows else arrays[n].stype for n in wanted}
+    grads = {n: _zeros(arrays[n].shape, arrays[n].dtype, arrays[n].device, stypes[n]) for n in wanted}
     args, aux = {n: arrays[n] for n in names}, {n: arrays[n] for n in states}
     return Executor(sym, device, args, grads, grad_req, aux, group2ctx=group2ctx)

@@ -43,10 +43,13 @@ def take(given: dict[str, Any], owner: str, **known: Any) -> dict[str, Any]:
     return {name: given.get(name, default) for name, default in known.items()}
 
 
-def part(count: int, part_index: int, num_parts: int) -> slice:
-    """The samples of one part of several, which are of almost one size."""
+def part(count: int, part_index: int, num_parts: int, equal: bool = False) -> slice:
+    """The samples of one part of several, which are of almost one size; with ``equal`` all but the last of one size."""
     if num_parts < 1 or not 0 <= part_index < num_parts:
         raise MXNetValueError(f"part_index must be one of 0 ... num_parts - 1, got {part_index} of {num_parts}")
+    if equal:
+        size = -(-count // num_parts)
+        return slice(size * part_index, size * (part_index + 1))
     return slice(*(-(-count * each // num_parts) for each in (part_index, part_index + 1)))
 
 

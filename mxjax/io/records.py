@@ -73,7 +73,9 @@ class _Records(Source):
         if not found:
             warnings.warn(f"{given['path_imgrec']} has no records: {owner} gives no batch", UserWarning, stacklevel=4)
         self.offsets = np.array(found, np.int64)
-        self.offsets = self.offsets[part(len(self.offsets), int(given["part_index"]), int(given["num_parts"]))]
+        self.offsets = self.offsets[
+            part(len(found), int(given["part_index"]), int(given["num_parts"]), equal=bool(given["path_imgidx"]))
+        ]
         self.labels = self._labels(given["path_imglist"])
         self.augment = Augmenter(given, shape)  # type: ignore[arg-type]
         self.mean = self._channels("mean")

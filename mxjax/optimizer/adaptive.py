@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mxjax.errors import MXNetValueError
+from mxjax.modes import generation
 
 from .optimizer import Optimizer, register
 from .rules import States, is_on, moment, prepare
@@ -71,6 +72,9 @@ class RMSProp(Optimizer):
 
     def init(self, weight: jax.Array) -> States:
         return _zeros(weight, 3 if self.centered else 1)
+
+    def _pack_state(self, leaves: tuple[Any, ...]) -> Any:
+        return leaves if generation() == 1 else super()._pack_state(leaves)  # MXNet 1's are a tuple, of one too
 
 
 def adagrad_rule(

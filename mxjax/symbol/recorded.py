@@ -8,7 +8,7 @@ from typing import Any
 from .. import errors
 from ..core import SCALAR, Call, Graph
 from ..ops.keys import AT, Run, Slice
-from ..ops.table import TABLE, Op
+from ..ops.table import TABLE, Op, by_internal
 from .custom import custom_node
 from .node import Entry, Node, Subgraph, walk
 
@@ -188,6 +188,11 @@ def _loop(
     return node
 
 
+def _number(predicate: Entry, title: str) -> Entry:
+    """A predicate as a float: MXNet's loops and branches take no bools."""
+    return Node(title, by_internal("Cast"), {"dtype": "float32"}, {}, [predicate], ["data"]), 0
+
+
 def _foreach(call: Call, operands: Sequence[Any], title: str) -> Node:
     attrs = dict(call.attrs)
     data, outs, count = attrs["num_data"], attrs["num_out_data"], len(attrs["body"].outputs)
@@ -213,7 +218,8 @@ def _while_loop(call: Call, operands: Sequence[Any], title: str) -> Node:
         "func_input_locs": step.inputs(0, loop + len(test.captured)),
         "func_var_locs": step.places(step.given), "max_iterations": attrs["max_iterations"], "num_out_data": outs,
     }  # fmt: skip
-    return _loop("_while_loop", title, params, inputs, [test.graph, step.graph], count)
+    held = Subgraph([_number(test.graph.entries[0], f"{title}_cond_cast")], test.graph.variables)
+    return _loop("_while_loop", title, params, inputs, [held, step.graph], count)
 
 
 def _cond(call: Call, operands: Sequence[Any], title: str) -> Node:
@@ -221,7 +227,7 @@ def _cond(call: Call, operands: Sequence[Any], title: str) -> Node:
     n, count = attrs["num_inputs"], len(attrs["then_branch"].outputs)
     then, other = _insides(call, operands[1 + n :], n, ["then_branch", "else_branch"], title)
     chosen = Node(f"{title}_pred")
-    inputs = [*operands[: 1 + n], *then.captured, *other.captured]
+    inputs = [_number(operands[0], f"{title}_cast"), *operands[1 : 1 + n], *then.captured, *other.captured]
     params = {
         "cond_input_locs": (0,), "then_input_locs": then.inputs(1, 1 + n),
         "else_input_locs": other.inputs(1, 1 + n + len(then.captured)),

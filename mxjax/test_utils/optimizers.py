@@ -36,17 +36,22 @@ def _twins(shape: tuple[int, ...], stype: str, dtype: Any, **kwargs: Any) -> tup
 
 
 def compare_optimizer(
-    opt1: Any, opt2: Any, shapes: Sequence[tuple[int, ...]], dtype: Any, w_stype: str = "default",
+    opt1: Any, opt2: Any, shapes: Any = None, dtype: Any = None, w_stype: str = "default",
     g_stype: str = "default", rtol: float = 1e-4, atol: float = 1e-5, compare_states: bool = True,
+    ntensors: int = 1, shape: Any = None,
 ) -> None:  # fmt: skip
     """Check that two optimizers make the same of the same weights, in one update of all of them.
 
     Args:
       opt1, opt2: the optimizers; the second gets weights and gradients stored as `w_stype` and `g_stype`.
       shapes, dtype: of the weights.
+      ntensors, shape: in MXNet 1 how many weights there are, and their shapes, or that of the only one.
       rtol, atol: the tolerances.
       compare_states: the states, too.
     """
+    shapes = shapes if shape is None else shape
+    if not isinstance(shapes, list) and shapes and not isinstance(shapes[0], (list, tuple)):
+        shapes = [shapes]  # MXNet 1's only one
     _compare(opt1, opt2, shapes, dtype, None, w_stype, g_stype, rtol, atol, compare_states)
 
 

@@ -163,3 +163,40 @@ def test_custom_operators():
         out = run.forward(is_train=True, data=mx.nd.array([1.0, 2.0]))[0]
         run.backward(mx.nd.ones((2,)))
         assert out.asnumpy().tolist() == [6, 12] and run.grad_dict["data"].asnumpy().tolist() == [6, 6]
+
+
+class Branches(mx.gluon.HybridBlock):
+    def forward(self, x):
+        return mx.npx.cond(lambda x: mx.np.sum(x) < 100, lambda x: x * 2, lambda x: x - 1, [x])
+
+
+class Repeats(mx.gluon.HybridBlock):
+    def forward(self, x):
+        outs, _ = mx.npx.while_loop(
+            lambda i, a: i < 3, lambda i, a: (a * i, [i + 1, a + 1]), [mx.np.array([0.0]), x], max_iterations=5
+        )
+        return outs
+
+
+def of_kind(graph, kind):
+    (node,) = [n for n in graph["nodes"] if n["op"] == kind]
+    return node
+
+
+def test_exported_predicates_are_numbers(tmp_path):
+    """MXNet 2.0.0b1 refuses bools ("Type inconsistent", "does not support bool type") and loads these files."""
+    x = mx.np.array([[1.0, 2, 3], [4, 5, 6]])
+    for block, kind in ((Branches(), "_cond"), (Repeats(), "_while_loop")):
+        block.hybridize()
+        want = block(x)
+        symbol, params = block.export(str(tmp_path / kind))
+        graph = json.loads(Path(symbol).read_text())
+        node = of_kind(graph, kind)
+        if kind == "_cond":
+            predicate = graph["nodes"][node["inputs"][0][0]]
+        else:
+            test = node["subgraphs"][0]
+            predicate = test["nodes"][test["heads"][0][0]]
+        assert predicate["op"] == "Cast" and predicate["attrs"] == {"dtype": "float32"}
+        made = mx.gluon.SymbolBlock.imports(str(symbol), ["data"], str(params) if kind == "_while_loop" else None)
+        np.testing.assert_array_equal(made(x).asnumpy(), want.asnumpy())

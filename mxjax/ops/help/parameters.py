@@ -91,6 +91,7 @@ data_lengths array: The valid steps of each sample, shape (N,); read with ``use_
 ddof float: What is taken from the number of elements before the division.
 decimals int: How many places are kept; negative: tens, hundreds, ...
 delta array: A state of the optimizer, in the weight's shape; changed in place.
+deterministic bool: Accepted from MXNet 1: every sum of gradients is.
 depth int: The length of the new axis: how many classes there are.
 descending bool: Whether the largest element comes first.
 destination ints: Where these axes go.

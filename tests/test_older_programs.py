@@ -1,0 +1,128 @@
+"""Executors, optimizers, hooks and readers of records as MXNet 1.9.1 has them (values recorded from it)."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax import recordio
+from mxjax.gluon import nn
+
+
+@pytest.fixture
+def mxnet1():
+    with mx.config.scope(compat_version="1.9"), mx.name.NameManager():
+        yield
+
+
+def looked_up(**more):
+    data, weight = mx.sym.var("data"), mx.sym.var("w")
+    out = mx.sym.Embedding(data, weight, input_dim=5, output_dim=2, sparse_grad=True)
+    if more.get("twice"):
+        out = mx.sym.broadcast_add(out, mx.sym.sum(weight))
+    bound = out.simple_bind(mx.cpu(), data=(3,), grad_req={"data": "null", "w": "write"})
+    bound.forward(is_train=True, data=mx.nd.array([1, 3, 1]), w=mx.nd.ones((5, 2)))
+    bound.backward(mx.nd.ones((3, 2)))
+    return bound.grad_dict["w"]
+
+
+def test_gradients_of_what_is_looked_up_are_row_sparse():
+    grad = looked_up()
+    assert grad.stype == "row_sparse" and grad.indices.asnumpy().tolist() == [1, 3]
+    assert grad.asnumpy().tolist() == [[0, 0], [2, 2], [0, 0], [1, 1], [0, 0]]
+
+
+def test_gradients_of_what_is_read_otherwise_too_are_dense():
+    grad = looked_up(twice=True)
+    assert grad.stype == "default"
+    assert grad.asnumpy().tolist() == [[6, 6], [8, 8], [6, 6], [7, 7], [6, 6]]
+
+
+def test_debug_str():
+    bound = mx.sym.FullyConnected(mx.sym.var("a"), num_hidden=2, name="fc").simple_bind(mx.cpu(), a=(1, 2))
+    text = bound.debug_str()
+    assert text.startswith("Symbol Outputs:\n\toutput[0]=fc(0)\n") and "Op:FullyConnected, Name=fc" in text
+    assert text.splitlines()[-1].startswith("Total 0.0001 MB")  # 16 numbers of 4 bytes
+
+
+def heard():
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Dense(2, in_units=2), nn.Activation("relu"))
+    net.initialize()
+    net.hybridize()
+    told = []
+    net.register_op_hook(lambda *args: told.append(args[:2]))
+    net(mx.nd.ones((1, 2)))
+    return told
+
+
+def test_hooks_on_operators_hear_bytes(mxnet1):
+    assert heard() == [(b"net_dense0_fwd_output", b"FullyConnected"), (b"net_relu0_fwd_output", b"Activation")]
+
+
+def test_hooks_on_operators_hear_texts_of_mxnet_2():
+    assert {type(part) for told in heard() for part in told} == {str}
+
+
+def test_the_state_of_rmsprop_is_a_tuple(mxnet1):
+    x = mx.nd.ones((2, 2))
+    state = mx.optimizer.RMSProp().create_state(0, x)
+    assert type(state) is tuple and len(state) == 1
+    assert len(mx.optimizer.RMSProp(centered=True).create_state(0, x)) == 3
+    assert type(mx.optimizer.SGD(momentum=0.9).create_state(0, x)) is mx.nd.NDArray
+    updater = mx.optimizer.get_updater(mx.optimizer.RMSProp(learning_rate=0.1))
+    weight = mx.nd.ones((2,))
+    updater(0, mx.nd.ones((2,)), weight)
+    np.testing.assert_allclose(weight.asnumpy(), [0.6837722] * 2, rtol=1e-6)  # 1 - 0.1 / sqrt(0.1 + 1e-8)
+    other = mx.optimizer.get_updater(mx.optimizer.RMSProp(learning_rate=0.1))
+    other.set_states(updater.get_states())
+    assert type(other.states[0]) is tuple
+
+
+def test_the_state_of_rmsprop_is_an_array_of_mxnet_2():
+    assert isinstance(mx.optimizer.RMSProp().create_state(0, mx.np.ones((2, 2))), mx.np.ndarray)
+
+
+def test_optimizers_are_compared_by_either_signature():
+    def both():
+        return mx.optimizer.SGD(learning_rate=0.1), mx.optimizer.SGD(learning_rate=0.1)
+
+    mx.test_utils.compare_optimizer(*both(), (3, 4), "float32")
+    mx.test_utils.compare_optimizer(*both(), shape=[(3, 4), (2,)], dtype="float32", ntensors=2)
+    mx.test_utils.compare_optimizer(*both(), [(3, 4), (2,)], "float32")
+    with pytest.raises(AssertionError):
+        mx.test_utils.compare_optimizer(both()[0], mx.optimizer.SGD(learning_rate=0.3), (3, 4), "float32")
+
+
+#: How many records each part of 40 has, and its first: by the index all but the last are equal, else by bytes.
+PARTS = {
+    (3, True): [(14, 0), (14, 14), (12, 28)],
+    (3, False): [(14, 0), (13, 14), (13, 27)],
+    (7, True): [(6, 0), (6, 6), (6, 12), (6, 18), (6, 24), (6, 30), (4, 36)],
+    (4, True): [(10, 0), (10, 10), (10, 20), (10, 30)],
+}
+
+
+def test_parts_of_records(tmp_path):
+    Image = pytest.importorskip("PIL.Image")  # noqa: N806
+    path = tmp_path / "p"
+    writer = recordio.MXIndexedRecordIO(f"{path}.idx", f"{path}.rec", "w")
+    for k in range(40):
+        image = io.BytesIO()
+        Image.fromarray(np.full((8, 8, 3), k, "uint8")).save(image, "JPEG")
+        writer.write_idx(k, recordio.pack(recordio.IRHeader(0, float(k), k, 0), image.getvalue()))
+    writer.close()
+    for (parts, indexed), want in PARTS.items():
+        found = []
+        for k in range(parts):
+            index = {"path_imgidx": f"{path}.idx"} if indexed else {}
+            batches = mx.io.ImageRecordIter(
+                path_imgrec=f"{path}.rec", data_shape=(3, 8, 8), batch_size=1, num_parts=parts, part_index=k, **index
+            )
+            labels = [int(batch.label[0].asnumpy()[0]) for batch in batches]
+            found.append((len(labels), labels[0]))
+        assert found == want, (parts, indexed)
