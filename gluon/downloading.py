@@ -91,7 +91,15 @@ def name_in(url: str) -> str:
 
 
 def check_sha1(filename: str, sha1_hash: str) -> bool:
-    """Whether a file has this SHA-1 hash, or SHA-256 hash (64 digits), given in hexadecimal."""
+    """Whether a file has this SHA-1 hash, or SHA-256 hash (64 digits), given in hexadecimal.
+
+    Args:
+      filename: the path of the file.
+      sha1_hash: the digest that is expected.
+
+    Returns:
+      bool: whether the file has this digest.
+    """
     digest = hashlib.sha256 if len(sha1_hash) == 64 else hashlib.sha1
     with open(filename, "rb") as file:
         return hashlib.file_digest(file, digest).hexdigest() == sha1_hash.lower()
@@ -99,6 +107,10 @@ def check_sha1(filename: str, sha1_hash: str) -> bool:
 
 def replace_file(src: str, dst: str) -> None:
     """Move a file over another in one step.
+
+    Args:
+      src: the file that takes the other's place.
+      dst: the path under which it lies then.
 
     Raises:
       MXNetOSError: it cannot be moved; `src` is removed then.

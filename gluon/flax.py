@@ -47,6 +47,9 @@ class FlaxBlock(HybridBlock):
 
     Raises ``TypeError`` for anything but a module of linen or nnx.
 
+    Args:
+      rngs: the streams of random numbers.
+
     >>> import flax.linen as linen, mxjax as mx
     >>> net = mx.gluon.FlaxBlock(linen.Dense(3), (2, 4))
     >>> net.initialize()

@@ -150,6 +150,14 @@ def merge(net: Block, params: Mapping[str, Any], state: Mapping[str, Any] | None
 
     A ``jax.Array`` that fits and lies where the parameter does is taken without a copy, and never written over.
 
+    Args:
+      net: the block.
+      params: the parameters' arrays by name, as `split` gives them.
+      state: the state's arrays by name, as `split` gives it.
+
+    Returns:
+      Block: the network itself.
+
     Raises:
       ValueError: names are missing or left over.
       AssertionError: an array has another shape or dtype than the parameter; nothing is changed then.

@@ -53,6 +53,10 @@ class HybridBlock(HybridState, Block):
     the blocks in it are still recorded. The recording that was given up ran the forward up to there, so what
     it does in Python (printing, counting) happens twice in that call. Layers whose parameter shapes depend on
     the input define ``infer_shape``.
+
+    Args:
+      prefix: the beginning of names.
+      params: parameters to share, or the arrays of parameters by name.
     """
 
     def __init__(self, prefix: str | None = None, params: Any = None) -> None:

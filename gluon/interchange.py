@@ -97,6 +97,9 @@ def to_torch_state_dict(block: Block, names: Names = None, tensors: bool | None 
     ``gamma`` and ``beta`` become ``weight`` and ``bias``, the weights of convolutions with channels last are turned,
     those of recurrent layers come one by one. Batch normalizations that count get their ``num_batches_tracked``.
 
+    Returns:
+      dict: the arrays under the other library's names.
+
     >>> import mxjax as mx
     >>> net = mx.gluon.nn.Dense(4, in_units=3)
     >>> net.initialize()
@@ -136,6 +139,9 @@ def from_torch_state_dict(
       device: where the parameters go.
       allow_missing: whether arrays may be missing in ``state``.
       ignore_extra: whether ``state`` may have arrays that the network has not.
+
+    Returns:
+      dict: the parameters by their names here.
 
     Raises:
       AssertionError: arrays are missing, left over or of another shape; nothing is changed then.
@@ -245,6 +251,13 @@ def to_flax_variables(block: Block, names: Names = None) -> dict[str, Any]:
     convolutions. Orbax writes such trees as they are. ``names`` as in `to_torch_state_dict`
     (``{"0": "Dense_0"}``).
 
+    Args:
+      block: the block that is changed; its own attribute is kept.
+      names: the other library's names by those here; found without.
+
+    Returns:
+      dict: the arrays under the other library's names.
+
     Raises:
       NotImplementedError: of recurrent layers and transposed convolutions.
 
@@ -274,6 +287,17 @@ def from_flax_variables(
     """Give a network the variables of a ``flax.linen`` module, or a tree that Orbax restored; gives the network.
 
     The arguments are those of `from_torch_state_dict`.
+
+    Args:
+      block: the block that is changed; its own attribute is kept.
+      variables: the arrays that gradients are asked for.
+      names: the other library's names by those here; found without.
+      device: where the result lies; the current device if it is left out.
+      allow_missing: whether parameters may lack in the file.
+      ignore_extra: whether the file may have more.
+
+    Returns:
+      dict: the parameters by their names here.
 
     Raises:
       AssertionError: arrays are missing, left over or of another shape; nothing is changed then.

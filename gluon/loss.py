@@ -121,6 +121,10 @@ class L2Loss(Loss):
 
     Call with (pred, label[, sample_weight]); label may have any shape of pred's size.
 
+    Args:
+      weight: a factor of the loss; none without.
+      batch_axis: the axis of the samples.
+
     >>> import mxjax as mx
     >>> L2Loss()(mx.np.array([[1.0], [3.0]]), mx.np.array([0.0, 0.0]))
     array([0.5, 4.5])
@@ -141,6 +145,10 @@ class L2Loss(Loss):
 class L1Loss(Loss):
     """The mean absolute difference; call with (pred, label[, sample_weight]).
 
+    Args:
+      weight: a factor of the loss; none without.
+      batch_axis: the axis of the samples.
+
     >>> import mxjax as mx
     >>> L1Loss()(mx.np.array([[1.0], [3.0]]), mx.np.array([0.0, 0.0]))
     array([1., 3.])
@@ -158,6 +166,11 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
 
     Call with (pred, label[, sample_weight[, pos_weight]]): labels are in [0, 1], `pos_weight` is a
     factor on the positive part, of shape (1, classes).
+
+    Args:
+      from_sigmoid: whether predictions are probabilities already.
+      weight: a factor of the loss; none without.
+      batch_axis: the axis of the samples.
 
     >>> import mxjax as mx
     >>> SigmoidBCELoss()(mx.np.array([[0.0]]), mx.np.array([[1.0]]))
@@ -214,6 +227,8 @@ class SoftmaxCrossEntropyLoss(Loss):
       sparse_label: labels are class numbers, of pred's shape without `axis`; otherwise
         probabilities of pred's shape.
       from_logits: predictions are logarithms of probabilities already.
+      weight: a factor of the loss; none without.
+      batch_axis: the axis of the samples.
 
     >>> import mxjax as mx
     >>> SoftmaxCELoss()(mx.np.array([[0.0, 0.0]]), mx.np.array([1]))
@@ -252,6 +267,9 @@ class KLDivLoss(Loss):
 
     Args:
       from_logits: predictions are logarithms of probabilities; otherwise scores over `axis`.
+      axis: the axis of the classes.
+      weight: a factor of the loss; none without.
+      batch_axis: the axis of the samples.
 
     >>> KLDivLoss(from_logits=False)
     KLDivLoss(batch_axis=0, w=None)
@@ -281,6 +299,7 @@ class CTCLoss(Loss):
     Args:
       layout: "NTC" or "TNC", of predictions.
       label_layout: "NT" or "TN".
+      weight: a factor of the loss; none without.
 
     Raises:
       ValueError: another layout.
@@ -319,6 +338,11 @@ class CTCLoss(Loss):
 class HuberLoss(Loss):
     """Squared near zero, linear beyond `rho`; call with (pred, label[, sample_weight]).
 
+    Args:
+      rho: the decay of the mean of squared gradients.
+      weight: a factor of the loss; none without.
+      batch_axis: the axis of the samples.
+
     >>> HuberLoss(rho=0.5)
     HuberLoss(batch_axis=0, w=None)
     """
@@ -338,6 +362,11 @@ class HuberLoss(Loss):
 
 class HingeLoss(Loss):
     """max(0, margin - pred * label), for labels -1 and 1; call with (pred, label[, sample_weight]).
+
+    Args:
+      margin: how far apart predictions have to be.
+      weight: a factor of the loss; none without.
+      batch_axis: the axis of the samples.
 
     >>> HingeLoss(margin=2)
     HingeLoss(batch_axis=0, w=None)
@@ -359,6 +388,11 @@ class HingeLoss(Loss):
 class SquaredHingeLoss(HingeLoss):
     """The square of the hinge loss before the mean; call with (pred, label[, sample_weight]).
 
+    Args:
+      margin: how far apart predictions have to be.
+      weight: a factor of the loss; none without.
+      batch_axis: the axis of the samples.
+
     >>> SquaredHingeLoss()
     SquaredHingeLoss(batch_axis=0, w=None)
     """
@@ -372,6 +406,8 @@ class LogisticLoss(Loss):
 
     Args:
       label_format: "signed" for labels -1 and 1, "binary" for 0 and 1.
+      weight: a factor of the loss; none without.
+      batch_axis: the axis of the samples.
 
     Raises:
       ValueError: another label_format.
@@ -404,6 +440,11 @@ class TripletLoss(Loss):
 
     Call with (pred, positive, negative[, sample_weight]); distances are squared and summed.
 
+    Args:
+      margin: how far apart predictions have to be.
+      weight: a factor of the loss; none without.
+      batch_axis: the axis of the samples.
+
     >>> TripletLoss(margin=0.2)
     TripletLoss(batch_axis=0, w=None)
     """
@@ -429,6 +470,8 @@ class PoissonNLLLoss(Loss):
     Args:
       from_logits: predictions are logarithms of the rate.
       compute_full: add Stirling's approximation of log(target!), for targets above 1.
+      weight: a factor of the loss; none without.
+      batch_axis: the axis of the samples.
 
     >>> PoissonNLLLoss()
     PoissonNLLLoss(batch_axis=0, w=None)
@@ -465,6 +508,11 @@ class CosineEmbeddingLoss(Loss):
     Call with (input1, input2, label[, sample_weight]): vectors along the last axis, one label each. MXNet 1 keeps
     an axis of length 1.
 
+    Args:
+      weight: a factor of the loss; none without.
+      batch_axis: the axis of the samples.
+      margin: how far apart predictions have to be.
+
     >>> CosineEmbeddingLoss(margin=0.1)
     CosineEmbeddingLoss(batch_axis=0, w=None)
     """
@@ -496,6 +544,8 @@ class SDMLLoss(Loss):
 
     Args:
       smoothing_parameter: the probability spread over the negatives, below 1.
+      weight: a factor of the loss; none without.
+      batch_axis: the axis of the samples.
 
     >>> SDMLLoss()
     SDMLLoss(batch_axis=0, w=1.0)

@@ -531,6 +531,10 @@ class Parameter(CopiedParameter, ParameterState, SparseData):
 class Constant(Parameter):
     """A parameter that is never trained.
 
+    Args:
+      value: the numbers.
+      name: the name, which texts and files have; one is made if it is left out.
+
     >>> import mxjax as mx
     >>> c = mx.gluon.Constant([[1, 2], [3, 4]])
     >>> c.initialize(); c.data().shape

@@ -92,6 +92,9 @@ def load_checkpoint(folder: str | os.PathLike[str], net: Any, trainer: Any, data
       net, trainer, data: as they were given to `save_checkpoint`, made as they were made then; the next loop over
         `data` begins with the batch that came next.
 
+    Returns:
+      dict: what was kept beside network and trainer.
+
     Raises:
       FormatError: a file in it is none of this kind.
       FileNotFoundError: the checkpoint has no network or trainer of that name.

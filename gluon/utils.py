@@ -34,6 +34,15 @@ def split_data(
 ) -> list[Any]:
     """Split an array into `num_slice` parts along `batch_axis`; the first ones may be larger.
 
+    Args:
+      data: the input.
+      num_slice: into how many parts.
+      batch_axis: the axis of the samples.
+      even_split: whether parts must be equally long.
+
+    Returns:
+      list of arrays: the parts.
+
     Raises:
       MXNetValueError: `even_split` and the axis is no multiple of `num_slice`.
 
@@ -72,6 +81,9 @@ def split_and_load(
       data: an mxjax array, or anything one can be made of.
       ctx_list: the devices, or a mesh (`mx.mesh`): then the result is one array cut between its devices.
       batch_axis, even_split: as in `split_data`.
+
+    Returns:
+      list of arrays: the parts, each on its device.
 
     >>> import mxjax as mx
     >>> parts = split_and_load(np.ones((4, 2)), [mx.cpu(0), mx.cpu(0)])
@@ -190,6 +202,12 @@ class HookHandle:
 def shape_is_known(shape: Sequence[int] | None) -> bool:
     """Whether no dimension of a shape is left open, which is written -1.
 
+    Args:
+      shape: the shape, or None.
+
+    Returns:
+      bool: whether all lengths are known.
+
     >>> shape_is_known((2, 3)), shape_is_known((-1, 3)), shape_is_known(None)
     (True, False, False)
     """
@@ -216,6 +234,18 @@ def split_rnn_params(
     projection_size: int | None = None,
 ) -> dict[str, Any]:
     """The weights and biases in a recurrent layer's vector, by their names in 1.x: ``l0_i2h_weight``, ...
+
+    Args:
+      param: the vector of all weights and biases.
+      mode: "rnn_relu", "rnn_tanh", "lstm" or "gru".
+      num_layers: the number of layers.
+      input_size: the length of the input.
+      hidden_size: the length of the hidden state.
+      bidirectional: whether sequences are read backwards, too.
+      projection_size: the length of the projected state; none without.
+
+    Returns:
+      dict: the weights and biases by name.
 
     >>> import mxjax as mx
     >>> layer = mx.gluon.rnn.GRU(4, input_size=3)

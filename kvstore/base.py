@@ -193,6 +193,9 @@ def create(name: str = "local") -> Any:
         ``'dist_async'``, ``'p3'``, ... for several processes; ``'horovod'`` or ``'byteps'`` where those
         are installed; or the name of a registered class.
 
+    Returns:
+      an instance of the class that has this name.
+
     Raises:
       TypeError: the name is not a string.
       ValueError: there is no such store.

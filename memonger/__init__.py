@@ -57,7 +57,11 @@ _POLICIES = {
 
 
 def policies() -> list[str]:
-    """The names that :func:`policy` takes."""
+    """The names that :func:`policy` takes.
+
+    Returns:
+      tuple of str: the names.
+    """
     return sorted(_POLICIES)
 
 
@@ -65,6 +69,12 @@ def policy(name: str) -> Any:
     """The rematerialisation of this name (``core.hooks.RematPolicy``).
 
     ``hybridize(mirror=name)`` and the setting ``memory.remat`` use it.
+
+    Args:
+      name: the name, which texts and files have; one is made if it is left out.
+
+    Returns:
+      the policy of that name.
 
     Raises:
       ValueError: there is none of this name.

@@ -29,7 +29,11 @@ class Block(NamedTuple):
 
 
 class Blocks(tuple[Block, ...]):
-    """A network's units in order; prints as a table."""
+    """A network's units in order; prints as a table.
+
+    Args:
+      iterable: what is iterated over.
+    """
 
     def __str__(self) -> str:
         width = max([len("block"), *(len(b.name) for b in self)])
@@ -47,6 +51,12 @@ def blocks(net: Any, *inputs: Any) -> Blocks:
 
     Bytes are of the arrays that derivatives read (exact, from the recorded graph in training mode);
     operations are XLA's count. Blocks are stretches between places where little crosses.
+
+    Args:
+      net: the block.
+
+    Returns:
+      list: the blocks, with their bytes.
 
     Raises:
       TypeError: ``net`` is no HybridBlock, or the inputs do not begin with an array.
@@ -81,7 +91,11 @@ def blocks(net: Any, *inputs: Any) -> Blocks:
 
 
 class Curve(list[Plan]):
-    """Plans from the one with most bytes to the one with least."""
+    """Plans from the one with most bytes to the one with least.
+
+    Args:
+      iterable: what is iterated over.
+    """
 
     def __str__(self) -> str:
         line = "{:>12}  {:>12}  {:>7}  {:>11}"
@@ -129,6 +143,15 @@ def pareto(
       points: how many budgets, in equal ratios; the first plan recomputes nothing.
       compilations: at most so many per budget. A budget that they do not meet gives no plan.
       Others as for :func:`mxjax.memonger.plan`.
+      net: the block.
+      inputs: the inputs of the subgraphs.
+      of: the kind of what it counts.
+      optimizer: the optimizer, or its name.
+      loss: the loss, or a list of losses.
+      labels: the labels, for the loss.
+
+    Returns:
+      list of points: bytes, and cost.
 
     >>> import mxjax as mx
     >>> net = mx.gluon.nn.HybridSequential()

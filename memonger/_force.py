@@ -33,6 +33,9 @@ def heeding(policy: Any, graph: Graph) -> Any:
     Args:
       policy: the network's (``core.hooks.RematPolicy``), or ``None``.
       graph: what was recorded; its steps know what their scope says.
+
+    Returns:
+      HybridBlock: the net.
     """
     if policy is None:
         return FORCED if any(s.mirroring is not None and s.mirroring.again for s in graph.steps) else None

@@ -16,7 +16,19 @@ from ._hlo import repeated
 class Cost:
     """One program: bytes of its temporaries, arguments, results, and results that reuse an argument; operations
     (in loops as often as XLA knows that they turn), and bytes that are read and written by them (``accessed_bytes``;
-    those of a loop count once)."""
+    those of a loop count once).
+
+    Args:
+      name: the name, which texts and files have; one is made if it is left out.
+      steps: how many steps are measured.
+      runs: how often it is measured.
+      temp_bytes: the bytes of intermediate results.
+      argument_bytes: the bytes of the arguments.
+      output_bytes: the bytes of the results.
+      alias_bytes: the bytes that arguments and results share.
+      flops: the arithmetic.
+      accessed_bytes: the bytes read and written.
+    """
 
     name: str
     steps: int
@@ -36,7 +48,11 @@ class Cost:
 
 @dataclass(frozen=True)
 class Measured:
-    """The programs that ran, the one with most temporaries first."""
+    """The programs that ran, the one with most temporaries first.
+
+    Args:
+      programs: the programs that were compiled.
+    """
 
     programs: tuple[Cost, ...]
 
@@ -81,6 +97,9 @@ def measure(fn: Callable[..., Any], *args: Any, warmup: int = 1) -> Measured:
       warmup: runs before the measured one: a first step compiles other programs than a later one.
 
     Programs of other threads that run meanwhile are counted too. NumPy computes nothing meanwhile (`engine.cold`).
+
+    Returns:
+      Measured: bytes, seconds, counts.
 
     Raises:
       TypeError: ``fn`` cannot be called, or ``warmup`` is no int.

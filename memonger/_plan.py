@@ -65,6 +65,13 @@ class Plan(Scheduled):
 
     ``net.hybridize(mirror=plan)`` uses it. It holds for graphs of the same operators, whatever the sizes
     of their arrays; only for those it was made with are its bytes known.
+
+    Args:
+      parts: the transformations, the first one first.
+      operators: the operators, with how often each comes.
+      schedule: the order in which it is computed.
+      rows: the lines of its table.
+      report: what is known of it.
     """
 
     def __init__(
@@ -207,6 +214,10 @@ def plan(
       optimizer: a name, an optimizer, or the ``gluon.Trainer`` to be used.
       loss: called with the network's output (and ``labels`` where given); default: mean squares.
       compilations: at most so many.
+      labels: the labels, for the loss.
+
+    Returns:
+      Plan: to be handed to `hybridize(mirror=...)`.
 
     Raises:
       InfeasibleBudget: there is none; ``least_bytes`` is what the leanest one found needs.
@@ -286,7 +297,14 @@ def operators_of(graph: Graph) -> tuple[tuple[str, int], ...]:
 
 
 def load_plan(path: Any) -> Plan:
-    """:meth:`Plan.load`."""
+    """:meth:`Plan.load`.
+
+    Args:
+      path: the path.
+
+    Returns:
+      Plan: the plan.
+    """
     return Plan.load(path)
 
 

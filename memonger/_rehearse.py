@@ -42,6 +42,10 @@ def rehearse(fn: Callable[..., Any], *changes: Any, args: tuple[Any, ...] = (), 
       fn: usually one training step. It must not ask for numbers (``asnumpy``, ``float``).
       *changes: the blocks, trainers and arrays that ``fn`` changes; they are put back afterwards.
       warmup: rehearsals before the measured one: a first step also makes the optimizer's states.
+      args: the arguments.
+
+    Returns:
+      Rehearsal: bytes and arithmetic of the step.
 
     Raises:
       MXNetError: a number was asked for, or a parameter's shape is not known yet.

@@ -86,6 +86,10 @@ class Segmented(Sublinear):
       plain_bytes: the same where nothing is computed again.
       again_flops: arithmetic done again.
       flops: arithmetic of one forward pass.
+
+    Args:
+      graph: the adjacency matrices, csr.
+      how: what is done with the part.
     """
 
     def __init__(self, graph: Graph, how: Options):
@@ -137,6 +141,9 @@ def sublinear(net: Any, *inputs: Any, **how: int | None) -> Segmented:
       **how: options of the search (lower_bound_mb, trials, genetic_iters, pool_size, workers) in place of
         the settings ``memory.sublinear_*``.
 
+    Returns:
+      Symbol: with attributes that say what is computed again.
+
     Raises:
       MXNetValueError: an option is out of its range.
       MXNetTypeError: no HybridBlock, or no array among its inputs.
@@ -179,6 +186,9 @@ def search_plan(net: Any, ntrial: int = 6, type_dict: Mapping[str, Any] | None =
       type_dict: dtypes of the inputs by name; float32 otherwise.
       **shapes: shapes of the inputs by name; names that forward has not are taken in their order.
 
+    Returns:
+      Symbol: with attributes that say what is computed again.
+
     >>> import mxjax as mx
     >>> net = mx.gluon.nn.Dense(8)
     >>> net.initialize()
@@ -202,6 +212,10 @@ def get_cost(net: Any, *inputs: Any, type_dict: Mapping[str, Any] | None = None,
       net: a HybridBlock with its parameters initialized.
       *inputs: what its forward takes, or
       **shapes: the shapes of that, see :func:`search_plan`.
+      type_dict: the dtypes of arguments, by name.
+
+    Returns:
+      dict: the bytes of every array, and the sum.
 
     >>> import mxjax as mx
     >>> net = mx.gluon.nn.Dense(8)

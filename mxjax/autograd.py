@@ -42,18 +42,33 @@ _version = settings.snapshot("compat.version")
 
 
 def is_recording() -> bool:
-    """Whether calls are put on the tape; in MXNet 1 also where the graph of a hybridized block is made meanwhile."""
+    """Whether calls are put on the tape; in MXNet 1 also where the graph of a hybridized block is made meanwhile.
+
+    Returns:
+      bool: whether it is so.
+    """
     st = local.st
     return st.taping or (st.taped_around and _version() == "1.9")
 
 
 def is_training() -> bool:
-    """Whether layers behave as in training (Dropout drops, BatchNorm uses the batch)."""
+    """Whether layers behave as in training (Dropout drops, BatchNorm uses the batch).
+
+    Returns:
+      bool: whether it is so.
+    """
     return local.st.training
 
 
 def set_recording(is_recording: bool) -> bool:
-    """Switch the tape; gives the state before."""
+    """Switch the tape; gives the state before.
+
+    Args:
+      is_recording: whether calls are recorded.
+
+    Returns:
+      bool: what it was before.
+    """
     st = local.st
     before = st.taping
     st.taping = bool(is_recording)
@@ -62,7 +77,14 @@ def set_recording(is_recording: bool) -> bool:
 
 
 def set_training(train_mode: bool) -> bool:
-    """Switch the training mode; gives the state before."""
+    """Switch the training mode; gives the state before.
+
+    Args:
+      train_mode: whether layers behave as in training.
+
+    Returns:
+      bool: what it was before.
+    """
     st = local.st
     before = st.training
     st.training = bool(train_mode)
@@ -71,6 +93,12 @@ def set_training(train_mode: bool) -> bool:
 
 def get_symbol(x: NDArray) -> Any:
     """The computation of a recorded array, as a symbol: `mx.sym`'s view of the tape.
+
+    Args:
+      x: a result of recorded calls.
+
+    Returns:
+      Symbol: what was recorded.
 
     Raises:
       MXNetError: the array was not recorded, or part of it ran in Python.
@@ -116,6 +144,12 @@ class _Scope(Scope):
 def record(train_mode: bool = True) -> _Scope:
     """A scope in which calls are recorded for ``backward``.
 
+    Args:
+      train_mode: whether layers behave as in training.
+
+    Returns:
+      context manager: within it the mode is in force.
+
     >>> import mxjax as mx
     >>> x = mx.np.array([1.0, 2.0]); x.attach_grad()
     >>> with mx.autograd.record():
@@ -132,17 +166,32 @@ def record(train_mode: bool = True) -> _Scope:
 
 
 def pause(train_mode: bool = False) -> _Scope:
-    """A scope inside ``record`` whose calls are not recorded."""
+    """A scope inside ``record`` whose calls are not recorded.
+
+    Args:
+      train_mode: whether layers behave as in training.
+
+    Returns:
+      context manager: within it the mode is in force.
+    """
     return _Scope(False, train_mode)
 
 
 def train_mode() -> _Scope:
-    """A scope in which layers behave as in training, recorded or not."""
+    """A scope in which layers behave as in training, recorded or not.
+
+    Returns:
+      context manager: within it the mode is in force.
+    """
     return _Scope(None, True)
 
 
 def predict_mode() -> _Scope:
-    """A scope in which layers behave as in prediction, recorded or not."""
+    """A scope in which layers behave as in prediction, recorded or not.
+
+    Returns:
+      context manager: within it the mode is in force.
+    """
     return _Scope(None, False)
 
 
@@ -151,7 +200,13 @@ def mark_variables(
     gradients: NDArray | Sequence[NDArray],
     grad_reqs: str | Sequence[str] = "write",
 ) -> None:
-    """Make arrays variables whose gradients go to the given arrays."""
+    """Make arrays variables whose gradients go to the given arrays.
+
+    Args:
+      variables: the arrays that gradients are asked for.
+      gradients: the arrays for the gradients.
+      grad_reqs: "write", "add" or "null", for each variable.
+    """
     xs = [variables] if isinstance(variables, NDArray) else list(variables)
     gs = [gradients] if isinstance(gradients, NDArray) else list(gradients)
     reqs = [grad_reqs] * len(xs) if isinstance(grad_reqs, str) else list(grad_reqs)
@@ -204,6 +259,12 @@ def backward(
     respect to the heads. What was recorded is let go unless ``retain_graph``. Integers have no
     gradient: such heads are left out. Raises ``MXNetError`` for a head that was not recorded.
 
+    Args:
+      heads: the outputs.
+      head_grads: the gradients of the outputs; 1 without.
+      retain_graph: whether the graph can be differentiated once more.
+      train_mode: whether layers behave as in training.
+
     >>> import mxjax as mx
     >>> x = mx.np.array([3.0]); x.attach_grad()
     >>> with mx.autograd.record():
@@ -230,6 +291,15 @@ def grad(
     With ``create_graph=True`` they can be differentiated again, as often as wanted. ``x.grad``
     stays as it is. Raises ``MXNetError`` for a variable without attach_grad, or one that the heads
     do not depend on.
+
+    Args:
+      head_grads: the gradients of the outputs; 1 without.
+      retain_graph: whether the graph can be differentiated once more.
+      create_graph: whether the gradients can be differentiated.
+      train_mode: whether layers behave as in training.
+
+    Returns:
+      array, or a list of them: the gradients, in the variables' shapes.
 
     >>> import mxjax as mx
     >>> x = mx.np.array([2.0]); x.attach_grad()

@@ -25,6 +25,10 @@ class Device(Scope):
     devices, the one of that number modulo their count.
     Raises ``KeyError`` for another type; a device that is not there is an error when first used.
 
+    Args:
+      device_type: a kind of device, such as "gpu", or a device.
+      device_id: the number of the device among those of its kind.
+
     >>> import mxjax as mx
     >>> with mx.cpu(0):
     ...     x = mx.np.ones(3)
@@ -139,27 +143,59 @@ def of(placement: Any) -> Device:
 
 
 def cpu(device_id: int = 0) -> Device:
-    """The host's CPU; every number names a device (`Device`)."""
+    """The host's CPU; every number names a device (`Device`).
+
+    Args:
+      device_id: the number of the device among those of its kind.
+
+    Returns:
+      Device: the processor.
+    """
     return Device("cpu", device_id)
 
 
 def cpu_pinned(device_id: int = 0) -> Device:
-    """Host memory for fast copies to a GPU: it keeps arrays, and what is computed of them is on `cpu(device_id)`."""
+    """Host memory for fast copies to a GPU: it keeps arrays, and what is computed of them is on `cpu(device_id)`.
+
+    Args:
+      device_id: the number of the device among those of its kind.
+
+    Returns:
+      Device: the processor.
+    """
     return Device("cpu_pinned", device_id)
 
 
 def gpu(device_id: int = 0) -> Device:
-    """The GPU with this number."""
+    """The GPU with this number.
+
+    Args:
+      device_id: the number of the device among those of its kind.
+
+    Returns:
+      Device: the graphics processor.
+    """
     return Device("gpu", device_id)
 
 
 def tpu(device_id: int = 0) -> Device:
-    """The TPU core with this number."""
+    """The TPU core with this number.
+
+    Args:
+      device_id: the number of the device among those of its kind.
+
+    Returns:
+      Device: the tensor processor.
+    """
     return Device("tpu", device_id)
 
 
 def num_gpus() -> int:
-    """How many GPUs this process sees."""
+    """How many GPUs this process sees.
+
+    Returns:
+      int: how many GPUs this process has.
+    """
     return len(devices.of_type("gpu"))
 
 
@@ -169,20 +205,35 @@ def num_tpus() -> int:
 
 
 def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
-    """Free and total bytes of a GPU's memory, as its allocator counts them."""
+    """Free and total bytes of a GPU's memory, as its allocator counts them.
+
+    Args:
+      device_id: the number of the device among those of its kind.
+
+    Returns:
+      tuple of int: free and all bytes.
+    """
     stats = gpu(device_id).jax_device.memory_stats() or {}
     total = int(stats.get("bytes_limit", 0))
     return total - int(stats.get("bytes_in_use", 0)), total
 
 
 def current_device() -> Device:
-    """The device new arrays go to: the innermost ``with`` device, or ``cpu(0)``."""
+    """The device new arrays go to: the innermost ``with`` device, or ``cpu(0)``.
+
+    Returns:
+      Device: where new arrays lie.
+    """
     st = local.st
     return _device(*devices.default_name()) if st.device is None else of(st.device)
 
 
 def current_context() -> Device:
-    """The 1.x name of :func:`current_device`."""
+    """The 1.x name of :func:`current_device`.
+
+    Returns:
+      Device: where new arrays lie.
+    """
     return current_device()
 
 

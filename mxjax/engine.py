@@ -20,6 +20,12 @@ def set_bulk_size(size: int) -> int:
     """Let at most ``size`` calls of this thread run as one program; gives the size before.
 
     A size of 0 or 1 runs call by call.
+
+    Args:
+      size: how many calls run together at most.
+
+    Returns:
+      int: what it was before.
     """
     st = local.st
     before = st.limit
@@ -51,6 +57,12 @@ class _Bulk:
 def bulk(size: int) -> Any:
     """A scope in which at most ``size`` calls run as one program.
 
+    Args:
+      size: how many calls run together at most.
+
+    Returns:
+      context manager: within it calls run in parts of this size.
+
     >>> import mxjax as mx
     >>> with mx.engine.bulk(10):
     ...     x = mx.np.ones(3)
@@ -66,6 +78,9 @@ def explain() -> list[str]:
     Code runs call by call by NumPy until that has cost what a quickly compiled program does, by it until that has lost
     what an optimised one costs, and by that from then on. The last lines are the accounts of quick programs.
 
+    Returns:
+      str, or an Explanation: what was decided, and why.
+
     >>> import mxjax as mx
     >>> for line in mx.engine.explain():
     ...     print(line)
@@ -80,6 +95,9 @@ def stats() -> dict[str, int | float]:
     optimisation), optimised (quick ones that were compiled again), loaded, hits, donated, fallbacks, interpreted,
     traced, inferred, on_host, rewritten, waits, breaks, dense_fallbacks, numpy_fallbacks, evicted; ``seconds_quick``
     and ``seconds_optimised`` are what compiling took; ``held`` programs take about ``held_bytes`` now.
+
+    Returns:
+      dict: the counts, by name.
     """
     return {**core.stats.as_dict(), **store.as_dict()}
 
@@ -93,6 +111,12 @@ def history(x: Any) -> list[str]:
     """The calls that led to an array, oldest first, where ``engine.record_path`` was on while they ran.
 
     Each is a line: operator with its attributes, its block, and the place in the user's code.
+
+    Args:
+      x: the array whose calls are told.
+
+    Returns:
+      list: the last programs.
 
     >>> import mxjax as mx
     >>> with mx.config.scope(engine_record_path=True):

@@ -103,6 +103,15 @@ class LRScheduler(Shown):
 class FactorScheduler(LRScheduler):
     """Multiplies the rate by `factor` every `step` updates, down to `stop_factor_lr`.
 
+    Args:
+      step: after how many updates the rate changes.
+      factor: by what the rate is multiplied.
+      stop_factor_lr: the rate below which it does not fall.
+      base_lr: the rate at the beginning, after the warm-up.
+      warmup_steps: how many steps the warm-up takes.
+      warmup_begin_lr: the rate at which the warm-up begins.
+      warmup_mode: "linear" or "constant".
+
     >>> schedule = FactorScheduler(step=10, factor=0.5, base_lr=1.0)
     >>> [schedule(n) for n in (1, 11, 21)]
     [1.0, 0.5, 0.25]
@@ -147,6 +156,14 @@ class FactorScheduler(LRScheduler):
 
 class MultiFactorScheduler(LRScheduler):
     """Multiplies the rate by `factor` once each update number of the list `step` is passed.
+
+    Args:
+      step: the numbers of updates after which the rate changes, rising.
+      factor: by what the rate is multiplied.
+      base_lr: the rate at the beginning, after the warm-up.
+      warmup_steps: how many steps the warm-up takes.
+      warmup_begin_lr: the rate at which the warm-up begins.
+      warmup_mode: "linear" or "constant".
 
     >>> schedule = MultiFactorScheduler(step=[5, 8], factor=0.1, base_lr=1.0)
     >>> [round(schedule(n), 3) for n in (5, 6, 9)]
@@ -217,6 +234,15 @@ class _Decay(LRScheduler):
 class PolyScheduler(_Decay):
     """Falls to `final_lr` at `max_update` as `(1 - progress) ** pwr`.
 
+    Args:
+      max_update: after how many steps the rate stays as it is.
+      base_lr: the rate at the beginning, after the warm-up.
+      pwr: the power of the polynomial.
+      final_lr: the rate at the end.
+      warmup_steps: how many steps the warm-up takes.
+      warmup_begin_lr: the rate at which the warm-up begins.
+      warmup_mode: "linear" or "constant".
+
     >>> PolyScheduler(max_update=10, base_lr=1.0, pwr=2)(5)
     0.25
     """
@@ -242,6 +268,14 @@ class PolyScheduler(_Decay):
 
 class CosineScheduler(_Decay):
     """Falls to `final_lr` at `max_update` along half a cosine.
+
+    Args:
+      max_update: after how many steps the rate stays as it is.
+      base_lr: the rate at the beginning, after the warm-up.
+      final_lr: the rate at the end.
+      warmup_steps: how many steps the warm-up takes.
+      warmup_begin_lr: the rate at which the warm-up begins.
+      warmup_mode: "linear" or "constant".
 
     >>> round(CosineScheduler(max_update=10, base_lr=1.0)(5), 6)
     0.5

@@ -49,6 +49,9 @@ def is_np_array() -> bool:
     """Whether code here is meant to make mx.np arrays: what parameters, batches and datasets hold.
 
     Operators and blocks take both kinds whatever it is, and answer in the kind they were given.
+
+    Returns:
+      bool: whether blocks make arrays of mx.np.
     """
     mode = _arrays.get()
     return _begins_with_numpy() if mode is None else mode
@@ -70,6 +73,9 @@ def is_np_shape() -> bool:
     """Whether shapes are meant as NumPy means them: () is a number, 0 an empty axis, -1 what is not known.
 
     Arrays have NumPy's shapes always; the mode says how unknown lengths of parameters are shown (-1, or 0 in MXNet 1).
+
+    Returns:
+      bool: whether shapes are NumPy's.
     """
     mode = _shapes.get()
     if mode is None:

@@ -17,6 +17,11 @@ def seed(seed_state: int, device: Device | str = "all", ctx: Any = None) -> None
 
     The same seed gives the same numbers, run imperatively, in bulk or hybridized; devices differ from
     each other.
+
+    Args:
+      seed_state: the number that streams begin with.
+      device: where the result lies; the current device if it is left out.
+      ctx: MXNet 1's name of `device`.
     """
     where = ctx if ctx is not None else device
     if where == "all":
@@ -33,6 +38,9 @@ def use_key(key: Any) -> AbstractContextManager[Any]:
 
     Args:
       key: one key, ``jax.random.key(0)`` or words of uint32; it may be a tracer.
+
+    Returns:
+      context manager: within it numbers are drawn from the key.
 
     Raises:
       TypeError: it is no key.
@@ -54,12 +62,18 @@ def get_state() -> dict[str, Any]:
     """Where the random numbers of all devices are, as plain data (numbers, texts, dictionaries, lists).
 
     NumPy's and Python's own generators are not in it; `gluon.save_checkpoint` keeps them too.
+
+    Returns:
+      dict: what `set_state` takes.
     """
     return rng.state()
 
 
 def set_state(state: dict[str, Any]) -> None:
     """Let random numbers go on from where `get_state` was called, in this process or in another.
+
+    Args:
+      state: "run" or "stop".
 
     Raises:
       FormatError: it is nothing that `get_state` gives.

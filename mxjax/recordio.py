@@ -529,6 +529,9 @@ def pack(header: Any, s: bytes) -> bytes:
       header: an `IRHeader`, or a tuple like it; its label is a number or an array.
       s: the payload.
 
+    Returns:
+      bytes: the record.
+
     >>> len(pack(IRHeader(0, [1.0, 2.0], 7, 0), b"payload"))
     39
     """
@@ -566,6 +569,10 @@ def unpack_img(s: bytes, iscolor: int = -1) -> tuple[Any, np.ndarray]:
 
     Args:
       iscolor: 1 for three channels, 0 for gray, -1 for what the file holds.
+      s: the bytes of a record.
+
+    Returns:
+      tuple: the header, and the image.
 
     Raises:
       FormatError: it is no image, or a damaged one.
@@ -583,5 +590,8 @@ def pack_img(header: Any, img: Any, quality: int = 95, img_fmt: str = ".jpg") ->
       img: an array (height, width[, channels]) of uint8, blue first.
       quality: of a JPEG 1 to 100, of a PNG the effort 0 to 9.
       img_fmt: the format by its ending.
+
+    Returns:
+      bytes: the record.
     """
     return pack(header, codec.encode(img, img_fmt, quality))

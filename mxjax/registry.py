@@ -43,7 +43,15 @@ def get_register_func(base_class: type, nickname: str) -> Callable[..., type]:
         table[key] = klass
         return klass
 
-    register.__doc__ = f"Register a class as {nickname} under its name in lower case."
+    register.__doc__ = f"""Register a class as {nickname} under its name in lower case.
+
+    Args:
+      klass: the class.
+      name: another name for it.
+
+    Returns:
+      type: the class itself, so that this can be a decorator.
+    """
     return register
 
 
@@ -59,7 +67,11 @@ def get_alias_func(base_class: type, nickname: str) -> Callable[..., Callable[[t
 
         return decorate
 
-    alias.__doc__ = f"Register a class as {nickname} under further names."
+    alias.__doc__ = f"""Register a class as {nickname} under further names.
+
+    Returns:
+      function: registers a class under these names; a decorator.
+    """
     return alias
 
 
@@ -99,5 +111,9 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
             )
         return klass(*rest, **kwargs)
 
-    create.__doc__ = f"Make a {nickname} from its name, its JSON, a dict, or an instance."
+    create.__doc__ = f"""Make a {nickname} from its name, its JSON, a dict, or an instance.
+
+    Returns:
+      an instance, made with the other arguments.
+    """
     return create

@@ -66,6 +66,11 @@ __all__ = [
 def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
     """Use NumPy's shapes and arrays in this thread; ``dtype=True`` makes float64 and int64 the default dtypes.
 
+    Args:
+      shape: whether shapes are NumPy's.
+      array: whether blocks make arrays of mx.np.
+      dtype: whether floats are float64 by default.
+
     Raises:
       ValueError: arrays without shapes.
     """
@@ -82,12 +87,23 @@ def reset_np() -> None:
 
 
 def is_np_default_dtype() -> bool:
-    """Whether arrays of no given dtype are float64 or int64, as in NumPy."""
+    """Whether arrays of no given dtype are float64 or int64, as in NumPy.
+
+    Returns:
+      bool: whether floats are float64 by default.
+    """
     return default_dtype[0] == np.float64
 
 
 def set_np_default_dtype(is_np_default_dtype: bool = True) -> bool:
-    """Choose the default dtypes: NumPy's float64 and int64, or float32. Gives what was before."""
+    """Choose the default dtypes: NumPy's float64 and int64, or float32. Gives what was before.
+
+    Args:
+      is_np_default_dtype: whether floats are float64 by default.
+
+    Returns:
+      bool: what it was before.
+    """
     before = default_dtype[0] == np.float64
     default_dtype[0] = np.dtype("float64" if is_np_default_dtype else "float32")
     return before
@@ -195,6 +211,12 @@ def setenv(name: str, value: str | None) -> None:
 
 def get_cuda_compute_capability(device: Any) -> int:
     """The compute capability of a GPU: 80 for sm_80.
+
+    Args:
+      device: where the result lies; the current device if it is left out.
+
+    Returns:
+      int or None: ten times the capability, as 80.
 
     Raises:
       ValueError: the device is no GPU.

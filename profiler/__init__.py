@@ -102,6 +102,10 @@ def set_config(**kwargs: Any) -> None:
 def set_state(state: str = "stop", profile_process: str = "worker") -> None:
     """Start (``run``) or stop (``stop``) the profiler.
 
+    Args:
+      state: "run" or "stop".
+      profile_process: "worker" or "server": whose profiler is meant.
+
     Raises:
       KeyError: another state or process.
       MXNetError: the trace cannot be written where `set_config` says.
@@ -115,28 +119,48 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
 
 
 def start(profile_process: str = "worker") -> None:
-    """``set_state("run")``."""
+    """``set_state("run")``.
+
+    Args:
+      profile_process: "worker" or "server": whose profiler is meant.
+    """
     set_state("run", profile_process)
 
 
 def stop(profile_process: str = "worker") -> None:
-    """``set_state("stop")``."""
+    """``set_state("stop")``.
+
+    Args:
+      profile_process: "worker" or "server": whose profiler is meant.
+    """
     set_state("stop", profile_process)
 
 
 def state() -> str:
-    """``run`` or ``stop``."""
+    """``run`` or ``stop``.
+
+    Returns:
+      str: "run", "stop" or "pause".
+    """
     return "run" if _profiler.running else "stop"
 
 
 def pause(profile_process: str = "worker") -> None:
-    """Record nothing until `resume`, or the next ``set_state("run")``."""
+    """Record nothing until `resume`, or the next ``set_state("run")``.
+
+    Args:
+      profile_process: "worker" or "server": whose profiler is meant.
+    """
     if not _at_servers(profile_process, "pause"):
         _profiler.pause()
 
 
 def resume(profile_process: str = "worker") -> None:
-    """Record again after `pause`."""
+    """Record again after `pause`.
+
+    Args:
+      profile_process: "worker" or "server": whose profiler is meant.
+    """
     if not _at_servers(profile_process, "resume"):
         _profiler.resume()
 
@@ -146,6 +170,10 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
 
     As in MXNet, a profiler that runs goes on: what it records belongs to the next run. With ``continuous_dump`` a file
     holds all that was ever dumped into it; without, a run after a finished dump begins it anew.
+
+    Args:
+      finished: whether it is at its end.
+      profile_process: "worker" or "server": whose profiler is meant.
 
     Raises:
       MXNetError: the profiler has not run since the start or the last finished dump.
@@ -175,6 +203,9 @@ def dumps(
       group_by: what a row is: ``operator``, ``block``, ``source`` (the user's line) or ``shape``
         (an operator with the shapes and dtypes of its operands and results).
 
+    Returns:
+      str: the table, or its JSON.
+
     Raises:
       AssertionError: an argument outside these.
     """
@@ -197,6 +228,9 @@ def attribution() -> dict[str, float]:
     ``exact``: by XLA's own metadata; ``shared``: fusions of several operators, divided by the work
     in them; ``inherited``: XLA's nameless instructions, charged to the operator they serve;
     ``none``: the rest.  Empty where no device event was recorded.
+
+    Returns:
+      Report or list: what it shows when it is printed.
     """
     return _profiler.attribution()
 
@@ -209,6 +243,9 @@ def report(filename: str | None = None) -> str:
 
     Args:
       filename: also write a page there with pictures and tables, which needs nothing else to be read.
+
+    Returns:
+      Report or list: what it shows when it is printed.
 
     Raises:
       MXNetError: nothing was recorded.
@@ -232,6 +269,9 @@ def report(filename: str | None = None) -> str:
 def show() -> Any:
     """What was recorded, as a notebook's output: steps, operators, timeline and memory in pictures.
 
+    Returns:
+      str: the path of the page.
+
     Raises:
       MXNetError: nothing was recorded.
     """
@@ -252,7 +292,11 @@ def _recorded(what: str) -> list[Recording]:
 
 
 def step(name: str = "step") -> None:
-    """Mark the end of a step, for loops without a ``Trainer``."""
+    """Mark the end of a step, for loops without a ``Trainer``.
+
+    Args:
+      name: the name, which texts and files have; one is made if it is left out.
+    """
     named(name, "step")
     recorder = _profiler.recorder
     if recorder is not None:
@@ -265,6 +309,9 @@ def diff(a: str, b: str) -> str:
 
     Args:
       a, b: what ``dumps(format="json")`` gave, or the paths of trace files.
+
+    Returns:
+      Report: what has changed.
 
     Raises:
       MXNetError: one is neither.
@@ -279,6 +326,10 @@ def diff(a: str, b: str) -> str:
 
 def merge(paths: Sequence[str], out: str) -> None:
     """Write the traces of several processes as one, on one time base, a group of rows per rank.
+
+    Args:
+      paths: the paths of the traces.
+      out: an array that the result is written into, and that is given back.
 
     Raises:
       MXNetError: a file is no trace of this profiler.
@@ -296,6 +347,12 @@ def holders(most: int = 10) -> list[core.holders.Holder]:
 
     Works whether or not the profiler runs, and looks at every object of the process.
 
+    Args:
+      most: the largest number.
+
+    Returns:
+      Report or list: what it shows when it is printed.
+
     >>> for holder in profiler.holders():  # doctest: +SKIP
     ...     print(holder)
     """
@@ -308,6 +365,9 @@ def leak_check() -> LeakCheck:
     Afterwards ``grown`` lists them, ``nbytes`` is their sum, and printing it names lines; it is
     false where nothing grew.
 
+    Returns:
+      context manager: it raises where memory stays.
+
     >>> with profiler.leak_check() as leaks:  # doctest: +SKIP
     ...     step()
     >>> assert not leaks, leaks  # doctest: +SKIP
@@ -318,12 +378,20 @@ def leak_check() -> LeakCheck:
 
 
 def set_kvstore_handle(handle: Any) -> None:
-    """Name the distributed kvstore whose servers ``profile_process='server'`` means."""
+    """Name the distributed kvstore whose servers ``profile_process='server'`` means.
+
+    Args:
+      handle: what gives the batches, or the recorder of a file.
+    """
     _profiler.kvstore = handle
 
 
 def server_command(body: str, rank: int = 0) -> None:
     """In a server of a distributed kvstore: obey what a worker's ``profile_process='server'`` sent.
+
+    Args:
+      body: what happens in one round: a function of the values.
+      rank: the number of the process.
 
     Raises:
       MXNetError: `body` is no command of the profiler.
@@ -345,13 +413,22 @@ def _at_servers(process: str, action: str, **arguments: Any) -> bool:
 
 
 def profiler_set_config(mode: str = "symbolic", filename: str = "profile.json") -> None:
-    """Deprecated: `set_config` with ``profile_<mode>=True``."""
+    """Deprecated: `set_config` with ``profile_<mode>=True``.
+
+    Args:
+      mode: what is recorded: "symbolic", "imperative", "api", "memory" or "all".
+      filename: the path of the file.
+    """
     _deprecated("profiler_set_config", "set_config")
     set_config(**{f"profile_{mode}": True, "filename": filename})
 
 
 def profiler_set_state(state: str = "stop") -> None:
-    """Deprecated: `set_state`."""
+    """Deprecated: `set_state`.
+
+    Args:
+      state: "run" or "stop".
+    """
     _deprecated("profiler_set_state", "set_state")
     set_state(state)
 

@@ -40,6 +40,9 @@ def _domain(domain: Any, of: str) -> Domain:
 class Domain(Shown):
     """A group of tasks, frames, counters and markers: a process of its own in the trace.
 
+    Args:
+      name: the name, which texts and files have; one is made if it is left out.
+
     >>> domain = Domain("loading")
     >>> task = domain.new_task("decode")
     """
@@ -111,6 +114,10 @@ class _Duration(Shown):
 class Task(_Duration):
     """A piece of work on one thread; all its passes are one row of the statistics.
 
+    Args:
+      domain: the group to which it belongs.
+      name: the name, which texts and files have; one is made if it is left out.
+
     >>> with Domain("loading").new_task("decode"):
     ...     pass
     """
@@ -121,7 +128,12 @@ class Task(_Duration):
 
 
 class Frame(_Duration):
-    """One pass of something that repeats, such as a batch; in a category of its own."""
+    """One pass of something that repeats, such as a batch; in a category of its own.
+
+    Args:
+      domain: the group to which it belongs.
+      name: the name, which texts and files have; one is made if it is left out.
+    """
 
     def __init__(self, domain: Domain, name: str):
         super().__init__(name)
@@ -130,13 +142,22 @@ class Frame(_Duration):
 
 
 class Event(_Duration):
-    """A stretch of one thread's time, in no domain."""
+    """A stretch of one thread's time, in no domain.
+
+    Args:
+      name: the name, which texts and files have; one is made if it is left out.
+    """
 
     _process = _category = "event"
 
 
 class Counter(Shown):
     """A number that changes over time, drawn as a track; it may be negative, and a fraction.
+
+    Args:
+      domain: the group to which it belongs.
+      name: the name, which texts and files have; one is made if it is left out.
+      value: the number.
 
     Raises:
       MXNetError: a value is no number, or none that is finite.
@@ -204,6 +225,10 @@ _SCOPES = ("global", "marker", "process", "task", "thread")
 class Marker(Shown):
     """An instant in time.
 
+    Args:
+      domain: the group to which it belongs.
+      name: the name, which texts and files have; one is made if it is left out.
+
     >>> Domain("training").new_marker("epoch").mark()
     """
 
@@ -238,6 +263,13 @@ _current_scope = contextvars.ContextVar("profilerscope", default=_NO_SCOPE)
 def scope(name: str = _NO_SCOPE, append_mode: bool = True) -> Iterator[str]:
     """Name what is recorded inside, for the trace and the memory profile; `append_mode` nests names.
 
+    Args:
+      name: the name, which texts and files have; one is made if it is left out.
+      append_mode: whether the text is added to the file.
+
+    Returns:
+      context manager: within it the setting, or name, is in force.
+
     >>> with scope("encoder"), scope("layer0") as name:
     ...     print(name)
     encoder:layer0:
@@ -266,6 +298,9 @@ def custom_op(name: str) -> Iterator[None]:
     """Around the Python code of a custom operator: recorded as `name::pure_python`.
 
     Operators called inside appear as `name::operator` in the category Custom Operator too.
+
+    Returns:
+      context manager: what happens within is recorded.
     """
     recorder: Recorder | None = profiler.recorder
     if recorder is None:

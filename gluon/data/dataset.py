@@ -137,6 +137,9 @@ def _read(data: Any, idx: Any) -> Any:
 class SimpleDataset(Dataset):
     """A list, an array, or anything else with `len()` and `[]`, as a `Dataset`.
 
+    Args:
+      data: a list, or what has a length and gives samples by number.
+
     >>> SimpleDataset(['a', 'b'])[1]
     'b'
     """

@@ -46,6 +46,10 @@ class Sampler(Shown):
 class SequentialSampler(Sampler):
     """The indices `start, start + 1, ..., start + length - 1`.
 
+    Args:
+      length: how many samples there are.
+      start: the first number.
+
     >>> list(SequentialSampler(3, start=4))
     [4, 5, 6]
     """
@@ -66,6 +70,9 @@ class RandomSampler(Sampler):
 
     `numpy.random.seed` fixes the order, and the same seed gives the order that MXNet gives.
 
+    Args:
+      length: how many samples there are.
+
     >>> sorted(int(index) for index in RandomSampler(4))
     [0, 1, 2, 3]
     """
@@ -84,6 +91,10 @@ class RandomSampler(Sampler):
 
 class FilterSampler(Sampler):
     """The indices of the samples for which `fn(sample)` is true, found once when it is made.
+
+    Args:
+      fn: says of a sample whether it counts.
+      dataset: the dataset.
 
     >>> list(FilterSampler(lambda sample: sample > 4, [3, 5, 4, 6]))
     [1, 3]
@@ -154,6 +165,11 @@ class IntervalSampler(Sampler):
 
     With `rollover` it starts again from the first index that was left out, until each came once.
     The length is the number of indices it gives (MXNet answers `length` in either case).
+
+    Args:
+      length: how many samples there are.
+      interval: how far apart samples are.
+      rollover: whether all samples come, one start after the other.
 
     Raises:
       MXNetValueError: `interval` is not in `1 ... length`.

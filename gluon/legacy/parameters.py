@@ -22,6 +22,10 @@ class ParameterDict(dict[str, Parameter]):
     initialized, changed, saved and loaded at once. A parameter of a network is found by its long name
     (``net0_dense0_weight``, MXNet 1) and by its place (``0.weight``, MXNet 2), whichever of them are the keys.
 
+    Args:
+      prefix: the beginning of names.
+      shared: parameters to share.
+
     >>> from mxjax import gluon
     >>> params = gluon.ParameterDict("net_")
     >>> weight = params.get("weight", shape=(2, 3))

@@ -48,6 +48,9 @@ def check_label_shapes(
       wrap: put single arrays into lists.
       shape: compare shapes instead of lengths.
 
+    Returns:
+      tuple: labels and predictions, as lists where `wrap` asks for it.
+
     Raises:
       ValueError: they differ.
     """
@@ -309,6 +312,12 @@ _create = registry.get_create_func(EvalMetric, "metric")
 def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
     """A metric from its name, a function of (label, pred), an instance, or a list of these.
 
+    Args:
+      metric: a metric, its name, or a list of them.
+
+    Returns:
+      an instance of the class that has this name.
+
     >>> create("acc").name
     'accuracy'
     """
@@ -325,6 +334,11 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
 @alias("composite")
 class CompositeEvalMetric(EvalMetric):
     """Several metrics as one: `get` gives lists.
+
+    Args:
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
 
     >>> CompositeEvalMetric(["acc", "mse"]).get()[0]
     ['accuracy', 'mse']
@@ -387,6 +401,11 @@ class CompositeEvalMetric(EvalMetric):
 class Loss(EvalMetric):
     """The mean of losses, given as predictions; labels are ignored.
 
+    Args:
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
+
     >>> Loss().name
     'loss'
     """
@@ -406,6 +425,11 @@ class Loss(EvalMetric):
 class Torch(Loss):
     """`Loss` under another name.
 
+    Args:
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
+
     >>> Torch().name
     'torch'
     """
@@ -420,6 +444,11 @@ class Torch(Loss):
 @register
 class Caffe(Loss):
     """`Loss` under another name (MXNet 1).
+
+    Args:
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
 
     >>> Caffe().name
     'caffe'
@@ -440,6 +469,8 @@ class CustomMetric(EvalMetric):
       feval: gives a value, or (sum, count).
       name: by default the function's.
       allow_extra_outputs: there may be more predictions than labels.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
 
     >>> CustomMetric(lambda label, pred: (label - pred).sum()).name
     'custom(<lambda>)'
@@ -478,6 +509,14 @@ def np(
     allow_extra_outputs: bool = False,
 ) -> CustomMetric:  # fmt: skip
     """A metric from a function of (label, pred) that takes NumPy arrays; it waits for them.
+
+    Args:
+      numpy_feval: the function of labels and predictions, arrays of NumPy.
+      name: what the metric is called in its results.
+      allow_extra_outputs: whether there may be more predictions than labels.
+
+    Returns:
+      CustomMetric: the metric.
 
     >>> np(lambda label, pred: abs(label - pred).mean(), name="mine").name
     'mine'

@@ -319,7 +319,11 @@ class F1(_Counted):
       class_type: "binary", "multiclass" or "multilabel".
       threshold: for the scores of binary and multilabel predictions.
       average: "micro" over all decisions, "macro" over classes, None for a value per class. Under the defaults of
-        MXNet 1 "macro", which is the default there, is the mean of the batches' values where the class type is binary.
+        MXNet 1 "macro", which is the default there, is the mean of the batches' values where the class type is
+        binary.
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
 
     >>> F1(average="macro").average
     'macro'
@@ -341,6 +345,15 @@ class F1(_Counted):
 @register
 class Fbeta(F1):
     """`F1` with recall weighing `beta` times as much as precision.
+
+    Args:
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
+      class_type: what results have to be named.
+      beta: how much recall counts beside precision.
+      threshold: where a probability counts as a yes.
+      average: "macro", "micro" or "binary": how classes are taken together.
 
     >>> Fbeta(beta=2).metrics.beta
     2
@@ -365,6 +378,9 @@ class MCC(_Counted):
     Args:
       average: "micro" over everything, "macro" for the mean of the batches' coefficients; None is "micro", in MXNet 1
         "macro".
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
 
     >>> MCC().name
     'mcc'
@@ -383,6 +399,11 @@ class MCC(_Counted):
 @register
 class PCC(EvalMetric):
     """Matthews' coefficient for any number of classes, from their confusion matrix.
+
+    Args:
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
 
     >>> PCC().name
     'pcc'
@@ -467,6 +488,9 @@ class CrossEntropy(EvalMetric):
       ignore_label: samples of this label are left out.
       axis: of the classes.
       from_logits: predictions are logits, put through a softmax first.
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
 
     >>> CrossEntropy(ignore_label=-1).ignore_label
     -1
@@ -516,6 +540,12 @@ class CrossEntropy(EvalMetric):
 class NegativeLogLikelihood(EvalMetric):
     """Minus the logarithm of the label's probability, to which `eps` is added, on average (MXNet 1).
 
+    Args:
+      eps: what is added to a variance, or denominator, against a division by zero.
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
+
     >>> NegativeLogLikelihood().name
     'nll-loss'
     """
@@ -538,6 +568,15 @@ class NegativeLogLikelihood(EvalMetric):
 @register
 class Perplexity(CrossEntropy):
     """The exponential of the cross entropy.
+
+    Args:
+      eps: what is added to a variance, or denominator, against a division by zero.
+      ignore_label: labels of this number do not count.
+      axis: the axis of the classes.
+      from_logits: whether predictions are logarithms of probabilities.
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
 
     >>> Perplexity().name
     'perplexity'

@@ -63,6 +63,11 @@ def _per_sample(x: Any, count: int) -> Any:
 class MAE(_Errors):
     """The mean absolute error.
 
+    Args:
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
+
     >>> MAE().name
     'mae'
     """
@@ -80,6 +85,11 @@ class MAE(_Errors):
 class MSE(_Errors):
     """The mean squared error.
 
+    Args:
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
+
     >>> MSE().name
     'mse'
     """
@@ -96,6 +106,11 @@ class MSE(_Errors):
 @register
 class RMSE(MSE):
     """The root of the mean squared error.
+
+    Args:
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
 
     >>> RMSE().name
     'rmse'
@@ -117,6 +132,12 @@ class RMSE(MSE):
 class MeanPairwiseDistance(_Mean):
     """The mean of the p-distances; as in MXNet without absolute values, so choose an even p.
 
+    Args:
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
+      p: the order of the norm.
+
     >>> MeanPairwiseDistance().p
     2
     """
@@ -136,6 +157,12 @@ class MeanPairwiseDistance(_Mean):
 @register
 class MeanCosineSimilarity(EvalMetric):
     """The mean cosine of the angle between label and prediction, over the last axis.
+
+    Args:
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
+      eps: what is added to a variance, or denominator, against a division by zero.
 
     >>> MeanCosineSimilarity().name
     'cos_sim'
@@ -163,7 +190,11 @@ class PearsonCorrelation(EvalMetric):
     """Pearson's correlation of all labels and predictions seen.
 
     Args:
-      average: "micro" for that, "macro" for the mean of the batches' correlations; None is "micro", in MXNet 1 "macro".
+      average: "micro" for that, "macro" for the mean of the batches' correlations; None is "micro", in MXNet 1
+        "macro".
+      name: what the metric is called in its results.
+      output_names: the names of the outputs that count; all without.
+      label_names: the names of the labels that count; all without.
 
     Counts, means and sums of squared deviations are merged batch by batch in double precision
     (Chan, Golub and LeVeque 1979), so nothing is kept and nothing waits.

@@ -14,6 +14,9 @@ from ..parameter import Parameter
 class Activation(HybridBlock):
     """An element-wise function by name: relu, sigmoid, log_sigmoid, mish, tanh, softrelu or softsign.
 
+    Args:
+      activation: the function that follows, by its name in `npx.activation`; none without.
+
     Raises:
       MXNetValueError: there is no such function.
     """
@@ -47,7 +50,11 @@ def activation_in(layer: HybridBlock, activation: str | None) -> Activation | No
 
 
 class LeakyReLU(HybridBlock):
-    """``x`` where positive, ``alpha * x`` elsewhere."""
+    """``x`` where positive, ``alpha * x`` elsewhere.
+
+    Args:
+      alpha: the slope of negative numbers.
+    """
 
     def __init__(self, alpha: float):
         super().__init__()
@@ -63,7 +70,12 @@ class LeakyReLU(HybridBlock):
 
 
 class PReLU(HybridBlock):
-    """A leaky ReLU whose slope is learned, one for each of ``in_channels`` (or one for all). He et al. 2015."""
+    """A leaky ReLU whose slope is learned, one for each of ``in_channels`` (or one for all). He et al. 2015.
+
+    Args:
+      alpha_initializer: fills the slopes.
+      in_channels: the number of input channels; found at the first call if it is 0.
+    """
 
     def __init__(self, alpha_initializer: Any = None, in_channels: int = 1):
         super().__init__()
@@ -75,7 +87,11 @@ class PReLU(HybridBlock):
 
 
 class ELU(HybridBlock):
-    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere. Clevert et al. 2016."""
+    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere. Clevert et al. 2016.
+
+    Args:
+      alpha: the limit of very negative numbers, with its sign turned.
+    """
 
     def __init__(self, alpha: float = 1.0):
         super().__init__()
@@ -86,7 +102,12 @@ class ELU(HybridBlock):
 
 
 class SELU(HybridBlock):
-    """The self-normalizing ELU. Klambauer et al. 2017."""
+    """The self-normalizing ELU. Klambauer et al. 2017.
+
+    Args:
+      prefix: the beginning of names.
+      params: parameters to share, or the arrays of parameters by name.
+    """
 
     def forward(self, x: Any) -> Any:
         return npx.leaky_relu(x, act_type="selu")
@@ -94,7 +115,11 @@ class SELU(HybridBlock):
 
 class GELU(HybridBlock):
     """``x`` times the normal distribution function of ``x`` (``approximation='tanh'``: the usual
-    approximation of it). Hendrycks and Gimpel 2016."""
+    approximation of it). Hendrycks and Gimpel 2016.
+
+    Args:
+      approximation: "erf" (exact) or "tanh".
+    """
 
     def __init__(self, approximation: str = "erf"):
         super().__init__()
@@ -109,7 +134,11 @@ class GELU(HybridBlock):
 
 
 class Swish(HybridBlock):
-    """``x * sigmoid(beta * x)``. Ramachandran et al. 2017."""
+    """``x * sigmoid(beta * x)``. Ramachandran et al. 2017.
+
+    Args:
+      beta: the factor of x in the sigmoid.
+    """
 
     def __init__(self, beta: float = 1.0):
         super().__init__()
@@ -120,7 +149,12 @@ class Swish(HybridBlock):
 
 
 class SiLU(HybridBlock):
-    """``x * sigmoid(x)``. Elfwing et al. 2018."""
+    """``x * sigmoid(x)``. Elfwing et al. 2018.
+
+    Args:
+      prefix: the beginning of names.
+      params: parameters to share, or the arrays of parameters by name.
+    """
 
     def forward(self, x: Any) -> Any:
         return x * npx.sigmoid(x)

@@ -90,6 +90,16 @@ class Dense(HybridBlock):
 
     Input (N, ...) gives (N, units); with ``flatten=False`` (..., in_units) gives (..., units). ``in_units`` is
     found at the first call when it is 0.
+
+    Args:
+      units: the number of outputs.
+      activation: the function that follows, by its name in `npx.activation`; none without.
+      use_bias: whether a bias is added.
+      flatten: whether (N, ...) becomes (N, rest), or only the last axis is transformed.
+      dtype: the dtype of the parameters.
+      weight_initializer: fills the weight; the block's own way without.
+      bias_initializer: fills the bias.
+      in_units: the number of inputs; found at the first call if it is 0.
     """
 
     def __init__(
@@ -143,6 +153,10 @@ class Dropout(HybridBlock):
     """Zeroes elements with probability ``rate`` in training and scales the others by 1 / (1 - rate).
 
     Along ``axes`` one decision holds for all elements. Srivastava et al. 2014.
+
+    Args:
+      rate: the share of elements that become 0.
+      axes: the axes along which all elements share one decision; none without.
     """
 
     def __init__(self, rate: float, axes: tuple[int, ...] = ()):
@@ -166,6 +180,12 @@ class Embedding(HybridBlock):
     ``sparse_grad=True``: the gradient of the weight is row_sparse, it keeps the rows that were used. With a lazy
     optimizer (``lazy_update=True``, AdaGrad) a step costs what these rows cost. In a hybridized block the gradient is
     computed densely first.
+
+    Args:
+      input_dim: the number of rows of the table.
+      output_dim: the length of the rows.
+      dtype: the dtype of the parameters.
+      weight_initializer: fills the weight; the block's own way without.
     """
 
     def __init__(
@@ -202,7 +222,12 @@ class Embedding(HybridBlock):
 
 
 class Flatten(HybridBlock):
-    """(N, ...) becomes (N, product of the rest)."""
+    """(N, ...) becomes (N, product of the rest).
+
+    Args:
+      prefix: the beginning of names.
+      params: parameters to share, or the arrays of parameters by name.
+    """
 
     def forward(self, x: Any) -> Any:
         return npx.batch_flatten(x)
@@ -212,7 +237,12 @@ class Flatten(HybridBlock):
 
 
 class Identity(HybridBlock):
-    """Gives its input."""
+    """Gives its input.
+
+    Args:
+      prefix: the beginning of names.
+      params: parameters to share, or the arrays of parameters by name.
+    """
 
     def forward(self, x: Any) -> Any:
         return x
@@ -234,7 +264,11 @@ def _function(function: str | Callable[..., Any]) -> tuple[Callable[..., Any], s
 
 
 class Lambda(Block):
-    """A function (or the name of an operator) as a block."""
+    """A function (or the name of an operator) as a block.
+
+    Args:
+      function: the function, or the name of one of mx.np or mx.npx.
+    """
 
     def __init__(self, function: str | Callable[..., Any]):
         super().__init__()
@@ -251,6 +285,9 @@ class HybridLambda(HybridBlock):
     """A function (or the name of an operator) as a hybrid block.
 
     One whose first parameter is called ``F``, as in MXNet 1, is given the operators: mx.nd, or mx.sym for symbols.
+
+    Args:
+      function: the function, or the name of one of mx.np or mx.npx.
     """
 
     def __init__(self, function: str | Callable[..., Any]):
@@ -281,7 +318,11 @@ class _Concatenating:
 
 
 class Concatenate(_Concatenating, Sequential):
-    """Branches on the same input, their outputs joined along ``axis``."""
+    """Branches on the same input, their outputs joined along ``axis``.
+
+    Args:
+      axis: the axis along which results are joined.
+    """
 
     def __init__(self, axis: int = -1):
         super().__init__()
@@ -289,7 +330,11 @@ class Concatenate(_Concatenating, Sequential):
 
 
 class HybridConcatenate(_Concatenating, HybridSequential):
-    """Hybrid branches on the same input, their outputs joined along ``axis``."""
+    """Hybrid branches on the same input, their outputs joined along ``axis``.
+
+    Args:
+      axis: the axis along which results are joined.
+    """
 
     def __init__(self, axis: int = -1):
         super().__init__()

@@ -204,37 +204,136 @@ class _TransposedConv(_Conv):
 
 
 class Conv1D(_PlainConv):
-    """1-d convolution: (N, C, W) gives (N, channels, W')."""
+    """1-d convolution: (N, C, W) gives (N, channels, W').
+
+    Args:
+      channels: the number of output channels.
+      kernel_size: the length of the window on each spatial axis, or one number for all.
+      strides: the distance of windows on each spatial axis.
+      padding: how many zeros are added at both ends of each spatial axis.
+      dilation: the distance of a kernel's taps on each spatial axis.
+      groups: in how many groups channels are computed apart.
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+      activation: the function that follows, by its name in `npx.activation`; none without.
+      use_bias: whether a bias is added.
+      weight_initializer: fills the weight; the block's own way without.
+      bias_initializer: fills the bias.
+      in_channels: the number of input channels; found at the first call if it is 0.
+      dtype: the dtype of the parameters.
+    """
 
     _dims, _default_layout = 1, "NCW"
 
 
 class Conv2D(_PlainConv):
-    """2-d convolution: (N, C, H, W) gives (N, channels, H', W'); ``layout="NHWC"`` as well."""
+    """2-d convolution: (N, C, H, W) gives (N, channels, H', W'); ``layout="NHWC"`` as well.
+
+    Args:
+      channels: the number of output channels.
+      kernel_size: the length of the window on each spatial axis, or one number for all.
+      strides: the distance of windows on each spatial axis.
+      padding: how many zeros are added at both ends of each spatial axis.
+      dilation: the distance of a kernel's taps on each spatial axis.
+      groups: in how many groups channels are computed apart.
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+      activation: the function that follows, by its name in `npx.activation`; none without.
+      use_bias: whether a bias is added.
+      weight_initializer: fills the weight; the block's own way without.
+      bias_initializer: fills the bias.
+      in_channels: the number of input channels; found at the first call if it is 0.
+      dtype: the dtype of the parameters.
+    """
 
     _dims, _default_layout = 2, "NCHW"
 
 
 class Conv3D(_PlainConv):
-    """3-d convolution: (N, C, D, H, W) gives (N, channels, D', H', W')."""
+    """3-d convolution: (N, C, D, H, W) gives (N, channels, D', H', W').
+
+    Args:
+      channels: the number of output channels.
+      kernel_size: the length of the window on each spatial axis, or one number for all.
+      strides: the distance of windows on each spatial axis.
+      padding: how many zeros are added at both ends of each spatial axis.
+      dilation: the distance of a kernel's taps on each spatial axis.
+      groups: in how many groups channels are computed apart.
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+      activation: the function that follows, by its name in `npx.activation`; none without.
+      use_bias: whether a bias is added.
+      weight_initializer: fills the weight; the block's own way without.
+      bias_initializer: fills the bias.
+      in_channels: the number of input channels; found at the first call if it is 0.
+      dtype: the dtype of the parameters.
+    """
 
     _dims, _default_layout = 3, "NCDHW"
 
 
 class Conv1DTranspose(_TransposedConv):
-    """The transpose of a 1-d convolution."""
+    """The transpose of a 1-d convolution.
+
+    Args:
+      channels: the number of output channels.
+      kernel_size: the length of the window on each spatial axis, or one number for all.
+      strides: the distance of windows on each spatial axis.
+      padding: how many zeros are added at both ends of each spatial axis.
+      output_padding: how much longer the output is than the smallest possible.
+      dilation: the distance of a kernel's taps on each spatial axis.
+      groups: in how many groups channels are computed apart.
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+      activation: the function that follows, by its name in `npx.activation`; none without.
+      use_bias: whether a bias is added.
+      weight_initializer: fills the weight; the block's own way without.
+      bias_initializer: fills the bias.
+      in_channels: the number of input channels; found at the first call if it is 0.
+      dtype: the dtype of the parameters.
+    """
 
     _dims, _default_layout = 1, "NCW"
 
 
 class Conv2DTranspose(_TransposedConv):
-    """The transpose of a 2-d convolution."""
+    """The transpose of a 2-d convolution.
+
+    Args:
+      channels: the number of output channels.
+      kernel_size: the length of the window on each spatial axis, or one number for all.
+      strides: the distance of windows on each spatial axis.
+      padding: how many zeros are added at both ends of each spatial axis.
+      output_padding: how much longer the output is than the smallest possible.
+      dilation: the distance of a kernel's taps on each spatial axis.
+      groups: in how many groups channels are computed apart.
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+      activation: the function that follows, by its name in `npx.activation`; none without.
+      use_bias: whether a bias is added.
+      weight_initializer: fills the weight; the block's own way without.
+      bias_initializer: fills the bias.
+      in_channels: the number of input channels; found at the first call if it is 0.
+      dtype: the dtype of the parameters.
+    """
 
     _dims, _default_layout = 2, "NCHW"
 
 
 class Conv3DTranspose(_TransposedConv):
-    """The transpose of a 3-d convolution."""
+    """The transpose of a 3-d convolution.
+
+    Args:
+      channels: the number of output channels.
+      kernel_size: the length of the window on each spatial axis, or one number for all.
+      strides: the distance of windows on each spatial axis.
+      padding: how many zeros are added at both ends of each spatial axis.
+      output_padding: how much longer the output is than the smallest possible.
+      dilation: the distance of a kernel's taps on each spatial axis.
+      groups: in how many groups channels are computed apart.
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+      activation: the function that follows, by its name in `npx.activation`; none without.
+      use_bias: whether a bias is added.
+      weight_initializer: fills the weight; the block's own way without.
+      bias_initializer: fills the bias.
+      in_channels: the number of input channels; found at the first call if it is 0.
+      dtype: the dtype of the parameters.
+    """
 
     _dims, _default_layout = 3, "NCDHW"
 
@@ -348,19 +447,43 @@ class _GlobalPool(_Pool):
 
 
 class MaxPool1D(_MaxPool):
-    """The maximum over windows of the last axis."""
+    """The maximum over windows of the last axis.
+
+    Args:
+      pool_size: the length of the window on each spatial axis, or one number for all.
+      strides: the distance of windows on each spatial axis.
+      padding: how many zeros are added at both ends of each spatial axis.
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+      ceil_mode: whether windows that do not fit are taken in at the end.
+    """
 
     _dims = 1
 
 
 class MaxPool2D(_MaxPool):
-    """The maximum over 2-d windows."""
+    """The maximum over 2-d windows.
+
+    Args:
+      pool_size: the length of the window on each spatial axis, or one number for all.
+      strides: the distance of windows on each spatial axis.
+      padding: how many zeros are added at both ends of each spatial axis.
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+      ceil_mode: whether windows that do not fit are taken in at the end.
+    """
 
     _dims = 2
 
 
 class MaxPool3D(_MaxPool):
-    """The maximum over 3-d windows."""
+    """The maximum over 3-d windows.
+
+    Args:
+      pool_size: the length of the window on each spatial axis, or one number for all.
+      strides: the distance of windows on each spatial axis.
+      padding: how many zeros are added at both ends of each spatial axis.
+      ceil_mode: whether windows that do not fit are taken in at the end.
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+    """
 
     _dims = 3
 
@@ -376,61 +499,116 @@ class MaxPool3D(_MaxPool):
 
 
 class AvgPool1D(_AvgPool):
-    """The mean over windows of the last axis."""
+    """The mean over windows of the last axis.
+
+    Args:
+      pool_size: the length of the window on each spatial axis, or one number for all.
+      strides: the distance of windows on each spatial axis.
+      padding: how many zeros are added at both ends of each spatial axis.
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+      ceil_mode: whether windows that do not fit are taken in at the end.
+      count_include_pad: whether averages count the zeros of the padding.
+    """
 
     _dims = 1
 
 
 class AvgPool2D(_CeilFirst):
-    """The mean over 2-d windows."""
+    """The mean over 2-d windows.
+
+    Args:
+      pool_size: the length of the window on each spatial axis, or one number for all.
+      strides: the distance of windows on each spatial axis.
+      padding: how many zeros are added at both ends of each spatial axis.
+      ceil_mode: whether windows that do not fit are taken in at the end.
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+      count_include_pad: whether averages count the zeros of the padding.
+    """
 
     _dims = 2
 
 
 class AvgPool3D(_CeilFirst):
-    """The mean over 3-d windows."""
+    """The mean over 3-d windows.
+
+    Args:
+      pool_size: the length of the window on each spatial axis, or one number for all.
+      strides: the distance of windows on each spatial axis.
+      padding: how many zeros are added at both ends of each spatial axis.
+      ceil_mode: whether windows that do not fit are taken in at the end.
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+      count_include_pad: whether averages count the zeros of the padding.
+    """
 
     _dims = 3
 
 
 class GlobalMaxPool1D(_GlobalPool):
-    """The maximum over the last axis."""
+    """The maximum over the last axis.
+
+    Args:
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+    """
 
     _dims = 1
 
 
 class GlobalMaxPool2D(_GlobalPool):
-    """The maximum over both spatial axes."""
+    """The maximum over both spatial axes.
+
+    Args:
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+    """
 
     _dims = 2
 
 
 class GlobalMaxPool3D(_GlobalPool):
-    """The maximum over all spatial axes."""
+    """The maximum over all spatial axes.
+
+    Args:
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+    """
 
     _dims = 3
 
 
 class GlobalAvgPool1D(_GlobalPool):
-    """The mean over the last axis."""
+    """The mean over the last axis.
+
+    Args:
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+    """
 
     _dims, _kind = 1, "avg"
 
 
 class GlobalAvgPool2D(_GlobalPool):
-    """The mean over both spatial axes."""
+    """The mean over both spatial axes.
+
+    Args:
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+    """
 
     _dims, _kind = 2, "avg"
 
 
 class GlobalAvgPool3D(_GlobalPool):
-    """The mean over all spatial axes."""
+    """The mean over all spatial axes.
+
+    Args:
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+    """
 
     _dims, _kind = 3, "avg"
 
 
 class ReflectionPad2D(HybridBlock):
-    """Pads height and width by reflection at the border."""
+    """Pads height and width by reflection at the border.
+
+    Args:
+      padding: how many zeros are added at both ends of each spatial axis.
+    """
 
     def __init__(self, padding: Size = 0):
         super().__init__()

@@ -25,6 +25,16 @@ class DeformableConvolution(HybridBlock):
       num_deformable_group: how many groups of channels have offsets of their own.
       offset_weight_initializer, offset_bias_initializer, offset_use_bias: of the convolution that computes them.
       op_name, adj: accepted from MXNet; they change nothing.
+      channels: the number of output channels.
+      kernel_size: the length of the window on each spatial axis, or one number for all.
+      strides: the distance of windows on each spatial axis.
+      padding: how many zeros are added at both ends of each spatial axis.
+      dilation: the distance of a kernel's taps on each spatial axis.
+      groups: in how many groups channels are computed apart.
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+      use_bias: whether a bias is added.
+      in_channels: the number of input channels; found at the first call if it is 0.
+      activation: the function that follows, by its name in `npx.activation`; none without.
 
     >>> import mxjax as mx
     >>> layer = mx.gluon.nn.DeformableConvolution(4, kernel_size=3, padding=1)
@@ -122,6 +132,26 @@ class ModulatedDeformableConvolution(DeformableConvolution):
     """A deformable convolution whose taps are weighed, too (https://arxiv.org/abs/1811.11168).
 
     Args: those of DeformableConvolution.
+
+    Args:
+      channels: the number of output channels.
+      kernel_size: the length of the window on each spatial axis, or one number for all.
+      strides: the distance of windows on each spatial axis.
+      padding: how many zeros are added at both ends of each spatial axis.
+      dilation: the distance of a kernel's taps on each spatial axis.
+      groups: in how many groups channels are computed apart.
+      num_deformable_group: in how many groups of channels offsets are their own.
+      layout: the order of the axes, with N, C and the spatial ones D, H, W.
+      use_bias: whether a bias is added.
+      in_channels: the number of input channels; found at the first call if it is 0.
+      activation: the function that follows, by its name in `npx.activation`; none without.
+      weight_initializer: fills the weight; the block's own way without.
+      bias_initializer: fills the bias.
+      offset_weight_initializer: fills the weights of the convolution that gives the offsets.
+      offset_bias_initializer: fills the bias of the convolution that gives the offsets.
+      offset_use_bias: whether the offsets' convolution has a bias.
+      op_name: the operator that computes it.
+      adj: how much longer the output is than the smallest possible.
     """
 
     _per_tap = 3  # y, x and the weight

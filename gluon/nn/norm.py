@@ -50,6 +50,19 @@ class BatchNorm(_Affine):
     """Normalizes each channel over the batch in training, and by moving statistics in prediction.
 
     Ioffe and Szegedy 2015. ``axis`` is the channel axis; ``momentum`` is that of the moving statistics.
+
+    Args:
+      axis: the axis of the channels.
+      momentum: how much of the former direction, or statistic, is kept.
+      epsilon: what is added to a denominator, against a division by zero.
+      center: whether beta is added.
+      scale: whether the result is multiplied by gamma.
+      use_global_stats: whether the running statistics are used in training, too.
+      beta_initializer: fills beta.
+      gamma_initializer: fills gamma.
+      running_mean_initializer: fills the running mean.
+      running_variance_initializer: fills the running variance.
+      in_channels: the number of input channels; found at the first call if it is 0.
     """
 
     _relu = False
@@ -125,13 +138,37 @@ class BatchNorm(_Affine):
 
 
 class BatchNormReLU(BatchNorm):
-    """BatchNorm followed by ReLU; XLA fuses both."""
+    """BatchNorm followed by ReLU; XLA fuses both.
+
+    Args:
+      axis: the axis of the channels.
+      momentum: how much of the former direction, or statistic, is kept.
+      epsilon: what is added to a denominator, against a division by zero.
+      center: whether beta is added.
+      scale: whether the result is multiplied by gamma.
+      use_global_stats: whether the running statistics are used in training, too.
+      beta_initializer: fills beta.
+      gamma_initializer: fills gamma.
+      running_mean_initializer: fills the running mean.
+      running_variance_initializer: fills the running variance.
+      in_channels: the number of input channels; found at the first call if it is 0.
+    """
 
     _relu = True
 
 
 class LayerNorm(_Affine):
-    """Normalizes along one axis of each sample. Ba, Kiros and Hinton 2016."""
+    """Normalizes along one axis of each sample. Ba, Kiros and Hinton 2016.
+
+    Args:
+      axis: the axis that is normalised.
+      epsilon: what is added to a denominator, against a division by zero.
+      center: whether beta is added.
+      scale: whether the result is multiplied by gamma.
+      beta_initializer: fills beta.
+      gamma_initializer: fills gamma.
+      in_channels: the number of input channels; found at the first call if it is 0.
+    """
 
     def __init__(
         self,
@@ -165,7 +202,17 @@ class LayerNorm(_Affine):
 
 
 class GroupNorm(_Affine):
-    """Normalizes groups of channels of each sample: (N, C, ...). Wu and He 2018."""
+    """Normalizes groups of channels of each sample: (N, C, ...). Wu and He 2018.
+
+    Args:
+      num_groups: the number of groups of channels.
+      epsilon: what is added to a denominator, against a division by zero.
+      center: whether beta is added.
+      scale: whether the result is multiplied by gamma.
+      beta_initializer: fills beta.
+      gamma_initializer: fills gamma.
+      in_channels: the number of input channels; found at the first call if it is 0.
+    """
 
     def __init__(
         self,
@@ -196,7 +243,17 @@ class GroupNorm(_Affine):
 
 
 class InstanceNorm(_Affine):
-    """Normalizes each channel of each sample by itself. Ulyanov et al. 2016."""
+    """Normalizes each channel of each sample by itself. Ulyanov et al. 2016.
+
+    Args:
+      axis: the axis of the channels.
+      epsilon: what is added to a denominator, against a division by zero.
+      center: whether beta is added.
+      scale: whether the result is multiplied by gamma.
+      beta_initializer: fills beta.
+      gamma_initializer: fills gamma.
+      in_channels: the number of input channels; found at the first call if it is 0.
+    """
 
     def __init__(
         self,

@@ -71,6 +71,9 @@ class PixelShuffle1D(_PixelShuffle):
 class PixelShuffle2D(_PixelShuffle):
     """Enlarges by factors: (N, f1 * f2 * C, H, W) becomes (N, C, f1 * H, f2 * W) (https://arxiv.org/abs/1609.05158).
 
+    Args:
+      factor: how many times larger the image becomes on each axis, or one number for all.
+
     >>> import mxjax as mx
     >>> mx.gluon.nn.PixelShuffle2D((2, 3))(mx.np.zeros((1, 12, 3, 5))).shape
     (1, 2, 6, 15)
@@ -78,6 +81,10 @@ class PixelShuffle2D(_PixelShuffle):
 
 
 class PixelShuffle3D(_PixelShuffle):
-    """Enlarges by factors: (N, f1 * f2 * f3 * C, D, H, W) becomes (N, C, f1 * D, f2 * H, f3 * W)."""
+    """Enlarges by factors: (N, f1 * f2 * f3 * C, D, H, W) becomes (N, C, f1 * D, f2 * H, f3 * W).
+
+    Args:
+      factor: how many times larger the image becomes on each axis, or one number for all.
+    """
 
     _dims = 3

@@ -198,6 +198,16 @@ class SyncBatchNorm(BatchNorm):
 
     Args:
       num_devices: how many parts a batch has; by default the devices that the parameters are on.
+      in_channels: the number of input channels; found at the first call if it is 0.
+      momentum: how much of the former direction, or statistic, is kept.
+      epsilon: what is added to a denominator, against a division by zero.
+      center: whether beta is added.
+      scale: whether the result is multiplied by gamma.
+      use_global_stats: whether the running statistics are used in training, too.
+      beta_initializer: fills beta.
+      gamma_initializer: fills gamma.
+      running_mean_initializer: fills the running mean.
+      running_variance_initializer: fills the running variance.
 
     Raises:
       MXNetError: a result is read that needs a part which has not come; a part on a device that has given one

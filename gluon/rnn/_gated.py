@@ -270,6 +270,10 @@ class LSTMPCell(DenseCell):
       i2h_weight_initializer, h2h_weight_initializer, h2r_weight_initializer, i2h_bias_initializer,
         h2h_bias_initializer: of the parameters of these names.
       input_size: found at the first step when it is 0.
+      i2h_weight_initializer: fills the weights from input to hidden.
+      h2h_weight_initializer: fills the weights from hidden to hidden.
+      h2r_weight_initializer: fills the projection's weights.
+      i2h_bias_initializer: fills the bias of the input's part.
     """
 
     _gates = 4

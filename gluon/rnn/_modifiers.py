@@ -164,6 +164,9 @@ class DropoutCell(HybridRecurrentCell):
 class ModifierCell(HybridRecurrentCell):
     """The base of cells that change what another cell does; the other is not to be called any more.
 
+    Args:
+      base_cell: the cell that is modified.
+
     Raises:
       AssertionError: the other cell belongs to a modifier already.
     """
@@ -270,7 +273,11 @@ class ZoneoutCell(ModifierCell):
 
 
 class ResidualCell(ModifierCell):
-    """Adds the inputs to the outputs (https://arxiv.org/abs/1609.08144)."""
+    """Adds the inputs to the outputs (https://arxiv.org/abs/1609.08144).
+
+    Args:
+      base_cell: the cell that is modified.
+    """
 
     def forward(self, inputs: Any, states: list[Any]) -> tuple[Any, list[Any]]:
         """One step."""

@@ -408,6 +408,10 @@ class LSTM(_RNNLayer):
       state_clip_min, state_clip_max, state_clip_nan: bounds of the memory; none.
       dtype: of the parameters.
       use_sequence_length: the layer is called with the lengths (N,) of the rows as well.
+      i2h_weight_initializer: fills the weights from input to hidden.
+      h2h_weight_initializer: fills the weights from hidden to hidden.
+      i2h_bias_initializer: fills the bias of the input's part.
+      h2h_bias_initializer: fills the bias of the hidden part.
 
     >>> import mxjax as mx
     >>> layer = mx.gluon.rnn.LSTM(4, bidirectional=True)

@@ -123,6 +123,9 @@ def _scaling(function: Callable[..., Any], scaler: LossScaler) -> Callable[..., 
 def init_trainer(optimizer_or_trainer: Any) -> None:
     """Let a `gluon.Trainer` scale its losses dynamically (`scale_loss`).
 
+    Args:
+      optimizer_or_trainer: the optimizer, or the trainer, whose gradients are scaled.
+
     Raises:
       AssertionError: `init` was not called, or the kvstore updates the weights, which cannot leave a step out.
       TypeError: it is no trainer.
@@ -149,6 +152,13 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
 
     A step whose gradients overflow changes no weight and halves the scale. That is decided in the program of the
     step, so that nothing is read; a schedule of learning rates counts such steps.
+
+    Args:
+      loss: the loss, or a list of losses.
+      optimizer_or_trainer: the optimizer, or the trainer, whose gradients are scaled.
+
+    Returns:
+      context manager: gives the loss times the scale.
 
     Raises:
       AssertionError: `init_trainer` was not called with this trainer.
@@ -177,6 +187,9 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
 def unscale(optimizer_or_trainer: Any) -> None:
     """Divide the trainer's gradients by the scale now, to look at them or to clip them before the step.
 
+    Args:
+      optimizer_or_trainer: the optimizer, or the trainer, whose gradients are scaled.
+
     Raises:
       TypeError: it is no trainer.
     """
@@ -196,6 +209,12 @@ def unscale(optimizer_or_trainer: Any) -> None:
 def list_lp16_ops(target_dtype: Any) -> list[str]:
     """The operators, by registry names, that compute in low precision.
 
+    Args:
+      target_dtype: the narrow dtype, "float16" or "bfloat16".
+
+    Returns:
+      list of str: the operators.
+
     >>> "Convolution" in list_lp16_ops("bfloat16")
     True
     """
@@ -204,37 +223,79 @@ def list_lp16_ops(target_dtype: Any) -> list[str]:
 
 
 def list_fp32_ops(target_dtype: Any) -> list[str]:
-    """The operators that compute in float32."""
+    """The operators that compute in float32.
+
+    Args:
+      target_dtype: the narrow dtype, "float16" or "bfloat16".
+
+    Returns:
+      list of str: the operators.
+    """
     target(target_dtype)
     return operators.named("full")
 
 
 def list_lp16_fp32_ops(target_dtype: Any) -> list[str]:
-    """The operators that compute in what they are given."""
+    """The operators that compute in what they are given.
+
+    Args:
+      target_dtype: the narrow dtype, "float16" or "bfloat16".
+
+    Returns:
+      list of str: the operators.
+    """
     target(target_dtype)
     return operators.named(None)
 
 
 def list_conditional_fp32_ops(target_dtype: Any) -> list[tuple[str, str, list[str]]]:
-    """The operators that compute in float32 on a condition: (operator, attribute, values of it)."""
+    """The operators that compute in float32 on a condition: (operator, attribute, values of it).
+
+    Args:
+      target_dtype: the narrow dtype, "float16" or "bfloat16".
+
+    Returns:
+      list of (operator, attribute, values).
+    """
     target(target_dtype)
     return operators.conditional()
 
 
 def list_widest_type_cast(target_dtype: Any) -> list[str]:
-    """The operators that take all their arrays in the widest of their dtypes."""
+    """The operators that take all their arrays in the widest of their dtypes.
+
+    Args:
+      target_dtype: the narrow dtype, "float16" or "bfloat16".
+
+    Returns:
+      list of str: the operators.
+    """
     target(target_dtype)
     return operators.named("widest")
 
 
 def list_loss_output_functions(target_dtype: Any) -> list[str]:
-    """The outputs whose gradient is that of a loss: the scale goes into their `grad_scale`."""
+    """The outputs whose gradient is that of a loss: the scale goes into their `grad_scale`.
+
+    Args:
+      target_dtype: the narrow dtype, "float16" or "bfloat16".
+
+    Returns:
+      list of str: the operators.
+    """
     target(target_dtype)
     return operators.losses()
 
 
 def list_lp16_use_fp32_params(target_dtype: Any) -> dict[str, list[str]] | None:
-    """The arrays that stay float32 beside rounded ones, by operator; None where MXNet has no such list (float16)."""
+    """The arrays that stay float32 beside rounded ones, by operator; None where MXNet has no such list (float16).
+
+    Args:
+      target_dtype: the narrow dtype, "float16" or "bfloat16".
+
+    Returns:
+      dict: by operator which parameters stay in float32.
+    """
     from .lists.symbol_bf16 import BF16_USE_FP32_PARAMS
 
     return None if target(target_dtype) == "float16" else BF16_USE_FP32_PARAMS

@@ -36,6 +36,9 @@ def convert_symbol(
       data_names: the variables that are no parameters; by default all whose dtype is not declared.
       cast_optional_params: let parameters that are only used in low precision be stored in it, without a cast.
 
+    Returns:
+      Symbol: with casts where they are needed.
+
     Raises:
       AssertionError: it is no symbol, another dtype, or a list is none.
       MXNetError: a list names an operator that there is not.
@@ -157,6 +160,15 @@ def convert_model(
       sym: the symbol.
       arg_params, aux_params: arrays by name.
       others: as of `convert_symbol`.
+      target_dtype: the narrow dtype, "float16" or "bfloat16".
+      target_dtype_ops: operators that are computed in the narrow dtype; those of the lists without.
+      fp32_ops: operators that are computed in float32; those of the lists without.
+      conditional_fp32_ops: (operator, attribute, values): float32 where the attribute has one of the values.
+      excluded_sym_names: names of nodes that stay as they are.
+      cast_optional_params: whether parameters are converted, too, where all that use them are narrow.
+
+    Returns:
+      tuple: symbol, arguments, and auxiliary states.
 
     Raises:
       AssertionError: as `convert_symbol`; or the parameters are no dictionaries.
@@ -189,6 +201,15 @@ def convert_bucketing_module(
     Args:
       bucketing_mod: the module, with parameters.
       others: as of `convert_symbol`.
+      target_dtype: the narrow dtype, "float16" or "bfloat16".
+      target_dtype_ops: operators that are computed in the narrow dtype; those of the lists without.
+      fp32_ops: operators that are computed in float32; those of the lists without.
+      conditional_fp32_ops: (operator, attribute, values): float32 where the attribute has one of the values.
+      excluded_sym_names: names of nodes that stay as they are.
+      cast_optional_params: whether parameters are converted, too, where all that use them are narrow.
+
+    Returns:
+      BucketingModule: the new module.
 
     Raises:
       AssertionError: as `convert_model`; or it is another module, has no buckets or no parameters.
@@ -229,6 +250,16 @@ def convert_hybrid_block(
       block: a hybridized block that has been called.
       device: where its parameters go; by default where the block's are.
       others: as of `convert_symbol`.
+      target_dtype: the narrow dtype, "float16" or "bfloat16".
+      target_dtype_ops: operators that are computed in the narrow dtype; those of the lists without.
+      fp32_ops: operators that are computed in float32; those of the lists without.
+      conditional_fp32_ops: (operator, attribute, values): float32 where the attribute has one of the values.
+      excluded_sym_names: names of nodes that stay as they are.
+      cast_optional_params: whether parameters are converted, too, where all that use them are narrow.
+      ctx: MXNet 1's name of `device`.
+
+    Returns:
+      HybridBlock: the new block.
 
     Raises:
       AssertionError: it is no HybridBlock.

@@ -15,6 +15,9 @@ from .transformations import register_pytree, take_gradients_of_arrays
 class ndarray(methods.NPMethods, NDArray, NumpyDispatch):  # noqa: N801  (MXNet's name)
     """The array of ``mx.np``: NumPy's interface with MXNet's dtypes, on any device.
 
+    Args:
+      value: what holds the numbers.
+
     >>> import mxjax as mx
     >>> x = mx.np.arange(6).reshape(2, 3)
     >>> x[1, ::2]

@@ -28,6 +28,15 @@ def array(
     and a single NumPy scalar keep theirs. It goes to ``device`` (``ctx`` is the same), by default
     the current one. Raises ``TypeError`` for what is no rectangle of numbers.
 
+    Args:
+      object: nested lists, numbers, or an array.
+      dtype: the dtype of the result.
+      device: where the result lies; the current device if it is left out.
+      ctx: MXNet 1's name of `device`.
+
+    Returns:
+      ndarray (of mx.nd: NDArray): the new array.
+
     >>> import mxjax as mx
     >>> mx.np.array([[1, 2], [3, 4]]).dtype
     dtype('float32')
@@ -38,6 +47,14 @@ def array(
 def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None = None) -> ndarray:
     """The array itself if it is one of that dtype already, otherwise a new one as :func:`array`
     makes it.
+
+    Args:
+      obj: an array of another library, or what an array is made of.
+      device: where the result lies; the current device if it is left out.
+      copy: whether there is a copy in any case.
+
+    Returns:
+      ndarray: the array itself, or a new one.
     """
     if isinstance(obj, ndarray) and not copy:
         same = dtype is None or element_type(dtype) == obj.dtype
@@ -51,6 +68,15 @@ def nd_array(source_array: Any, ctx: Any = None, dtype: Any = None, device: Any 
     given.
 
     Arrays of ours keep their dtype.
+
+    Args:
+      source_array: nested lists, numbers, or an array.
+      ctx: MXNet 1's name of `device`.
+      dtype: the dtype of the result.
+      device: where the result lies; the current device if it is left out.
+
+    Returns:
+      ndarray (of mx.nd: NDArray): the new array.
 
     >>> import mxjax as mx
     >>> mx.nd.array([1, 2]).shape
@@ -113,14 +139,35 @@ def empty(
     device: Any = None,
     ctx: Any = None,
 ) -> ndarray:
-    """A new array without given contents (they are zeros); float32 unless ``dtype`` is given."""
+    """A new array without given contents (they are zeros); float32 unless ``dtype`` is given.
+
+    Args:
+      shape: the shape of the result.
+      dtype: the dtype of the result.
+      order: only "C".
+      device: where the result lies; the current device if it is left out.
+      ctx: MXNet 1's name of `device`.
+
+    Returns:
+      ndarray (of mx.nd: NDArray): of this shape; its numbers are zeros.
+    """
     return _empty(ndarray, shape, dtype, order, device or ctx)
 
 
 def nd_empty(
     shape: int | tuple[int, ...], ctx: Any = None, dtype: Any = None, stype: str | None = None
 ) -> NDArray:
-    """A new nd array without given contents (they are zeros); float32 unless ``dtype`` is given."""
+    """A new nd array without given contents (they are zeros); float32 unless ``dtype`` is given.
+
+    Args:
+      shape: the shape of the result.
+      ctx: MXNet 1's name of `device`.
+      dtype: the dtype of the result.
+      stype: the storage type.
+
+    Returns:
+      ndarray (of mx.nd: NDArray): of this shape; its numbers are zeros.
+    """
     if stype not in (None, "default"):
         from .sparse import nothing, wrap
 
@@ -144,6 +191,12 @@ def _empty(cls: type[NDArray], shape: Any, dtype: Any, order: str, device: Any) 
 def from_jax(array: Any) -> ndarray:
     """An array on a ``jax.Array`` (or a tracer), without a copy; the buffer is never overwritten.
 
+    Args:
+      array: the array of JAX.
+
+    Returns:
+      ndarray (of mx.nd: NDArray): with the same numbers, on the same memory.
+
     >>> import jax.numpy as jnp, mxjax as mx
     >>> mx.np.from_jax(jnp.arange(3.0)) + 1
     array([1., 2., 3.])
@@ -152,7 +205,14 @@ def from_jax(array: Any) -> ndarray:
 
 
 def nd_from_jax(array: Any) -> NDArray:
-    """:func:`from_jax` for nd."""
+    """:func:`from_jax` for nd.
+
+    Args:
+      array: the array of JAX.
+
+    Returns:
+      ndarray (of mx.nd: NDArray): with the same numbers, on the same memory.
+    """
     return _from_jax(NDArray, array)
 
 
@@ -170,12 +230,25 @@ def from_dlpack(x: Any) -> ndarray:
     DLPack capsule.
 
     The memory is shared, so what the other library writes is seen here.
+
+    Args:
+      x: the input.
+
+    Returns:
+      ndarray (of mx.nd: NDArray): on the same memory.
     """
     return interop.from_dlpack(ndarray, x)  # type: ignore[no-any-return]
 
 
 def nd_from_dlpack(dlpack: Any) -> NDArray:
-    """:func:`from_dlpack` for nd."""
+    """:func:`from_dlpack` for nd.
+
+    Args:
+      dlpack: the capsule, or an array that has one.
+
+    Returns:
+      ndarray (of mx.nd: NDArray): on the same memory.
+    """
     return interop.from_dlpack(NDArray, dlpack)  # type: ignore[no-any-return]
 
 
@@ -185,6 +258,13 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> Any:
 
     A shared NumPy array becomes read-only, as in MXNet. Raises ``ValueError`` for one that is not
     C-contiguous.
+
+    Args:
+      ndarray: the array of NumPy.
+      zero_copy: whether the memory is shared: the NumPy array must not be changed any more then.
+
+    Returns:
+      ndarray (of mx.nd: NDArray): with the same numbers, on the same memory with `zero_copy`.
     """
     from .classes import ndarray as cls
 
@@ -192,7 +272,15 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> Any:
 
 
 def nd_from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> Any:
-    """:func:`from_numpy` for nd."""
+    """:func:`from_numpy` for nd.
+
+    Args:
+      ndarray: the array of NumPy.
+      zero_copy: whether the memory is shared: the NumPy array must not be changed any more then.
+
+    Returns:
+      ndarray (of mx.nd: NDArray): with the same numbers, on the same memory with `zero_copy`.
+    """
     return _from_numpy(NDArray, ndarray, zero_copy)
 
 
@@ -220,10 +308,24 @@ def _from_numpy(cls: type[NDArray], host: np.ndarray, zero_copy: bool) -> Any:
 
 
 def to_dlpack_for_read(data: Handle) -> Any:
-    """A DLPack capsule of an array's memory, for another library to read."""
+    """A DLPack capsule of an array's memory, for another library to read.
+
+    Args:
+      data: the array.
+
+    Returns:
+      PyCapsule: the array's memory.
+    """
     return data.to_dlpack_for_read()  # type: ignore[attr-defined]
 
 
 def to_dlpack_for_write(data: Handle) -> Any:
-    """A DLPack capsule of an array's memory; what others write is seen here."""
+    """A DLPack capsule of an array's memory; what others write is seen here.
+
+    Args:
+      data: the array.
+
+    Returns:
+      PyCapsule: the array's memory.
+    """
     return data.to_dlpack_for_write()  # type: ignore[attr-defined]

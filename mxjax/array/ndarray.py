@@ -33,6 +33,9 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
     ``bool``). It is mutable: ``x += 1`` and ``x[1:3] = y`` change what every alias and view of it
     sees.
 
+    Args:
+      value: what holds the numbers.
+
     >>> import mxjax as mx
     >>> x = mx.np.ones((2, 3))
     >>> (x * 2).sum().item()

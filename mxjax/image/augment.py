@@ -84,7 +84,11 @@ class Augmenter(Shown):
 
 
 class SequentialAug(Augmenter):
-    """Several augmenters, one after the other."""
+    """Several augmenters, one after the other.
+
+    Args:
+      ts: what is stepped through.
+    """
 
     def __init__(self, ts: list[Augmenter]):
         super().__init__()
@@ -100,7 +104,11 @@ class SequentialAug(Augmenter):
 
 
 class RandomOrderAug(SequentialAug):
-    """Several augmenters, in a new order each time."""
+    """Several augmenters, in a new order each time.
+
+    Args:
+      ts: what is stepped through.
+    """
 
     def __call__(self, src: Any) -> Any:
         random.shuffle(self.ts)
@@ -108,7 +116,12 @@ class RandomOrderAug(SequentialAug):
 
 
 class ResizeAug(Augmenter):
-    """The shorter side resized to `size`."""
+    """The shorter side resized to `size`.
+
+    Args:
+      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
+    """
 
     def __init__(self, size: int, interp: int = 2):
         super().__init__(size=size, interp=interp)
@@ -120,7 +133,12 @@ class ResizeAug(Augmenter):
 
 
 class ForceResizeAug(Augmenter):
-    """Resized to `size` (width, height)."""
+    """Resized to `size` (width, height).
+
+    Args:
+      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
+    """
 
     def __init__(self, size: tuple[int, int], interp: int = 2):
         super().__init__(size=size, interp=interp)
@@ -132,7 +150,12 @@ class ForceResizeAug(Augmenter):
 
 
 class RandomCropAug(Augmenter):
-    """A part of `size` (width, height) at a random place."""
+    """A part of `size` (width, height) at a random place.
+
+    Args:
+      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
+    """
 
     def __init__(self, size: tuple[int, int], interp: int = 2):
         super().__init__(size=size, interp=interp)
@@ -144,7 +167,14 @@ class RandomCropAug(Augmenter):
 
 
 class RandomSizedCropAug(Augmenter):
-    """A part of random area and shape, resized to `size` (width, height); see `random_size_crop`."""
+    """A part of random area and shape, resized to `size` (width, height); see `random_size_crop`.
+
+    Args:
+      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      area: the smallest and largest share of the image's area.
+      ratio: the smallest and largest ratio of width to height.
+      interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
+    """
 
     def __init__(self, size: tuple[int, int], area: Any, ratio: tuple[float, float], interp: int = 2, **kwargs: Any):
         super().__init__(size=size, area=area, ratio=ratio, interp=interp)
@@ -163,7 +193,12 @@ class RandomSizedCropAug(Augmenter):
 
 
 class CenterCropAug(Augmenter):
-    """The middle, of `size` (width, height)."""
+    """The middle, of `size` (width, height).
+
+    Args:
+      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
+    """
 
     def __init__(self, size: tuple[int, int], interp: int = 2):
         super().__init__(size=size, interp=interp)
@@ -188,7 +223,11 @@ class _OfValues(Augmenter):
 
 
 class BrightnessJitterAug(_OfValues):
-    """All values by a factor between 1 - `brightness` and 1 + `brightness`."""
+    """All values by a factor between 1 - `brightness` and 1 + `brightness`.
+
+    Args:
+      brightness: the largest share by which brightness changes.
+    """
 
     def __init__(self, brightness: float):
         super().__init__(brightness=brightness)
@@ -199,7 +238,11 @@ class BrightnessJitterAug(_OfValues):
 
 
 class ContrastJitterAug(_OfValues):
-    """Blended with its mean gray, by a factor between 1 - `contrast` and 1 + `contrast`."""
+    """Blended with its mean gray, by a factor between 1 - `contrast` and 1 + `contrast`.
+
+    Args:
+      contrast: the largest share by which contrast changes.
+    """
 
     def __init__(self, contrast: float):
         super().__init__(contrast=contrast)
@@ -212,7 +255,11 @@ class ContrastJitterAug(_OfValues):
 
 
 class SaturationJitterAug(_OfValues):
-    """Blended with its gray, by a factor between 1 - `saturation` and 1 + `saturation`."""
+    """Blended with its gray, by a factor between 1 - `saturation` and 1 + `saturation`.
+
+    Args:
+      saturation: the largest share by which saturation changes.
+    """
 
     def __init__(self, saturation: float):
         super().__init__(saturation=saturation)
@@ -225,7 +272,11 @@ class SaturationJitterAug(_OfValues):
 
 
 class HueJitterAug(_OfValues):
-    """The colours turned by an angle between -180 `hue` and 180 `hue` degrees, in the space YIQ."""
+    """The colours turned by an angle between -180 `hue` and 180 `hue` degrees, in the space YIQ.
+
+    Args:
+      hue: the largest share by which hues turn.
+    """
 
     _to_yiq = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
     _from_yiq = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
@@ -242,7 +293,13 @@ class HueJitterAug(_OfValues):
 
 
 class ColorJitterAug(RandomOrderAug):
-    """Brightness, contrast and saturation, in a new order each time."""
+    """Brightness, contrast and saturation, in a new order each time.
+
+    Args:
+      brightness: the largest share by which brightness changes.
+      contrast: the largest share by which contrast changes.
+      saturation: the largest share by which saturation changes.
+    """
 
     def __init__(self, brightness: float, contrast: float, saturation: float):
         made = ((BrightnessJitterAug, brightness), (ContrastJitterAug, contrast), (SaturationJitterAug, saturation))
@@ -250,7 +307,13 @@ class ColorJitterAug(RandomOrderAug):
 
 
 class LightingAug(_OfValues):
-    """AlexNet's noise: the colours moved along their principal components, by normal numbers."""
+    """AlexNet's noise: the colours moved along their principal components, by normal numbers.
+
+    Args:
+      alphastd: the standard deviation of the noise.
+      eigval: the eigenvalues of the colours.
+      eigvec: the eigenvectors of the colours.
+    """
 
     def __init__(self, alphastd: float, eigval: Any, eigvec: Any):
         super().__init__(alphastd=alphastd, eigval=eigval, eigvec=eigvec)
@@ -264,7 +327,12 @@ class LightingAug(_OfValues):
 
 
 class ColorNormalizeAug(Augmenter):
-    """`(src - mean) / std`."""
+    """`(src - mean) / std`.
+
+    Args:
+      mean: the mean of each channel, which is taken off.
+      std: the standard deviation of each channel, by which it is divided.
+    """
 
     def __init__(self, mean: Any, std: Any):
         super().__init__(mean=mean, std=std)
@@ -276,7 +344,11 @@ class ColorNormalizeAug(Augmenter):
 
 
 class RandomGrayAug(_OfValues):
-    """Gray, with probability `p`."""
+    """Gray, with probability `p`.
+
+    Args:
+      p: the probability that it happens.
+    """
 
     _mix = np.array([0.21, 0.72, 0.07])
 
@@ -293,7 +365,11 @@ class RandomGrayAug(_OfValues):
 
 
 class HorizontalFlipAug(Augmenter):
-    """Mirrored, with probability `p`."""
+    """Mirrored, with probability `p`.
+
+    Args:
+      p: the probability that it happens.
+    """
 
     def __init__(self, p: float):
         super().__init__(p=p)
@@ -304,7 +380,11 @@ class HorizontalFlipAug(Augmenter):
 
 
 class CastAug(Augmenter):
-    """Another dtype."""
+    """Another dtype.
+
+    Args:
+      typ: the kind of image: 2 or 3 channels are normalised.
+    """
 
     def __init__(self, typ: str = "float32"):
         super().__init__(type=typ)
@@ -362,6 +442,10 @@ def CreateAugmenter(  # noqa: N802
       mean, std: True for ImageNet's, or arrays of 1 or 3 numbers.
       brightness, contrast, saturation, hue, pca_noise, rand_gray: how much of each; 0 is none.
       inter_method: as `interp` of `imresize`.
+      rand_resize: whether crops have random sizes.
+
+    Returns:
+      list of Augmenter: in the order in which they are applied.
 
     >>> [type(each).__name__ for each in CreateAugmenter((3, 8, 8), resize=10, mean=True)]
     ['ResizeAug', 'CenterCropAug', 'CastAug', 'ColorNormalizeAug']

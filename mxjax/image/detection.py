@@ -307,6 +307,17 @@ def CreateMultiRandCropAugmenter(  # noqa: N802
 ) -> DetRandomSelectAug:  # fmt: skip
     """One of several `DetRandomCropAug`: each argument is for all of them, or a list with one for each.
 
+    Args:
+      min_object_covered: the smallest share of a box that a crop covers.
+      aspect_ratio_range: the smallest and largest ratio of width to height.
+      area_range: the smallest and largest share of the image's area.
+      min_eject_coverage: boxes of which less is left are dropped.
+      max_attempts: how often a crop is tried.
+      skip_prob: the probability that the image stays as it is.
+
+    Returns:
+      DetRandomSelectAug: chooses one of the crops.
+
     >>> len(CreateMultiRandCropAugmenter(min_object_covered=[0.1, 0.5, 0.9]).aug_list)
     3
     """
@@ -332,6 +343,26 @@ def CreateDetAugmenter(  # noqa: N802
       data_shape: (channels, height, width) of the result.
       rand_crop, rand_pad: how often a part is taken, and how often the picture is put into a larger one.
       The others are those of `CreateAugmenter`, `DetRandomCropAug` and `DetRandomPadAug`.
+      resize: the length of the shorter side, after resizing; 0: as it is.
+      rand_gray: the probability of a gray image.
+      rand_mirror: whether half of the images are mirrored.
+      mean: the mean of each channel, which is taken off.
+      std: the standard deviation of each channel, by which it is divided.
+      brightness: the largest share by which brightness changes.
+      contrast: the largest share by which contrast changes.
+      saturation: the largest share by which saturation changes.
+      pca_noise: the standard deviation of AlexNet's noise.
+      hue: the largest share by which hues turn.
+      inter_method: how pixels are interpolated, one of OpenCV's numbers.
+      min_object_covered: the smallest share of a box that a crop covers.
+      aspect_ratio_range: the smallest and largest ratio of width to height.
+      area_range: the smallest and largest share of the image's area.
+      min_eject_coverage: boxes of which less is left are dropped.
+      max_attempts: how often a crop is tried.
+      pad_val: the number that fills.
+
+    Returns:
+      list of Augmenter: in the order in which they are applied.
     """
     made: list[DetAugmenter] = []
     if resize > 0:
@@ -358,6 +389,19 @@ class ImageDetIter(ImageIter):
     Args:
       aug_list: augmenters; without it those of `CreateDetAugmenter` with the other arguments.
       The others are those of `ImageIter`.
+      batch_size: how many samples a batch has.
+      data_shape: the shape of the images: (channels, height, width).
+      path_imgrec: the path of the record file.
+      path_imglist: the path of the list of images.
+      path_root: the folder of the images.
+      path_imgidx: the path of the index file.
+      shuffle: whether the order is random.
+      part_index: which part this reader has.
+      num_parts: into how many parts the data are divided.
+      imglist: the images, as a list of [label, path].
+      data_name: the name of the data.
+      label_name: the name of the labels.
+      last_batch_handle: what becomes of a last batch that is not full.
 
     Raises:
       FormatError: a label that is none, when the iterator is made.

@@ -75,6 +75,10 @@ def imread(filename: str, flag: int = 1, to_rgb: bool = True, out: Any = None) -
       filename: a JPEG, a PNG, or another format that OpenCV or Pillow reads.
       flag: 1 for three channels, 0 for gray with one.
       to_rgb: red first, otherwise blue first.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      array: the image, (height, width, channels), uint8.
 
     Raises:
       MXNetFileNotFoundError: there is no such file.
@@ -95,6 +99,10 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: Any = None) -> A
     Args:
       buf: bytes, a bytearray, or a one-dimensional array of uint8.
       flag, to_rgb: as in `imread`.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      array: the image, (height, width, channels), uint8.
 
     Raises:
       ValueError: `buf` is a string.
@@ -134,6 +142,10 @@ def imresize(src: Any, w: int, h: int, interp: int = 1, out: Any = None) -> Any:
       w, h: the new width and height.
       interp: 0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos; 9 bicubic to enlarge and area to shrink; 10 one at
         random.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      array: the image in its new size, (height, width, channels).
 
     >>> import mxjax as mx
     >>> imresize(mx.nd.ones((4, 6, 3)), 3, 2).shape
@@ -146,6 +158,13 @@ def imresize(src: Any, w: int, h: int, interp: int = 1, out: Any = None) -> Any:
 
 def scale_down(src_size: tuple[int, int], size: tuple[int, int]) -> tuple[int, int]:
     """A size (width, height) made to fit into another, its ratio kept.
+
+    Args:
+      src_size: the size of the image: (width, height).
+      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+
+    Returns:
+      tuple of int: (width, height).
 
     >>> scale_down((640, 480), (720, 120))
     (640, 106)
@@ -173,6 +192,11 @@ def copyMakeBorder(  # noqa: N802
       top, bot, left, right: how many pixels are added.
       type: 0 constant, 1 the edge repeated, 2 mirrored, 3 from the other side, 4 mirrored without the edge itself.
       value: what a constant border is filled with, `values` for each channel.
+      values: the number of each channel that fills.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      array: the larger image.
     """
     pixels = on_host(src)
     mode = _BORDERS.get(int(type))
@@ -211,7 +235,16 @@ def _get_interp_method(interp: int, sizes: Sequence[int] = ()) -> int:
 
 
 def resize_short(src: Any, size: int, interp: int = 2) -> Any:
-    """A picture resized so that its shorter side has `size` pixels."""
+    """A picture resized so that its shorter side has `size` pixels.
+
+    Args:
+      src: the image, (H, W, C), or the text that is read.
+      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
+
+    Returns:
+      array: the image in its new size, (height, width, channels).
+    """
     h, w = src.shape[:2]
     new_h, new_w = (size * h // w, size) if h > w else (size, size * w // h)
     return imresize(src, new_w, new_h, interp)
@@ -224,7 +257,20 @@ def part(src: Any, key: tuple[slice, ...]) -> Any:
 
 
 def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Any = None, interp: int = 2) -> Any:
-    """The part of a picture whose upper left corner is (x0, y0), resized to `size` (width, height)."""
+    """The part of a picture whose upper left corner is (x0, y0), resized to `size` (width, height).
+
+    Args:
+      src: the image, (H, W, C), or the text that is read.
+      x0: the left border.
+      y0: the upper border.
+      w: the width.
+      h: the height.
+      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
+
+    Returns:
+      array: the image in its new size, (height, width, channels).
+    """
     out = part(src, (slice(y0, y0 + h), slice(x0, x0 + w)))
     if size is not None and (w, h) != tuple(size):
         out = imresize(out, size[0], size[1], interp)
@@ -232,7 +278,16 @@ def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Any = None, int
 
 
 def random_crop(src: Any, size: tuple[int, int], interp: int = 2) -> tuple[Any, tuple[int, int, int, int]]:
-    """A part of `size` (width, height) at a random place, enlarged from a small picture; and its (x, y, w, h)."""
+    """A part of `size` (width, height) at a random place, enlarged from a small picture; and its (x, y, w, h).
+
+    Args:
+      src: the image, (H, W, C), or the text that is read.
+      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
+
+    Returns:
+      tuple: the part of the image, and its place (x, y, width, height).
+    """
     h, w = src.shape[:2]
     new_w, new_h = scale_down((w, h), size)
     x0 = random.randint(0, w - new_w)
@@ -242,6 +297,14 @@ def random_crop(src: Any, size: tuple[int, int], interp: int = 2) -> tuple[Any, 
 
 def center_crop(src: Any, size: tuple[int, int], interp: int = 2) -> tuple[Any, tuple[int, int, int, int]]:
     """The middle of a picture, of `size` (width, height); and (x, y, w, h) of it.
+
+    Args:
+      src: the image, (H, W, C), or the text that is read.
+      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
+
+    Returns:
+      tuple: the part of the image, and its place (x, y, width, height).
 
     >>> import mxjax as mx
     >>> center_crop(mx.nd.ones((4, 6, 3)), (2, 2))[1]
@@ -262,6 +325,12 @@ def random_size_crop(
     Args:
       area: the smallest and the largest part of the picture's area; one number stands for (area, 1).
       ratio: the smallest and the largest width / height.
+      src: the image, (H, W, C), or the text that is read.
+      size: the new size: (width, height); ResizeAug and resize_short: the shorter side.
+      interp: the interpolation: 0 nearest, 1 bilinear, 2 area, 3 cubic, 4 Lanczos.
+
+    Returns:
+      tuple: the part of the image, and its place (x, y, width, height).
     """
     if "min_area" in kwargs:
         warnings.warn("`min_area` is deprecated. Please use `area` instead.", DeprecationWarning, stacklevel=2)
@@ -283,7 +352,16 @@ def random_size_crop(
 
 
 def color_normalize(src: Any, mean: Any, std: Any = None) -> Any:
-    """`(src - mean) / std`; either may be None."""
+    """`(src - mean) / std`; either may be None.
+
+    Args:
+      src: the image, (H, W, C), or the text that is read.
+      mean: the mean of each channel, which is taken off.
+      std: the standard deviation of each channel, by which it is divided.
+
+    Returns:
+      array: float32, of the image's shape.
+    """
     return _normalized(src, mean, std)
 
 
@@ -318,6 +396,10 @@ def imrotate(src: Any, rotation_degrees: Any, zoom_in: bool = False, zoom_out: b
       src: float32.
       rotation_degrees: of a batch one number for each picture, or one for all.
       zoom_in: enlarge, so that no corner is empty; zoom_out: shrink, so that nothing is lost.
+      zoom_out: whether the image becomes smaller so that no corner is lost.
+
+    Returns:
+      array: of the images' shape, float32.
 
     Raises:
       TypeError: another dtype, or several angles for one picture.
@@ -400,6 +482,16 @@ def _zoom(h: int, w: int, angles: np.ndarray, out: bool) -> np.ndarray:
 
 
 def random_rotate(src: Any, angle_limits: tuple[float, float], zoom_in: bool = False, zoom_out: bool = False) -> Any:
-    """`imrotate` by angles between two limits, drawn by `numpy.random`."""
+    """`imrotate` by angles between two limits, drawn by `numpy.random`.
+
+    Args:
+      src: the image, (H, W, C), or the text that is read.
+      angle_limits: the smallest and largest angle in degrees.
+      zoom_in: whether the image becomes larger so that no corner is empty.
+      zoom_out: whether the image becomes smaller so that no corner is lost.
+
+    Returns:
+      array: of the images' shape, float32.
+    """
     angles: Any = np.random.uniform(*angle_limits, size=None if src.ndim == 3 else src.shape[0])
     return imrotate(src, angles, zoom_in=zoom_in, zoom_out=zoom_out)

@@ -65,6 +65,9 @@ class ImageIter(DataIter):
       dtype: of labels read from a list: int32, float32, int64 or float64.
       last_batch_handle: `pad` fills the last batch from the beginning, `discard` leaves it out, `roll_over` keeps its
         pictures for the next epoch.
+      path_imgidx: the path of the index file.
+      data_name: the name of the data.
+      label_name: the name of the labels.
 
     Raises:
       FormatError: a damaged record or picture; the message says which.

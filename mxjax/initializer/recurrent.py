@@ -20,6 +20,9 @@ __all__ = ["FusedRNN", "LSTMBias", "RNNFused"]
 class LSTMBias(Initializer):
     """Zeros, but for the forget gate (the second of four), whose bias is `forget_bias`.
 
+    Args:
+      forget_bias: the bias of the forget gate.
+
     >>> LSTMBias().forget_bias
     1.0
     """

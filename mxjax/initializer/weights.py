@@ -73,6 +73,9 @@ class One(Initializer):
 class Constant(Initializer):
     """Fills with one value, or with an array of the parameter's shape.
 
+    Args:
+      value: the number, or array.
+
     >>> Constant(2.5).dumps()
     '["constant", {"value": 2.5}]'
     """
@@ -102,6 +105,9 @@ class Constant(Initializer):
 class Uniform(Initializer):
     """Uniform in [-scale, scale].
 
+    Args:
+      scale: numbers are drawn from -scale to scale.
+
     >>> Uniform(0.1).scale
     0.1
     """
@@ -117,6 +123,9 @@ class Uniform(Initializer):
 @register
 class Normal(Initializer):
     """Normal with mean zero.
+
+    Args:
+      sigma: the standard deviation.
 
     >>> Normal(0.02).sigma
     0.02
@@ -214,6 +223,10 @@ class Xavier(Initializer):
 @register
 class MSRAPrelu(Xavier):
     """Xavier's for (leaky) rectifiers of this slope (https://arxiv.org/abs/1502.01852).
+
+    Args:
+      factor_type: "avg", "in" or "out": which numbers of units count.
+      slope: the slope for negative numbers.
 
     >>> MSRAPrelu(slope=0.0).magnitude
     2.0

@@ -82,6 +82,9 @@ def CSVIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
       part_index, num_parts: only this part of the rows, of so many.
       data_name, label_name: names of data and label.
 
+    Returns:
+      DataIter: the batches.
+
     Raises:
       FormatError: a line is something else; the message has its number.
     """
@@ -181,6 +184,9 @@ def LibSVMIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
         is the label.
       batch_size, round_batch, part_index, num_parts, data_name, label_name: as in `CSVIter`.
 
+    Returns:
+      DataIter: the batches.
+
     Raises:
       FormatError: a line is something else, or has a column that is not there; the message has its number.
     """
@@ -226,6 +232,9 @@ def MNISTIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
       shuffle, seed: one order for all epochs, drawn from the seed.
       flat: (784,) instead of (1, 28, 28).
       part_index, num_parts: only this part of the images, of so many.
+
+    Returns:
+      DataIter: the batches.
 
     Raises:
       FormatError: a damaged file.

@@ -324,6 +324,9 @@ def ImageRecordIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
       corrupt_records: "skip" leaves a damaged record or image out, with a warning that says where it is; the next
         record takes its place.
 
+    Returns:
+      DataIter: the batches.
+
     Raises:
       FormatError: a damaged record or image; the message has file and offset.
     """
@@ -331,12 +334,20 @@ def ImageRecordIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
 
 
 def ImageRecordUInt8Iter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
-    """`ImageRecordIter` with the values as they are, in uint8."""
+    """`ImageRecordIter` with the values as they are, in uint8.
+
+    Returns:
+      DataIter: the batches.
+    """
     return _made("ImageRecordUInt8Iter", args, kwargs, np.uint8)
 
 
 def ImageRecordInt8Iter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
-    """`ImageRecordIter` in int8: what lies outside -128 ... 127 is cut off."""
+    """`ImageRecordIter` in int8: what lies outside -128 ... 127 is cut off.
+
+    Returns:
+      DataIter: the batches.
+    """
     return _made("ImageRecordInt8Iter", args, kwargs, np.int8)
 
 
@@ -396,6 +407,9 @@ def ImageDetRecordIter(*args: Any, **kwargs: Any) -> MXDataIter:  # noqa: N802
       label_pad_width, label_pad_value: the least width of a row without its first four numbers, and what fills it.
       rand_mirror_prob: how often image and boxes are mirrored. (mx.image.ImageDetIter has parts and borders too.)
       The others are those of `ImageRecordIter` that move nothing.
+
+    Returns:
+      DataIter: the batches.
 
     Raises:
       FormatError: a damaged record, image or label; the message has file and offset.

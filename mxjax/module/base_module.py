@@ -103,6 +103,9 @@ class BaseModule(Shown):
     `backward`, `update`. `fit` does all of it.
 
     Subclasses define what raises NotImplementedError here.
+
+    Args:
+      logger: the logger that is written to; the root logger without.
     """
 
     def __init__(self, logger: Any = logging):

@@ -22,6 +22,7 @@ class PythonModule(BaseModule):
 
     Args:
       data_names, label_names, output_names: lists of names.
+      logger: the logger that is written to; the root logger without.
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class PythonLossModule(PythonModule):
       data_names, label_names: one name each.
       grad_func: a function of input and label that gives the gradient, an array of mxjax or NumPy; a subclass may
         define `_backward_impl` instead.
+      logger: the logger that is written to; the root logger without.
     """
 
     def __init__(

@@ -13,7 +13,11 @@ __all__ = ["SequentialModule"]
 
 
 class SequentialModule(BaseModule):
-    """A chain of modules, which `add` makes longer."""
+    """A chain of modules, which `add` makes longer.
+
+    Args:
+      logger: the logger that is written to; the root logger without.
+    """
 
     #: Whether a module gets the labels.
     META_TAKE_LABELS = "take_labels"

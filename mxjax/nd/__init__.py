@@ -19,20 +19,44 @@ from ..errors import explain_names as _explain_names
 
 
 def Custom(*data: Any, op_type: str, **kwargs: Any) -> Any:  # noqa: N802  (MXNet's name)
-    """Run a custom operator written in Python and registered with ``mx.operator.register``."""
+    """Run a custom operator written in Python and registered with ``mx.operator.register``.
+
+    Args:
+      op_type: the name under which the operator was registered.
+
+    Returns:
+      NDArray or Symbol, or a list: what the operator gives.
+    """
     from ..operator import custom
 
     return custom(*data, op_type=op_type, **kwargs)
 
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
-    """One-hot rows of numbers, written into ``out``."""
+    """One-hot rows of numbers, written into ``out``.
+
+    Args:
+      indices: the classes.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      NDArray: `out`.
+    """
     out[:] = one_hot(indices, depth=out.shape[1])  # type: ignore[name-defined]  # noqa: F821
     return out
 
 
 def histogram(a: NDArray, bins: Any = 10, range: Any = None) -> list[NDArray]:  # noqa: A002
-    """Counts of the numbers in bins, and the bins' edges."""
+    """Counts of the numbers in bins, and the bins' edges.
+
+    Args:
+      a: the input.
+      bins: the number of bins, or their edges.
+      range: the lower and upper end of the bins.
+
+    Returns:
+      the counts, and the edges.
+    """
     import numpy
 
     edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
@@ -47,6 +71,9 @@ def sample_multinomial(*args: Any, **kwargs: Any) -> Any:
 
     `sample_multinomial(n, p, shape, ctx, dtype)`: how often each comes in `n` trials (an array, a number for each row
     of the array `p`), as in MXNet 2.
+
+    Returns:
+      NDArray or Symbol: the outcomes, or the counts.
     """
     if "p" in kwargs or (len(args) > 1 and isinstance(args[1], NDArray)):
         names = ("n", "p", "shape", "ctx", "dtype")
@@ -56,21 +83,40 @@ def sample_multinomial(*args: Any, **kwargs: Any) -> Any:
 
 
 def save(fname: str, data: Any) -> None:
-    """Write an array, a list of arrays or a dictionary of them to a file."""
+    """Write an array, a list of arrays or a dictionary of them to a file.
+
+    Args:
+      fname: the path of the file.
+      data: an array, a list or a dictionary of arrays.
+    """
     from ..serialization import nd_save
 
     nd_save(fname, data)
 
 
 def load(fname: str) -> Any:
-    """Read what :func:`save` wrote."""
+    """Read what :func:`save` wrote.
+
+    Args:
+      fname: the path of the file.
+
+    Returns:
+      dict or list of arrays (mx.sym: Symbol): what was written.
+    """
     from ..serialization import nd_load
 
     return nd_load(fname)
 
 
 def load_frombuffer(buf: bytes) -> Any:
-    """Read the bytes of a file that :func:`save` wrote."""
+    """Read the bytes of a file that :func:`save` wrote.
+
+    Args:
+      buf: the bytes, or the image's file in memory.
+
+    Returns:
+      dict or list of arrays: what was written.
+    """
     from ..serialization import load_frombuffer as read
 
     return read(buf)

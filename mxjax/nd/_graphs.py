@@ -54,6 +54,13 @@ def edge_id(data: Any, u: Any, v: Any, **kwargs: Any) -> NDArray:
     """The elements data[u, v], the numbers of the edges from u to v; -1 where there is none.
 
     data: a csr matrix; u, v: (N,).
+
+    Args:
+      u: the numbers of the first vertices.
+      v: the numbers of the second vertices.
+
+    Returns:
+      NDArray: the edges' numbers, -1 where there is none.
     """
     graph = _host("edge_id", data)
     of, to = (_numbers("edge_id", x, n) for x, n in zip((u, v), graph.shape, strict=True))
@@ -67,7 +74,14 @@ def edge_id(data: Any, u: Any, v: Any, **kwargs: Any) -> NDArray:
 
 
 def dgl_adjacency(data: Any, **kwargs: Any) -> Any:
-    """The graph with ones, float32, for the numbers of its edges."""
+    """The graph with ones, float32, for the numbers of its edges.
+
+    Args:
+      data: the adjacency matrix, csr, whose numbers are those of edges.
+
+    Returns:
+      CSRNDArray: the matrix with ones for numbers.
+    """
     graph = _host("dgl_adjacency", data)
     return _csr(np.ones(len(graph.data)), graph.indices, graph.indptr, graph.shape, np.float32)
 
@@ -88,6 +102,11 @@ def _induced(graph: _Graph, vertices: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def dgl_subgraph(graph: Any, *vertices: Any, return_mapping: bool, num_args: int | None = None, **kwargs: Any) -> Any:
     """The graphs between the vertices of each array, sorted ones, whose edges are numbered anew.
+
+    Args:
+      graph: the adjacency matrices, csr.
+      return_mapping: whether the original edges are given, too.
+      num_args: how many arrays follow; counted without.
 
     Returns:
       a csr matrix for each array; with ``return_mapping`` then one more each, with the edges' old numbers.
@@ -110,6 +129,10 @@ def dgl_graph_compact(
 
     graph_data: the graphs, and then as many arrays of their vertices, as the sampling operators give them;
     graph_sizes: how many vertices each has.
+
+    Args:
+      return_mapping: whether the original edges are given, too.
+      num_args: how many arrays follow; counted without.
 
     Returns:
       a csr matrix (size, size) for each, its edges numbered anew; with ``return_mapping`` one more each, with the
@@ -221,9 +244,16 @@ def dgl_csr_neighbor_uniform_sample(
 ) -> list[NDArray]:  # fmt: skip
     """Neighbourhoods of vertices, ``num_hops`` far: of each vertex at most ``num_neighbor`` edges, all as likely.
 
+    Args:
+      csr_matrix: the graph's adjacency matrix, csr, whose numbers are those of edges.
+      num_neighbor: how many neighbours of a vertex are drawn.
+      max_num_vertices: how many vertices a subgraph has at most.
+      num_args: how many arrays follow; counted without.
+
     Returns:
       for each array of seeds the vertices, ascending, (max_num_vertices + 1,) with their number at the end; then for
-      each a csr matrix (max_num_vertices, vertices of the graph) of the edges drawn, a row for each of these vertices;
+      each a csr matrix (max_num_vertices, vertices of the graph) of the edges drawn, a row for each of these
+        vertices;
       then for each the distances from the seeds (max_num_vertices,).
     """
     random = _generator()
@@ -241,6 +271,14 @@ def dgl_csr_neighbor_non_uniform_sample(
     max_num_vertices: int = 100, num_args: int | None = None, **kwargs: Any,
 ) -> list[NDArray]:  # fmt: skip
     """`dgl_csr_neighbor_uniform_sample` where an edge is as likely as ``probability`` (vertices,) says of its end.
+
+    Args:
+      csr_matrix: the graph's adjacency matrix, csr, whose numbers are those of edges.
+      probability: the probability of each vertex.
+      num_hops: how many edges away neighbours are.
+      num_neighbor: how many neighbours of a vertex are drawn.
+      max_num_vertices: how many vertices a subgraph has at most.
+      num_args: how many arrays follow; counted without.
 
     Returns:
       the same, with the probabilities of the vertices (max_num_vertices,) before the distances.

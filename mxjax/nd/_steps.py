@@ -65,9 +65,40 @@ def _many(name: str, wide: bool, scaled: bool) -> Callable[..., Any]:
     return _named(step, name, takes, "The arrays and numbers are lists, of an entry for each weight.")
 
 
+_WORDS = {
+    "weight": "the weight.",
+    "grad": "the gradient, in the weight's shape.",
+    "mean": "the mean of gradients, changed in place.",
+    "var": "the mean of squared gradients, changed in place.",
+    "weight32": "the float32 copy, changed in place.",
+    "rescale_grad": "the scale of the gradient, a number or an array; where it is not finite nothing is done.",
+    "lr": "the learning rate.",
+    "eta": "the factor of the step.",
+    "wd": "the weight decay.",
+    "beta1": "the decay of the mean of gradients.",
+    "beta2": "the decay of the mean of squared gradients.",
+    "epsilon": "what is added to a denominator, against a division by zero.",
+    "clip_gradient": "gradients are cut off at this absolute value; negative: never.",
+    "step_count": "the number of each weight's step, from 1.",
+    "size": "how many weights there are; counted without.",
+    "num_tensors": "how many weights there are; counted without.",
+    "out": "arrays for the new weights.",
+    "name": "taken for compatibility.",
+}
+
+
 def _named(step: Callable[..., Any], name: str, takes: inspect.Signature, about: str) -> Callable[..., Any]:
     step.__name__ = step.__qualname__ = name
-    step.__doc__ = f"One step: the new weights, into ``out`` if it is given; the states change in place. {about}"
+    one = {p: p if p in _WORDS else p.replace("s32", "32").removesuffix("s") for p in takes.parameters if p != "kwargs"}
+    words = "\n".join(f"  {p}: {_WORDS[n]}" for p, n in one.items())
+    step.__doc__ = f"""One step: the new weights, into ``out`` if it is given; the states change in place. {about}
+
+Args:
+{words}
+
+Returns:
+  NDArray, or a list of them: the new weights, in their shapes and dtypes.
+"""
     step.__signature__ = takes  # type: ignore[attr-defined]
     return step
 

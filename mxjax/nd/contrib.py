@@ -23,7 +23,16 @@ from ._steps import steps as _steps
 
 
 def boolean_mask(data: Any, index: Any, axis: int = 0, **kwargs: Any) -> NDArray:
-    """The rows whose number in ``index`` is not zero."""
+    """The rows whose number in ``index`` is not zero.
+
+    Args:
+      data: the input.
+      index: which rows are chosen: those where it is not 0.
+      axis: only 0.
+
+    Returns:
+      NDArray or Symbol: the rows that were chosen.
+    """
     from ..np.functions import flatnonzero
 
     rows = flatnonzero(index).as_nd_ndarray()
@@ -31,12 +40,25 @@ def boolean_mask(data: Any, index: Any, axis: int = 0, **kwargs: Any) -> NDArray
 
 
 def dynamic_reshape(data: NDArray, shape: NDArray, **kwargs: Any) -> NDArray:
-    """The array in the shape that another array holds, by nd.reshape's rules."""
+    """The array in the shape that another array holds, by nd.reshape's rules.
+
+    Args:
+      data: the input.
+      shape: the shape, as an array of integers.
+
+    Returns:
+      NDArray or Symbol: the elements in that shape.
+    """
     return data.reshape(tuple(int(n) for n in shape.asnumpy())).copy()
 
 
 def rand_zipfian(true_classes: NDArray, num_sampled: int, range_max: int, ctx: Any = None) -> Any:
     """Classes below ``range_max`` drawn log-uniformly: the smaller, the likelier (class k with log((k + 2) / (k + 1))).
+
+    Args:
+      true_classes: the classes that occur.
+      num_sampled: how many classes are drawn.
+      ctx: MXNet 1's name of `device`.
 
     Returns:
       the classes drawn, int64, and how often one may expect the true classes and those drawn, float64.
@@ -58,6 +80,10 @@ def calibrate_entropy(hist: Any, hist_edges: Any, num_quantized_bins: int = 255)
     """The range that loses least in ``num_quantized_bins`` steps, by the Kullback-Leibler divergence of histograms.
 
     hist: (n,) counts, n odd, zero in the middle; hist_edges: (n + 1,).
+
+    Args:
+      hist_edges: the edges of the histogram's bins.
+      num_quantized_bins: into how many steps the range is divided.
 
     Returns:
       the threshold and its divergence, each (1,) and float32.

@@ -31,74 +31,206 @@ def _draw(
 def uniform(
     low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """Uniform over [low, high); of shape (1,) unless ``shape`` is given."""
+    """Uniform over [low, high); of shape (1,) unless ``shape`` is given.
+
+    Args:
+      low: the lower end.
+      high: the upper end.
+      shape: the shape of the result.
+      dtype: the dtype of the result.
+      ctx: MXNet 1's name of `device`.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
+        (randint: int32).
+    """
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
 
 
 def normal(
     loc: Any = 0, scale: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """The normal distribution."""
+    """The normal distribution.
+
+    Args:
+      loc: the mean, or the place of the centre.
+      scale: the standard deviation, not negative.
+      shape: the shape of the result.
+      dtype: the dtype of the result.
+      ctx: MXNet 1's name of `device`.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
+        (randint: int32).
+    """
     return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, ctx, out, kwargs)
 
 
 def randn(*shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, ctx: Any = None, **kwargs: Any) -> NDArray:
-    """The normal distribution, with a shape given number by number."""
+    """The normal distribution, with a shape given number by number.
+
+    Args:
+      loc: the mean, or the place of the centre.
+      scale: the standard deviation, not negative.
+      dtype: the dtype of the result.
+      ctx: MXNet 1's name of `device`.
+
+    Returns:
+      ndarray, NDArray or Symbol: of this shape, float32 by default.
+    """
     return _draw("normal", {"loc": loc, "scale": scale}, shape or None, dtype, ctx, None, kwargs)
 
 
 def gamma(
     alpha: Any = 1, beta: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """The gamma distribution with scale ``beta``."""
+    """The gamma distribution with scale ``beta``.
+
+    Args:
+      alpha: the shape parameter, positive.
+      beta: the scale, positive.
+      shape: the shape of the result.
+      dtype: the dtype of the result.
+      ctx: MXNet 1's name of `device`.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
+        (randint: int32).
+    """
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out, kwargs)
 
 
 def exponential(
     scale: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """The exponential distribution with mean ``scale``."""
+    """The exponential distribution with mean ``scale``.
+
+    Args:
+      scale: the mean, positive.
+      shape: the shape of the result.
+      dtype: the dtype of the result.
+      ctx: MXNet 1's name of `device`.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
+        (randint: int32).
+    """
     return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, ctx, out, kwargs)
 
 
 def poisson(
     lam: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """The Poisson distribution."""
+    """The Poisson distribution.
+
+    Args:
+      lam: the rate.
+      shape: the shape of the result.
+      dtype: the dtype of the result.
+      ctx: MXNet 1's name of `device`.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
+        (randint: int32).
+    """
     return _draw("poisson", {"lam": lam}, shape, dtype, ctx, out, kwargs)
 
 
 def binomial(
     n: Any = 1, p: Any = 0.5, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """The binomial distribution."""
+    """The binomial distribution.
+
+    Args:
+      n: the number of trials, or of draws.
+      p: the probability, or the probabilities.
+      shape: the shape of the result.
+      dtype: the dtype of the result.
+      ctx: MXNet 1's name of `device`.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
+        (randint: int32).
+    """
     return _draw("binomial", {"n": n, "p": p}, shape, dtype, ctx, out, kwargs)
 
 
 def negative_binomial(
     k: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """The negative binomial distribution."""
+    """The negative binomial distribution.
+
+    Args:
+      k: the number of failures, positive.
+      p: the probability, or the probabilities.
+      shape: the shape of the result.
+      dtype: the dtype of the result.
+      ctx: MXNet 1's name of `device`.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
+        (randint: int32).
+    """
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, ctx, out, kwargs)
 
 
 def generalized_negative_binomial(
     mu: Any = 1, alpha: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """The negative binomial distribution by mean and dispersion."""
+    """The negative binomial distribution by mean and dispersion.
+
+    Args:
+      mu: the mean.
+      alpha: the dispersion, positive.
+      shape: the shape of the result.
+      dtype: the dtype of the result.
+      ctx: MXNet 1's name of `device`.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
+        (randint: int32).
+    """
     return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, ctx, out, kwargs)
 
 
 def randint(
     low: int, high: int, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """Integers from ``low`` to below ``high``, int32."""
+    """Integers from ``low`` to below ``high``, int32.
+
+    Args:
+      low: the lower end.
+      high: the upper end.
+      shape: the shape of the result.
+      dtype: the dtype of the result.
+      ctx: MXNet 1's name of `device`.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
+        (randint: int32).
+    """
     attrs = {"low": low, "high": high, "shape": (1,) if shape is None else shape, "dtype": dtype}
     return call(TABLE["_random_randint"], NDArray, (), {**attrs, "device": ctx, "out": out})
 
 
 def shuffle(data: NDArray, **kwargs: Any) -> NDArray:
-    """The rows in random order."""
+    """The rows in random order.
+
+    Args:
+      data: the probabilities, along the last axis, or the array whose rows are shuffled.
+
+    Returns:
+      NDArray or Symbol: of the input's shape and dtype.
+    """
     return call(TABLE["shuffle"], NDArray, (data,), kwargs)
 
 
@@ -107,6 +239,9 @@ def multinomial(*args: Any, **kwargs: Any) -> Any:
 
     `multinomial(n, p, shape, dtype, ctx, out)`: how often each outcome comes in `n` trials with probabilities `p`, as
     in MXNet 2.
+
+    Returns:
+      ndarray, NDArray or Symbol: the counts, or the outcomes, in the last axes.
 
     >>> import mxjax as mx
     >>> mx.nd.random.multinomial(mx.nd.array([0.0, 1.0]), 3).asnumpy().tolist()

@@ -35,6 +35,15 @@ del _name, _row
 def retain(data: Any = None, indices: Any = None, out: Any = None, name: str | None = None, **kwargs: Any) -> Any:
     """The rows of a row_sparse array with the numbers `indices` (k,), in this order; zeros for those it does not keep.
 
+    Args:
+      data: the input.
+      indices: the numbers of the elements.
+      out: an array that the result is written into, and that is given back.
+      name: the name, which texts and files have; one is made if it is left out.
+
+    Returns:
+      RowSparseNDArray: the rows that stay.
+
     Raises:
       MXNetError: the array is not row_sparse.
 
@@ -60,7 +69,15 @@ def _arithmetic(name: str, equal: str, other: str, operation: Callable[[Any, Any
         return operation(lhs, rhs)
 
     apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = f"Element-wise {name}, with broadcasting; either may be a number."
+    apply.__doc__ = f"""Element-wise {name}, with broadcasting; either may be a number.
+
+    Args:
+      lhs: the left operand: an array of any storage type, or a number.
+      rhs: the right operand, likewise.
+
+    Returns:
+      NDArray: of the shape to which both broadcast; sparse where the result stays so.
+    """
     return apply
 
 

@@ -147,7 +147,16 @@ def _refused_as_ours(fn: Callable[..., Any], *args: Any) -> Any:
 def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     """The array without some of its elements, rows or columns; of several, those below 0 or beyond the end are ignored.
 
-    arr: any shape; obj: an integer, a slice, or integers; axis: None for the flat array.
+    Args:
+      arr: the array, of any shape.
+      obj: an integer, a slice, or integers: which elements go.
+      axis: the axis of these; None: the flat array.
+
+    Returns:
+      ndarray: shorter on the axis.
+
+    >>> np.delete(np.array([1, 2, 3]), 1)
+    array([1., 3.])
     """
     obj = host(obj)
     size = arr.size if axis is None else arr.shape[axis]
@@ -164,8 +173,17 @@ _delete.__name__ = _delete.__qualname__ = "delete"
 def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """The array with values before some of its elements, rows or columns; their gradients flow.
 
-    arr: any shape; obj: an integer, a slice, or integers; values: a number or an array that can be repeated to
-    what is put in, as in NumPy; axis: None for the flat array.
+    Args:
+      arr: the array, of any shape.
+      obj: an integer, a slice, or integers: before which elements.
+      values: a number, or an array that can be repeated to what is put in, as in NumPy.
+      axis: the axis of these; None: the flat array.
+
+    Returns:
+      ndarray: longer on the axis.
+
+    >>> np.insert(np.array([1, 2]), 1, 9)
+    array([1., 9., 2.])
     """
     obj = host(obj)
     arr = arr if isinstance(arr, NDArray) else array(arr)

@@ -68,6 +68,18 @@ def full(
 ) -> ndarray:
     """An array of one number: int64, float32 or bool as the number is, unless ``dtype`` is given.
 
+    Args:
+      shape: the shape of the result.
+      fill_value: the number.
+      dtype: the dtype of the result.
+      order: only "C".
+      device: where the result lies; the current device if it is left out.
+      out: an array that the result is written into, and that is given back.
+      ctx: MXNet 1's name of `device`.
+
+    Returns:
+      ndarray or Symbol: of this shape, in `dtype` or that of the number.
+
     >>> np.full((2,), 7)
     array([7, 7], dtype=int64)
     """
@@ -90,7 +102,22 @@ def linspace(
     device: Any = None,
     ctx: Any = None,
 ) -> Any:
-    """``num`` evenly spaced numbers, float32 unless ``dtype`` is given; ``retstep`` adds the distance."""
+    """``num`` evenly spaced numbers, float32 unless ``dtype`` is given; ``retstep`` adds the distance.
+
+    Args:
+      start: the first number.
+      stop: the end, which is not among the numbers (linspace: the last number).
+      num: how many numbers.
+      endpoint: whether the last number is `stop`.
+      retstep: whether the distance of the numbers is given, too.
+      dtype: the dtype of the result.
+      axis: where the axis of the numbers stands, if ends are arrays.
+      device: where the result lies; the current device if it is left out.
+      ctx: MXNet 1's name of `device`.
+
+    Returns:
+      ndarray or Symbol: `num` numbers; with `retstep` a pair with their distance.
+    """
     if isinstance(start, NDArray) or isinstance(stop, NDArray):
         start = start if isinstance(start, NDArray) else array(start)
         stop = stop if isinstance(stop, NDArray) else array(stop)
@@ -104,7 +131,16 @@ def linspace(
 
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    """x where the condition holds, y elsewhere; without them the indices where it holds."""
+    """x where the condition holds, y elsewhere; without them the indices where it holds.
+
+    Args:
+      condition: where it holds.
+      x: what is taken where the condition holds.
+      y: what is taken elsewhere.
+
+    Returns:
+      ndarray: of the shape to which all broadcast; without x and y a tuple of the places.
+    """
     if x is None and y is None:
         return nonzero(condition)
     if x is None or y is None:
@@ -113,14 +149,32 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 def einsum(subscripts: str, *operands: Any, optimize: Any = False, out: Any = None, **kwargs: Any) -> ndarray:
-    """Einstein's summation: ``einsum('ij,jk->ik', a, b)``."""
+    """Einstein's summation: ``einsum('ij,jk->ik', a, b)``.
+
+    Args:
+      subscripts: which axes are summed, as in "ij,jk->ik".
+      optimize: taken for compatibility: the order of products is chosen.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      ndarray: of the shape that the subscripts say.
+    """
     if not isinstance(subscripts, str):
         raise errors.MXNetTypeError(f"einsum takes its subscripts as a string first, got {type(subscripts)}")
     return _row("einsum", *operands, subscripts=subscripts, out=out)
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: float = 0) -> ndarray:
-    """For each element the choice of the first condition that holds."""
+    """For each element the choice of the first condition that holds.
+
+    Args:
+      condlist: the conditions, a list of arrays of bools.
+      choicelist: for each condition what is taken where it holds.
+      default: what is given where no condition holds.
+
+    Returns:
+      ndarray: of the shape to which all broadcast.
+    """
     if len(condlist) != len(choicelist):
         raise errors.MXNetValueError(
             f"select needs one choice for each condition, got {len(condlist)} and {len(choicelist)}"
@@ -129,7 +183,17 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: float = 
 
 
 def choose(a: Any, choices: Sequence[Any], out: Any = None, mode: str = "raise") -> ndarray:
-    """choices[a[k]][k] for each k."""
+    """choices[a[k]][k] for each k.
+
+    Args:
+      a: which of the choices is taken, from 0.
+      choices: the arrays that are chosen from.
+      out: an array that the result is written into, and that is given back.
+      mode: what becomes of numbers out of range: "raise", "wrap" or "clip".
+
+    Returns:
+      ndarray: of the shape to which the index and the choices broadcast.
+    """
     return _row("choose_rows", a, *choices, mode=mode, out=out)
 
 
@@ -137,6 +201,14 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
     """Coordinates of flat indices, one array for each axis.
 
     Raises ``ValueError`` for a number that is no index into an array of this shape.
+
+    Args:
+      indices: the places in the flat array.
+      shape: the shape of the array.
+      order: only "C".
+
+    Returns:
+      tuple of ndarray: the coordinates, one array for each axis, int64.
     """
     if isinstance(indices, (int, _np.integer)):
         return tuple(_np.unravel_index(int(indices), shape, "C" if order == "C" else "F"))
@@ -145,18 +217,43 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
 
 
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """How many elements are not zero: a Python int, or an array of them along an axis."""
+    """How many elements are not zero: a Python int, or an array of them along an axis.
+
+    Args:
+      a: the input.
+      axis: the axis, or axes; all without.
+      keepdims: whether reduced axes stay, with length 1.
+
+    Returns:
+      int or ndarray: how many elements are not 0, without the axis.
+    """
     made = _row("count_nonzero", a, axis=axis, keepdims=keepdims)
     return made if axis is not None or keepdims else int(made.item())
 
 
 def sometrue(a: Any, axis: Any = None, keepdims: bool = False, out: Any = None) -> Any:
-    """Whether any element is not zero, of all or along axes: `any`, with its parameters in another order."""
+    """Whether any element is not zero, of all or along axes: `any`, with its parameters in another order.
+
+    Args:
+      a: the input.
+      axis: the axis, or axes; all without.
+      keepdims: whether reduced axes stay, with length 1.
+      out: an array that the result is written into, and that is given back.
+
+    Returns:
+      ndarray: bool, without the axis.
+    """
     return _row("any", a, axis=axis, keepdims=keepdims, out=out)
 
 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """Write ``val`` to the diagonal of ``a``, in place."""
+    """Write ``val`` to the diagonal of ``a``, in place.
+
+    Args:
+      a: the input.
+      val: the number, or numbers.
+      wrap: whether the diagonal begins again in tall matrices.
+    """
     a[...] = _row("fill_diagonal", a, val, wrap=wrap)
 
 
@@ -164,7 +261,14 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 
 def nonzero(a: Any) -> tuple[Any, ...]:
-    """The indices of the elements that are not zero, an int64 array for each axis."""
+    """The indices of the elements that are not zero, an int64 array for each axis.
+
+    Args:
+      a: the input.
+
+    Returns:
+      tuple of ndarray (of mx.npx: an array, a row for each element): the places, int64.
+    """
     if hooks.call_listeners and isinstance(a, NDArray) and a.ndim:
         rows = where_nonzero(a)
         return tuple([rows[:, axis] for axis in range(a.ndim)])
@@ -177,7 +281,14 @@ def where_nonzero(a: Any) -> Any:
 
 
 def flatnonzero(a: Any) -> Any:
-    """The places of the elements of the flat array that are not zero, int64."""
+    """The places of the elements of the flat array that are not zero, int64.
+
+    Args:
+      a: the input.
+
+    Returns:
+      ndarray: the places in the flat array, int64.
+    """
     return _found(_np.flatnonzero(host(a)), a, "_npi_flatnonzero")
 
 
@@ -196,7 +307,18 @@ def unique(
     return_counts: bool = False,
     axis: int | None = None,
 ) -> Any:
-    """The sorted distinct elements; if asked also where they are first, how they make the array, how many."""
+    """The sorted distinct elements; if asked also where they are first, how they make the array, how many.
+
+    Args:
+      ar: the input.
+      return_index: whether the places of the first occurrences are given, too.
+      return_inverse: whether the places that make the input again are given, too.
+      return_counts: whether the numbers of occurrences are given, too.
+      axis: the axis whose slices are compared; the elements without.
+
+    Returns:
+      ndarray, or a tuple of them: the sorted elements, and what else was asked for.
+    """
     given = host(ar)
     made: Any = _np.unique(given, return_index, return_inverse, return_counts, axis)  # type: ignore[call-overload]
     if return_inverse:
@@ -229,27 +351,64 @@ class UniqueCounts(NamedTuple):
 
 
 def unique_all(x: Any) -> UniqueAll:
-    """(values, first indices, inverse indices, counts)."""
+    """(values, first indices, inverse indices, counts).
+
+    Args:
+      x: the input.
+
+    Returns:
+      named tuple of ndarray: values, indices, inverse_indices, counts.
+    """
     return UniqueAll(*unique(x, True, True, True))
 
 
 def unique_inverse(x: Any) -> UniqueInverse:
-    """(values, inverse indices)."""
+    """(values, inverse indices).
+
+    Args:
+      x: the input.
+
+    Returns:
+      named tuple of ndarray: values, inverse_indices.
+    """
     return UniqueInverse(*unique(x, return_inverse=True))
 
 
 def unique_counts(x: Any) -> UniqueCounts:
-    """(values, counts)."""
+    """(values, counts).
+
+    Args:
+      x: the input.
+
+    Returns:
+      named tuple of ndarray: values, counts.
+    """
     return UniqueCounts(*unique(x, return_counts=True))
 
 
 def unique_values(x: Any) -> Any:
-    """The sorted distinct elements."""
+    """The sorted distinct elements.
+
+    Args:
+      x: the input.
+
+    Returns:
+      ndarray: the sorted elements.
+    """
     return unique(x)
 
 
 def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
-    """How often each number occurs, in the dtype of the numbers; with ``weights`` their sums."""
+    """How often each number occurs, in the dtype of the numbers; with ``weights`` their sums.
+
+    Args:
+      x: the input.
+      weights: what each number counts; 1 without.
+      minlength: the smallest number of counts.
+
+    Returns:
+      ndarray: how often each number occurs, int64, or the sums of weights.
+    """
     given, w = host(x), host(weights)
     made = _np.bincount(given.astype("int64"), w, minlength)
     return flat(ours(made.astype(given.dtype if w is None else w.dtype)), x, weights)  # type: ignore[no-any-return]
@@ -262,6 +421,9 @@ def result_type(*arrays_and_dtypes: Any) -> _np.dtype:
     """The dtype in which arrays and dtypes meet: of a float and an integer it is the float's, however wide these are.
 
     Raises ``TypeError`` for uint64 beside signed integers, which share none in MXNet.
+
+    Returns:
+      numpy.dtype: the dtype in which all meet.
     """
     if not arrays_and_dtypes:
         raise errors.MXNetValueError("result_type: at least one array or dtype is required")
@@ -278,38 +440,97 @@ def result_type(*arrays_and_dtypes: Any) -> _np.dtype:
 
 
 def shape(a: Any) -> tuple[int, ...]:
-    """The shape."""
+    """The shape.
+
+    Args:
+      a: the input.
+
+    Returns:
+      tuple of int: the lengths of the axes.
+    """
     return a.shape if hasattr(a, "shape") else _np.shape(a)
 
 
 def ndim(a: Any) -> int:
-    """The number of axes."""
+    """The number of axes.
+
+    Args:
+      a: the input.
+
+    Returns:
+      int: the number of axes.
+    """
     return len(shape(a))
 
 
 def size(a: Any, axis: int | None = None) -> int:
-    """The number of elements, or the length of an axis."""
+    """The number of elements, or the length of an axis.
+
+    Args:
+      a: the input.
+      axis: the axis, or axes; all without.
+
+    Returns:
+      int: the number of elements, or the length of the axis.
+    """
     dims = shape(a)
     return int(_np.prod(dims)) if axis is None else dims[axis]
 
 
 def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether all elements agree within ``atol + rtol * |b|``."""
+    """Whether all elements agree within ``atol + rtol * |b|``.
+
+    Args:
+      a: the input.
+      b: the second input.
+      rtol: the difference that is allowed for each unit of size.
+      atol: the difference that is always allowed.
+      equal_nan: whether NaN equals NaN.
+
+    Returns:
+      bool: whether all elements agree.
+    """
     return bool(_np.allclose(host(a), host(b), rtol, atol, equal_nan))
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
-    """Whether two arrays have the same shape and elements."""
+    """Whether two arrays have the same shape and elements.
+
+    Args:
+      a1: the first array.
+      a2: the second array.
+      equal_nan: whether NaN equals NaN.
+
+    Returns:
+      bool: whether shapes and elements are equal.
+    """
     return bool(_np.array_equal(host(a1), host(a2), equal_nan))
 
 
 def array_equiv(a1: Any, a2: Any) -> bool:
-    """Whether two arrays are equal once repeated to a common shape."""
+    """Whether two arrays are equal once repeated to a common shape.
+
+    Args:
+      a1: the first array.
+      a2: the second array.
+
+    Returns:
+      bool: whether they are equal once they are broadcast.
+    """
     return bool(_np.array_equiv(host(a1), host(a2)))
 
 
 def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
-    """Whether writing to one array, of ours or NumPy's, could be seen in the other."""
+    """Whether writing to one array, of ours or NumPy's, could be seen in the other.
+
+    Args:
+      a: the input.
+      b: the second input.
+      max_work: taken for compatibility.
+
+    Returns:
+      bool: whether they may lie on the same memory.
+    """
     return _may_share(a, b)
 
 
@@ -317,7 +538,16 @@ shares_memory = may_share_memory
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """``func1d`` of each vector along an axis, a NumPy array as in MXNet."""
+    """``func1d`` of each vector along an axis, a NumPy array as in MXNet.
+
+    Args:
+      func1d: the function of a vector.
+      axis: the axis of the vectors.
+      arr: the input.
+
+    Returns:
+      ndarray: the results, in place of the axis.
+    """
 
     refuse_taped("apply_along_axis", arr, args)
 
@@ -328,7 +558,16 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
 
 
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
-    """A function given by pieces: where a condition holds, its function (or number) counts."""
+    """A function given by pieces: where a condition holds, its function (or number) counts.
+
+    Args:
+      x: the input.
+      condlist: the conditions, a list of arrays of bools.
+      funclist: for each condition the function, or number; one more is for where none holds.
+
+    Returns:
+      ndarray: of the shape and dtype of `x`.
+    """
     if isinstance(condlist, (NDArray, _np.ndarray)) and condlist.ndim > x.ndim:  # one condition behind the other
         condlist = list(condlist)
     conds = [c.astype("bool") for c in (condlist if isinstance(condlist, (list, tuple)) else [condlist])]

@@ -18,18 +18,41 @@ __all__ = ["eig", "eigvals", "lstsq", *fill(globals(), "np.linalg", ndarray)]
 
 
 def lstsq(a: Any, b: Any, rcond: Any = "warn") -> tuple[Any, ...]:
-    """Least squares: (solution, residuals, rank, singular values)."""
+    """Least squares: (solution, residuals, rank, singular values).
+
+    Args:
+      a: the matrix, shape (m, n).
+      b: the right-hand sides, (m,) or (m, k).
+      rcond: singular values below this share of the largest count as 0.
+
+    Returns:
+      tuple: the solution, the sums of squared residuals, the rank, and the singular values.
+    """
     return tuple(call(TABLE["linalg_lstsq"], ndarray, (a, b), {"rcond": rcond}))
 
 
 def eig(a: Any) -> tuple[Any, ...]:
-    """Eigenvalues and right eigenvectors of real square matrices that have real ones."""
+    """Eigenvalues and right eigenvectors of real square matrices that have real ones.
+
+    Args:
+      a: the square matrices, shape (..., n, n).
+
+    Returns:
+      tuple of ndarray: eigenvalues (..., n), and eigenvectors as columns (..., n, n).
+    """
     values, vectors = _np.linalg.eig(host(a))
     return ours(_real(values, a)), ours(_real(vectors, a))
 
 
 def eigvals(a: Any) -> ndarray:
-    """Eigenvalues of real square matrices that have real ones."""
+    """Eigenvalues of real square matrices that have real ones.
+
+    Args:
+      a: the square matrices, shape (..., n, n).
+
+    Returns:
+      ndarray: shape (..., n).
+    """
     return ours(_real(_np.linalg.eigvals(host(a)), a))
 
 

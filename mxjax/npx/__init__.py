@@ -39,12 +39,27 @@ from .control_flow import cond, foreach, while_loop
 
 
 def nonzero(a: Any) -> Any:
-    """The indices of the elements that are not zero, as rows of an int64 array."""
+    """The indices of the elements that are not zero, as rows of an int64 array.
+
+    Args:
+      a: the input.
+
+    Returns:
+      tuple of ndarray (of mx.npx: an array, a row for each element): the places, int64.
+    """
     return _where_nonzero(a)
 
 
 def constraint_check(x: Any, msg: str = "Constraint violated.") -> Any:
-    """True if all elements hold; otherwise raises ValueError with ``msg``, at once."""
+    """True if all elements hold; otherwise raises ValueError with ``msg``, at once.
+
+    Args:
+      x: the input.
+      msg: the text of the error.
+
+    Returns:
+      ndarray: True, without an axis.
+    """
     made = _call(_TABLE["constraint_check"], ndarray, (x,), {})
     if not made.item():
         raise errors.MXNetValueError(msg)
@@ -52,7 +67,15 @@ def constraint_check(x: Any, msg: str = "Constraint violated.") -> Any:
 
 
 def contrib_calibrate_entropy(hist: Any, hist_edges: Any, num_quantized_bins: int = 255) -> Any:
-    """The range that loses least in ``num_quantized_bins`` steps: `mx.nd.contrib.calibrate_entropy`."""
+    """The range that loses least in ``num_quantized_bins`` steps: `mx.nd.contrib.calibrate_entropy`.
+
+    Args:
+      hist: the counts of the histogram's bins.
+      hist_edges: the edges of the histogram's bins.
+
+    Returns:
+      tuple: the threshold, and the divergence.
+    """
     from ..nd.contrib import calibrate_entropy
 
     return calibrate_entropy(hist, hist_edges, num_quantized_bins)
@@ -67,7 +90,19 @@ def leaky_relu(
     upper_bound: float = 0.334,
     **kwargs: Any,
 ) -> Any:
-    """``leaky prelu rrelu elu selu gelu gelu_tanh``; rrelu draws its slopes in training."""
+    """``leaky prelu rrelu elu selu gelu gelu_tanh``; rrelu draws its slopes in training.
+
+    Args:
+      data: the input.
+      gamma: the learned slopes of `prelu`.
+      act_type: which function.
+      slope: the slope for negative numbers.
+      lower_bound: the smallest norm that counts; none without.
+      upper_bound: the largest norm that counts; none without.
+
+    Returns:
+      ndarray: of the shape and dtype of `data`.
+    """
     if act_type == "rrelu":
         return _call(
             _TABLE["_rrelu"], ndarray, (data,), {"lower_bound": lower_bound, "upper_bound": upper_bound, **kwargs}
@@ -79,21 +114,37 @@ def leaky_relu(
 
 
 def save(file: str, arr: Any) -> None:
-    """Write arrays, a list of them or a dictionary of them to a file."""
+    """Write arrays, a list of them or a dictionary of them to a file.
+
+    Args:
+      file: the path of the file.
+      arr: the input.
+    """
     from ..serialization import save as write
 
     write(file, arr)
 
 
 def savez(file: str, *args: Any, **kwds: Any) -> None:
-    """Write arrays to a .npz file, under names or as arr_0, arr_1, ..."""
+    """Write arrays to a .npz file, under names or as arr_0, arr_1, ...
+
+    Args:
+      file: the path of the file.
+    """
     from ..serialization import savez as write
 
     write(file, *args, **kwds)
 
 
 def load(file: str) -> Any:
-    """Read what :func:`save` or :func:`savez` wrote."""
+    """Read what :func:`save` or :func:`savez` wrote.
+
+    Args:
+      file: the path of the file.
+
+    Returns:
+      dict or list of arrays (mx.sym: Symbol): what was written.
+    """
     from ..serialization import load as read
 
     return read(file)

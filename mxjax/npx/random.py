@@ -14,14 +14,32 @@ from ..random import seed as _seed
 
 
 def seed(seed: int, device: Any = "all") -> None:
-    """Start all random numbers from ``seed``, on all devices or on one."""
+    """Start all random numbers from ``seed``, on all devices or on one.
+
+    Args:
+      seed: the number that the stream begins with.
+      device: where the result lies; the current device if it is left out.
+    """
     _seed(seed, device)
 
 
 def multinomial(
     n: Any, p: Any, shape: Any = None, ctx: Any = None, dtype: Any = None, out: Any = None, name: str | None = None
 ) -> ndarray:
-    """How often each outcome comes in ``n`` trials with probabilities ``p``; of arrays, ``shape`` times for each."""
+    """How often each outcome comes in ``n`` trials with probabilities ``p``; of arrays, ``shape`` times for each.
+
+    Args:
+      n: the number of trials.
+      p: the probability, or the probabilities.
+      shape: the shape of the result.
+      ctx: MXNet 1's name of `device`.
+      dtype: the dtype of the result.
+      out: an array that the result is written into, and that is given back.
+      name: the name, which texts and files have; one is made if it is left out.
+
+    Returns:
+      ndarray, NDArray or Symbol: the counts, or the outcomes, in the last axes.
+    """
     if isinstance(n, NDArray):
         made = call(TABLE["_sample_multinomial"], ndarray, (n, p), {"shape": shape or (), "device": ctx})
         return made if out is None else made.copyto(out)

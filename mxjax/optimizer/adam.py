@@ -49,6 +49,14 @@ class Adam(_TwoMoments):
 
     The bias correction is in the learning rate, so epsilon is added to the uncorrected root.
 
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      beta1: the decay of the mean of gradients.
+      beta2: the decay of the mean of squared gradients.
+      epsilon: what is added to a denominator, against a division by zero.
+      lazy_update: whether rows without a gradient stay as they are, where the gradient is row_sparse.
+      use_fused_step: taken for compatibility; a step is one program in any case.
+
     >>> Adam(beta1=0.8).beta1
     0.8
     """
@@ -89,6 +97,14 @@ class AdamW(_TwoMoments):
 
     As in MXNet, the decay is multiplied by the bias-corrected learning rate.
 
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      beta1: the decay of the mean of gradients.
+      beta2: the decay of the mean of squared gradients.
+      epsilon: what is added to a denominator, against a division by zero.
+      correct_bias: whether the means are corrected for their beginning at 0.
+      use_fused_step: taken for compatibility; a step is one program in any case.
+
     >>> AdamW(wd=0.01).wd
     0.01
     """
@@ -126,6 +142,14 @@ def adabelief_rule(
 class AdaBelief(_TwoMoments):
     """Adam by the belief in observed gradients (https://arxiv.org/abs/2010.07468).
 
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      beta1: the decay of the mean of gradients.
+      beta2: the decay of the mean of squared gradients.
+      epsilon: what is added to a denominator, against a division by zero.
+      correct_bias: whether the means are corrected for their beginning at 0.
+      use_fused_step: taken for compatibility; a step is one program in any case.
+
     >>> AdaBelief().epsilon
     1e-06
     """
@@ -158,6 +182,13 @@ def adamax_rule(
 @register
 class Adamax(_TwoMoments):
     """Adam by the infinity norm (https://arxiv.org/abs/1412.6980, section 7.1).
+
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      beta1: the decay of the mean of gradients.
+      beta2: the decay of the mean of squared gradients.
+      epsilon: what is added to a denominator, against a division by zero.
+      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> Adamax().lr
     0.002
@@ -192,6 +223,14 @@ class Nadam(_TwoMoments):
     """Adam with Nesterov's momentum (http://cs229.stanford.edu/proj2015/054_report.pdf).
 
     As in MXNet, all weights share one product of momenta: it grows with every weight's update.
+
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      beta1: the decay of the mean of gradients.
+      beta2: the decay of the mean of squared gradients.
+      epsilon: what is added to a denominator, against a division by zero.
+      schedule_decay: the decay of the momentum's schedule.
+      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> Nadam().m_schedule
     1.0
@@ -272,6 +311,17 @@ class _Layerwise(_TwoMoments):
 class LAMB(_Layerwise):
     """Layer-wise adaptive moments for large batches (https://arxiv.org/abs/1904.00962).
 
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      beta1: the decay of the mean of gradients.
+      beta2: the decay of the mean of squared gradients.
+      epsilon: what is added to a denominator, against a division by zero.
+      lower_bound: the smallest norm that counts; none without.
+      upper_bound: the largest norm that counts; none without.
+      bias_correction: whether the means are corrected for their beginning at 0.
+      aggregate_num: taken for compatibility; a step is one call for all weights in any case.
+      use_fused_step: taken for compatibility; a step is one program in any case.
+
     >>> LAMB(bias_correction=False).bias_correction
     False
     """
@@ -315,6 +365,16 @@ def lans_rule(
 @register
 class LANS(_Layerwise):
     """LAMB with normalized gradients and Nesterov's momentum (https://arxiv.org/abs/2006.13484).
+
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      beta1: the decay of the mean of gradients.
+      beta2: the decay of the mean of squared gradients.
+      epsilon: what is added to a denominator, against a division by zero.
+      lower_bound: the smallest norm that counts; none without.
+      upper_bound: the largest norm that counts; none without.
+      aggregate_num: taken for compatibility; a step is one call for all weights in any case.
+      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> LANS().aggregate_num
     4

@@ -50,6 +50,15 @@ class RMSProp(Optimizer):
 
     The momentum is used by the centered form only. MXNet 1 calls ``rho`` and ``momentum`` ``gamma1`` and ``gamma2``.
 
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      rho: the decay of the mean of squared gradients.
+      momentum: how much of the former direction, or statistic, is kept.
+      epsilon: what is added to a denominator, against a division by zero.
+      centered: whether the mean of gradients is taken off.
+      clip_weights: weights are cut off at this absolute value.
+      use_fused_step: taken for compatibility; a step is one program in any case.
+
     >>> RMSProp(centered=True).rho
     0.9
     """
@@ -89,6 +98,11 @@ def adagrad_rule(
 @register
 class AdaGrad(Optimizer):
     """Adaptive subgradients (http://www.jmlr.org/papers/volume12/duchi11a/duchi11a.pdf).
+
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      epsilon: what is added to a denominator, against a division by zero.
+      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> AdaGrad().epsilon
     1e-06
@@ -130,6 +144,11 @@ def group_adagrad_rule(
 class GroupAdaGrad(AdaGrad):
     """AdaGrad with one learning rate per row of a matrix; weight decay is refused.
 
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      epsilon: what is added to a denominator, against a division by zero.
+      use_fused_step: taken for compatibility; a step is one program in any case.
+
     >>> GroupAdaGrad().epsilon
     1e-06
     """
@@ -160,6 +179,12 @@ def adadelta_rule(
 @register
 class AdaDelta(Optimizer):
     """AdaDelta (https://arxiv.org/abs/1212.5701).
+
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      rho: the decay of the mean of squared gradients.
+      epsilon: what is added to a denominator, against a division by zero.
+      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> AdaDelta().lr
     1.0
@@ -195,6 +220,12 @@ def ftrl_rule(
 @register
 class Ftrl(Optimizer):
     """Follow the regularized leader, with L1 sparsity (http://dl.acm.org/citation.cfm?id=2488200).
+
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      lamda1: the strength of the L1 penalty.
+      beta: what is added to the root of the sum of squared gradients.
+      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> Ftrl(lamda1=0.1).lamda1
     0.1
@@ -234,6 +265,13 @@ def ftml_rule(
 @register
 class FTML(Optimizer):
     """Follow the moving leader (http://proceedings.mlr.press/v70/zheng17a/zheng17a.pdf).
+
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      beta1: the decay of the mean of gradients.
+      beta2: the decay of the mean of squared gradients.
+      epsilon: what is added to a denominator, against a division by zero.
+      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> FTML().beta1
     0.6

@@ -16,6 +16,14 @@ __all__ = ["LBSGD", "NDabs", "ccSGD"]
 class ccSGD(SGD):  # noqa: N801  # MXNet's name
     """`SGD` under the name that MXNet's implementation in C++ had.
 
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      momentum: how much of the former direction, or statistic, is kept.
+      lazy_update: whether rows without a gradient stay as they are, where the gradient is row_sparse.
+      multi_precision: whether 16-bit weights have float32 copies that are updated.
+      use_fused_step: taken for compatibility; a step is one program in any case.
+      aggregate_num: taken for compatibility; a step is one call for all weights in any case.
+
     >>> ccSGD(momentum=0.9).momentum
     0.9
     """

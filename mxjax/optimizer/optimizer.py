@@ -191,6 +191,12 @@ class Optimizer(Shown):
     def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
         """An optimizer from its registered name, in any case.
 
+        Args:
+          name: the name, which texts and files have; one is made if it is left out.
+
+        Returns:
+          an instance of the class that has this name.
+
         Raises:
           ValueError: no optimizer has this name.
           TypeError: it has no such option.

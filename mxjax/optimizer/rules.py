@@ -191,6 +191,10 @@ class Guard(NamedTuple):
     """What a program decides about a step: values of the engine.
 
     ``finite``: whether it is done; ``inverse``: a factor on the gradients; ``skipped``: how many steps were left out.
+
+    Args:
+      inverse: the transformation that is inverted.
+      skipped: whether the step was left out.
     """
 
     finite: Value

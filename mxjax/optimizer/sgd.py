@@ -53,6 +53,14 @@ class SGD(_Momentum):
 
     ``state = momentum * state - lr * (clip(rescale_grad * grad) + wd * weight)`` is added to it.
 
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      momentum: how much of the former direction, or statistic, is kept.
+      lazy_update: whether rows without a gradient stay as they are, where the gradient is row_sparse.
+      multi_precision: whether 16-bit weights have float32 copies that are updated.
+      use_fused_step: taken for compatibility; a step is one program in any case.
+      aggregate_num: taken for compatibility; a step is one call for all weights in any case.
+
     >>> SGD(learning_rate=0.1, momentum=0.9).learning_rate
     0.1
     """
@@ -91,6 +99,12 @@ class NAG(_Momentum):
 
     The momentum of `SGD`, looked one step ahead.
 
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      momentum: how much of the former direction, or statistic, is kept.
+      multi_precision: whether 16-bit weights have float32 copies that are updated.
+      use_fused_step: taken for compatibility; a step is one program in any case.
+
     >>> NAG().momentum
     0.9
     """
@@ -127,6 +141,11 @@ class Signum(_Momentum):
 
     ``wd_lh`` decays the weight itself, outside the momentum.
 
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      wd_lh: the weight decay that does not go through the momentum.
+      use_fused_step: taken for compatibility; a step is one program in any case.
+
     >>> Signum(wd_lh=0.01).wd_lh
     0.01
     """
@@ -157,6 +176,12 @@ def dcasgd_rule(
 @register
 class DCASGD(Optimizer):
     """Descent with compensation for delayed gradients (https://arxiv.org/abs/1609.08326).
+
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      momentum: how much of the former direction, or statistic, is kept.
+      lamda: the strength of the correction by the former weight.
+      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> DCASGD().lamda
     0.04
@@ -203,6 +228,15 @@ class LARS(_Momentum):
 
     Weights whose name ends in gamma, beta or bias take the plain learning rate.
 
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      momentum: how much of the former direction, or statistic, is kept.
+      eta: the factor of the norms' ratio.
+      epsilon: what is added to a denominator, against a division by zero.
+      lazy_update: whether rows without a gradient stay as they are, where the gradient is row_sparse.
+      use_fused_step: taken for compatibility; a step is one program in any case.
+      aggregate_num: taken for compatibility; a step is one call for all weights in any case.
+
     >>> LARS(eta=0.01).eta
     0.01
     """
@@ -241,6 +275,10 @@ class SGLD(Optimizer):
     The noise comes from mxjax's generator, so `mx.random.seed` repeats it
     (https://www.stats.ox.ac.uk/~teh/research/compstats/WelTeh2011a.pdf).
 
+    Args:
+      learning_rate: the learning rate, unless a scheduler has one.
+      use_fused_step: taken for compatibility; a step is one program in any case.
+
     >>> SGLD().lr
     0.1
     """
@@ -277,6 +315,20 @@ def plain_rule(
 @register
 class Test(Optimizer):
     """Plain descent with a state it does not use, for tests of what drives an optimizer.
+
+    Args:
+      rescale_grad: a factor of the gradient.
+      param_idx2name: names of the weights by their number.
+      wd: the weight decay.
+      clip_gradient: gradients are cut off at this absolute value; never without.
+      learning_rate: the learning rate, unless a scheduler has one.
+      lr_scheduler: the schedule of the learning rate.
+      sym: the symbol whose attributes are read.
+      begin_num_update: the count of updates to start from.
+      multi_precision: whether 16-bit weights have float32 copies that are updated.
+      param_dict: the parameters by number, whose multipliers count.
+      aggregate_num: taken for compatibility; a step is one call for all weights in any case.
+      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> Test().lr
     0.01

@@ -19,6 +19,9 @@ __all__ = ["Updater", "get_updater"]
 class Updater(Shown):
     """Updates weights by index and keeps their states, as a kvstore or a trainer needs it.
 
+    Args:
+      optimizer: the optimizer, or its name.
+
     >>> from mxjax.optimizer import create
     >>> get_updater(create("sgd")).states
     {}
@@ -184,5 +187,12 @@ class Updater(Shown):
 
 
 def get_updater(optimizer: Optimizer) -> Updater:
-    """An `Updater` of this optimizer, without any states yet."""
+    """An `Updater` of this optimizer, without any states yet.
+
+    Args:
+      optimizer: the optimizer, or its name.
+
+    Returns:
+      Updater: applies the optimizer to a weight and its gradient.
+    """
     return Updater(optimizer)

@@ -46,6 +46,12 @@ state = _registry.state
 def get(name: str) -> Any:
     """The value of an option in force here.
 
+    Args:
+      name: any name of the option.
+
+    Returns:
+      the value of the option.
+
     Raises:
       MXNetKeyError: there is no such option; the message names the nearest.
 
@@ -58,6 +64,13 @@ def get(name: str) -> Any:
 def resolve(name: str, argument: object = None) -> Any:
     """The value for one call: its own `argument` unless that is None, else the option's.
 
+    Args:
+      name: any name of the option.
+      argument: what was given; None: the option counts.
+
+    Returns:
+      the argument, or the option's value without one.
+
     >>> resolve("memory.remat", "mirror")
     'mirror'
     """
@@ -67,6 +80,12 @@ def resolve(name: str, argument: object = None) -> Any:
 def snapshot(name: str) -> Callable[[], Any]:
     """A reader for hot paths: calling it costs a comparison where nothing has changed.
 
+    Args:
+      name: any name of the option.
+
+    Returns:
+      function: gives the option's value, and looks it up again only after changes.
+
     >>> nodes = snapshot("engine.bulk_nodes")
     >>> nodes()
     4096
@@ -75,7 +94,11 @@ def snapshot(name: str) -> Callable[[], Any]:
 
 
 def current() -> Values:
-    """All values in force here, by canonical name: one dict, replaced at every change."""
+    """All values in force here, by canonical name: one dict, replaced at every change.
+
+    Returns:
+      RunConfig or dict: the settings in force.
+    """
     return _registry.current()
 
 
@@ -83,6 +106,10 @@ def set(name: str | Mapping[str, Any] | None = None, value: Any = None, /, **opt
     """Set options for the whole process.
 
     Either `set("engine.type", "NaiveEngine")`, a dict, or `set(engine_type="NaiveEngine")`.
+
+    Args:
+      name: any name of the option.
+      value: the new value.
 
     Raises:
       SettingError: the value is not allowed, or comes too late to count.
@@ -92,13 +119,24 @@ def set(name: str | Mapping[str, Any] | None = None, value: Any = None, /, **opt
 
 
 def reset(name: str | None = None) -> None:
-    """Forget what `set` was told, about one option or about all."""
+    """Forget what `set` was told, about one option or about all.
+
+    Args:
+      name: any name of the option.
+    """
     _registry.reset(name)
 
 
 def scope(name: str | Mapping[str, Any] | None = None, value: Any = None, /,
           **options: Any) -> Scope:
     """Set options for a `with` block, in this thread (or asyncio task) only.
+
+    Args:
+      name: any name of the option.
+      value: the new value.
+
+    Returns:
+      context manager: within it the setting, or name, is in force.
 
     >>> with scope("engine.bulk_nodes", 15):
     ...     get("engine.bulk_nodes")
@@ -111,32 +149,68 @@ def on_change(name: str, callback: Callable[[Any], None]) -> Callable[[], None]:
     """Call `callback(value)` after every change of an option, in the thread that made it.
 
     The start and the end of a scope are changes.  Returns a function that ends the subscription.
+
+    Args:
+      name: any name of the option.
+      callback: the function that is called.
+
+    Returns:
+      function: the callback itself, to be taken off again.
     """
     return _registry.on_change(name, callback)
 
 
 def options() -> tuple[str, ...]:
-    """The canonical names of all options."""
+    """The canonical names of all options.
+
+    Returns:
+      tuple of str: the names of all options.
+    """
     return tuple(_registry.options)
 
 
 def explain(name: str) -> Explanation:
-    """Everything about one option: its value, its source, its row.  `print` it."""
+    """Everything about one option: its value, its source, its row.  `print` it.
+
+    Args:
+      name: any name of the option.
+
+    Returns:
+      str, or an Explanation: what was decided, and why.
+    """
     return _explain.explain(_registry, name)
 
 
 def describe(name: str | None = None) -> str:
-    """A table of all options with value and source; with a name, the long form of that one."""
+    """A table of all options with value and source; with a name, the long form of that one.
+
+    Args:
+      name: any name of the option.
+
+    Returns:
+      str: the table.
+    """
     return _explain.describe(_registry) if name is None else str(explain(name))
 
 
 def changed() -> list[str]:
-    """The canonical names of the options that have a value from somewhere."""
+    """The canonical names of the options that have a value from somewhere.
+
+    Returns:
+      dict: the options that somebody set.
+    """
     return _explain.changed(_registry)
 
 
 def as_json(names: list[str] | None = None) -> dict[str, dict[str, Any]]:
-    """What `explain` says about these options (all, unless given), for `json.dumps`."""
+    """What `explain` says about these options (all, unless given), for `json.dumps`.
+
+    Args:
+      names: the names.
+
+    Returns:
+      dict: options by name, with values and sources.
+    """
     return _explain.as_json(_registry, list(_registry.options) if names is None else names)
 
 
@@ -146,7 +220,14 @@ def table() -> tuple[Option, ...]:
 
 
 def is_given(name: str) -> bool:
-    """Whether the option's value is somebody's choice rather than its default."""
+    """Whether the option's value is somebody's choice rather than its default.
+
+    Args:
+      name: any name of the option.
+
+    Returns:
+      bool: whether somebody set it.
+    """
     return _registry.sources(name)[0].source != "default"
 
 
@@ -157,19 +238,39 @@ def begin_process() -> None:
 
 
 def env(name: str, default: str | None = None) -> str | None:
-    """An environment variable that is no option of mxjax, such as a launcher's `DMLC_ROLE`."""
+    """An environment variable that is no option of mxjax, such as a launcher's `DMLC_ROLE`.
+
+    Args:
+      name: any name of the option.
+      default: the value without anybody's.
+
+    Returns:
+      dict: variables for another process.
+    """
     if name in _registry._names:
         raise ValueError(f"{name} is an option: settings.get({_registry.canonical(name)!r})")
     return os.environ.get(name, default)
 
 
 def variable(name: str) -> str | None:
-    """An environment variable as it stands, be it an option's or not; None where it is not set."""
+    """An environment variable as it stands, be it an option's or not; None where it is not set.
+
+    Args:
+      name: any name of the option.
+
+    Returns:
+      str: the name of the variable.
+    """
     return os.environ.get(name)
 
 
 def set_variable(name: str, value: str | None) -> None:
-    """Set an environment variable or, with None, remove it. Of the options those marked `dynamic` follow it."""
+    """Set an environment variable or, with None, remove it. Of the options those marked `dynamic` follow it.
+
+    Args:
+      name: any name of the option.
+      value: the new value.
+    """
     if value is None:
         os.environ.pop(name, None)
     else:
@@ -177,7 +278,11 @@ def set_variable(name: str, value: str | None) -> None:
 
 
 def child_environment(**changes: str | None) -> dict[str, str]:
-    """A copy of the environment for a child process, with changes; None removes a variable."""
+    """A copy of the environment for a child process, with changes; None removes a variable.
+
+    Returns:
+      dict: variables for another process.
+    """
     merged = {**os.environ, **changes}
     return {name: value for name, value in merged.items() if value is not None}
 

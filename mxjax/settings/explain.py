@@ -33,6 +33,25 @@ class Explanation(NamedTuple):
 
     `platforms` are those on which it does something, `here` whether one of them is on this
     machine, and `becomes` the compiler options and environment variables of the value in force.
+
+    Args:
+      name: any name of the option.
+      value: the new value.
+      source: who set it.
+      raw: the text that was given.
+      default: the value without anybody's.
+      expected: what is allowed.
+      applies: whether it has an effect here.
+      variable: the name of the environment's variable.
+      legacy: the names that others have for it.
+      doc: what it is, in a sentence.
+      effect: what changes with it.
+      overruled: what was given and does not count.
+      unread: whether nobody reads it.
+      platforms: where it has an effect.
+      here: what it is here.
+      becomes: what its values mean here.
+      served: whether it has an effect here.
     """
 
     name: str

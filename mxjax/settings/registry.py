@@ -448,7 +448,12 @@ class Registry:
 
 
 class Scope:
-    """Options for the length of a `with` block, in this thread (or asyncio task) only."""
+    """Options for the length of a `with` block, in this thread (or asyncio task) only.
+
+    Args:
+      registry: where the options are.
+      changes: the options with their new values.
+    """
 
     __slots__ = ("_changes", "_registry", "_tokens")
 
@@ -467,7 +472,11 @@ class Scope:
 
 
 def backend_is_up() -> bool:
-    """Whether JAX has started a backend; asking starts none, and imports no JAX."""
+    """Whether JAX has started a backend; asking starts none, and imports no JAX.
+
+    Returns:
+      bool: whether it is too late for settings of the backend.
+    """
     bridge = sys.modules.get("jax._src.xla_bridge")
     return bool(getattr(bridge, "_backends", None))
 

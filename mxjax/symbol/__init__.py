@@ -71,12 +71,29 @@ op = sys.modules[__name__]  # what MXNet calls the module of its generated opera
 
 
 def Custom(*data: Any, op_type: str, **kwargs: Any) -> Any:  # noqa: N802  (MXNet's name)
-    """A custom operator, written in Python and registered with ``mx.operator.register``."""
+    """A custom operator, written in Python and registered with ``mx.operator.register``.
+
+    Args:
+      op_type: the name under which the operator was registered.
+
+    Returns:
+      NDArray or Symbol, or a list: what the operator gives.
+    """
     return _custom(*data, op_type=op_type, **kwargs)
 
 
 def sample_multinomial(data: Any, shape: Any = (), get_prob: bool = False, dtype: Any = "int32", **kwargs: Any) -> Any:
-    """Outcomes drawn from rows of probabilities (what MXNet 1.x calls so)."""
+    """Outcomes drawn from rows of probabilities (what MXNet 1.x calls so).
+
+    Args:
+      data: the input.
+      shape: the shape of the result.
+      get_prob: whether the logarithms of probabilities are given, too.
+      dtype: the dtype of the result.
+
+    Returns:
+      NDArray or Symbol: the outcomes, or the counts.
+    """
     return random.categorical(data, shape, get_prob, dtype, **kwargs)
 
 

@@ -111,6 +111,10 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "
     Args:
       body: a function of symbols, which gives (outputs, states); it is called once.
       data, init_states: symbols or nested lists of them.
+      name: the name, which texts and files have; one is made if it is left out.
+
+    Returns:
+      tuple: the outputs, stacked along axis 0, and the states at the end.
 
     >>> import mxjax as mx
     >>> outs, last = mx.sym.contrib.foreach(lambda x, s: (x + s, x + s), mx.sym.var("x"), mx.sym.var("s"))
@@ -152,6 +156,16 @@ def while_loop(
     """Run ``func(*loop_vars)``, which gives (outputs, new loop_vars), while ``cond(*loop_vars)`` holds.
 
     The outputs have ``max_iterations`` rows; those of no step are zero.
+
+    Args:
+      cond: whether the loop goes on: a function of the values.
+      func: the function.
+      loop_vars: the values that the loop carries, an array or a list of them.
+      max_iterations: after how many rounds the loop ends in any case.
+      name: the name, which texts and files have; one is made if it is left out.
+
+    Returns:
+      tuple: the outputs, stacked along axis 0, and the values at the end.
 
     Raises:
       ValueError: no ``max_iterations``, or no loop variables.
@@ -207,6 +221,16 @@ def cond(
     pred: Any, then_func: Callable[..., Any], else_func: Callable[..., Any], inputs: Any = None, name: str = "cond"
 ) -> Any:
     """What ``then_func()`` gives where ``pred`` holds, what ``else_func()`` gives elsewhere.
+
+    Args:
+      pred: the condition, a number or an array of one element.
+      then_func: what is computed where the condition holds.
+      else_func: what is computed elsewhere.
+      inputs: the inputs of the subgraphs.
+      name: the name, which texts and files have; one is made if it is left out.
+
+    Returns:
+      what the chosen function gives.
 
     Raises:
       ValueError: the branches give different numbers of results.

@@ -109,6 +109,12 @@ def _params(node: Node) -> dict[str, str]:
 def load(fname: Any) -> Any:
     """Read a symbol from a file.
 
+    Args:
+      fname: the path of the file.
+
+    Returns:
+      dict or list of arrays (mx.sym: Symbol): what was written.
+
     Raises:
       OSError: the file cannot be read.
       FormatError: it is damaged or no symbol's.
@@ -122,6 +128,12 @@ def from_json(json_str: Any) -> Any:
     """The symbol of a text that `Symbol.tojson` or any MXNet since 0.8 wrote.
 
     An operator that there is not here stays in the graph under its name; only running it is an error.
+
+    Args:
+      json_str: the text.
+
+    Returns:
+      Symbol: the graph that the text describes.
 
     Raises:
       FormatError: the text is damaged or no symbol's.

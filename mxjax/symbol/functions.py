@@ -29,7 +29,15 @@ def _of_two(row: str, hint: str, numbers: Callable[[Any, Any], Any], one: Any, o
 
 
 def pow(base: Any, exp: Any) -> Any:  # noqa: A001  (MXNet's name)
-    """``base ** exp`` of symbols and numbers."""
+    """``base ** exp`` of symbols and numbers.
+
+    Args:
+      base: the base.
+      exp: the exponent.
+
+    Returns:
+      Symbol, or a number of two numbers.
+    """
     return _of_two("power@nd", "_power", lambda a, b: a**b, base, exp)
 
 
@@ -37,37 +45,96 @@ power = pow
 
 
 def maximum(left: Any, right: Any) -> Any:
-    """The greater of two, element by element, of symbols and numbers."""
+    """The greater of two, element by element, of symbols and numbers.
+
+    Args:
+      left: the left operand.
+      right: the right operand.
+
+    Returns:
+      Symbol, or a number of two numbers.
+    """
     return _of_two("maximum@nd", "_maximum", lambda a, b: a if a > b else b, left, right)
 
 
 def minimum(left: Any, right: Any) -> Any:
-    """The smaller of two, element by element, of symbols and numbers."""
+    """The smaller of two, element by element, of symbols and numbers.
+
+    Args:
+      left: the left operand.
+      right: the right operand.
+
+    Returns:
+      Symbol, or a number of two numbers.
+    """
     return _of_two("minimum@nd", "_minimum", lambda a, b: a if a < b else b, left, right)
 
 
 def hypot(left: Any, right: Any) -> Any:
-    """``sqrt(left**2 + right**2)`` of symbols and numbers."""
+    """``sqrt(left**2 + right**2)`` of symbols and numbers.
+
+    Args:
+      left: the left operand.
+      right: the right operand.
+
+    Returns:
+      Symbol, or a number of two numbers.
+    """
     return _of_two("hypot@nd", "_hypot", math.hypot, left, right)
 
 
 def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Any:
-    """Zeros, float32 unless ``dtype`` is given; a length 0 is inferred from what the symbol meets."""
+    """Zeros, float32 unless ``dtype`` is given; a length 0 is inferred from what the symbol meets.
+
+    Args:
+      shape: the shape of the result.
+      dtype: the dtype of the result.
+
+    Returns:
+      BaseSparseNDArray, NDArray or Symbol: of this shape.
+    """
     return _made("zeros@nd", "_zeros", shape=shape, dtype=dtype or "float32", **kwargs)
 
 
 def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Any:
-    """Ones, float32 unless ``dtype`` is given."""
+    """Ones, float32 unless ``dtype`` is given.
+
+    Args:
+      shape: the shape of the result.
+      dtype: the dtype of the result.
+
+    Returns:
+      Symbol: of this shape, float32 by default.
+    """
     return _made("ones@nd", "_ones", shape=shape, dtype=dtype or "float32", **kwargs)
 
 
 def full(shape: Any, val: float, dtype: Any = None, **kwargs: Any) -> Any:
-    """One number, float32 unless ``dtype`` is given."""
+    """One number, float32 unless ``dtype`` is given.
+
+    Args:
+      shape: the shape of the result.
+      val: the number.
+      dtype: the dtype of the result.
+
+    Returns:
+      ndarray or Symbol: of this shape, in `dtype` or that of the number.
+    """
     return _made("full@nd", "_full", shape=shape, val=float(val), dtype=dtype or "float32", **kwargs)
 
 
 def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Any:  # noqa: N803  (MXNet's name)
-    """Ones on a diagonal."""
+    """Ones on a diagonal.
+
+    Args:
+      N: the number of rows.
+      M: the number of columns.
+      k: which diagonal: 0 the main one, positive above it.
+      dtype: the dtype of the result.
+
+    Returns:
+      Symbol: of this shape, float32 by default.
+    """
     return _made("eye@nd", "_eye", N=N, M=M, k=k, dtype=dtype or "float32", **kwargs)
 
 
@@ -80,7 +147,20 @@ def arange(
     name: str | None = None,
     dtype: Any = None,
 ) -> Any:
-    """Evenly spaced numbers, each ``repeat`` times."""
+    """Evenly spaced numbers, each ``repeat`` times.
+
+    Args:
+      start: the first number.
+      stop: the end, which is not among the numbers (linspace: the last number).
+      step: the distance of one number to the next.
+      repeat: how often each number comes.
+      infer_range: taken for compatibility.
+      name: the name, which texts and files have; one is made if it is left out.
+      dtype: the dtype of the result.
+
+    Returns:
+      Symbol: of this shape, float32 by default.
+    """
     return _made(
         "arange@nd", "_arange", start=start, stop=stop, step=step, repeat=repeat, infer_range=infer_range, name=name,
         dtype=dtype or "float32",
@@ -90,7 +170,19 @@ def arange(
 def linspace(
     start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None, dtype: Any = None
 ) -> Any:
-    """``num`` evenly spaced numbers."""
+    """``num`` evenly spaced numbers.
+
+    Args:
+      start: the first number.
+      stop: the end, which is not among the numbers (linspace: the last number).
+      num: how many numbers.
+      endpoint: whether the last number is `stop`.
+      name: the name, which texts and files have; one is made if it is left out.
+      dtype: the dtype of the result.
+
+    Returns:
+      ndarray or Symbol: `num` numbers; with `retstep` a pair with their distance.
+    """
     return _made(
         "linspace", "_linspace", start=start, stop=stop, num=num, endpoint=endpoint, name=name, dtype=dtype or "float32"
     )

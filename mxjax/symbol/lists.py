@@ -22,7 +22,16 @@ def special(registry: str, hint: str, inputs: Any, params: dict[str, Any], count
 
 
 def boolean_mask(data: Any, index: Any, axis: int = 0, **kwargs: Any) -> Any:
-    """The rows whose number in ``index`` is not zero."""
+    """The rows whose number in ``index`` is not zero.
+
+    Args:
+      data: the input.
+      index: which rows are chosen: those where it is not 0.
+      axis: only 0.
+
+    Returns:
+      NDArray or Symbol: the rows that were chosen.
+    """
     return special("_contrib_boolean_mask", "boolean_mask", [data, index], {"axis": axis, **kwargs})
 
 
@@ -30,6 +39,14 @@ def rand_zipfian(true_classes: Any, num_sampled: int, range_max: int) -> tuple[A
     """Classes drawn with odds that fall like 1 / rank, and how often each of the true and of the drawn is expected.
 
     Gives (drawn classes, expected counts of the true ones, expected counts of the drawn ones).
+
+    Args:
+      true_classes: the classes that occur.
+      num_sampled: how many classes are drawn.
+      range_max: the number of classes.
+
+    Returns:
+      tuple: the classes drawn, and the expected counts of true and drawn ones.
     """
     import math
 
@@ -118,7 +135,16 @@ def _histogram(a: Any, bins: Any, range: Any, kwargs: dict[str, Any], np: bool) 
 
 
 def nd_histogram(a: Any, bins: Any = 10, range: Any = None, **kwargs: Any) -> Any:  # noqa: A002
-    """How many numbers lie in each of equal bins of a range, or between the edges that a symbol says; and the edges."""
+    """How many numbers lie in each of equal bins of a range, or between the edges that a symbol says; and the edges.
+
+    Args:
+      a: the input.
+      bins: the number of bins, or their edges.
+      range: the lower and upper end of the bins.
+
+    Returns:
+      the counts, and the edges.
+    """
     return _histogram(a, bins, range, kwargs, False)
 
 
@@ -154,14 +180,30 @@ def lstsq(a: Any, b: Any, rcond: Any = "warn") -> Any:
 
 
 def calibrate_entropy(hist: Any, hist_edges: Any, num_quantized_bins: int = 255, **kwargs: Any) -> Any:
-    """The range that loses least in ``num_quantized_bins`` steps, and how much: `mx.nd.contrib.calibrate_entropy`."""
+    """The range that loses least in ``num_quantized_bins`` steps, and how much: `mx.nd.contrib.calibrate_entropy`.
+
+    Args:
+      hist: the counts of the histogram's bins.
+      hist_edges: the edges of the histogram's bins.
+
+    Returns:
+      tuple of Symbol: the threshold, and the divergence.
+    """
     params = {"num_quantized_bins": num_quantized_bins, **kwargs}
     np = hist._is_np
     return special("_contrib_calibrate_entropy", "calibrate_entropy", [hist, hist_edges], params, 2, np=np)
 
 
 def dynamic_reshape(data: Any, shape: Any, **kwargs: Any) -> Any:
-    """The array in the shape that another one holds, by nd.reshape's rules."""
+    """The array in the shape that another one holds, by nd.reshape's rules.
+
+    Args:
+      data: the input.
+      shape: the shape, as an array of integers.
+
+    Returns:
+      NDArray or Symbol: the elements in that shape.
+    """
     return special("_contrib_dynamic_reshape", "dynamic_reshape", [data, shape], kwargs)
 
 

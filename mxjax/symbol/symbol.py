@@ -21,6 +21,9 @@ __all__ = ["Group", "Symbol", "Variable", "_Symbol", "var"]
 class Symbol:
     """A graph of operators with one result or several; made by `var`, the functions of ``mx.sym`` and `Group`.
 
+    Args:
+      handle: what gives the batches, or the recorder of a file.
+
     >>> import mxjax as mx
     >>> net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="fc")
     >>> net.list_arguments()
@@ -459,6 +462,20 @@ def var(
     ``shape``, ``dtype``, ``init``, ``lr_mult``, ``wd_mult`` are kept as attributes that shape inference, initializers
     and optimizers read; further attributes have two underscores at both ends.
 
+    Args:
+      name: the name, which texts and files have; one is made if it is left out.
+      attr: a dictionary of attributes.
+      shape: the shape of the result.
+      lr_mult: a factor of the learning rate.
+      wd_mult: a factor of the weight decay.
+      dtype: the dtype of the result.
+      init: the initializer.
+      stype: the storage type.
+      profiler_scope: what the profiler calls its memory.
+
+    Returns:
+      Symbol: the variable.
+
     >>> import mxjax as mx
     >>> mx.sym.var("weight", shape=(2, 0), lr_mult=2).list_attr()
     {'__shape__': '(2, 0)', '__lr_mult__': '2', 'lr_mult': '2'}
@@ -491,7 +508,15 @@ Variable = var
 
 
 def Group(symbols: Any, create_fn: Any = Symbol) -> Any:  # noqa: N802  (MXNet's name)
-    """One symbol with the results of several."""
+    """One symbol with the results of several.
+
+    Args:
+      symbols: the symbols.
+      create_fn: makes a symbol from an operator.
+
+    Returns:
+      Symbol: with all outputs.
+    """
     symbols = list(symbols)
     if not symbols or any(not isinstance(s, Symbol) for s in symbols):
         raise errors.MXNetTypeError("Expected a list of symbols as input")

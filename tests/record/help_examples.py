@@ -1,7 +1,7 @@
 """Asks MXNet for the examples of the operators' help: ``python help_examples.py NAMES``, with Apache MXNet 2.0.0b1.
 
-Prints each that gives something else there, or nothing (names that MXNet does not have, operators it has only on GPUs),
-and how many agree. NAMES is a JSON file of what front ends call the rows, which ``help_examples.py`` prints under mxjax.
+Prints each that gives something else there, or nothing (names that MXNet does not have, operators of GPUs alone), and
+how many agree. NAMES is a JSON file of what front ends call the rows, which ``help_examples.py`` prints under mxjax.
 Each runs in a process of its own, for MXNet may crash.
 """
 

@@ -124,6 +124,7 @@ class MNIST(_DownloadedDataset):
       root: the folder of the four idx files, gzipped or not; if None `datasets/mnist` in the
         folder that the setting `data.home` (MXNET_HOME) names.
       train: training or test images.
+      transform: a function of each sample; none without.
 
     A sample is (image, label), the label an int32 array without axes.  Files that are absent are
     fetched from the repository that `data.repo` (MXNET_GLUON_REPO) names.
@@ -187,6 +188,11 @@ class FashionMNIST(MNIST):
 
     Xiao, Rasul, Vollgraf: Fashion-MNIST: a novel image dataset for benchmarking machine learning
     algorithms, 2017.
+
+    Args:
+      root: the folder where files lie, or are kept.
+      train: whether the training part is meant, or the test part.
+      transform: a function of each sample; none without.
     """
 
     _namespace = "fashion-mnist"
@@ -205,6 +211,7 @@ class CIFAR10(_DownloadedDataset):
       root: the folder of the binary files, or of their archive `cifar-10-binary.tar.gz`; if None
         `datasets/cifar10` in the folder that the setting `data.home` (MXNET_HOME) names.
       train: training or test images.
+      transform: a function of each sample; none without.
 
     A sample is (image, label) in uint8 and int32.  Errors are those of `MNIST`.
 
@@ -248,6 +255,7 @@ class CIFAR100(CIFAR10):
     Args:
       root, train: as in `CIFAR10`; the archive is `cifar-100-binary.tar.gz`.
       fine_label: the class rather than its group.
+      transform: a function of each sample; none without.
     """
 
     _namespace = "cifar100"
@@ -317,6 +325,7 @@ class ImageFolderDataset(Dataset):
     Args:
       root: the folder; `root/cat/1.jpg` has the label of the class `cat`.
       flag: 1 for colour, 0 for gray.
+      transform: a function of each sample; none without.
 
     Attributes:
       synsets: the names of the classes; the label is the position here.

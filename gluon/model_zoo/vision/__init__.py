@@ -145,6 +145,9 @@ def get_model(name: str, **kwargs: Any) -> Any:
       device: where the weights are.
       root: the folder of published files.
 
+    Returns:
+      HybridBlock: the network, with weights if they were asked for.
+
     Raises:
       ValueError: there is no such network.
     """

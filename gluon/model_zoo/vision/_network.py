@@ -80,5 +80,15 @@ def variant(name: str, make: Callable[..., Any], text: str, *chosen: Any, **opti
 
     made.__name__ = made.__qualname__ = name
     made.__module__ = make.__module__
-    made.__doc__ = f"{text}; takes ``classes``, ``pretrained``, ``device`` and ``root``."
+    made.__doc__ = f"""{text}.
+
+    Args:
+      pretrained: whether weights are loaded, from ``root``; a path is the file itself.
+      device, ctx: where its parameters lie.
+      root: the folder of the weights' files.
+      classes: the number of classes, 1000 by default.
+
+    Returns:
+      HybridBlock: the network; images (N, 3, H, W) give scores (N, classes).
+    """
     return made

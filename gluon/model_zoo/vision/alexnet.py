@@ -14,6 +14,9 @@ __all__ = ["AlexNet", "alexnet"]
 class AlexNet(FeatureNetwork):
     """AlexNet in the form of "One weird trick" (https://arxiv.org/abs/1404.5997), for images of 224.
 
+    Args:
+      classes: the number of classes.
+
     >>> from mxjax.gluon.model_zoo import vision
     >>> sum(p.shape[0] for name, p in vision.AlexNet(classes=10).collect_params("output.*").items())
     20
@@ -42,5 +45,14 @@ class AlexNet(FeatureNetwork):
 
 @takes_ctx
 def alexnet(pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any) -> AlexNet:
-    """AlexNet, with trained weights if ``pretrained``."""
+    """AlexNet, with trained weights if ``pretrained``.
+
+    Args:
+      pretrained: whether weights are loaded, from `root`.
+      device: where the result lies; the current device if it is left out.
+      root: the folder where files lie, or are kept.
+
+    Returns:
+      HybridBlock: the network; images (N, 3, H, W) give scores (N, classes).
+    """
     return load_pretrained(AlexNet(**kwargs), pretrained, "alexnet", root, device)  # type: ignore[no-any-return]

@@ -134,7 +134,11 @@ def _make_E(prefix: str) -> nn.HybridConcatenate:  # noqa: N802
 
 
 class Inception3(FeatureNetwork):
-    """Inception v3 (https://arxiv.org/abs/1512.00567), for images of 299."""
+    """Inception v3 (https://arxiv.org/abs/1512.00567), for images of 299.
+
+    Args:
+      classes: the number of classes.
+    """
 
     def __init__(self, classes: int = 1000):
         super().__init__()
@@ -154,7 +158,16 @@ class Inception3(FeatureNetwork):
 def inception_v3(
     pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
 ) -> Inception3:
-    """Inception v3, with trained weights if ``pretrained``."""
+    """Inception v3, with trained weights if ``pretrained``.
+
+    Args:
+      pretrained: whether weights are loaded, from `root`.
+      device: where the result lies; the current device if it is left out.
+      root: the folder where files lie, or are kept.
+
+    Returns:
+      HybridBlock: the network; images (N, 3, H, W) give scores (N, classes).
+    """
     return load_pretrained(Inception3(**kwargs), pretrained, "inceptionv3", root, device)  # type: ignore[no-any-return]
 
 

@@ -72,7 +72,12 @@ class LinearBottleneck(HybridBlock):
 
 
 class MobileNet(FeatureNetwork):
-    """MobileNet (https://arxiv.org/abs/1704.04861), with ``multiplier`` times the channels."""
+    """MobileNet (https://arxiv.org/abs/1704.04861), with ``multiplier`` times the channels.
+
+    Args:
+      multiplier: the factor of the channels.
+      classes: the number of classes.
+    """
 
     def __init__(self, multiplier: float = 1.0, classes: int = 1000):
         super().__init__()
@@ -88,7 +93,12 @@ class MobileNet(FeatureNetwork):
 
 
 class MobileNetV2(FeatureNetwork):
-    """MobileNet v2 (https://arxiv.org/abs/1801.04381), with ``multiplier`` times the channels."""
+    """MobileNet v2 (https://arxiv.org/abs/1801.04381), with ``multiplier`` times the channels.
+
+    Args:
+      multiplier: the factor of the channels.
+      classes: the number of classes.
+    """
 
     def __init__(self, multiplier: float = 1.0, classes: int = 1000):
         super().__init__()
@@ -117,7 +127,17 @@ def _label(multiplier: float) -> str:
 def get_mobilenet(
     multiplier: float, pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
 ) -> MobileNet:
-    """MobileNet of a width, with trained weights if ``pretrained``."""
+    """MobileNet of a width, with trained weights if ``pretrained``.
+
+    Args:
+      multiplier: the factor of the channels.
+      pretrained: whether weights are loaded, from `root`.
+      device: where the result lies; the current device if it is left out.
+      root: the folder where files lie, or are kept.
+
+    Returns:
+      HybridBlock: the network, with weights if they were asked for.
+    """
     net = MobileNet(multiplier, **kwargs)
     return load_pretrained(net, pretrained, f"mobilenet{_label(multiplier)}", root, device)  # type: ignore[no-any-return]
 
@@ -126,7 +146,17 @@ def get_mobilenet(
 def get_mobilenet_v2(
     multiplier: float, pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
 ) -> MobileNetV2:
-    """MobileNet v2 of a width, with trained weights if ``pretrained``."""
+    """MobileNet v2 of a width, with trained weights if ``pretrained``.
+
+    Args:
+      multiplier: the factor of the channels.
+      pretrained: whether weights are loaded, from `root`.
+      device: where the result lies; the current device if it is left out.
+      root: the folder where files lie, or are kept.
+
+    Returns:
+      HybridBlock: the network, with weights if they were asked for.
+    """
     net = MobileNetV2(multiplier, **kwargs)
     return load_pretrained(net, pretrained, f"mobilenetv2_{_label(multiplier)}", root, device)  # type: ignore[no-any-return]
 

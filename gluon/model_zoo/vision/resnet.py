@@ -65,7 +65,14 @@ class _BlockV1(_Block):
 
 
 class BasicBlockV1(_BlockV1):
-    """Two convolutions of 3 x 3 (https://arxiv.org/abs/1512.03385); called with (channels, stride, downsample)."""
+    """Two convolutions of 3 x 3 (https://arxiv.org/abs/1512.03385); called with (channels, stride, downsample).
+
+    Args:
+      channels: the number of output channels.
+      stride: the distance of windows of the first convolution.
+      downsample: whether the shortcut has a convolution of its own.
+      in_channels: the number of input channels; found at the first call if it is 0.
+    """
 
     def _build(self, channels: int, stride: int, in_channels: int) -> None:
         self.body = unnamed()
@@ -76,7 +83,13 @@ class BasicBlockV1(_BlockV1):
 
 
 class BottleneckV1(_BlockV1):
-    """Convolutions of 1 x 1, 3 x 3 with a quarter of the channels, and 1 x 1 (https://arxiv.org/abs/1512.03385)."""
+    """Convolutions of 1 x 1, 3 x 3 with a quarter of the channels, and 1 x 1 (https://arxiv.org/abs/1512.03385).
+
+    Args:
+      stride: the distance of windows of the first convolution.
+      downsample: whether the shortcut has a convolution of its own.
+      in_channels: the number of input channels; found at the first call if it is 0.
+    """
 
     def _build(self, channels: int, stride: int, in_channels: int) -> None:
         inner = channels // 4
@@ -118,7 +131,14 @@ class _BlockV2(_Block):
 
 
 class BasicBlockV2(_BlockV2):
-    """Two convolutions of 3 x 3 (https://arxiv.org/abs/1603.05027); called with (channels, stride, downsample)."""
+    """Two convolutions of 3 x 3 (https://arxiv.org/abs/1603.05027); called with (channels, stride, downsample).
+
+    Args:
+      channels: the number of output channels.
+      stride: the distance of windows of the first convolution.
+      downsample: whether the shortcut has a convolution of its own.
+      in_channels: the number of input channels; found at the first call if it is 0.
+    """
 
     def _build(self, channels: int, stride: int, in_channels: int) -> None:
         self.bn1 = nn.BatchNorm()
@@ -128,7 +148,13 @@ class BasicBlockV2(_BlockV2):
 
 
 class BottleneckV2(_BlockV2):
-    """Convolutions of 1 x 1, 3 x 3 with a quarter of the channels, and 1 x 1 (https://arxiv.org/abs/1603.05027)."""
+    """Convolutions of 1 x 1, 3 x 3 with a quarter of the channels, and 1 x 1 (https://arxiv.org/abs/1603.05027).
+
+    Args:
+      stride: the distance of windows of the first convolution.
+      downsample: whether the shortcut has a convolution of its own.
+      in_channels: the number of input channels; found at the first call if it is 0.
+    """
 
     _depth = 3
 
@@ -261,6 +287,16 @@ def get_resnet(
     **kwargs: Any,
 ) -> Any:
     """ResNet of version 1 or 2 with 18, 34, 50, 101 or 152 layers, with trained weights if ``pretrained``.
+
+    Args:
+      version: which edition of the architecture.
+      num_layers: the number of layers.
+      pretrained: whether weights are loaded, from `root`.
+      device: where the result lies; the current device if it is left out.
+      root: the folder where files lie, or are kept.
+
+    Returns:
+      HybridBlock: the network, with weights if they were asked for.
 
     Raises:
       AssertionError: another version or number of layers.

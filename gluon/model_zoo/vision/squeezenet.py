@@ -41,6 +41,10 @@ def _make_fire(
 class SqueezeNet(FeatureNetwork):
     """SqueezeNet (https://arxiv.org/abs/1602.07360), version "1.0" or "1.1", for images of 224.
 
+    Args:
+      version: which edition of the architecture.
+      classes: the number of classes.
+
     Raises:
       AssertionError: another version.
     """

@@ -63,7 +63,17 @@ vgg_spec = {
 def get_vgg(
     num_layers: int, pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any
 ) -> VGG:
-    """VGG with 11, 13, 16 or 19 layers, with trained weights if ``pretrained``."""
+    """VGG with 11, 13, 16 or 19 layers, with trained weights if ``pretrained``.
+
+    Args:
+      num_layers: the number of layers.
+      pretrained: whether weights are loaded, from `root`.
+      device: where the result lies; the current device if it is left out.
+      root: the folder where files lie, or are kept.
+
+    Returns:
+      HybridBlock: the network, with weights if they were asked for.
+    """
     name = f"vgg{num_layers}{'_bn' if kwargs.get('batch_norm') else ''}"
     net = VGG(*vgg_spec[num_layers], **kwargs)
     return load_pretrained(net, pretrained, name, root, device)  # type: ignore[no-any-return]

@@ -14,7 +14,13 @@ __all__ = ["Bernoulli"]
 
 
 class Bernoulli(Odds, ExponentialFamily):
-    """1 with probability ``prob``, else 0."""
+    """1 with probability ``prob``, else 0.
+
+    Args:
+      prob: the probability, instead of `logit`.
+      logit: the logarithm of the odds, instead of `prob`.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     support = Boolean()
     arg_constraints = {"prob": Interval(0, 1), "logit": Real()}

@@ -14,7 +14,13 @@ __all__ = ["Beta"]
 
 
 class Beta(ExponentialFamily):
-    """The beta distribution. Samples are differentiable (implicitly, as JAX does it)."""
+    """The beta distribution. Samples are differentiable (implicitly, as JAX does it).
+
+    Args:
+      alpha: the first shape parameter, positive.
+      beta: the second shape parameter, positive.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_grad = True
     support = UnitInterval()

@@ -16,6 +16,12 @@ __all__ = ["Binomial"]
 class Binomial(Odds, Distribution):
     """How many of ``n`` trials succeed.
 
+    Args:
+      n: the number of trials, or of draws.
+      prob: the probability, instead of `logit`.
+      logit: the logarithm of the odds, instead of `prob`.
+      validate_args: whether parameters are checked for what the distribution allows.
+
     Raises:
       ValueError: ``n`` is no whole number, or not one of ``prob`` and ``logit`` is given.
     """

@@ -18,6 +18,12 @@ __all__ = ["Categorical"]
 class Categorical(Odds, Distribution):
     """The number of one of ``num_events`` events; the last axis of ``prob`` or ``logit`` is that of events.
 
+    Args:
+      num_events: the number of classes of events, k.
+      prob: the probability, instead of `logit`.
+      logit: the logarithm of the odds, instead of `prob`.
+      validate_args: whether parameters are checked for what the distribution allows.
+
     >>> import mxjax as mx
     >>> dist = mx.gluon.probability.Categorical(2, prob=mx.np.array([0.25, 0.75]))
     >>> mx.np.exp(dist.log_prob(mx.np.array([1, 0])))

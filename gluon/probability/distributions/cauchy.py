@@ -14,7 +14,13 @@ __all__ = ["Cauchy"]
 
 
 class Cauchy(Distribution):
-    """The Cauchy distribution around ``loc``, of which half is within ``scale``."""
+    """The Cauchy distribution around ``loc``, of which half is within ``scale``.
+
+    Args:
+      loc: the mean, or the place of the centre.
+      scale: the scale, positive.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_grad = True
     support = Real()

@@ -11,7 +11,12 @@ __all__ = ["Chi2"]
 
 
 class Chi2(Gamma):
-    """The sum of ``df`` squares of normal variables."""
+    """The sum of ``df`` squares of normal variables.
+
+    Args:
+      df: the degrees of freedom.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     arg_constraints = {"df": Positive()}
 

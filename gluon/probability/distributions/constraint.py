@@ -104,7 +104,12 @@ class _Bounded(Constraint):
 
 
 class Interval(_Bounded):
-    """At least the lower and at most the upper bound."""
+    """At least the lower and at most the upper bound.
+
+    Args:
+      lower_bound: the smallest norm that counts; none without.
+      upper_bound: the largest norm that counts; none without.
+    """
 
     def __init__(self, lower_bound: Any, upper_bound: Any):
         self._lower_bound = lower_bound
@@ -112,7 +117,12 @@ class Interval(_Bounded):
 
 
 class OpenInterval(_Bounded):
-    """Between the bounds."""
+    """Between the bounds.
+
+    Args:
+      lower_bound: the smallest norm that counts; none without.
+      upper_bound: the largest norm that counts; none without.
+    """
 
     _lower_open = _upper_open = True
 
@@ -122,7 +132,12 @@ class OpenInterval(_Bounded):
 
 
 class HalfOpenInterval(_Bounded):
-    """At least the lower, less than the upper bound."""
+    """At least the lower, less than the upper bound.
+
+    Args:
+      lower_bound: the smallest norm that counts; none without.
+      upper_bound: the largest norm that counts; none without.
+    """
 
     _upper_open = True
 
@@ -132,7 +147,12 @@ class HalfOpenInterval(_Bounded):
 
 
 class IntegerInterval(_Bounded):
-    """Whole numbers, at least the lower and at most the upper bound."""
+    """Whole numbers, at least the lower and at most the upper bound.
+
+    Args:
+      lower_bound: the smallest norm that counts; none without.
+      upper_bound: the largest norm that counts; none without.
+    """
 
     _integer = True
 
@@ -142,7 +162,12 @@ class IntegerInterval(_Bounded):
 
 
 class IntegerOpenInterval(_Bounded):
-    """Whole numbers between the bounds."""
+    """Whole numbers between the bounds.
+
+    Args:
+      lower_bound: the smallest norm that counts; none without.
+      upper_bound: the largest norm that counts; none without.
+    """
 
     _lower_open = _upper_open = _integer = True
 
@@ -152,7 +177,12 @@ class IntegerOpenInterval(_Bounded):
 
 
 class IntegerHalfOpenInterval(_Bounded):
-    """Whole numbers, at least the lower, less than the upper bound."""
+    """Whole numbers, at least the lower, less than the upper bound.
+
+    Args:
+      lower_bound: the smallest norm that counts; none without.
+      upper_bound: the largest norm that counts; none without.
+    """
 
     _upper_open = _integer = True
 
@@ -162,7 +192,11 @@ class IntegerHalfOpenInterval(_Bounded):
 
 
 class GreaterThan(_Bounded):
-    """More than the bound."""
+    """More than the bound.
+
+    Args:
+      lower_bound: the smallest norm that counts; none without.
+    """
 
     _lower_open = True
 
@@ -171,14 +205,22 @@ class GreaterThan(_Bounded):
 
 
 class GreaterThanEq(_Bounded):
-    """At least the bound."""
+    """At least the bound.
+
+    Args:
+      lower_bound: the smallest norm that counts; none without.
+    """
 
     def __init__(self, lower_bound: Any):
         self._lower_bound = lower_bound
 
 
 class LessThan(_Bounded):
-    """Less than the bound."""
+    """Less than the bound.
+
+    Args:
+      upper_bound: the largest norm that counts; none without.
+    """
 
     _upper_open = True
 
@@ -187,14 +229,22 @@ class LessThan(_Bounded):
 
 
 class LessThanEq(_Bounded):
-    """At most the bound."""
+    """At most the bound.
+
+    Args:
+      upper_bound: the largest norm that counts; none without.
+    """
 
     def __init__(self, upper_bound: Any):
         self._upper_bound = upper_bound
 
 
 class IntegerGreaterThan(_Bounded):
-    """Whole numbers, more than the bound."""
+    """Whole numbers, more than the bound.
+
+    Args:
+      lower_bound: the smallest norm that counts; none without.
+    """
 
     _lower_open = _integer = True
 
@@ -203,7 +253,11 @@ class IntegerGreaterThan(_Bounded):
 
 
 class IntegerGreaterThanEq(_Bounded):
-    """Whole numbers, at least the bound."""
+    """Whole numbers, at least the bound.
+
+    Args:
+      lower_bound: the smallest norm that counts; none without.
+    """
 
     _integer = True
 
@@ -212,7 +266,11 @@ class IntegerGreaterThanEq(_Bounded):
 
 
 class IntegerLessThan(_Bounded):
-    """Whole numbers, less than the bound."""
+    """Whole numbers, less than the bound.
+
+    Args:
+      upper_bound: the largest norm that counts; none without.
+    """
 
     _upper_open = _integer = True
 
@@ -221,7 +279,11 @@ class IntegerLessThan(_Bounded):
 
 
 class IntegerLessThanEq(_Bounded):
-    """Whole numbers, at most the bound."""
+    """Whole numbers, at most the bound.
+
+    Args:
+      upper_bound: the largest norm that counts; none without.
+    """
 
     _integer = True
 
@@ -310,6 +372,11 @@ class PositiveDefinite(Constraint):
 class Cat(Constraint):
     """One constraint after the other along an axis, each for so many values.
 
+    Args:
+      constraint_seq: the constraints.
+      axis: the axis along which values are joined.
+      lengths: the numbers of samples.
+
     Raises:
       AssertionError: no constraints, or not as many lengths.
     """
@@ -336,6 +403,10 @@ class Cat(Constraint):
 
 class Stack(Constraint):
     """One constraint for each place along an axis.
+
+    Args:
+      constraint_seq: the constraints.
+      axis: the axis along which values are joined.
 
     Raises:
       AssertionError: no constraints.

@@ -14,7 +14,12 @@ __all__ = ["Dirichlet"]
 
 
 class Dirichlet(ExponentialFamily):
-    """The Dirichlet distribution; the last axis of ``alpha`` is that of an event."""
+    """The Dirichlet distribution; the last axis of ``alpha`` is that of an event.
+
+    Args:
+      alpha: the concentrations, positive, along the last axis.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_grad = True
     support = Simplex()

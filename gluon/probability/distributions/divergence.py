@@ -38,13 +38,29 @@ _RULES: dict[tuple[str, str], _Rule] = {}
 
 
 def empirical_kl(p: Any, q: Any, n_samples: int = 1) -> Any:
-    """The divergence of q from p estimated from samples of p."""
+    """The divergence of q from p estimated from samples of p.
+
+    Args:
+      p: the first distribution.
+      q: the second distribution.
+      n_samples: how many samples are drawn.
+
+    Returns:
+      ndarray: the mean over samples.
+    """
     samples = p.sample_n(n_samples)
     return (p.log_prob(samples) - q.log_prob(samples)).mean(0)
 
 
 def register_kl(typeP: type, typeQ: type) -> Callable[[_Rule], _Rule]:  # noqa: N803
     """Decorate the function of two distributions of these classes that gives their divergence.
+
+    Args:
+      typeP: the first distribution's class.
+      typeQ: the second distribution's class.
+
+    Returns:
+      function: registers the function of two distributions.
 
     Raises:
       TypeError: a function of another number of arguments.
@@ -64,6 +80,13 @@ def register_kl(typeP: type, typeQ: type) -> Callable[[_Rule], _Rule]:  # noqa: 
 
 def kl_divergence(p: Any, q: Any) -> Any:
     """The divergence of q from p, ``E_p[log p - log q]``.
+
+    Args:
+      p: the first distribution.
+      q: the second distribution.
+
+    Returns:
+      ndarray: the divergence, of the batch's shape.
 
     Raises:
       NotImplementedError: no rule for distributions of these classes.

@@ -12,7 +12,12 @@ __all__ = ["ExponentialFamily"]
 
 
 class ExponentialFamily(Distribution):
-    """Distributions with densities ``exp(<t(x), theta> - F(theta) + k(x))``."""
+    """Distributions with densities ``exp(<t(x), theta> - F(theta) + k(x))``.
+
+    Args:
+      event_dim: how many axes belong to one event.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     @property
     def _natural_params(self) -> tuple[Any, ...]:

@@ -13,7 +13,12 @@ __all__ = ["Exponential"]
 
 
 class Exponential(ExponentialFamily):
-    """The exponential distribution with mean ``scale``."""
+    """The exponential distribution with mean ``scale``.
+
+    Args:
+      scale: the scale, positive.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_grad = True
     support = Positive()

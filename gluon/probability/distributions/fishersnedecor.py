@@ -15,7 +15,13 @@ __all__ = ["FisherSnedecor"]
 
 
 class FisherSnedecor(Distribution):
-    """The ratio of two chi-squared variables over their degrees of freedom."""
+    """The ratio of two chi-squared variables over their degrees of freedom.
+
+    Args:
+      df1: the numerator's degrees of freedom.
+      df2: the denominator's degrees of freedom.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_grad = True
     support = Positive()

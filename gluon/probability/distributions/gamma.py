@@ -14,7 +14,13 @@ __all__ = ["Gamma"]
 
 
 class Gamma(ExponentialFamily):
-    """The gamma distribution with this shape and scale. Samples are differentiable (implicitly, as JAX does it)."""
+    """The gamma distribution with this shape and scale. Samples are differentiable (implicitly, as JAX does it).
+
+    Args:
+      shape: the shape parameter, positive.
+      scale: the scale, positive.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_grad = True
     support = Real()

@@ -14,7 +14,13 @@ __all__ = ["Geometric"]
 
 
 class Geometric(Odds, Distribution):
-    """How many failures there are before the first success."""
+    """How many failures there are before the first success.
+
+    Args:
+      prob: the probability, instead of `logit`.
+      logit: the logarithm of the odds, instead of `prob`.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     support = NonNegativeInteger()
     arg_constraints = {"prob": Interval(0, 1), "logit": Real()}

@@ -16,7 +16,13 @@ __all__ = ["Gumbel"]
 
 
 class Gumbel(Distribution):
-    """The Gumbel distribution of maxima."""
+    """The Gumbel distribution of maxima.
+
+    Args:
+      loc: the mean, or the place of the centre.
+      scale: the scale, positive.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_grad = True
     support = Real()

@@ -16,7 +16,12 @@ __all__ = ["HalfNormal"]
 
 
 class HalfNormal(TransformedDistribution):
-    """The absolute values of a normal distribution around zero."""
+    """The absolute values of a normal distribution around zero.
+
+    Args:
+      scale: the scale, positive.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_grad = True
     support = Positive()

@@ -14,7 +14,13 @@ __all__ = ["Independent"]
 
 
 class Independent(Distribution):
-    """The last ``reinterpreted_batch_ndims`` batch axes of a distribution taken as one event."""
+    """The last ``reinterpreted_batch_ndims`` batch axes of a distribution taken as one event.
+
+    Args:
+      base_distribution: the distribution whose axes become part of the event.
+      reinterpreted_batch_ndims: how many axes of the batch become part of the event.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     arg_constraints: dict[str, Any] = {}
 

@@ -14,7 +14,13 @@ __all__ = ["Laplace"]
 
 
 class Laplace(Distribution):
-    """The Laplace distribution around ``loc``, of which ``scale`` is the mean distance."""
+    """The Laplace distribution around ``loc``, of which ``scale`` is the mean distance.
+
+    Args:
+      loc: the mean, or the place of the centre.
+      scale: the scale, positive.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_grad = True
     support = Real()

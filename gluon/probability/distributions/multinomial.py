@@ -17,6 +17,13 @@ __all__ = ["Multinomial"]
 class Multinomial(Odds, Distribution):
     """How often each of ``num_events`` events comes in ``total_count`` draws.
 
+    Args:
+      num_events: the number of classes of events, k.
+      prob: the probability, instead of `logit`.
+      logit: the logarithm of the odds, instead of `prob`.
+      total_count: the number of trials.
+      validate_args: whether parameters are checked for what the distribution allows.
+
     Raises:
       ValueError: ``total_count`` is no number, or not one of ``prob`` and ``logit`` is given.
     """

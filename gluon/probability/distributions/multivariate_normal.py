@@ -19,6 +19,13 @@ __all__ = ["MultivariateNormal"]
 class MultivariateNormal(Distribution):
     """The normal distribution of vectors, by its covariance, its precision, or a factor ``scale_tril`` of the former.
 
+    Args:
+      loc: the mean, or the place of the centre.
+      cov: the covariance matrix.
+      precision: the inverse of the covariance matrix.
+      scale_tril: the Cholesky factor of the covariance matrix.
+      validate_args: whether parameters are checked for what the distribution allows.
+
     Raises:
       ValueError: not one of the three is given.
     """

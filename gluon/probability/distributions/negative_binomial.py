@@ -18,6 +18,12 @@ class NegativeBinomial(Odds, Distribution):
 
     As in MXNet, samples and moments count the successes of probability ``prob`` before the n-th failure, and
     ``log_prob`` the failures before the n-th success.
+
+    Args:
+      n: the number of failures.
+      prob: the probability, instead of `logit`.
+      logit: the logarithm of the odds, instead of `prob`.
+      validate_args: whether parameters are checked for what the distribution allows.
     """
 
     support = NonNegativeInteger()

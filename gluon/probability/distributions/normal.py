@@ -17,6 +17,11 @@ __all__ = ["Normal"]
 class Normal(ExponentialFamily):
     """The normal distribution with mean ``loc`` and standard deviation ``scale``.
 
+    Args:
+      loc: the mean, or the place of the centre.
+      scale: the standard deviation, positive.
+      validate_args: whether parameters are checked for what the distribution allows.
+
     >>> import mxjax as mx
     >>> mx.gluon.probability.Normal(0.0, 1.0).log_prob(mx.np.array([0.0]))
     array([-0.9189385])

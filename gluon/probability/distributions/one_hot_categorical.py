@@ -15,7 +15,14 @@ __all__ = ["OneHotCategorical"]
 
 
 class OneHotCategorical(Distribution):
-    """One of ``num_events`` events, as a vector with a one in its place."""
+    """One of ``num_events`` events, as a vector with a one in its place.
+
+    Args:
+      num_events: the number of classes of events, k.
+      prob: the probability, instead of `logit`.
+      logit: the logarithm of the odds, instead of `prob`.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_enumerate_support = True
     arg_constraints = {"prob": Simplex(), "logit": Real()}

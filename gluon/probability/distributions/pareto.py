@@ -15,7 +15,13 @@ __all__ = ["Pareto"]
 
 
 class Pareto(TransformedDistribution):
-    """The Pareto distribution above ``scale``, with exponent ``alpha``."""
+    """The Pareto distribution above ``scale``, with exponent ``alpha``.
+
+    Args:
+      alpha: the shape parameter, positive.
+      scale: the scale, positive.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_grad = True
     arg_constraints = {"scale": Positive(), "alpha": Positive()}

@@ -14,7 +14,12 @@ __all__ = ["Poisson"]
 
 
 class Poisson(ExponentialFamily):
-    """The Poisson distribution with mean ``rate``."""
+    """The Poisson distribution with mean ``rate``.
+
+    Args:
+      rate: the rate, positive.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     support = NonNegativeInteger()
     arg_constraints = {"rate": Positive()}

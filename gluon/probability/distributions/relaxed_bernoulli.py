@@ -36,7 +36,13 @@ class _LogitRelaxedBernoulli(Odds, Distribution):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """Numbers between 0 and 1 that near 0 or 1 as the temperature ``T`` falls (https://arxiv.org/abs/1611.00712)."""
+    """Numbers between 0 and 1 that near 0 or 1 as the temperature ``T`` falls (https://arxiv.org/abs/1611.00712).
+
+    Args:
+      prob: the probability, instead of `logit`.
+      logit: the logarithm of the odds, instead of `prob`.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_grad = True
     support = OpenInterval(0, 1)

@@ -44,7 +44,15 @@ class _LogRelaxedOneHotCategorical(Odds, Distribution):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """Vectors that near one-hot ones as the temperature ``T`` falls (https://arxiv.org/abs/1611.00712)."""
+    """Vectors that near one-hot ones as the temperature ``T`` falls (https://arxiv.org/abs/1611.00712).
+
+    Args:
+      T: the temperature.
+      num_events: the number of classes of events, k.
+      prob: the probability, instead of `logit`.
+      logit: the logarithm of the odds, instead of `prob`.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_grad = True
     support = Simplex()

@@ -15,7 +15,14 @@ __all__ = ["StudentT"]
 
 
 class StudentT(Distribution):
-    """Student's t distribution with ``df`` degrees of freedom."""
+    """Student's t distribution with ``df`` degrees of freedom.
+
+    Args:
+      df: the degrees of freedom.
+      loc: the mean, or the place of the centre.
+      scale: the scale, positive.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_grad = True
     support = Real()

@@ -14,6 +14,11 @@ __all__ = ["TransformedDistribution"]
 class TransformedDistribution(Distribution):
     """The distribution of ``T_n(...T_1(x))`` for x of ``base_dist``.
 
+    Args:
+      base_dist: the distribution that is transformed.
+      transforms: the transforms, one after the other.
+      validate_args: whether parameters are checked for what the distribution allows.
+
     >>> import mxjax as mx
     >>> mgp = mx.gluon.probability
     >>> lognormal = mgp.TransformedDistribution(mgp.Normal(0.0, 1.0), mgp.ExpTransform())

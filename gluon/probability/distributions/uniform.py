@@ -14,7 +14,13 @@ __all__ = ["Uniform"]
 
 
 class Uniform(Distribution):
-    """The uniform distribution from ``low`` to ``high``."""
+    """The uniform distribution from ``low`` to ``high``.
+
+    Args:
+      low: the lower end.
+      high: the upper end.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_grad = True
     arg_constraints = {"low": Real(), "high": Real()}

@@ -21,7 +21,11 @@ _EPSILON = float(onp.finfo("float32").eps)
 
 
 def constraint_check() -> Callable[[Any, str], Any]:
-    """A function of a condition and a message: one, or ValueError where the condition does not hold."""
+    """A function of a condition and a message: one, or ValueError where the condition does not hold.
+
+    Returns:
+      ndarray: True, without an axis.
+    """
 
     def check(condition: Any, message: str) -> Any:
         if isinstance(condition, (bool, onp.bool_)):
@@ -33,27 +37,42 @@ def constraint_check() -> Callable[[Any, str], Any]:
     return check
 
 
-def _of_both(fn: Callable[[Any], Any]) -> Callable[[], Callable[[Any], Any]]:
+def _of_both(fn: Callable[[Any], Any], what: str) -> Callable[[], Callable[[Any], Any]]:
     """For numbers as well as for arrays."""
 
     def compute(value: Any) -> Any:
         return fn(np.array(float(value))) if isinstance(value, Number) else fn(value)  # type: ignore[arg-type]
 
-    return lambda: compute
+    def made() -> Callable[[Any], Any]:
+        return compute
+
+    made.__doc__ = f"{what}, of numbers and of arrays.\n\nReturns:\n  function: of a number, or of an array."
+    return made
 
 
-digamma = _of_both(npx.digamma)
-erf = _of_both(npx.erf)
-erfinv = _of_both(npx.erfinv)
+digamma = _of_both(npx.digamma, "The derivative of the logarithm of the gamma function")
+erf = _of_both(npx.erf, "The error function")
+erfinv = _of_both(npx.erfinv, "The inverse of the error function")
 
 
 def gammaln() -> Callable[[Any], Any]:
-    """The logarithm of the gamma function, of numbers and of arrays."""
+    """The logarithm of the gamma function, of numbers and of arrays.
+
+    Returns:
+      a number, or an array of the input's shape.
+    """
     return lambda value: math.lgamma(value) if isinstance(value, Number) else npx.gammaln(value)  # type: ignore[arg-type]
 
 
 def sample_n_shape_converter(size: Any) -> Any:
-    """``size`` of ``sample_n`` with -2 in front, which stands for the shape of the parameters."""
+    """``size`` of ``sample_n`` with -2 in front, which stands for the shape of the parameters.
+
+    Args:
+      size: a number, or a tuple of numbers.
+
+    Returns:
+      tuple of int, or None: the shape.
+    """
     if size is None or size == ():
         return None
     return (-2, *tuple_of(size))
@@ -112,20 +131,40 @@ def _clip_float_eps(value: Any) -> Any:
 
 
 def prob2logit(prob: Any, binary: bool = True) -> Any:
-    """log(p / (1 - p)), or log(p) of more than two events."""
+    """log(p / (1 - p)), or log(p) of more than two events.
+
+    Args:
+      prob: the probability, instead of `logit`.
+      binary: whether there are two classes.
+
+    Returns:
+      a number, or an array of the input's shape.
+    """
     clipped = _clip_prob(prob)
     return np.log(clipped) - np.log1p(-clipped) if binary else np.log(clipped)
 
 
 def logit2prob(logit: Any, binary: bool = True) -> Any:
-    """The sigmoid, or the softmax of more than two events."""
+    """The sigmoid, or the softmax of more than two events.
+
+    Args:
+      logit: the logarithm of the odds, instead of `prob`.
+      binary: whether there are two classes.
+
+    Returns:
+      a number, or an array of the input's shape.
+    """
     if isinstance(logit, Number):
         logit = np.array(float(logit))  # type: ignore[arg-type]
     return npx.sigmoid(logit) if binary else npx.softmax(logit)
 
 
 class cached_property:  # noqa: N801
-    """An attribute that is computed when it is first asked for."""
+    """An attribute that is computed when it is first asked for.
+
+    Args:
+      func: the function.
+    """
 
     def __init__(self, func: Callable[[Any], Any]):
         self._func = func

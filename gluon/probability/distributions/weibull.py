@@ -18,7 +18,13 @@ __all__ = ["Weibull"]
 
 
 class Weibull(TransformedDistribution):
-    """``scale`` times an exponential variable to the power of 1 / ``concentration``."""
+    """``scale`` times an exponential variable to the power of 1 / ``concentration``.
+
+    Args:
+      concentration: the shape parameter, positive.
+      scale: the scale, positive.
+      validate_args: whether parameters are checked for what the distribution allows.
+    """
 
     has_grad = True
     support = Positive()

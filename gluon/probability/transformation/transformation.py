@@ -95,7 +95,11 @@ class TransformBlock(Transformation, HybridBlock):
 
 
 class ComposeTransform(Transformation):
-    """One transformation after the other."""
+    """One transformation after the other.
+
+    Args:
+      parts: the transformations, the first one first.
+    """
 
     def __init__(self, parts: Sequence[Transformation]):
         super().__init__()
@@ -156,7 +160,13 @@ class ExpTransform(Transformation):
 
 
 class AffineTransform(Transformation):
-    """loc + scale * x."""
+    """loc + scale * x.
+
+    Args:
+      loc: the mean, or the place of the centre.
+      scale: the factor, not 0.
+      event_dim: how many axes belong to one event.
+    """
 
     bijective = True
 
@@ -181,7 +191,11 @@ class AffineTransform(Transformation):
 
 
 class PowerTransform(Transformation):
-    """x ** exponent, of positive numbers."""
+    """x ** exponent, of positive numbers.
+
+    Args:
+      exponent: the exponent.
+    """
 
     bijective = True
     sign: Any = 1

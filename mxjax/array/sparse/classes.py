@@ -382,6 +382,10 @@ def _apart(v: Value) -> Value:
 class RowSparseNDArray(BaseSparseNDArray):
     """An array of which some rows are kept, the others are zero: gradients of embeddings.
 
+    Args:
+      handle: what gives the batches, or the recorder of a file.
+      writable: whether the file can be written, too.
+
     >>> import mxjax as mx
     >>> x = mx.nd.sparse.row_sparse_array(([[1, 2], [3, 4]], [1, 4]), shape=(6, 2))
     >>> x.indices.asnumpy(), x.asnumpy()[4]
@@ -420,6 +424,10 @@ class RowSparseNDArray(BaseSparseNDArray):
 
 class CSRNDArray(BaseSparseNDArray):
     """A matrix of which some elements are kept, row after row: batches of data with few features each.
+
+    Args:
+      handle: what gives the batches, or the recorder of a file.
+      writable: whether the file can be written, too.
 
     >>> import mxjax as mx
     >>> x = mx.nd.sparse.csr_matrix(([7, 8, 9], [0, 2, 1], [0, 2, 2, 3]), shape=(3, 4))

@@ -20,6 +20,15 @@ _STYPES = ("row_sparse", "csr")
 def zeros(stype: str, shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """An array of zeros in a storage type, of which it keeps none; float32 unless ``dtype`` is given.
 
+    Args:
+      stype: the storage type.
+      shape: the shape of the result.
+      ctx: MXNet 1's name of `device`.
+      dtype: the dtype of the result.
+
+    Returns:
+      BaseSparseNDArray, NDArray or Symbol: of this shape.
+
     Raises:
       ValueError: an unknown storage type.
 
@@ -39,6 +48,15 @@ def zeros(stype: str, shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: 
 def empty(stype: str, shape: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
     """:func:`zeros`, for ``row_sparse`` and ``csr``.
 
+    Args:
+      stype: the storage type.
+      shape: the shape of the result.
+      ctx: MXNet 1's name of `device`.
+      dtype: the dtype of the result.
+
+    Returns:
+      ndarray (of mx.nd: NDArray): of this shape; its numbers are zeros.
+
     Raises:
       ValueError: another storage type.
     """
@@ -49,6 +67,14 @@ def empty(stype: str, shape: Any, ctx: Any = None, dtype: Any = None) -> NDArray
 
 def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> BaseSparseNDArray:
     """A new sparse array from a sparse array, or a csr array from a SciPy sparse matrix.
+
+    Args:
+      source_array: nested lists, numbers, or an array.
+      ctx: MXNet 1's name of `device`.
+      dtype: the dtype of the result.
+
+    Returns:
+      ndarray (of mx.nd: NDArray): the new array.
 
     Raises:
       AssertionError: a dense array of ours (``x.tostype`` converts it).
@@ -103,10 +129,14 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None)
     """A csr matrix.
 
     Args:
-      arg1: (data, indices, indptr); (data, (rows, columns)); a shape, for zeros; a csr or SciPy matrix; a dense matrix.
+      arg1: (data, indices, indptr); (data, (rows, columns)); a shape, for zeros; a csr or SciPy matrix; a dense
+        matrix.
       shape: two lengths; found from the largest numbers where it is not given.
       ctx: the device.
       dtype: that of `arg1` unless given, float32 for lists.
+
+    Returns:
+      CSRNDArray: the matrix.
 
     Raises:
       ValueError: the parts do not fit each other, or the shape.
@@ -175,6 +205,9 @@ def row_sparse_array(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any =
       shape: found from the last number where it is not given.
       ctx: the device.
       dtype: that of `arg1` unless given, float32 for lists.
+
+    Returns:
+      RowSparseNDArray: the array.
 
     Raises:
       ValueError: the parts do not fit each other, or the shape.

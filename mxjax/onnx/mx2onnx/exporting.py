@@ -23,6 +23,12 @@ _LARGEST = (1 << 31) - (1 << 20)  # of one file of protobuf
 def get_operator_support(opset_version: int | None = None) -> list[str]:
     """The names of MXNet's operators that can be exported.
 
+    Args:
+      opset_version: the version of ONNX's operators; the newest one known without.
+
+    Returns:
+      list of str: the operators.
+
     >>> "Convolution" in get_operator_support()
     True
     """
@@ -58,6 +64,12 @@ def export_model(
       run_shape_inference: write the shapes of all results, too.
       large_model: write the parameters beside the file; done by itself beyond 2 GB.
       opset_version: 13 or later; by default 17, which programs since 2022 read.
+      verbose: whether it is told what happens.
+      input_type: the dtype of the inputs.
+      input_shape: the shapes of the inputs.
+
+    Returns:
+      str: the path of the file.
 
     Raises:
       NotImplementedError: an operator has no translation; the message names it and its node.

@@ -14,6 +14,12 @@ def import_model(model_file: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
 
     The symbol's variables are the graph's inputs and parameters, by their names.
 
+    Args:
+      model_file: the path of the ONNX file.
+
+    Returns:
+      tuple: the symbol, its arguments, and its auxiliary states.
+
     Raises:
       OSError: the file cannot be read.
       FormatError: it is damaged or no ONNX file.
@@ -34,6 +40,12 @@ def import_model(model_file: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
 
 def get_model_metadata(model_file: Any) -> dict[str, list[Any]]:
     """What an ONNX file takes and gives: ``input_tensor_data`` (name, shape, dtype) and ``output_tensor_data``.
+
+    Args:
+      model_file: the path of the ONNX file.
+
+    Returns:
+      dict: the names and shapes of inputs and outputs.
 
     Raises:
       OSError: the file cannot be read.

@@ -12,6 +12,13 @@ __all__ = ["import_to_gluon"]
 def import_to_gluon(model_file: Any, ctx: Any = None) -> Any:
     """Read an ONNX file as a `gluon.SymbolBlock`, with its parameters on ``ctx`` (a device or a list of them).
 
+    Args:
+      model_file: the path of the ONNX file.
+      ctx: MXNet 1's name of `device`.
+
+    Returns:
+      SymbolBlock: the network.
+
     Raises:
       OSError: the file cannot be read.
       FormatError: it is damaged or no ONNX file.

@@ -68,6 +68,9 @@ __all__ = [
 class Compose(OfImages, Sequential):
     """Several transforms, one after the other; neighbours that are HybridBlocks run as one.
 
+    Args:
+      transforms: the transforms, one after the other.
+
     >>> import mxjax as mx
     >>> transform = Compose([Resize(8), ToTensor(), Normalize(0.5, 0.5)])
     >>> transform(mx.np.zeros((6, 5, 3), dtype='uint8')).shape
@@ -95,6 +98,9 @@ class Compose(OfImages, Sequential):
 class HybridCompose(OfImages, HybridSequential):
     """`Compose` of HybridBlocks alone, which is one itself.
 
+    Args:
+      transforms: the transforms, one after the other.
+
     Raises:
       MXNetTypeError: a transform is no HybridBlock.
     """
@@ -118,6 +124,9 @@ class Cast(AtOnce, HybridBlock):
 
     One input gives one array, as MXNet 1.x and the documentation have it (2.0 gives a tuple of it).
 
+    Args:
+      dtype: the dtype of the result.
+
     >>> import mxjax as mx
     >>> Cast('float16')(mx.np.ones((2,))).dtype
     dtype('float16')
@@ -139,6 +148,7 @@ class Rotate(Block):
     Args:
       rotation_degrees: one angle, or one for each image.
       zoom_in: enlarge, so that no corner is empty; zoom_out: shrink, so that nothing is lost.
+      zoom_out: whether the image becomes smaller so that no corner is lost.
 
     Raises:
       TypeError: another dtype: `ToTensor` comes first.
@@ -198,7 +208,12 @@ def _floats(x: Any) -> Any:
 
 
 class RandomApply(OfImages, Sequential):
-    """Applies a transform with probability `p`, which Python's generator decides."""
+    """Applies a transform with probability `p`, which Python's generator decides.
+
+    Args:
+      transforms: the transforms, one after the other.
+      p: the probability that it happens.
+    """
 
     def __init__(self, transforms: Block, p: float = 0.5) -> None:
         super().__init__()
@@ -212,7 +227,12 @@ class RandomApply(OfImages, Sequential):
 
 
 class HybridRandomApply(OfImages, HybridSequential):
-    """Applies a HybridBlock that keeps shape and dtype with probability `p`, anew at each call."""
+    """Applies a HybridBlock that keeps shape and dtype with probability `p`, anew at each call.
+
+    Args:
+      transforms: the transforms, one after the other.
+      p: the probability that it happens.
+    """
 
     def __init__(self, transforms: HybridBlock, p: float = 0.5) -> None:
         super().__init__()

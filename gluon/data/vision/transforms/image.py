@@ -92,6 +92,10 @@ class ToTensor(_Transform):
 
     Batches (N, H, W, C) become (N, C, H, W).
 
+    Args:
+      prefix: the beginning of names.
+      params: parameters to share, or the arrays of parameters by name.
+
     >>> import mxjax as mx
     >>> ToTensor()(mx.np.zeros((4, 2, 3), dtype='uint8')).shape
     (3, 4, 2)
@@ -145,7 +149,16 @@ class Resize(_Transform):
 
 
 class CropResize(_Transform):
-    """Cuts out the part at (x, y) of size (width, height), and resizes it if `size` is given."""
+    """Cuts out the part at (x, y) of size (width, height), and resizes it if `size` is given.
+
+    Args:
+      x: the left border, in pixels.
+      y: the second input.
+      width: the width in pixels.
+      height: the height in pixels.
+      size: the new size: (width, height), or one number for both.
+      interpolation: how pixels are interpolated, one of OpenCV's numbers.
+    """
 
     whole_batches = True
 
@@ -171,7 +184,12 @@ class CropResize(_Transform):
 
 
 class CenterCrop(_Transform):
-    """The middle of an image, enlarged where the image is smaller than `size` (width, height)."""
+    """The middle of an image, enlarged where the image is smaller than `size` (width, height).
+
+    Args:
+      size: the new size: (width, height), or one number for both.
+      interpolation: how pixels are interpolated, one of OpenCV's numbers.
+    """
 
     whole_batches = True
 
@@ -269,7 +287,11 @@ class RandomResizedCrop(_Transform):
 
 
 class RandomFlipLeftRight(_Transform):
-    """Mirrors an image with probability `p`."""
+    """Mirrors an image with probability `p`.
+
+    Args:
+      p: the probability that it happens.
+    """
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
@@ -284,7 +306,11 @@ class RandomFlipLeftRight(_Transform):
 
 
 class RandomFlipTopBottom(_Transform):
-    """Turns an image upside down with probability `p`."""
+    """Turns an image upside down with probability `p`.
+
+    Args:
+      p: the probability that it happens.
+    """
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
@@ -307,7 +333,11 @@ class _RandomFactor(_Transform):
 
 
 class RandomBrightness(_RandomFactor):
-    """An image made brighter or darker by a random factor."""
+    """An image made brighter or darker by a random factor.
+
+    Args:
+      brightness: the largest share by which brightness changes.
+    """
 
     def __init__(self, brightness: float) -> None:
         super().__init__(brightness)
@@ -317,7 +347,11 @@ class RandomBrightness(_RandomFactor):
 
 
 class RandomContrast(_RandomFactor):
-    """An image with more or less contrast, by a random factor."""
+    """An image with more or less contrast, by a random factor.
+
+    Args:
+      contrast: the largest share by which contrast changes.
+    """
 
     def __init__(self, contrast: float) -> None:
         super().__init__(contrast)
@@ -327,7 +361,11 @@ class RandomContrast(_RandomFactor):
 
 
 class RandomSaturation(_RandomFactor):
-    """An image with more or less colour, by a random factor."""
+    """An image with more or less colour, by a random factor.
+
+    Args:
+      saturation: the largest share by which saturation changes.
+    """
 
     def __init__(self, saturation: float) -> None:
         super().__init__(saturation)
@@ -337,7 +375,11 @@ class RandomSaturation(_RandomFactor):
 
 
 class RandomHue(_RandomFactor):
-    """An image whose colours are turned round the colour circle, by a random part of a turn."""
+    """An image whose colours are turned round the colour circle, by a random part of a turn.
+
+    Args:
+      hue: the largest share by which hues turn.
+    """
 
     def __init__(self, hue: float) -> None:
         super().__init__(hue)
@@ -347,7 +389,14 @@ class RandomHue(_RandomFactor):
 
 
 class RandomColorJitter(_Transform):
-    """Random brightness, contrast, saturation and hue, in random order."""
+    """Random brightness, contrast, saturation and hue, in random order.
+
+    Args:
+      brightness: the largest share by which brightness changes.
+      contrast: the largest share by which contrast changes.
+      saturation: the largest share by which saturation changes.
+      hue: the largest share by which hues turn.
+    """
 
     def __init__(
         self,
@@ -369,7 +418,11 @@ class RandomColorJitter(_Transform):
 
 
 class RandomLighting(_Transform):
-    """AlexNet's colour noise of standard deviation `alpha`."""
+    """AlexNet's colour noise of standard deviation `alpha`.
+
+    Args:
+      alpha: the standard deviation of the noise's strengths.
+    """
 
     def __init__(self, alpha: float) -> None:
         super().__init__()
@@ -401,6 +454,9 @@ class RandomGray(_Transform):
     """A colour image becomes gray with probability `p`; the result is float32 either way.
 
     All three channels hold the gray value (MXNet's hold three different multiples of the sum).
+
+    Args:
+      p: the probability that it happens.
     """
 
     def __init__(self, p: float = 0.5) -> None:

@@ -1,0 +1,105 @@
+"""Every public name has a docstring that says what comes and what is given; the operators': tests/ops/test_help.py."""
+
+import inspect
+import re
+import statistics
+
+import pytest
+
+import mxjax as mx
+from mxjax.ops import help
+
+MODULES = """
+    np np.random np.linalg npx npx.random nd nd.random nd.contrib nd.sparse sym sym.random sym.contrib
+    gluon gluon.nn gluon.rnn gluon.loss gluon.data gluon.data.vision gluon.data.vision.transforms gluon.metric
+    gluon.utils gluon.model_zoo.vision gluon.probability gluon.functional optimizer lr_scheduler initializer io image
+    recordio kvstore profiler memonger mod onnx amp autograd random engine config
+""".split()
+
+#: What their docstrings tell in prose: the files are at the limit of their length.
+IN_PROSE = """
+    npx.cond npx.foreach npx.while_loop nd.sparse.BaseSparseNDArray gluon.Parameter gluon.metric.Accuracy
+    gluon.metric.BinaryAccuracy gluon.metric.TopKAccuracy gluon.metric.one_hot gluon.metric.predict_with_threshold
+    optimizer.register io.DataDesc io.DataIter image.DetBorrowAug image.DetHorizontalFlipAug image.DetRandomSelectAug
+    recordio.IRHeader recordio.list_lines recordio.make_index recordio.offsets recordio.unpack kvstore.KVStore
+""".split()
+
+
+def public(path, operators=False):
+    """The classes and functions of a module, but for errors and, unless asked for, what the operator table makes."""
+    module = mx
+    for part in path.split("."):
+        module = getattr(module, part)
+    for name in getattr(module, "__all__", None) or dir(module):
+        value = getattr(module, name)
+        if name.startswith("_") or not (inspect.isclass(value) or inspect.isroutine(value)):
+            continue
+        if isinstance(getattr(value, "__signature__", None), help.Signature) and not operators:
+            continue
+        if inspect.isclass(value) and issubclass(value, BaseException):
+            continue
+        if (getattr(value, "__module__", None) or "").startswith("mxjax"):
+            yield f"{path}.{name}", value
+
+
+NAMES = {id(value): (name, value) for path in reversed(MODULES) for name, value in public(path)}  # by their first name
+
+
+def words(value):
+    """A docstring; a class's has that of its constructor, too."""
+    own = value.__doc__ or ""
+    if inspect.isclass(value) and "__init__" in vars(value):
+        own += "\n" + (value.__init__.__doc__ or "")
+    return own
+
+
+def parameters(value):
+    """What has to be described: what can be given by name."""
+    try:
+        found = inspect.signature(value).parameters.values()
+    except ValueError:
+        return []
+    return [p.name for p in found if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and not p.name.startswith("_")]
+
+
+def of_numpy(value):
+    """Whether NumPy computes it, whose docstring it has."""
+    return bool(re.search(r"^\s*Parameters\n\s*-+$", words(value), re.M)) and value.__module__ == "mxjax.np"
+
+
+def missing(value):
+    text = words(value)
+    return [p for p in parameters(value) if not re.search(rf"^\s*(?:[\w, `*]*\b){re.escape(p)}\b[^:\n]*:", text, re.M)]
+
+
+@pytest.mark.parametrize("path", MODULES)
+def test_every_parameter_is_described(path):
+    undescribed = {n: missing(v) for n, v in NAMES.values() if n.rpartition(".")[0] == path and not of_numpy(v)}
+    undescribed = {name: found for name, found in undescribed.items() if found and name not in IN_PROSE}
+    assert undescribed == {}
+
+
+@pytest.mark.parametrize("path", MODULES)
+def test_every_function_says_what_it_gives(path):
+    silent = []
+    for name, value in NAMES.values():
+        if name.rpartition(".")[0] == path and inspect.isroutine(value) and not of_numpy(value):
+            gives = inspect.signature(value).return_annotation
+            if gives not in (None, "None") and not re.search(r"^\s*(Returns|Yields):", words(value), re.M):
+                silent.append(name)
+    assert set(silent) - set(IN_PROSE) == set()
+
+
+def test_what_is_said_in_prose_is_there():
+    there = {name for name, _ in NAMES.values()}
+    assert set(IN_PROSE) <= there
+    assert all(len(words(value)) > 10 for name, value in NAMES.values() if name in IN_PROSE)
+
+
+def test_docstrings_are_sentences_and_not_short():
+    assert len(NAMES) > 700
+    for name, value in NAMES.values():
+        assert len(words(value).strip().partition("\n")[0]) > 5, name
+    every = {id(value): value for path in MODULES for _, value in public(path, operators=True)}
+    assert len(every) > 1500
+    assert statistics.median(len(words(value)) for value in every.values()) > 500
