@@ -102,7 +102,14 @@ class BottleneckV1(_BlockV1):
 
 
 class BottleneckV1b(_BlockV1):
-    """`BottleneckV1` as torchvision has it: the 3 x 3 convolution has the stride, and none has a bias."""
+    """`BottleneckV1` as torchvision has it: the 3 x 3 convolution has the stride, and none has a bias.
+
+    Args:
+      channels: the number of output channels.
+      stride: the distance of windows of the first convolution.
+      downsample: whether the shortcut has a convolution of its own.
+      in_channels: the number of input channels; found at the first call if it is 0.
+    """
 
     def _build(self, channels: int, stride: int, in_channels: int) -> None:
         inner = channels // 4
