@@ -209,15 +209,12 @@ class Conv1D(_PlainConv):
     Args:
       channels: the number of output channels.
       kernel_size: the length of the window on each spatial axis, or one number for all.
-      strides: the distance of windows on each spatial axis.
-      padding: how many zeros are added at both ends of each spatial axis.
-      dilation: the distance of a kernel's taps on each spatial axis.
-      groups: in how many groups channels are computed apart.
+      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
+      dilation, groups: the distance of a kernel's taps, and in how many groups channels are computed apart.
       layout: the order of the axes, with N, C and the spatial ones D, H, W.
       activation: the function that follows, by its name in `npx.activation`; none without.
       use_bias: whether a bias is added.
-      weight_initializer: fills the weight; the block's own way without.
-      bias_initializer: fills the bias.
+      weight_initializer, bias_initializer: fill the weight, and the bias.
       in_channels: the number of input channels; found at the first call if it is 0.
       dtype: the dtype of the parameters.
     """
@@ -231,15 +228,12 @@ class Conv2D(_PlainConv):
     Args:
       channels: the number of output channels.
       kernel_size: the length of the window on each spatial axis, or one number for all.
-      strides: the distance of windows on each spatial axis.
-      padding: how many zeros are added at both ends of each spatial axis.
-      dilation: the distance of a kernel's taps on each spatial axis.
-      groups: in how many groups channels are computed apart.
+      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
+      dilation, groups: the distance of a kernel's taps, and in how many groups channels are computed apart.
       layout: the order of the axes, with N, C and the spatial ones D, H, W.
       activation: the function that follows, by its name in `npx.activation`; none without.
       use_bias: whether a bias is added.
-      weight_initializer: fills the weight; the block's own way without.
-      bias_initializer: fills the bias.
+      weight_initializer, bias_initializer: fill the weight, and the bias.
       in_channels: the number of input channels; found at the first call if it is 0.
       dtype: the dtype of the parameters.
     """
@@ -253,15 +247,12 @@ class Conv3D(_PlainConv):
     Args:
       channels: the number of output channels.
       kernel_size: the length of the window on each spatial axis, or one number for all.
-      strides: the distance of windows on each spatial axis.
-      padding: how many zeros are added at both ends of each spatial axis.
-      dilation: the distance of a kernel's taps on each spatial axis.
-      groups: in how many groups channels are computed apart.
+      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
+      dilation, groups: the distance of a kernel's taps, and in how many groups channels are computed apart.
       layout: the order of the axes, with N, C and the spatial ones D, H, W.
       activation: the function that follows, by its name in `npx.activation`; none without.
       use_bias: whether a bias is added.
-      weight_initializer: fills the weight; the block's own way without.
-      bias_initializer: fills the bias.
+      weight_initializer, bias_initializer: fill the weight, and the bias.
       in_channels: the number of input channels; found at the first call if it is 0.
       dtype: the dtype of the parameters.
     """
@@ -275,16 +266,13 @@ class Conv1DTranspose(_TransposedConv):
     Args:
       channels: the number of output channels.
       kernel_size: the length of the window on each spatial axis, or one number for all.
-      strides: the distance of windows on each spatial axis.
-      padding: how many zeros are added at both ends of each spatial axis.
+      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
       output_padding: how much longer the output is than the smallest possible.
-      dilation: the distance of a kernel's taps on each spatial axis.
-      groups: in how many groups channels are computed apart.
+      dilation, groups: the distance of a kernel's taps, and in how many groups channels are computed apart.
       layout: the order of the axes, with N, C and the spatial ones D, H, W.
       activation: the function that follows, by its name in `npx.activation`; none without.
       use_bias: whether a bias is added.
-      weight_initializer: fills the weight; the block's own way without.
-      bias_initializer: fills the bias.
+      weight_initializer, bias_initializer: fill the weight, and the bias.
       in_channels: the number of input channels; found at the first call if it is 0.
       dtype: the dtype of the parameters.
     """
@@ -298,16 +286,13 @@ class Conv2DTranspose(_TransposedConv):
     Args:
       channels: the number of output channels.
       kernel_size: the length of the window on each spatial axis, or one number for all.
-      strides: the distance of windows on each spatial axis.
-      padding: how many zeros are added at both ends of each spatial axis.
+      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
       output_padding: how much longer the output is than the smallest possible.
-      dilation: the distance of a kernel's taps on each spatial axis.
-      groups: in how many groups channels are computed apart.
+      dilation, groups: the distance of a kernel's taps, and in how many groups channels are computed apart.
       layout: the order of the axes, with N, C and the spatial ones D, H, W.
       activation: the function that follows, by its name in `npx.activation`; none without.
       use_bias: whether a bias is added.
-      weight_initializer: fills the weight; the block's own way without.
-      bias_initializer: fills the bias.
+      weight_initializer, bias_initializer: fill the weight, and the bias.
       in_channels: the number of input channels; found at the first call if it is 0.
       dtype: the dtype of the parameters.
     """
@@ -321,16 +306,13 @@ class Conv3DTranspose(_TransposedConv):
     Args:
       channels: the number of output channels.
       kernel_size: the length of the window on each spatial axis, or one number for all.
-      strides: the distance of windows on each spatial axis.
-      padding: how many zeros are added at both ends of each spatial axis.
+      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
       output_padding: how much longer the output is than the smallest possible.
-      dilation: the distance of a kernel's taps on each spatial axis.
-      groups: in how many groups channels are computed apart.
+      dilation, groups: the distance of a kernel's taps, and in how many groups channels are computed apart.
       layout: the order of the axes, with N, C and the spatial ones D, H, W.
       activation: the function that follows, by its name in `npx.activation`; none without.
       use_bias: whether a bias is added.
-      weight_initializer: fills the weight; the block's own way without.
-      bias_initializer: fills the bias.
+      weight_initializer, bias_initializer: fill the weight, and the bias.
       in_channels: the number of input channels; found at the first call if it is 0.
       dtype: the dtype of the parameters.
     """
@@ -451,8 +433,7 @@ class MaxPool1D(_MaxPool):
 
     Args:
       pool_size: the length of the window on each spatial axis, or one number for all.
-      strides: the distance of windows on each spatial axis.
-      padding: how many zeros are added at both ends of each spatial axis.
+      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
       layout: the order of the axes, with N, C and the spatial ones D, H, W.
       ceil_mode: whether windows that do not fit are taken in at the end.
     """
@@ -465,8 +446,7 @@ class MaxPool2D(_MaxPool):
 
     Args:
       pool_size: the length of the window on each spatial axis, or one number for all.
-      strides: the distance of windows on each spatial axis.
-      padding: how many zeros are added at both ends of each spatial axis.
+      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
       layout: the order of the axes, with N, C and the spatial ones D, H, W.
       ceil_mode: whether windows that do not fit are taken in at the end.
     """
@@ -479,8 +459,7 @@ class MaxPool3D(_MaxPool):
 
     Args:
       pool_size: the length of the window on each spatial axis, or one number for all.
-      strides: the distance of windows on each spatial axis.
-      padding: how many zeros are added at both ends of each spatial axis.
+      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
       ceil_mode: whether windows that do not fit are taken in at the end.
       layout: the order of the axes, with N, C and the spatial ones D, H, W.
     """
@@ -503,8 +482,7 @@ class AvgPool1D(_AvgPool):
 
     Args:
       pool_size: the length of the window on each spatial axis, or one number for all.
-      strides: the distance of windows on each spatial axis.
-      padding: how many zeros are added at both ends of each spatial axis.
+      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
       layout: the order of the axes, with N, C and the spatial ones D, H, W.
       ceil_mode: whether windows that do not fit are taken in at the end.
       count_include_pad: whether averages count the zeros of the padding.
@@ -518,8 +496,7 @@ class AvgPool2D(_CeilFirst):
 
     Args:
       pool_size: the length of the window on each spatial axis, or one number for all.
-      strides: the distance of windows on each spatial axis.
-      padding: how many zeros are added at both ends of each spatial axis.
+      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
       ceil_mode: whether windows that do not fit are taken in at the end.
       layout: the order of the axes, with N, C and the spatial ones D, H, W.
       count_include_pad: whether averages count the zeros of the padding.
@@ -533,8 +510,7 @@ class AvgPool3D(_CeilFirst):
 
     Args:
       pool_size: the length of the window on each spatial axis, or one number for all.
-      strides: the distance of windows on each spatial axis.
-      padding: how many zeros are added at both ends of each spatial axis.
+      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
       ceil_mode: whether windows that do not fit are taken in at the end.
       layout: the order of the axes, with N, C and the spatial ones D, H, W.
       count_include_pad: whether averages count the zeros of the padding.
