@@ -121,7 +121,7 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
     if forked[0] or _mode() == "interpret":
         used[0] = True
         return known.by_call
-    if known.spent < 0:
+    if known.spent < 0 or step.ends:  # NumPy would wait for a large program
         return None
     spent = known.spent + known.by_call.price - RUN
     this = weakref.ref(step)

@@ -271,6 +271,7 @@ class Program:
         "outs",
         "places",
         "proven",
+        "size",
         "steps",
         "used",
     )
@@ -328,7 +329,7 @@ class Program:
             else by_number[k].in_layout(self.layouts.get(k, by_number[k].layout)).format
             for k in order
         ]
-        self.compiled, _, self.later = compile_in_tiers(
+        self.compiled, _, self.later, self.size = compile_in_tiers(
             run,
             structs,
             donate=self.donate,
@@ -446,8 +447,10 @@ def compile_in_tiers(
     calls: Sequence[Any] = (),
     barriers: bool = False,
     whole: bool = False,
-) -> tuple[Any, float, Later | None]:
-    """Lower and compile, quickly where that pays; the compiled function, the seconds it took, and the better one.
+) -> tuple[Any, float, Later | None, price.Size]:
+    """Lower and compile, quickly where that pays.
+
+    The compiled function, the seconds it took, the better one, and what there is in it.
 
     Args:
       barriers: there are some.
@@ -468,7 +471,8 @@ def compile_in_tiers(
         leave_width(options, jaxpr)
     if barriers or keeps_apart(jaxpr):
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
-    quick, later = (False, None) if whole else tiers.begin(name, device, lowered, options, traced.jaxpr)
+    size = price.size_of(jaxpr)
+    quick, later = (False, None) if whole else tiers.begin(name, device, lowered, options, traced.jaxpr, size)
     given = {**options, **price.QUICK} if quick else options
     # The optimised program may be there, of an earlier process.
     compiled = load(lowered, options, traced.jaxpr) if quick else None
@@ -479,7 +483,6 @@ def compile_in_tiers(
         site = user_site()  # XLA is asked from within JAX
 
         def tell() -> None:
-            size = price.size_of(jaxpr)
             tiers.say(name, size, size.quick() if quick else size.whole(), "compiling", site)
 
         compiled, loaded = compile_or_load(lowered, given, traced.jaxpr, tell)
@@ -487,7 +490,7 @@ def compile_in_tiers(
         reason = f"{reason}; it was kept by an earlier process"
     kind = "loaded" if loaded else "quick" if quick else "whole"
     stop = tiers.tell_compiled(name, device, compiled, given, reason, start, kind)
-    return compiled, (stop - start) * 1e-9, later
+    return compiled, (stop - start) * 1e-9, later, size
 
 
 def _shortened(traced: Any, structs: Sequence[Any], how: dict[str, Any], name: str) -> tuple[Any, bool]:

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from .. import errors
-from . import callback, choice, cold, interrupts, varying
+from . import apart, callback, choice, cold, interrupts, varying
 from .aval import MeshDevice, NamedDevice, physical
 from .by_call import ByCall
 from .call import Call
@@ -302,13 +302,22 @@ def _compute(
     """The results of `_run`, by a program or call by call, which the values have now; None where that failed."""
     results: Sequence[Any] | None = None
     layouts: Any = None
+    before: list[Any] = []
     try:
-        by_call = None
+        by_call = halves = None
         rehearsing = local.st.rehearsing
         if program is None and rehearsing is None and nearest(home, (live, dying)) is None:
             by_call = cold.by_call(home, live, device, alone(device), seg.once)
+            if by_call is None:
+                halves = apart.known_rest(home, live, dying)
         if by_call is not None:
             stats.interpreted += 1
+        elif halves is not None:
+            before = halves.first_results(arrays, scalars, device)
+            arrays, scalars = [arrays[j] for j in halves.ins], scalars[len(halves.first.fmt) :]
+            live = halves.rest_live
+            program = choose(seg, halves.rest, halves.program, live, (), device)
+            halves.end(step)
         else:
             program = choose(seg, home, program, live, dying, device)
             if program is None:
@@ -324,7 +333,7 @@ def _compute(
                 step.solo = home.solo
                 program.names.append(_weak(step))
             layouts = program.layouts
-            results = run_for(program, arrays, scalars, live)
+            results = [*before, *run_for(program, arrays, scalars, live)]
         assert results is not None
         _fill(outs, held, results, step, live, layouts, device)
     except BaseException as error:
@@ -333,7 +342,7 @@ def _compute(
         if results is None and program is not None:
             results = program.left_in(arrays)
             if results is not None:
-                results = chosen_of(program, results, live)
+                results = [*before, *chosen_of(program, results, live)]
         if results is not None:  # the inputs may be overwritten by now
             _fill(outs, held, results, step, live, layouts, device)
             raise
@@ -536,6 +545,8 @@ def at_limit(st: ThreadState, seg: Segment, call: Call) -> None:
             churn.direct -= 1
             if not churn.direct:
                 st.refresh()
+    elif seg.step.ends:
+        flush(seg)
     elif not st.taping:
         if call is seg.closing:
             flush(seg)

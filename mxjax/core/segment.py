@@ -92,6 +92,7 @@ class Step:
         "cold",
         "depth",
         "effects",
+        "ends",
         "first",
         "fmt",
         "host",
@@ -132,7 +133,8 @@ class Step:
         self.new_ins: tuple[Aval, ...] = ()
         self.fmt = ""  # kinds of the dynamic scalars so far
         self.effects = False
-        self.reach: float = 0  # the depth, or endless after an effect: what the hot path compares
+        self.ends = False  # the segment ends here: what follows is a program of its own (apart.py)
+        self.reach: float = 0  # the depth, or endless after an effect or at an end: what the hot path compares
         self.next: dict[Any, Step] = {}
         self.programs = NO_PROGRAMS
         self.solo: Any = None  # the compiled function, where this step alone is a segment

@@ -22,7 +22,7 @@ from .compiler_options import cores
 from .hooks import compile_listeners, observers
 from .interrupts import is_asynchronous
 from .kept import compile_or_load
-from .price import Size, size_of
+from .price import Size
 from .stats import stats
 
 LITTLE = 30_000.0  # microseconds: what is saved at least, for a quick operator does not run as `Step.solo`
@@ -190,13 +190,14 @@ def tell_compiled(
     return stop
 
 
-def begin(name: str, device: Any, lowered: Any, options: dict[str, Any], closed: Any) -> tuple[bool, Later | None]:
+def begin(
+    name: str, device: Any, lowered: Any, options: dict[str, Any], closed: Any, size: Size
+) -> tuple[bool, Later | None]:
     """Whether a program is compiled quickly first, and its optimised form, where that may pay at all."""
     if not isinstance(device, jax.Device) or platform_of(device) != "cpu":
         return False, None
     if _cold() == "compile" or _deterministic():
         return False, None
-    size = size_of(closed.jaxpr)
     if size.whole() - size.quick() < max(LITTLE, SURE * size.lost()):
         return False, None
     if size.lost() * FOREVER < size.whole():
