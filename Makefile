@@ -9,8 +9,8 @@ PYTEST := $(RUN) -m pytest -n $(JOBS)
 # Tests and benchmarks start hundreds of processes: each would compile every module again, for 0.3 s and more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all test-codegen test-isa test-matrix bench bench-cold bench-data bench-jobs bench-kvstore bench-memory bench-nets bench-ops bench-profiler bench-sparse fuzz lint stubs \
-	settings-pages wheel clean
+.PHONY: help demo test test-all test-codegen test-isa test-matrix bench bench-cold bench-data bench-jobs bench-kvstore bench-memory bench-nets bench-ops bench-price bench-profiler bench-sparse fuzz lint \
+	stubs settings-pages wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make bench-memory what rematerialisation saves and costs, in bytes and time"
 	@echo "make bench-nets   networks that people train and serve (ONLY=\"unet ssd\"), beside MXNet and PyTorch where there are some"
 	@echo "make bench-ops    the eighty most used operators at real sizes"
+	@echo "make bench-price  what compiling costs, beside what is reckoned (ONLY=\"ops networks\")"
 	@echo "make bench-profiler what the profiler costs"
 	@echo "make bench-sparse what a large embedding costs with sparse gradients"
 	@echo "make lint         ruff, mypy, and whether stubs and docs are current"
@@ -85,6 +86,9 @@ bench-nets: $(VENV)/.ready
 
 bench-ops: $(VENV)/.ready
 	$(RUN) benchmarks/ops.py
+
+bench-price: $(VENV)/.ready
+	$(RUN) -m benchmarks.price $(ONLY)
 
 bench-profiler: $(VENV)/.ready
 	$(RUN) benchmarks/profiler.py

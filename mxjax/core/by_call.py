@@ -22,8 +22,8 @@ from .symbolic import Bound, NotHere, trace
 from .value import quick_put
 
 # Microseconds on one core; only their ratios count.
-CALL = 12.0  # a call, beside its work
-OPERATION = 1e-3  # one operation as `Bound.work` counts them
+CALL = 6.0  # a call, beside its work
+LINE = 1.5  # a call of NumPy, as `Bound.steps` counts them, beside its work
 UNKNOWN = 20  # equations that a call is taken for which was not traced
 FETCH = 200.0  # an array that an accelerator computed: NumPy waits for it
 RUN = 6.0  # a run of a program, beside its work
@@ -50,13 +50,13 @@ class Part(NamedTuple):
 class ByCall:
     """The calls of a segment that its live results need.
 
-    ``price``: what the next run costs, in microseconds, missing programs included. ``equations`` and ``draws``: what
+    ``price``: what the next run costs, in microseconds, missing programs included. ``equations`` and ``long``: what
     a compiler would have to work for (`price.Size`). ``gains``: a program of the segment
     would be more than the program of its only call, which there is, and which takes the call's numbers as operands.
     ``numpy=False``: programs alone.
     """
 
-    __slots__ = ("_build", "_device", "_ends", "_fetch", "_numbers", "_parts", "draws", "equations", "gains", "numpy",
+    __slots__ = ("_build", "_device", "_ends", "_fetch", "_numbers", "_parts", "equations", "gains", "long", "numpy",
                  "price")  # fmt: skip
 
     def __init__(self, step: Step, live: Sequence[int], device: Any, build: Build, *, numpy: bool):
@@ -71,17 +71,17 @@ class ByCall:
         self.gains = True
         self._parts: list[Part] = []
         self.price = 0.0
-        self.equations = self.draws = 0
+        self.equations = self.long = 0
         last: dict[int, int] = {}
         self._numbers: list[float | int] = []
         for at, (s, call, gets, operands) in enumerate(loosened(kept, inputs, results, step.fmt, self._numbers)):
             for i in gets:
                 last[i] = at
             bound = bound_of(s, call, operands, device) if numpy else None
-            work = 0.0 if bound is None else bound.work() * OPERATION
-            equations, draws = (UNKNOWN, 0) if bound is None else bound.size[:2]
+            work = 0.0 if bound is None else work_of(bound)
+            equations, long = (UNKNOWN, 0) if bound is None else bound.size[:2]
             self.equations += equations
-            self.draws += draws
+            self.long += long
             part = Part(s, call, gets, operands, bound, work)
             self._parts.append(part)
             self.price += CALL + work
@@ -175,6 +175,11 @@ class ByCall:
         for k, order in program.layouts.items():
             layouts[part.step.first + k] = order
         return program.run(arrays, numbers)
+
+
+def work_of(bound: Bound) -> float:
+    """The microseconds that NumPy takes for a call."""
+    return bound.steps() * LINE + bound.work() * 1e-6
 
 
 def loosened(

@@ -21,7 +21,6 @@ from . import price
 from .aval import MeshDevice, layouts_in_use
 from .by_call import (
     CALL,
-    OPERATION,
     RUN,
     UNKNOWN,
     Build,
@@ -29,6 +28,7 @@ from .by_call import (
     bound_of,
     is_asked_for,
     loosened,
+    work_of,
 )
 from .compiler import platform_of
 from .forks import forked
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 # compared with the first one, is the first of the program.
 ONE_RUN = 1 / 2
 # A loop is compiled earlier: where so many of the last segments were this one, at that part of the compiler's price.
-AGAIN, PART = 4, 1 / 4
+AGAIN, PART = 4, 1 / 2
 # Other results or donations of a compiled segment get a program of their own when they come for the fourth time; where
 # what is not overwritten takes less than so many bytes, much later.
 SELDOM, LATER, SMALL = 3, 1000, 1 << 20
@@ -54,6 +54,7 @@ COMPILED = -1.0  # spent on a segment with a hybridized block in it: it is compi
 ONCE = 1 << 18
 # What an accelerator has, NumPy fetches: of segments with more numbers than this a program is made.
 FETCHED = 1 << 18
+MADE = 1e-3  # microseconds for each number that a graph's calls give, before they are looked at
 # Results larger than this go to the device at once: else each program that takes one would fetch it anew.
 LARGE = 1 << 16
 
@@ -72,7 +73,7 @@ class Cold:
 
     def __init__(self, by_call: ByCall):
         self.by_call = by_call
-        self.pays = price.quick(by_call.equations, by_call.draws)
+        self.pays = price.quick(by_call.equations, by_call.long)
         self.spent = 0.0
         self.runs = 0
 
@@ -150,12 +151,12 @@ class Trial:
     A derivative is taken for twice the work, and twice the equations.
     """
 
-    __slots__ = ("costs", "draws", "equations", "over", "spent", "stays")
+    __slots__ = ("costs", "equations", "long", "over", "spent", "stays")
 
-    def __init__(self, costs: float, equations: int, draws: int):
+    def __init__(self, costs: float, equations: int, long: int):
         self.costs = costs
         self.equations = equations
-        self.draws = draws
+        self.long = long
         self.spent = 0.0
         self.over = False  # it is a program from now on
         self.stays = False  # it goes by call for ever: its operators are part of another program
@@ -165,7 +166,7 @@ class Trial:
         if not self.over:
             times = 3 if training else 1
             self.spent += times * self.costs
-            self.over = self.spent > price.quick(times * self.equations, self.draws)
+            self.over = self.spent > price.quick(times * self.equations, times * self.long)
         return not self.over
 
 
@@ -200,19 +201,19 @@ def _trial(graph: Graph, device: Any) -> Trial | bool:
     if sum(a.size for a in graph.avals) > ONCE:
         return False
     made = sum(a.size for s in graph.steps for a in s.avals)
-    if made * OPERATION > price.quick(UNKNOWN * len(graph.steps), 0) * PART:
+    if made * MADE > price.quick(UNKNOWN * len(graph.steps), 0) * PART:
         return False
     costs = 0.0
-    equations = draws = 0
+    equations = long = 0
     results = {s.first + k: a for s in graph.steps for k, a in enumerate(s.avals)}
     for s, call, _, operands in loosened(graph.steps, graph.avals, results, graph.fmt, []):
         bound = bound_of(s, call, operands, device)
         if bound is None:
             return False
-        costs += CALL + bound.work() * OPERATION
+        costs += CALL + work_of(bound)
         equations += bound.size.equations
-        draws += bound.size.draws
-    return Trial(costs, equations, draws)
+        long += bound.size.long
+    return Trial(costs, equations, long)
 
 
 def hold(step: Step, graph: Graph) -> None:

@@ -22,6 +22,8 @@ from .numpy_shared import ROUNDED, exactly, product_and_sum
 
 #: Results of constants with more elements are computed at each run.
 _LARGEST_CONSTANT = 4096
+#: Picoseconds that NumPy takes for an operation on a number, and for a product with its sum in matrices, convolutions.
+_NUMBER, _PRODUCT, _CONVOLVED = 300, 80, 200
 #: Rounds that a loop is taken for whose length only its numbers decide.
 _ROUNDS = 100
 
@@ -97,7 +99,7 @@ class Code:
             self.fn = self.function(
                 closed.jaxpr, closed.consts, (False,) * len(closed.jaxpr.invars), (1, ())
             )
-        #: Roughly the operations on numbers, and the calls of NumPy, by the layout's values.
+        #: Roughly the picoseconds of its work on numbers, and the calls of NumPy, by the layout's values.
         self.work = self.layout.total(self.costs)
         self.steps = self.layout.total(self.calls)
 
@@ -366,17 +368,17 @@ class _Body:
     def _count(self, eqn: Any) -> None:
         factor, lengths = self.times
         self.code.calls.append((factor, lengths))
-        name, p = eqn.primitive.name, eqn.params
+        name, p, each = eqn.primitive.name, eqn.params, _NUMBER
         shape: Sequence[Any] = eqn.outvars[0].aval.shape if eqn.outvars else ()
         big: Sequence[Any] = max(
             [v.aval.shape for v in (*eqn.outvars, *eqn.invars)], key=len, default=()
         )
         if name == "dot_general":
             left = eqn.invars[0].aval.shape
-            shape, factor = (*shape, *[left[k] for k in p["dimension_numbers"][0][0]]), factor * 2
+            shape, each = (*shape, *[left[k] for k in p["dimension_numbers"][0][0]]), _PRODUCT
         elif name == "conv_general_dilated":
             filters, order = eqn.invars[1].aval.shape, p["dimension_numbers"].rhs_spec
-            shape, factor = (*shape, *[filters[k] for k in order[1:]]), factor * 2
+            shape, each = (*shape, *[filters[k] for k in order[1:]]), _CONVOLVED
         elif name.startswith(("reduce_window", "select_and_scatter")):
             shape = (*shape, *p["window_dimensions"])
         elif name.startswith(("reduce_", "arg", "scatter", "concatenate")):
@@ -387,7 +389,7 @@ class _Body:
             shape, factor = eqn.invars[0].aval.shape, factor * 16
         elif name in ROUNDED or name.startswith(("erf", "random_bits", "threefry")):
             factor *= 8
-        self.code.costs.append((factor, (*shape, *lengths)))
+        self.code.costs.append((factor * each, (*shape, *lengths)))
 
 
 def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:

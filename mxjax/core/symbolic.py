@@ -147,7 +147,7 @@ class Bound:
         return self._trace.size
 
     def work(self) -> int:
-        """Roughly how many operations on numbers it takes; raises :class:`NotHere`."""
+        """Roughly the picoseconds that NumPy works on its numbers; raises :class:`NotHere`."""
         code = self._trace.code()
         return code.work(code.layout.values(self.sizes))
 

@@ -33,13 +33,13 @@ def test_equations_and_numbers_are_counted_through_loops_and_calls():
     def loop(x):
         return jax.lax.scan(lambda c, _: (jnp.sin(c) * 2, None), x, None, length=5)[0]
 
-    assert sized(loop, 10) == (2, 0, 5 * (4 * 10 + 10))  # a sine takes as long as four
+    assert sized(loop, 10) == (2, 4, 5 * (4 * 10 + 10))  # a sine takes as long as four
     inner = jax.jit(lambda x: x - 1)
     assert sized(lambda x: inner(inner(x)), 7) == (2, 0, 14)
     assert sized(lambda x, y: x @ y, (3, 4), (4, 5)) == (1, 0, 0)  # a library's
     assert sized(lambda x: x.sum(), 100) == (1, 0, 100)  # what it reads
     draw = jax.make_jaxpr(lambda k: jax.random.bits(k, (8,)))(jax.random.key(0))
-    assert price.size_of(draw.jaxpr).draws == 1
+    assert price.size_of(draw.jaxpr).long == 2
 
 
 def test_parts_of_large_arrays_count_as_parts():
@@ -196,12 +196,12 @@ def test_what_takes_long_to_compile_says_so_with_the_users_line(said, monkeypatc
 
 def test_the_last_decisions_are_told_with_their_accounts():
     x = mx.np.ones((N,))
-    for _ in range(6):
+    for _ in range(14):
         chain(x).asnumpy()
     told = mx.engine.explain()
     assert any("call by call would have cost about" in line for line in told)
     assert any("compiled quickly in" in line for line in told)
-    assert "runs lost about" in told[-1] and "optimising it costs about" in told[-1]
+    assert any("runs lost about" in line and "optimising it costs about" in line for line in told)
 
 
 # ---- the bound: no more than about twice the better way
@@ -209,7 +209,7 @@ def test_the_last_decisions_are_told_with_their_accounts():
 
 def spent(numpy, quick, whole, size, runs):
     """What so many runs cost as the engine's own accounts send them: a graph's, and that of its quick program."""
-    trial, later = cold.Trial(numpy, size.equations, size.draws), None
+    trial, later = cold.Trial(numpy, size.equations, size.long), None
     total, optimised = 0.0, False
     for _ in range(runs):
         if later is None and trial.again(training=False):
