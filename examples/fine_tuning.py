@@ -1,4 +1,4 @@
-"""A trained ResNet gets a new output: its body stays as it is, in prediction mode; then all of it is trained a little."""
+"""A trained ResNet gets a new output: its body stays as it is at first; then all of it is trained a little."""
 
 from images import shapes
 

@@ -8,6 +8,20 @@ import pytest
 DOCS = Path(__file__).parents[1] / "docs"
 
 
+def test_what_the_page_of_calls_shows_holds():
+    names = {}
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "how_a_call_lives.md").read_text(), re.S)
+    assert len(blocks) == 3
+    for block in blocks:
+        exec(compile(block, "docs/how_a_call_lives.md", "exec"), names)
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_links_of_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        assert target.startswith("http") or (page.parent / target).exists(), target
+
+
 @pytest.mark.slow  # a large network of the zoo
 def test_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
