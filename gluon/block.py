@@ -24,6 +24,7 @@ from .parameter import Layout, Parameter
 from .utils import HookHandle
 
 __all__ = ["Block", "HookHandle"]
+__all__ += ["HybridBlock", "SymbolBlock"]  # noqa: F822  (found when they are asked for)
 
 
 @functools.cache

@@ -25,6 +25,7 @@ from .sparse_data import SparseData, in_storage
 from .state import ParameterState
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter"]
+__all__ += ["ParameterDict", "tensor_types"]  # noqa: F822  (found when they are asked for)
 
 
 class Layout:

@@ -11,7 +11,7 @@ EXCLUDED: dict[str, str] = {
         "BatchifyFunctionhandle MXCallbackList c_int_p c_handle_array _load_lib _notify_shutdown _ctypes _cy3 "
         "_ffi _global_var _api_internal api cython tvmop _ndarray_cls _np_ndarray_cls _parse_head "
         "_new_empty_handle _new_alloc_handle _new_from_shared_mem _ctype_dict _ctype_key_value _updater_wrapper "
-        "_get_kvstore_server_command_type _init_kvstore_server_module _make_io_iterator _CUDA_SUCCESS "
+        "_get_kvstore_server_command_type _init_kvstore_server_module _make_io_iterator "
         "_imperative_invoke _symbol_creator _KL_storage"
     ),
     "an error is a Python exception here from the beginning; mx.error.register makes classes known": (
@@ -19,7 +19,7 @@ EXCLUDED: dict[str, str] = {
     ),
     "functions of operators are made from mxjax/ops; mx.operator.get_all_registered_operators lists them": (
         "_generate_op_module_signature _init_np_op_module _init_op_module _init_io_module _make_ndarray_function "
-        "_make_symbol_function _NP_EXT_OP_IMPLEMENTED_SET _NP_OP_IMPLEMENTED_SET _Registry _registry "
+        "_make_symbol_function _NP_EXT_OP_IMPLEMENTED_SET _Registry _registry "
         "numpy_op_fallback"
     ),
     "docstrings are written where the functions are": "ndarray_doc symbol_doc _numpy_op_doc",
@@ -31,7 +31,9 @@ EXCLUDED: dict[str, str] = {
         "_calibrate_quantized_sym _quantize_params _quantize_symbol"
     ),
     "gluon.data.DataLoader and its datasets are the whole of it here: no loader in C++ takes them over": (
-        "_MXThreadedDataLoader _check_mx_loader_capability ThreadedDataLoader"
+        "_MXThreadedDataLoader _check_mx_loader_capability ThreadedDataLoader MXBatchifyFunction MXDataset MXSampler "
+        "_init_internal_batchify_function_module _init_internal_dataset_module _make_internal_batchify_functions "
+        "_make_internal_datasets"
     ),
 }
 

@@ -19,14 +19,14 @@ HOMES: dict[str, str] = {
     "?cv2": "cv2",
     "?h5py": "h5py",
     "?scipy.special": "sc",
-    "?scipy.stats": "ss",
+    "?scipy.stats": "ss stats",
     "_deferred_compute": "_deferred_compute dc",
     "amp.convert:": "convert_hybrid_block convert_model convert_symbol",
     "amp.lists": "lists",
     "amp:": "convert_bucketing_module",
     "attribute:": "AttrScope current_attribute=current",
     "autograd": "ag autograd",
-    "autograd:": "is_recording",
+    "autograd:": "_RecordingStateScope=_Scope is_recording",
     "base": "base",
     "base:": (
         "MXNetError NotSupportedForSparseNDArray _as_list integer_types numeric_types register_error string_types"
@@ -34,6 +34,13 @@ HOMES: dict[str, str] = {
     "callback:": "LogValidationMetricsCallback",
     "context": "context ctx",
     "context:": "Context cpu current_context gpu",
+    "contrib.older_quantization:": (
+        "_DataIterWrapper _LayerHistogramCollector _LayerOutputMinMaxCollector _as_data_iter "
+        "_collect_layer_histogram _collect_layer_output_min_max _collect_layer_statistics "
+        "_generate_list_of_data_desc _get_optimal_threshold _get_optimal_thresholds _load_params _load_sym "
+        "_smooth_distribution"
+    ),
+    "contrib.svrg_optimization.svrg_optimizer:": "_SVRGOptimizer",
     "contrib.text": "text",
     "contrib.text._constants": "C _constants",
     "device": "_device",
@@ -46,19 +53,23 @@ HOMES: dict[str, str] = {
     "executor:": "Executor",
     "executor_manager:": "DataParallelExecutorManager _check_arguments _load_data _load_label _split_input_slice",
     "gluon.block:": "Block HybridBlock",
+    "gluon.contrib.data.older:": "_LanguageModelDataset",
     "gluon.contrib.data.vision.transforms.bbox.bbox:": (
         "ImageBboxCrop ImageBboxRandomCropWithConstraints ImageBboxRandomFlipLeftRight ImageBboxResize"
     ),
     "gluon.contrib.nn:": "HybridConcurrent Identity",
     "gluon.data.batchify": "_batchify",
     "gluon.data.dataset": "dataset",
+    "gluon.data.dataset:": "Dataset",
     "gluon.data.older:": (
-        "DataLoaderV1 Queue SimpleQueue _DownloadedDataset _FilteredDataset _MultiWorkerIter _MultiWorkerIterV1 "
-        "_append_arrs _as_in_context _pad_arrs_to_max_length _thread_worker_fn _thread_worker_initializer "
-        "_worker_dataset _worker_fn _worker_initializer default_batchify_fn default_mp_batchify_fn fetcher_loop_v1 "
+        "ConnectionWrapper DataLoaderV1 Queue SimpleQueue _DownloadedDataset _FilteredDataset _MultiWorkerIter "
+        "_MultiWorkerIterV1 _append_arrs _as_in_context _pad_arrs_to_max_length _thread_worker_fn "
+        "_thread_worker_initializer _worker_dataset _worker_fn _worker_initializer default_batchify_fn "
+        "default_mp_batchify_fn fetcher_loop_v1 rebuild_ndarray rebuild_np_ndarray reduce_ndarray reduce_np_ndarray "
         "worker_loop_v1"
     ),
     "gluon.data.sampler": "_sampler",
+    "gluon.data.sampler:": "Sampler",
     "gluon.data.vision.transforms:": "RandomRotation Rotate",
     "gluon.legacy.helpers:": (
         "_BlockScope _append_return _brief_print_list _check_all_np_ndarrays _check_block_input_np_ndarrays "
@@ -68,6 +79,7 @@ HOMES: dict[str, str] = {
     "gluon.loss:": "gluon_loss=Loss",
     "gluon.metric": "metric",
     "gluon.metric.base:": "_create",
+    "gluon.metric.older:": "_BinaryClassificationMetrics",
     "gluon.metric:": "metric_loss=Loss",
     "gluon.naming:": "_naming_counter=_begun _prefix",
     "gluon.nn.activations:": "Activation LeakyReLU",
@@ -98,8 +110,8 @@ HOMES: dict[str, str] = {
     ),
     "gluon.probability.transformation.transformation:": "_InverseTransformation=_Inverse",
     "gluon.rnn._formats:": (
-        "_cells_begin_state _cells_state_info _format_sequence _get_begin_state _mask_sequence_variable_length "
-        "_reverse_sequences tensor_types"
+        "_cells_begin_state _cells_state_info _format_sequence _get_begin_state _get_conv_out_size "
+        "_mask_sequence_variable_length _reverse_sequences tensor_types"
     ),
     "gluon.rnn.conv_rnn_cell:": "_BaseConvRNNCell=_ConvCell _ConvGRUCell _ConvLSTMCell _ConvRNNCell",
     "gluon.rnn.rnn_cell": "rnn_cell",
@@ -124,6 +136,7 @@ HOMES: dict[str, str] = {
     "initializer:": "Uniform",
     "io": "io",
     "io.files:": "CSVIter LibSVMIter MNISTIter",
+    "io.io": "_io",
     "io.io:": "DataBatch DataDesc DataIter",
     "io.native:": "MXDataIter",
     "io.records:": "ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordUInt8Iter",
@@ -144,8 +157,9 @@ HOMES: dict[str, str] = {
     "module.executor_group:": "_merge_multi_context=merge _prepare_group2ctxs=_groups_of",
     "module.module:": "Module",
     "module.older:": (
-        "_create_kvstore _create_sparse_kvstore _initialize_kvstore _load_general _multiple_callbacks _update_params "
-        "_update_params_on_kvstore _update_params_on_kvstore_nccl"
+        "_bind_exec _create_kvstore _create_sparse_kvstore _initialize_kvstore _load_general "
+        "_monitor_callback_wrapper _multiple_callbacks _train_multi_device _update_params _update_params_on_kvstore "
+        "_update_params_on_kvstore_nccl"
     ),
     "name": "_name",
     "name:": "NameManager",
@@ -178,13 +192,15 @@ HOMES: dict[str, str] = {
     "np:": "np_ndarray=ndarray",
     "npx": "_mx_nd_npx _mx_npx mx_npx npx",
     "older_base:": (
-        "_MAX_VALUE_64_BIT_SIGNED_ _MAX_VALUE_64_BIT_UNSIGNED_ _MAX_VALUE_FLOAT32_REPRESENT_ "
+        "_CUDA_SUCCESS _MAX_VALUE_64_BIT_SIGNED_ _MAX_VALUE_64_BIT_UNSIGNED_ _MAX_VALUE_FLOAT32_REPRESENT_ "
         "_MXClassPropertyDescriptor _MXClassPropertyMetaClass _NP_EXT_OP_PREFIX _NP_EXT_OP_SUBMODULE_LIST "
-        "_NP_INTERNAL_OP_PREFIX _NP_OP_PREFIX _NP_OP_SUBMODULE_LIST _NP_OUTPUT_IS_LIST_OPERATORS _Null _NullType "
-        "_OP_NAME_PREFIX_LIST _as_classic _build_param_doc=build_param_doc _flatten_list _get_op_name_prefix "
-        "_get_op_submodule_name _is_np_op _output_is_list _sanity_check_params _str2tuple=_as_sizes "
-        "add_fileline_to_docstring build_param_doc c_array c_array_buf c_str c_str_array check_call classproperty "
-        "ctypes2buffer data_dir_default mx_float mx_float_p mx_int mx_int64 mx_uint with_metaclass"
+        "_NP_INTERNAL_OP_PREFIX _NP_OP_IMPLEMENTED_SET _NP_OP_PREFIX _NP_OP_SUBMODULE_LIST "
+        "_NP_OUTPUT_IS_LIST_OPERATORS _Null _NullType _NumpyDefaultDtypeScope _OP_NAME_PREFIX_LIST _as_classic "
+        "_build_param_doc=build_param_doc _flatten_list _get_op_name_prefix _get_op_submodule_name _is_np_op "
+        "_output_is_list _sanity_check_params _set_np_array_logged _set_np_default_dtype_logged _set_np_shape_logged "
+        "_str2tuple=_as_sizes add_fileline_to_docstring build_param_doc c_array c_array_buf c_str c_str_array "
+        "check_call classproperty ctypes2buffer data_dir_default mx_float mx_float_p mx_int mx_int64 mx_uint "
+        "with_metaclass"
     ),
     "operator:": "get_all_registered_operators_grouped",
     "optimizer": "opt",
@@ -194,6 +210,7 @@ HOMES: dict[str, str] = {
     "optimizer.sgd:": "DCASGD LARS NAG SGD SGLD Signum Test",
     "optimizer.updater:": "Updater get_updater",
     "profiler": "_profiler",
+    "profiler._objects:": "_current_scope",
     "profiler:": "_profiler_scope=scope profiler_scope=scope set_kvstore_handle",
     "random": "_mx_rand random",
     "recordio": "recordio",
@@ -210,7 +227,7 @@ HOMES: dict[str, str] = {
     "symbol.symbol:": "Group Symbol",
     "symbol:": "fromjson load_json sym_load=load",
     "test_utils.older:": (
-        "_find_max_violation _get_powerlaw_dataset_csr _get_uniform_dataset_csr _sorted_dict _sorted_items"
+        "_features _find_max_violation _get_powerlaw_dataset_csr _get_uniform_dataset_csr _sorted_dict _sorted_items"
     ),
     "test_utils.sparse:": "_validate_csr_generation_inputs=_check_csr",
     "test_utils.symbols:": "_parse_aux_states=_auxiliary _parse_location=_location",
@@ -236,32 +253,36 @@ HELD: dict[str, str] = {
     "amp.lists.symbol_fp16": "Features",
     "amp.loss_scaler": "ag is_np_array nd ndarray",
     "attribute": "_MXClassPropertyMetaClass classproperty string_types with_metaclass",
-    "autograd": "Symbol _GRAD_REQ_MAP is_np_array string_types",
+    "autograd": "Symbol _GRAD_REQ_MAP _RecordingStateScope is_np_array string_types",
     "base": (
         "_MAX_VALUE_64_BIT_SIGNED_ _MAX_VALUE_64_BIT_UNSIGNED_ _MAX_VALUE_FLOAT32_REPRESENT_ "
         "_MXClassPropertyDescriptor _MXClassPropertyMetaClass _NP_EXT_OP_PREFIX _NP_EXT_OP_SUBMODULE_LIST "
-        "_NP_INTERNAL_OP_PREFIX _NP_OP_PREFIX _NP_OP_SUBMODULE_LIST _NP_OUTPUT_IS_LIST_OPERATORS _Null _NullType "
-        "_OP_NAME_PREFIX_LIST _get_op_name_prefix _get_op_submodule_name _is_np_op _output_is_list "
-        "add_fileline_to_docstring build_param_doc c_array c_array_buf c_str c_str_array check_call classproperty "
-        "ctypes2buffer data_dir_default error_types libinfo mx_float mx_float_p mx_int mx_int64 mx_uint "
-        "with_metaclass"
+        "_NP_INTERNAL_OP_PREFIX _NP_OP_IMPLEMENTED_SET _NP_OP_PREFIX _NP_OP_SUBMODULE_LIST "
+        "_NP_OUTPUT_IS_LIST_OPERATORS _Null _NullType _OP_NAME_PREFIX_LIST _get_op_name_prefix "
+        "_get_op_submodule_name _is_np_op _output_is_list add_fileline_to_docstring build_param_doc c_array "
+        "c_array_buf c_str c_str_array check_call classproperty ctypes2buffer data_dir_default error_types libinfo "
+        "mx_float mx_float_p mx_int mx_int64 mx_uint with_metaclass"
     ),
     "callback": "save_checkpoint",
     "context": "_MXClassPropertyMetaClass classproperty with_metaclass",
     "contrib.autograd": "_GRAD_REQ_MAP string_types",
     "contrib.quantization": (
-        "Context DataBatch DataDesc DataIter Device Module NDArray cpu is_np_array mx nd_load nd_save ndarray "
-        "sym_load wrap_ctx_to_device_func"
+        "Context DataBatch DataDesc DataIter Device Module NDArray _DataIterWrapper _LayerHistogramCollector "
+        "_LayerOutputMinMaxCollector _as_data_iter _collect_layer_histogram _collect_layer_output_min_max "
+        "_collect_layer_statistics _generate_list_of_data_desc _get_optimal_threshold _get_optimal_thresholds "
+        "_load_params _load_sym _smooth_distribution cpu is_np_array mx nd_load nd_save ndarray stats sym_load "
+        "wrap_ctx_to_device_func"
     ),
-    "contrib.svrg_optimization.svrg_module": "mx",
+    "contrib.svrg_optimization.svrg_module": "_SVRGOptimizer mx",
+    "contrib.svrg_optimization.svrg_optimizer": "mx",
     "contrib.text": "_constants",
     "contrib.text.embedding": "C _mx_np _mx_npx base is_np_array",
     "contrib.text.vocab": "C",
     "dlpack": "current_device",
     "engine": "_BulkScope",
     "error": "register_error",
-    "executor": "_check_arguments _load_data _load_label _split_input_slice ndarray",
-    "executor_manager": "nd",
+    "executor": "_check_arguments _load_data _load_label _monitor_callback_wrapper _split_input_slice ndarray",
+    "executor_manager": "_bind_exec nd",
     "gluon.block": (
         "DeferredInitializationError MXNetError Symbol _BlockScope _brief_print_list _check_all_np_ndarrays "
         "_check_block_input_np_ndarrays _check_same_symbol_type _common_prefix _device _flatten "
@@ -270,7 +291,7 @@ HELD: dict[str, str] = {
         "np_shape np_symbol shape_is_known symbol wrap_ctx_to_device_func"
     ),
     "gluon.contrib.cnn": "Activation HybridBlock numeric_types symbol",
-    "gluon.contrib.data.text": "C=gluon.contrib.data._constants base dataset nd text",
+    "gluon.contrib.data.text": "C=gluon.contrib.data._constants _LanguageModelDataset base dataset nd text",
     "gluon.contrib.data.vision.dataloader": "_mx_np is_np_array nd",
     "gluon.contrib.data.vision.transforms": (
         "ImageBboxCrop ImageBboxRandomCropWithConstraints ImageBboxRandomFlipLeftRight ImageBboxResize"
@@ -282,14 +303,17 @@ HELD: dict[str, str] = {
     "gluon.contrib.nn": "BatchNorm HybridBlock HybridSequential Sequential context nd",
     "gluon.contrib.rnn": (
         "BidirectionalCell HybridRecurrentCell ModifierCell SequentialRNNCell _BaseConvRNNCell _ConvGRUCell "
-        "_ConvLSTMCell _ConvRNNCell _as_list _format_sequence _get_begin_state _mask_sequence_variable_length "
-        "dynamic_unroll numeric_types tensor_types"
+        "_ConvLSTMCell _ConvRNNCell _as_list _format_sequence _get_begin_state _get_conv_out_size "
+        "_mask_sequence_variable_length dynamic_unroll numeric_types tensor_types"
     ),
+    "gluon.data": "_internal=gluon.data._internal",
+    "gluon.data._internal": "Dataset NDArray Sampler _build_param_doc _io default_array is_np_array",
     "gluon.data.batchify": "Device _append_arrs _np _pad_arrs_to_max_length cpu=device:cpu is_np_array nd",
     "gluon.data.dataloader": (
-        "DataLoaderV1 Queue SimpleQueue _MultiWorkerIter _MultiWorkerIterV1 _as_in_context _batchify _mx_np _sampler "
-        "_thread_worker_fn _thread_worker_initializer _worker_dataset _worker_fn _worker_initializer context "
-        "default_batchify_fn default_mp_batchify_fn fetcher_loop_v1 is_np_array is_np_shape nd set_np worker_loop_v1"
+        "ConnectionWrapper DataLoaderV1 Queue SimpleQueue _MultiWorkerIter _MultiWorkerIterV1 _as_in_context "
+        "_batchify _mx_np _sampler _thread_worker_fn _thread_worker_initializer _worker_dataset _worker_fn "
+        "_worker_initializer context default_batchify_fn default_mp_batchify_fn fetcher_loop_v1 is_np_array "
+        "is_np_shape nd rebuild_ndarray rebuild_np_ndarray reduce_ndarray reduce_np_ndarray set_np worker_loop_v1"
     ),
     "gluon.data.dataset": "_DownloadedDataset _FilteredDataset default_array ndarray",
     "gluon.data.vision.datasets": (
@@ -298,7 +322,9 @@ HELD: dict[str, str] = {
     "gluon.data.vision.transforms": "_append_return is_np_array npx numeric_types use_np",
     "gluon.data.vision.transforms.image": "Block RandomRotation Rotate _append_return image numeric_types use_np",
     "gluon.loss": "_reshape_like is_np_array ndarray use_np",
-    "gluon.metric": "_create ndarray npx numeric_types numpy registry string_types use_np",
+    "gluon.metric": (
+        "_BinaryClassificationMetrics _create ndarray npx numeric_types numpy registry string_types use_np"
+    ),
     "gluon.model_zoo.model_store": "download replace_file",
     "gluon.model_zoo.vision.alexnet": "HybridBlock base cpu use_np wrap_ctx_to_device_func",
     "gluon.model_zoo.vision.densenet": "HybridBlock HybridConcurrent Identity base cpu use_np wrap_ctx_to_device_func",
@@ -354,7 +380,9 @@ HELD: dict[str, str] = {
         "_transform_to_greater_than _transform_to_interval _transform_to_less_than _transform_to_positive"
     ),
     "gluon.probability.transformation.transformation": "_InverseTransformation",
-    "gluon.rnn.conv_rnn_cell": "HybridRecurrentCell Parameter _BaseConvRNNCell np numeric_types use_np",
+    "gluon.rnn.conv_rnn_cell": (
+        "HybridRecurrentCell Parameter _BaseConvRNNCell _get_conv_out_size np numeric_types use_np"
+    ),
     "gluon.rnn.rnn_cell": (
         "Block HybridBlock LeakyReLU Parameter _as_list _cells_begin_state _cells_state_info _format_sequence "
         "_get_begin_state _indent _mask_sequence_variable_length _reverse_sequences cpu=device:cpu ndarray "
@@ -386,8 +414,9 @@ HELD: dict[str, str] = {
     "lr_scheduler": "pi",
     "model": (
         "Context DataDesc DataParallelExecutorManager LogValidationMetricsCallback Uniform _check_arguments "
-        "_create_kvstore _create_sparse_kvstore _initialize_kvstore _load_data _multiple_callbacks _update_params "
-        "_update_params_on_kvstore _update_params_on_kvstore_nccl get_updater io kvs metric opt sym"
+        "_create_kvstore _create_sparse_kvstore _initialize_kvstore _load_data _multiple_callbacks "
+        "_train_multi_device _update_params _update_params_on_kvstore _update_params_on_kvstore_nccl get_updater io "
+        "kvs metric opt sym"
     ),
     "module.base_module": "_check_input_names _check_names_match _parse_data_desc cpu metric ndarray",
     "module.bucketing_module": "BaseModule Uniform _check_input_names ctx sym",
@@ -466,6 +495,7 @@ HELD: dict[str, str] = {
     ),
     "optimizer.sgd": "_flatten_list array normal zeros",
     "optimizer.updater": "NDArray _as_classic is_np_array profiler_scope",
+    "profiler": "_current_scope",
     "random": "Context integer_types wrap_ctx_to_device_func",
     "recordio": "cv2",
     "registry": "_REGISTRY string_types",
@@ -501,15 +531,16 @@ HELD: dict[str, str] = {
         "string_types"
     ),
     "test_utils": (
-        "Context _STORAGE_TYPE_STR_TO_ID _find_max_violation _get_powerlaw_dataset_csr _get_uniform_dataset_csr "
-        "_parse_aux_states _parse_location _sorted_dict _sorted_items _validate_csr_generation_inputs array "
-        "current_context get_cuda_compute_capability get_max_supported_compute_capability get_rtc_compile_opts "
-        "np_symbol=symbol.numpy:_Symbol ss"
+        "Context _STORAGE_TYPE_STR_TO_ID _features _find_max_violation _get_powerlaw_dataset_csr "
+        "_get_uniform_dataset_csr _parse_aux_states _parse_location _sorted_dict _sorted_items "
+        "_validate_csr_generation_inputs array current_context get_cuda_compute_capability "
+        "get_max_supported_compute_capability get_rtc_compile_opts np_symbol=symbol.numpy:_Symbol ss"
     ),
     "torch": "NDArray _build_param_doc",
     "util": (
-        "_MAX_VALUE_64_BIT_SIGNED_ _MAX_VALUE_64_BIT_UNSIGNED_ _MAX_VALUE_FLOAT32_REPRESENT_ "
-        "_np_ufunc_default_kwargs _sanity_check_params _set_np_array integer_types numeric_types"
+        "_CUDA_SUCCESS _MAX_VALUE_64_BIT_SIGNED_ _MAX_VALUE_64_BIT_UNSIGNED_ _MAX_VALUE_FLOAT32_REPRESENT_ "
+        "_NumpyDefaultDtypeScope _np_ufunc_default_kwargs _sanity_check_params _set_np_array _set_np_array_logged "
+        "_set_np_default_dtype_logged _set_np_shape_logged integer_types numeric_types"
     ),
     "visualization": "_str2tuple",
 }

@@ -6,9 +6,11 @@ import ctypes
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from . import util
 from .errors import MXNetAssertionError, MXNetError, MXNetNotImplementedError, MXNetValueError
 
 __all__: list[str] = []
@@ -29,6 +31,25 @@ _MAX_VALUE_64_BIT_UNSIGNED_ = 2**64 - 1
 _MAX_VALUE_64_BIT_SIGNED_ = 2**63 - 1
 #: Up to here every whole number is one of float32.
 _MAX_VALUE_FLOAT32_REPRESENT_ = 2**24
+
+
+#: What a call of CUDA gives that went well.
+_CUDA_SUCCESS = 0
+#: Whether a mode's change was logged: none is here.
+_set_np_shape_logged = _set_np_array_logged = _set_np_default_dtype_logged = False
+
+
+class _NumpyDefaultDtypeScope:
+    """The scope of `np_default_dtype`, as a class; None changes nothing."""
+
+    def __init__(self, is_np_default_dtype: bool | None):
+        self._scope = nullcontext() if is_np_default_dtype is None else util.np_default_dtype(is_np_default_dtype)
+
+    def __enter__(self) -> None:
+        self._scope.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._scope.__exit__(*error)
 
 
 def _sanity_check_params(func_name: str, unsupported_params: Iterable[str], param_dict: Mapping[str, Any]) -> None:
@@ -165,6 +186,7 @@ def with_metaclass(meta: Any, *bases: type) -> type:
 
 _OP_NAME_PREFIX_LIST = ["_contrib_", "_linalg_", "_sparse_", "_image_", "_random_"]
 _NP_OP_PREFIX = "_np_"
+_NP_OP_IMPLEMENTED_SET = {"_np_reshape"}
 _NP_OP_SUBMODULE_LIST = ["_random_", "_linalg_"]
 _NP_EXT_OP_PREFIX = "_npx_"
 _NP_EXT_OP_SUBMODULE_LIST = ["_image_", "_random_"]

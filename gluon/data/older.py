@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
+import numpy as np
+
 from mxjax.errors import (
     MXNetAssertionError,
     MXNetNotImplementedError,
@@ -24,7 +26,7 @@ from mxjax.errors import (
     optional_import,
 )
 
-from ._host import is_array
+from ._host import is_array, to_legacy_array, to_np_array
 from .batchify import Append, Pad, StackTuples
 from .dataset import Dataset
 from .sampler import make_batch_sampler
@@ -52,6 +54,44 @@ class SimpleQueue(multiprocessing.queues.SimpleQueue):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, ctx=multiprocessing.get_context(), **kwargs)
+
+
+class ConnectionWrapper:
+    """A connection between processes; arrays travel by their values. What it does not define is the connection's."""
+
+    def __init__(self, conn: Any):
+        self._conn = conn
+
+    def send(self, obj: Any) -> None:
+        """Send an object."""
+        self._conn.send_bytes(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL))
+
+    def recv(self) -> Any:
+        """The next object."""
+        return pickle.loads(self._conn.recv_bytes())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_conn"], name)
+
+
+def rebuild_ndarray(data: np.ndarray) -> Any:
+    """An array of mx.nd from what `reduce_ndarray` gave."""
+    return to_legacy_array(data)
+
+
+def reduce_ndarray(data: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """How an array of mx.nd goes to another process, as `pickle` takes it: by its values."""
+    return rebuild_ndarray, (data.asnumpy(),)
+
+
+def rebuild_np_ndarray(data: np.ndarray) -> Any:
+    """An array of mx.np from what `reduce_np_ndarray` gave."""
+    return to_np_array(data)
+
+
+def reduce_np_ndarray(data: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """How an array of mx.np goes to another process, as `pickle` takes it: by its values."""
+    return rebuild_np_ndarray, (data.asnumpy(),)
 
 
 def _as_in_context(data: Any, ctx: Any) -> Any:

@@ -131,3 +131,15 @@ def _reverse_sequences(sequences: Sequence[Any], unroll_step: int, valid_length:
         symbol.stack(*sequences, axis=0), sequence_length=valid_length, use_sequence_length=True
     )
     return symbol.split(whole, axis=0, num_outputs=unroll_step, squeeze_axis=True)
+
+
+def _get_conv_out_size(
+    dimensions: Sequence[int], kernels: Sequence[int], paddings: Sequence[int], dilations: Sequence[int]
+) -> tuple[int, ...]:
+    """The lengths of a convolution's results, of stride 1; lengths that are not known stay 0.
+
+    >>> _get_conv_out_size((8, 0), (3, 3), (0, 0), (1, 1))
+    (6, 0)
+    """
+    given = zip(dimensions, kernels, paddings, dilations, strict=False)
+    return tuple(n + 2 * pad - dilate * (kernel - 1) if n else 0 for n, kernel, pad, dilate in given)

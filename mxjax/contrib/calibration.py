@@ -142,13 +142,13 @@ def optimal_threshold(counts: Any, edges: Any, levels: int = 255) -> tuple[float
         filled = np.add.reduceat((inner != 0).astype("float64"), starts)
         which = np.minimum(np.arange(len(inner)) // each, levels - 1)
         spread = np.where(wanted != 0, (sums / np.maximum(filled, 1))[which], 0.0)
-        found = _divergence(_smooth(wanted), _smooth(spread))
+        found = _divergence(smooth(wanted), smooth(spread))
         if found < best[1]:
             best = float(np.asarray(edges)[last]), found
     return best
 
 
-def _smooth(p: np.ndarray, eps: float = 1e-4) -> np.ndarray | None:
+def smooth(p: np.ndarray, eps: float = 1e-4) -> np.ndarray | None:
     """Zeros as a little, taken from the others; None where these have too little."""
     zero = p == 0
     empty, full = int(zero.sum()), int((~zero).sum())

@@ -6,12 +6,21 @@ The names and defaults are those of `mxnet.test_utils`.
 from __future__ import annotations
 
 # `from mxnet.test_utils import *`, with which tests begin, brings these as well.
+import bz2
+import errno
+import gzip
 import json
 import logging
+import numbers
 import os
+import platform
+import struct
 import sys
 import time
+import traceback
+import zipfile
 from collections import OrderedDict
+from contextlib import contextmanager
 
 import numpy as np
 import numpy.random as rnd
@@ -21,6 +30,7 @@ import mxjax as mx
 
 from ..device import current_device
 from ..errors import explain_names as _explain_names
+from ..modes import generation
 from ..runtime import Features
 from ..symbol import Symbol
 from ..util import getenv, setenv, use_np, use_np_default_dtype
@@ -130,6 +140,15 @@ from .symbols import (
 )
 
 __all__ = [
+    "bz2",
+    "contextmanager",
+    "errno",
+    "gzip",
+    "numbers",
+    "platform",
+    "struct",
+    "traceback",
+    "zipfile",
     "DummyIter",
     "Features",
     "OrderedDict",
@@ -234,5 +253,13 @@ __all__ = [
     "var_check",
     "verify_generator",
 ]
+# What MXNet's module holds beside its own; `_module_names` knows the names that are not above.
+__all__ += [
+    *("get_cuda_compute_capability", "np_symbol", "ss"),
+]
+if generation() == 1:
+    __all__ += ["Context", "array", "current_context"]
+else:
+    __all__ += ["get_max_supported_compute_capability", "get_rtc_compile_opts"]
 
 _explain_names(__name__)

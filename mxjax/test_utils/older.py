@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..runtime import Features
 from . import sparse
 
 __all__: list[str] = []
+
+_features = Features()
 
 
 def _sorted_items(d: Mapping[Any, Any]) -> list[tuple[Any, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import svrg_module
+from . import svrg_module, svrg_optimizer
 from .svrg_module import SVRGModule
 
-__all__ = ["SVRGModule", "svrg_module"]
+__all__ = ["SVRGModule", "svrg_module", "svrg_optimizer"]
