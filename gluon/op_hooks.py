@@ -14,8 +14,9 @@ from mxjax.ops.table import by_internal
 if TYPE_CHECKING:
     from .hybrid_block import HybridBlock
 
-#: Called with the name of an array, the name of the operator that gave or takes it, and the array, of mx.nd.
-OpHook = Callable[[str, str, Any], Any]
+#: Called with the name of an array, the name of the operator that gave or takes it, and the array, of mx.nd
+#: (the names are bytes in MXNet 1).
+OpHook = Callable[..., Any]
 
 
 def run_heard(block: HybridBlock, args: tuple[Any, ...], hook: OpHook, monitor_all: bool) -> Any:

@@ -274,7 +274,8 @@ class SyncBatchNorm(BatchNorm):
     def _of_symbol(self, x: Any) -> Any:
         given = [p.data() for p in (self.gamma, self.beta, self.running_mean, self.running_var)]
         known = {k: v for k, v in self._kwargs.items() if k != "axis"}
-        return nd.contrib.SyncBatchNorm(x, *given, ndev=self._num_devices or 1, key=self.prefix, **known)
+        compose: Any = nd.contrib.SyncBatchNorm
+        return compose(x, *given, ndev=self._num_devices or 1, key=self.prefix, **known)
 
     def _meets(self, device: Any, n: int) -> _Meeting:
         """The meeting that a device's part of the batch joins."""

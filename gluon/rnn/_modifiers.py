@@ -306,7 +306,8 @@ class BidirectionalCell(_Group, HybridRecurrentCell):
     """
 
     def __init__(self, l_cell: Any, r_cell: Any, output_prefix: str | None = None):
-        super().__init__(prefix="" if generation() == 1 else None)
+        begin: Any = super().__init__  # which takes a prefix, as all blocks
+        begin(prefix="" if generation() == 1 else None)
         self._output_prefix = "bi_" if output_prefix is None else output_prefix
         self.l_cell = l_cell
         self.r_cell = r_cell

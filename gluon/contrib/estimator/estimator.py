@@ -10,6 +10,7 @@ from typing import Any
 
 from mxjax import errors
 from mxjax.device import Device, cpu, current_device, gpu, num_gpus
+from mxjax.modes import generation
 from mxjax.shown import Shown
 
 from ...data import DataLoader
@@ -181,7 +182,9 @@ class Estimator(Shown):
         if not self._train_metrics:
             suggested = _suggest_metric_for_loss(self.loss)
             self._train_metrics = [suggested] if suggested else []
-            self._train_metrics.append(LossMetric(type(self.loss).__name__))
+            kind = type(self.loss).__name__
+            name = getattr(self.loss, "name", kind).rstrip("0123456789") if generation() == 1 else kind
+            self._train_metrics.append(LossMetric(name))
         for metric in self._train_metrics:  # handlers tell metrics of training from those of validation by the name
             metric.name = f"training {metric.name}"
 

@@ -220,3 +220,13 @@ def test_sparse_embedding_is_deterministic():
     rows = mx.nd.array([[1.0, 2.0], [3.0, 4.0]])
     out = mx.nd.contrib.SparseEmbedding(mx.nd.array([1, 0]), rows, input_dim=2, output_dim=2, deterministic=True)
     assert out.asnumpy().tolist() == [[3, 4], [1, 2]]
+
+
+def test_metrics_of_an_estimator_are_called_after_the_loss(mxnet1):
+    from mxjax.gluon.contrib.estimator import Estimator
+
+    net = gluon.nn.Dense(2, in_units=3)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    fit = Estimator(net=net, loss=gluon.loss.SoftmaxCELoss(), trainer=trainer, context=mx.cpu())
+    assert [m.get()[0] for m in fit.train_metrics] == ["training accuracy", "training softmaxcrossentropyloss"]
