@@ -33,6 +33,12 @@ def _taps(w: jax.Array) -> jax.Array:
     return w.reshape(len(w), -1).T
 
 
+def _times(x: jax.Array, taps: jax.Array, k: int) -> jax.Array:
+    """x times the k-th row of taps; in few operations, since programs have many of them."""
+    row = lax.slice(taps, (k, 0), (k + 1, taps.shape[1]))
+    return lax.mul(x, lax.broadcast_in_dim(row, x.shape, (0, x.ndim - 1)))
+
+
 def _wide(*arrays: jax.Array) -> list[jax.Array]:
     """As float32 where they are shorter: sums are rounded once."""
     short = arrays[0].dtype.itemsize < 4
@@ -57,17 +63,13 @@ def shifted(x: jax.Array, w: jax.Array, shape: Any) -> jax.Array:
     x, taps = _wide(x, _taps(w))
     x = _padded(x, shape.pad, shape.pad)
     (oh, ow), (sh, sw), (dh, dw) = shape.window.out, shape.stride, shape.dilate
-    terms = (
-        lax.slice(
-            x,
-            (0, i * dh, j * dw, 0),
-            (len(x), i * dh + (oh - 1) * sh + 1, j * dw + (ow - 1) * sw + 1, x.shape[-1]),
-            (1, sh, sw, 1),
-        )
-        * tap
-        for (i, j), tap in zip(_places(shape), taps, strict=True)
-    )
-    return reduce(jnp.add, terms).astype(dtype)
+    n, c = len(x), x.shape[-1]
+
+    def read(i: int, j: int) -> jax.Array:
+        i, j = i * dh, j * dw
+        return lax.slice(x, (0, i, j, 0), (n, i + (oh - 1) * sh + 1, j + (ow - 1) * sw + 1, c), (1, sh, sw, 1))
+
+    return reduce(lax.add, (_times(read(*at), taps, k) for k, at in enumerate(_places(shape)))).astype(dtype)
 
 
 def shifted_input_gradient(g: jax.Array, w: jax.Array, shape: Any) -> jax.Array:
@@ -90,12 +92,15 @@ def shifted_input_gradient(g: jax.Array, w: jax.Array, shape: Any) -> jax.Array:
 
     def part(phases: tuple[int, int]) -> jax.Array | None:
         terms = [
-            lax.slice(g, (0, most - u, most - v, 0), (n, most - u + blocks[0], most - v + blocks[1], c))
-            * taps[i * shape.kernel[1] + j]
+            _times(
+                lax.slice(g, (0, most - u, most - v, 0), (n, most - u + blocks[0], most - v + blocks[1], c)),
+                taps,
+                i * shape.kernel[1] + j,
+            )
             for i, u in reached(0, phases[0]).items()
             for j, v in reached(1, phases[1]).items()
         ]
-        return reduce(jnp.add, terms) if terms else None
+        return reduce(lax.add, terms) if terms else None
 
     if shape.stride == (1, 1):
         only = part((0, 0))
@@ -125,20 +130,19 @@ def shifted_weight_gradient(x: jax.Array, g: jax.Array, shape: Any) -> jax.Array
         image, band = k // bands, k % bands
         given = lax.dynamic_slice(g, (image, band * rows, 0, 0), (1, rows, ow, c))[0]
         read = lax.dynamic_slice(x, (image, band * rows * sh, 0, 0), (1, high, x.shape[2], c))[0]
-        return tuple(
-            lax.slice(
-                read, (i * dh, j * dw, 0), (i * dh + (rows - 1) * sh + 1, j * dw + (ow - 1) * sw + 1, c), (sh, sw, 1)
-            )
-            * given
-            for i, j in places
-        )
+
+        def product_at(i: int, j: int) -> jax.Array:
+            i, j = i * dh, j * dw
+            ends = i + (rows - 1) * sh + 1, j + (ow - 1) * sw + 1, c
+            return lax.mul(lax.slice(read, (i, j, 0), ends, (sh, sw, 1)), given)
+
+        return tuple(product_at(*at) for at in places)
 
     def turn(k: Any, sums: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        return tuple(a + b for a, b in zip(sums, products(k), strict=True))
+        return tuple(map(lax.add, sums, products(k)))
 
-    zeros = tuple(jnp.zeros((rows, ow, c), x.dtype) for _ in places)
-    sums = lax.fori_loop(0, len(x) * bands, turn, zeros)
-    return jnp.stack([a.sum((0, 1)) for a in sums], 1).astype(dtype)
+    sums = lax.fori_loop(0, len(x) * bands, turn, (jnp.zeros((rows, ow, c), x.dtype),) * len(places))
+    return lax.concatenate(sums, 0).reshape(len(places), rows * ow, c).sum(1).T.astype(dtype)
 
 
 # ---- a few channels for each filter ------------------------------------------------------------
