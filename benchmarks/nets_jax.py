@@ -120,4 +120,4 @@ WORKS: dict[str, Any] = {
 
 if __name__ == "__main__":
     step, sync = WORKS[sys.argv[1]]()
-    serve({"framework": f"jax {jax.__version__}"}, step, sync, lambda: True)
+    serve({"framework": f"jax {jax.__version__}"}, step, sync)

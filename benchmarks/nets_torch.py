@@ -116,4 +116,4 @@ WORKS: dict[str, Any] = {
 }
 
 if __name__ == "__main__":
-    serve({"framework": f"torch {torch.__version__}"}, WORKS[sys.argv[1]](), lambda: None, lambda: True)
+    serve({"framework": f"torch {torch.__version__}"}, WORKS[sys.argv[1]](), lambda: None)

@@ -14,17 +14,12 @@ from typing import Any
 LEAST = 0.15  # seconds that one turn lasts at least: short steps are repeated
 
 
-def serve(facts: dict[str, Any], step: Callable[[], Any], sync: Callable[[], Any], warm: Callable[[], bool]) -> None:
-    """Print ``facts`` when ``warm()`` says that nothing is to be compiled any more; then a turn for each line of stdin.
+def serve(facts: dict[str, Any], step: Callable[[], Any], sync: Callable[[], Any]) -> None:
+    """Print ``facts`` after four steps, by when all is compiled; then a turn for each line of stdin.
 
     A turn's line has the milliseconds of a call, ``cpu`` of the process and ``wall``.
     """
-    for _ in range(3):
-        step()
-        sync()
-    for _ in range(1000):
-        if warm():
-            break
+    for _ in range(4):
         step()
         sync()
     calls = max(1, min(1000, int(LEAST / max(1e-6, once(step, sync, 1)["wall"] * 1e-3))))

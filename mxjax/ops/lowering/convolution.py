@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mxjax.core.compiler_options import convolves_in_one_thread
+from mxjax.core.compiler_options import convolves_in_one_thread, cores
 from mxjax.ops.lowering import grouped
 from mxjax.ops.lowering.columns import Window, col2im, im2col
 from mxjax.ops.lowering.linear import bilinear_triple, linear_pair, materialize
@@ -448,7 +448,7 @@ def choose(
     return Plan(
         form(value, _neighbours(out[1], w_shape[0])),
         form(few or deep or waste, turns and _neighbours(shape.size[1], channels)),
-        "cols" if lean or size <= WEIGHT_BYTES else "lax",
+        "cols" if lean or size <= WEIGHT_BYTES or (w_shape[0] <= NARROW and cores() == 1) else "lax",
     )
 
 

@@ -188,6 +188,14 @@ def test_narrow_convolutions_give_neighbouring_pixels(monkeypatch, version, core
     assert form((64, 32, 32, 16), (16, 3, 3, 16), pad=(3, 3))[1] == "lax"
 
 
+@pytest.mark.parametrize("cores,form", [(1, "cols"), (2, "lax")])
+def test_weight_gradients_of_few_filters_have_patches_on_one_core(monkeypatch, cores, form):
+    monkeypatch.setattr("mxjax.ops.lowering.convolution.cores", lambda: cores)
+    where = (1, 1), (1, 1), (1, 1)
+    assert choose("cpu", "float32", (4, 128, 128, 16), (16, 3, 3, 16), *where).weight_gradient == form
+    assert choose("cpu", "float32", (4, 128, 128, 16), (32, 3, 3, 16), *where).weight_gradient == "lax"
+
+
 @pytest.mark.parametrize("images", [slowly(1), slowly(2), 5, slowly(17)])
 @pytest.mark.parametrize("kernel,stride,dilate,pad", some(WINDOWS, {1, 2}))
 def test_input_gradients_in_pieces_equal_lax(images, kernel, stride, dilate, pad):
