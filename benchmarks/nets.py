@@ -4,8 +4,8 @@
     MXJAX_BENCH_MXNET=<python with MXNet 2> MXJAX_BENCH_TORCH=<python with PyTorch> make bench-nets
 
 Each work runs in a process of its own for each framework, pinned to one core. They are warmed up, then take turns (one
-measures while the others wait), and each keeps its least CPU time: ratios hold on a busy machine. A work is compared with the better of its baselines. Figures and table are left in
-``bench_output/``.
+measures while the others wait), and each keeps its least CPU time: ratios hold on a busy machine. A work is compared
+with the better of its baselines. Figures and table are left in ``bench_output/``.
 """
 
 from __future__ import annotations
