@@ -312,11 +312,11 @@ def left_out(module: str, name: str, why: str) -> AttributeError | ImportError:
 
 
 def _imports(frame: FrameType) -> bool:
-    """Whether a frame is at the `name` of `from module import name`; that of a module's `__getattr__` stands for the
-    one that called it."""
+    """Whether a frame is at the `name` of `from module import name`; those of modules' `__getattr__` stand for the one
+    that called them."""
     import opcode
 
-    if frame.f_code.co_name == "__getattr__" and frame.f_back is not None:
+    while frame.f_code.co_name == "__getattr__" and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code.co_code[frame.f_lasti] == opcode.opmap["IMPORT_FROM"]
 
