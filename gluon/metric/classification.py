@@ -484,7 +484,7 @@ class CrossEntropy(EvalMetric):
     """Minus the logarithm of the probability given to the label, on average.
 
     Args:
-      eps: probabilities below it count as it.
+      eps: probabilities below it count as it; in MXNet 1 it is added to them.
       ignore_label: samples of this label are left out.
       axis: of the classes.
       from_logits: predictions are logits, put through a softmax first.
@@ -527,7 +527,10 @@ class CrossEntropy(EvalMetric):
                 ignored = (label == self.ignore_label).astype(chosen.dtype)
                 chosen = chosen * (1 - ignored) + ignored
                 count = count - ignored.sum().astype("float64")
-            self._add(-mnp.log(mnp.maximum(chosen, self.eps)).sum(), count)
+            self._add(-mnp.log(self._positive(chosen)).sum(), count)
+
+    def _positive(self, p: Any) -> Any:
+        return p + self.eps if generation() == 1 else mnp.maximum(p, self.eps)
 
     def _mean(self) -> float:
         if isinstance(self.num_inst, NDArray):
@@ -592,6 +595,9 @@ class Perplexity(CrossEntropy):
             eps=eps, ignore_label=ignore_label, axis=axis, from_logits=from_logits, name=name,
             output_names=output_names, label_names=label_names,
         )  # fmt: skip
+
+    def _positive(self, p: Any) -> Any:
+        return mnp.maximum(p, 1e-10 if generation() == 1 else self.eps)
 
     def get(self) -> tuple[Any, Any]:
         return self.name, math.exp(self._mean())

@@ -17,6 +17,7 @@ from ..kvstore import base
 from ..optimizer import get_updater
 from . import steps
 from .executor_group import part_of
+from .steps import by_device
 
 __all__: list[str] = []
 
@@ -93,8 +94,8 @@ def _update_params(
         for place, (weight, grad) in enumerate(zip(weights, grads, strict=False)):
             updates[place].append((index * num_device + place, grad, weight))
     for each in updates:
-        if each:
-            updater(*zip(*each, strict=True))
+        for own in by_device(each):
+            updater(*zip(*own, strict=True))
 
 
 def _exchange(kvstore: Any, name: str, grads: Any, out: Any, stype: str, priority: int) -> None:

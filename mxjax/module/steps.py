@@ -85,6 +85,13 @@ def update(
     if updater is None:
         return
     for place in range(len(weights[0]) if weights else 0):
-        indices = [i * len(weights[0]) + place for i in trained]
-        if indices:
-            updater(indices, [grads[i][place] for i in trained], [weights[i][place] for i in trained])
+        for own in by_device([(i * len(weights[0]) + place, grads[i][place], weights[i][place]) for i in trained]):
+            updater(*map(list, zip(*own, strict=True)))
+
+
+def by_device(updates: Sequence[tuple[int, Any, Any]]) -> list[list[tuple[int, Any, Any]]]:
+    """Updates (index, gradient, weight), together those of one device: groups of contexts have weights on several."""
+    groups: dict[Any, list[tuple[int, Any, Any]]] = {}
+    for each in updates:
+        groups.setdefault(each[2].device, []).append(each)
+    return list(groups.values())

@@ -204,3 +204,23 @@ def test_inside_record_the_sum_keeps_no_history():
     loss.backward()
     assert m.get()[1] == 2.0
     assert x.grad.asnumpy().tolist() == [2.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "options", "expected"),
+    [  # of MXNet 1.9.1 and 2.0.0b1: probabilities 0.05 and 0.5, then 0
+        ("1.9", "CrossEntropy", {"eps": 0.1}, (1.2039728164672852, 2.3025851249694824)),
+        ("2.0", "CrossEntropy", {"eps": 0.1}, (1.497866153717041, 2.3025851249694824)),
+        ("1.9", "Perplexity", {"ignore_label": None}, (6.324555433498061, 9999993660.802519)),
+        ("2.0", "Perplexity", {"ignore_label": None}, (6.324555433498061, 1000000383705.3145)),
+    ],
+)
+def test_small_probabilities(version, kind, options, expected):
+    with mx.config.scope(compat_version=version):
+        metric = getattr(mx.gluon.metric, kind)(**options)
+        found = []
+        for labels, probabilities in (([0, 1], [[0.05, 0.95], [0.5, 0.5]]), ([0], [[0.0, 1.0]])):
+            metric.reset()
+            metric.update([mx.nd.array(labels)], [mx.nd.array(probabilities)])
+            found.append(metric.get()[1])
+    onp.testing.assert_allclose(found, expected, rtol=2e-5)

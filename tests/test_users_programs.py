@@ -1,0 +1,46 @@
+"""Twenty programs of kinds that people wrote for MXNet 1.9 train as there: `tests/programs`, whose README says more."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxjax import settings
+
+HERE = Path(__file__).parent / "programs"
+#: What MXNet 1.9.1 gives (`python tests/programs > losses.json`).
+RECORDED = json.loads((HERE / "losses.json").read_text())
+SLOW = {"search"}  # starts processes
+
+
+@cache
+def losses(slow):
+    """Of all programs, which run one after the other in one process; or the slow ones."""
+    names = sorted(SLOW if slow else set(RECORDED) - SLOW)
+    done = subprocess.run(
+        [sys.executable, "-m", "mxjax", "--as", "1.9", str(HERE), *names],
+        env=settings.child_environment(PYTHONPATH=str(HERE.parents[1])), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_all_are_recorded():
+    programs = {path.stem for path in HERE.glob("*.py")} - {"__main__", "common"}
+    assert programs == set(RECORDED) and len(programs) >= 20
+    assert all(len(numbers) >= 20 and np.isfinite(numbers).all() for numbers in RECORDED.values())
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in RECORDED]
+)
+def test_as_mxnet(name):
+    found = losses(name in SLOW)[name]
+    assert not isinstance(found, str), found
+    np.testing.assert_allclose(found, RECORDED[name], rtol=1e-3, atol=1e-5)
