@@ -109,7 +109,8 @@ class Trainer(CopiedTrainer):
     @property
     def _param2idx(self) -> dict[str, int]:
         """The place of each parameter, by its name."""
-        return {param._structure or param.name: place for place, param in enumerate(self._params)}
+        names = (p.name if p._long else p._structure or p.name for p in self._params)
+        return {name: place for place, name in enumerate(names)}
 
     def _check_contexts(self) -> list[Any]:
         return self._check_devices()

@@ -286,6 +286,12 @@ class Executor(Shown):
 
     # ---- arrays ---------------------------------------------------------------------------------------
 
+    # The names that MXNet keeps these by.
+    _arg_dict = property(lambda self: self.arg_dict)
+    _grad_dict = property(lambda self: self.grad_dict)
+    _aux_dict = property(lambda self: self.aux_dict)
+    _ctx = property(lambda self: self._device)
+
     @property
     def arg_dict(self) -> dict[str, NDArray]:
         """The arguments by name."""

@@ -176,7 +176,7 @@ def with_metaclass(meta: Any, *bases: type) -> type:
             return meta(name, bases, body)
 
         @classmethod
-        def __prepare__(mcs, name: str, _: Any, **__: Any) -> Any:
+        def __prepare__(mcs, name: str, _: Any, /, **__: Any) -> Any:  # type: ignore[override]
             return meta.__prepare__(name, bases)
 
     return type.__new__(replaced, "temporary_class", (), {})

@@ -47,7 +47,7 @@ def GroupDataset(datasets: Sequence[Any]) -> Any:  # noqa: N802
 
 def IndexedDataset(base: Any, indices: Sequence[int]) -> Any:  # noqa: N802
     """The samples of a dataset with these numbers."""
-    return _dataset._SampledDataset(base, indices)
+    return _dataset._SampledDataset(base, indices)  # type: ignore[arg-type]  # any sequence does
 
 
 def RecordFileDataset(rec_file: str, idx_file: str | None = None) -> Any:  # noqa: N802

@@ -86,7 +86,8 @@ def _gather_type_device_info(args: Any) -> tuple[bool, bool, set[Any], Any]:
         return False, True, {args.device}, args.device
     if isinstance(args, Symbol):
         return True, False, set(), None
-    symbols, arrays, devices, first = False, False, set(), None
+    symbols, arrays, first = False, False, None
+    devices: set[Any] = set()
     for part in args if isinstance(args, (list, tuple)) else ():
         has_symbols, has_arrays, on, at = _gather_type_device_info(part)
         symbols, arrays, devices = symbols or has_symbols, arrays or has_arrays, devices | on

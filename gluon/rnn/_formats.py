@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mxjax import nd, symbol
+from mxjax import nd
 from mxjax import np as mxnp
+from mxjax import symbol as _symbol
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.errors import MXNetAssertionError
 from mxjax.modes import generation
@@ -18,6 +19,7 @@ from mxjax.symbol import Symbol
 from ._sequences import masked, merged, steps_of, turned
 
 tensor_types = (Symbol, NDArray)
+symbol: Any = _symbol  # its functions are made when they are asked for
 
 
 def _require(holds: bool, what: str) -> None:

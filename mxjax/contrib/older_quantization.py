@@ -88,7 +88,7 @@ class _DataIterWrapper(DataIter):
 def _as_data_iter(calib_data: Any) -> tuple[DataIter, list[DataDesc]]:
     """Data as a `DataIter`, and the descriptions of its inputs."""
     found = calib_data if isinstance(calib_data, DataIter) else _DataIterWrapper(calib_data)
-    return found, found.provide_data
+    return found, found.provide_data  # type: ignore[attr-defined]
 
 
 class _LayerHistogramCollector:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import nd
+from ..device import current_device
 from ..model import load_params
 from ..name import NameManager
 from ..symbol import load as load_symbol
@@ -64,6 +65,14 @@ class BucketingModule(SymbolicModule):
         self._curr_bucket_key: Any = None
         self._monitor: Any = None
         self._grad_req: Any = "write"
+
+    # What the modules of the buckets are made with, under the names that MXNet keeps it by.
+    _context = property(lambda self: self._options["context"] or current_device())
+    _work_load_list = property(lambda self: self._options["work_load_list"])
+    _fixed_param_names = property(lambda self: list(self._options["fixed_param_names"] or ()))
+    _state_names = property(lambda self: list(self._options["state_names"] or ()))
+    _group2ctxs = property(lambda self: self._options["group2ctxs"])
+    _compression_params = property(lambda self: self._options["compression_params"])
 
     def _call_sym_gen(self, key: Any) -> tuple[Any, Any, Any]:
         with NameManager():  # names that begin anew, so that the buckets' parameters have the same ones

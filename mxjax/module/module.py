@@ -252,6 +252,7 @@ class Module(SymbolicModule):
         require(for_training or not inputs_need_grad, "inputs_need_grad needs for_training=True")
         self.for_training = for_training
         self.inputs_need_grad = inputs_need_grad
+        self._grad_req = grad_req
         self._data_shapes, self._label_shapes = parse_data_desc(
             self._data_names, self._label_names, data_shapes, label_shapes
         )

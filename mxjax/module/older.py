@@ -181,16 +181,16 @@ def _bind_exec(
         if name in param_names and base_exec is not None:
             arguments[name] = base_exec.arg_dict[name]
         elif name in param_names:
-            arguments[name] = nd.zeros(shape, ctx, dtype=dtype)
+            arguments[name] = nd.zeros(shape, ctx=ctx, dtype=dtype)
         else:
             kept = shared.get(name)
             if kept is None or kept.shape != tuple(shape):
-                kept = shared[name] = nd.zeros(shape, ctx, dtype=dtype)
+                kept = shared[name] = nd.zeros(shape, ctx=ctx, dtype=dtype)
             arguments[name] = kept
         if name in need_grad and name in param_names:
             known = None if base_exec is None else base_exec.grad_dict[name]
-            grads[name] = nd.zeros(shape, ctx, dtype=dtype) if known is None else known
-    states = [nd.zeros(s, ctx, dtype=t) for s, t in zip(state_shapes, state_types, strict=True)]
+            grads[name] = nd.zeros(shape, ctx=ctx, dtype=dtype) if known is None else known
+    states = [nd.zeros(s, ctx=ctx, dtype=t) for s, t in zip(state_shapes, state_types, strict=True)]
     return sym.bind(
         ctx=ctx, args=arguments, args_grad=grads or None,
         grad_req={name: "write" if name in grads else "null" for name in names},

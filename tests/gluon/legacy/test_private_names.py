@@ -339,3 +339,24 @@ def test_steps_of_training_loops():
     _initialize_kvstore(plain, weights, start, names, False)
     _update_params(weights, grads, updater, 2, plain, names)
     assert [[round(float(x), 5) for x in w.asnumpy()] for w in weights[0]] == [[0.7, 1.7]] * 2
+
+
+def test_a_trainers_and_a_modules_state(mxnet1):
+    net = nn.Dense(1, in_units=2)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd")
+    assert trainer._contexts == [mx.cpu(0)] and not trainer._contains_sparse_grad and not trainer._kv_initialized
+    assert [trainer._param2idx[p.name] for p in trainer._params] == [0, 1]
+    out = sym.SoftmaxOutput(sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc"), name="softmax")
+    module = mx.mod.Module(out)
+    module.bind([("data", (2, 3))], [("softmax_label", (2,))])
+    module.init_params(mx.init.One())
+    module.init_optimizer()
+    assert list(module._arg_params) == ["fc_weight", "fc_bias"] and module._aux_params == {}
+    assert module._grad_req == "write" and module._kvstore is None and not module._update_on_kvstore
+    group = module._exec_group
+    assert group.slices == [slice(0, 2)] and [x[0].shape for x in group.param_arrays] == [(2, 3), (2,)]
+    assert sorted(group.execs[0]._arg_dict) == ["data", "fc_bias", "fc_weight", "softmax_label"]
+    assert group.execs[0]._ctx == mx.cpu(0)
+    buckets = mx.mod.BucketingModule(lambda key: (out, ("data",), ("softmax_label",)), 3)
+    assert buckets._context == mx.cpu(0) and buckets._fixed_param_names == [] and buckets._work_load_list is None
