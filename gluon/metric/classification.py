@@ -506,10 +506,7 @@ class CrossEntropy(EvalMetric):
             name, eps=eps, ignore_label=ignore_label, axis=axis, from_logits=from_logits,
             output_names=output_names, label_names=label_names,
         )  # fmt: skip
-        self.eps = eps
-        self.ignore_label = ignore_label
-        self.axis = axis
-        self.from_logits = from_logits
+        self.eps, self.ignore_label, self.axis, self.from_logits = eps, ignore_label, axis, from_logits
 
     def update(self, labels: Any, preds: Any) -> None:
         for label, pred in pairs(labels, preds):
