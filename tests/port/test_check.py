@@ -62,7 +62,7 @@ def test_what_becomes_of_a_name(tmp_path, line, name, verdict, says):
 
 def test_what_works_is_not_called_missing():
     """Programs of MXNet's time that are known to run here."""
-    found = check(ROOT / "benchmarks" / "jobs", ROOT / "tests" / "gluon" / "legacy", ROOT / "notebooks")
+    found = check(ROOT / "benchmarks" / "jobs", ROOT / "tests" / "programs", ROOT / "notebooks")
     assert len(found) > 1000
     assert not [f for f in found if f.verdict == "missing"]
 
