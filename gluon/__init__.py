@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mxjax.errors import no_name
 
@@ -12,6 +12,17 @@ from .block import Block
 from .hybrid_block import HybridBlock
 from .legacy import ParameterDict
 from .parameter import Constant, DeferredInitializationError, Parameter
+
+if TYPE_CHECKING:  # what is loaded when it is first used
+    from . import data as data
+    from . import functional as functional
+    from . import loss as loss
+    from . import metric as metric
+    from . import model_zoo as model_zoo
+    from . import probability as probability
+    from . import rnn as rnn
+    from . import utils as utils
+    from .trainer import Trainer as Trainer
 
 # Loaded when first used: name -> module.
 _LAZY = {

@@ -12,7 +12,7 @@ from mxjax.errors import MXNetAssertionError, MXNetTypeError, MXNetValueError
 from mxjax.errors import explain_names as _explain_names
 from mxjax.modes import generation
 
-from .hybrid_block import HybridBlock
+from .layer import Layer
 from .legacy.symbols import is_symbol
 
 __all__ = [
@@ -80,7 +80,7 @@ def _batch_sum(loss: Any, batch_axis: int) -> Any:
     return _over_others("sum", loss, batch_axis)
 
 
-class Loss(HybridBlock):
+class Loss(Layer):
     """The base of all losses.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # The settings first: they tell JAX's libraries what those read when they are loaded.
 from . import settings as config
@@ -28,6 +28,23 @@ from .device import (
 )
 from .errors import MXNetError
 from .settings import RunConfig
+
+if TYPE_CHECKING:  # what is loaded when it is first used
+    from . import amp as amp
+    from . import gluon as gluon
+    from . import image as image
+    from . import initializer as initializer
+    from . import io as io
+    from . import kvstore as kvstore
+    from . import lr_scheduler as lr_scheduler
+    from . import memonger as memonger
+    from . import optimizer as optimizer
+    from . import profiler as profiler
+    from . import recordio as recordio
+    from . import symbol as symbol
+    from .gluon import metric as metric
+
+    init, sym = initializer, symbol
 
 # Loaded when first used, so that `import mxjax` stays quick: name -> module.
 _LAZY = {

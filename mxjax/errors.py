@@ -257,7 +257,7 @@ def no_attribute(owner: Any, name: str, kind: str) -> AttributeError:
       AttributeError: the error, which looks for what was meant when it is read.
     """
     if hasattr(type(owner), name):  # a property that failed: its own error
-        return object.__getattribute__(owner, name)
+        object.__getattribute__(owner, name)
     if name.startswith("_"):
         return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
     return NoSuchAttribute(owner, name, kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 _NOT_THERE = object()
@@ -80,7 +80,7 @@ def text(value: Any) -> str:
         return f"<{type(value).__name__} {'x'.join(map(str, shape))}>"
     if isinstance(value, str | bytes):
         return repr(value) if len(value) <= 60 else f"{value[:57]!r}..."
-    if isinstance(value, Iterable) and hasattr(value, "__len__") and not isinstance(value, Shown):
+    if isinstance(value, Collection) and not isinstance(value, Shown):
         if len(value) > _LONG:
             return f"<{len(value)} of {type(value).__name__}>"
         if type(value) is dict:

@@ -79,6 +79,9 @@ class Stub:
                 bases.append(base.__name__ if base.__name__ == ND and cls.__name__ == NP else (
                     self.class_import(base)))
             yield f"class {cls.__name__}({', '.join(bases)}):"
+            yield f"    def __getitem__(self, key: Any) -> {cls.__name__}: ..."
+            yield f"    def __iter__(self) -> _Iterator[{cls.__name__}]: ..."
+            self.imports.add("from collections.abc import Iterator as _Iterator")
             for name in sorted(dir(cls)):
                 value = inspect.getattr_static(cls, name)
                 made = hasattr(value, "__signature__")
@@ -208,7 +211,9 @@ class Stub:
             inner = [
                 "..." if part is ... else self.type_of(part) for part in typing.get_args(annotation)
             ]
-            return f"{self.type_of(origin)}[{', '.join(inner)}]"
+            self.imports.add("import builtins")
+            whole = self.type_of(origin) if origin is Sequence else f"builtins.{origin.__name__}"
+            return f"{whole}[{', '.join(inner)}]"
         if not isinstance(annotation, type) or origin is not None:
             return "Any"
         if annotation is Sequence:
@@ -221,7 +226,8 @@ class Stub:
             self.imports.add("import builtins")
             if not hasattr(builtins, annotation.__name__):
                 return "Any"
-            return f"builtins.{annotation.__name__}"
+            of = {"list": "[Any]", "dict": "[Any, Any]", "tuple": "[Any, ...]"}.get(annotation.__name__, "")
+            return f"builtins.{annotation.__name__}{of}"
         if annotation.__module__.startswith("mxjax") and "." not in annotation.__qualname__:
             return self.class_import(annotation)
         return "Any"

@@ -136,7 +136,7 @@ def infer_shapes(block: Any, args: tuple[Any, ...]) -> None:
         if not isinstance(a, NDArray):
             return a
         made = symbol.var(f"_input{len(given)}")
-        given[made.name] = a.shape
+        given[str(made.name)] = a.shape
         return made.as_np_ndarray() if a._front is not NDArray else made
 
     try:

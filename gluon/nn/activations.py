@@ -8,10 +8,11 @@ from mxjax import errors, initializer, npx
 from mxjax.ops.activation import ACTIVATIONS
 
 from ..hybrid_block import HybridBlock
+from ..layer import Layer
 from ..parameter import Parameter
 
 
-class Activation(HybridBlock):
+class Activation(Layer):
     """An element-wise function by name: relu, sigmoid, log_sigmoid, mish, tanh, softrelu or softsign.
 
     Args:
@@ -49,7 +50,7 @@ def activation_in(layer: HybridBlock, activation: str | None) -> Activation | No
         return Activation(activation, prefix=f"{activation}_")  # type: ignore[call-arg]
 
 
-class LeakyReLU(HybridBlock):
+class LeakyReLU(Layer):
     """``x`` where positive, ``alpha * x`` elsewhere.
 
     Args:
@@ -69,7 +70,7 @@ class LeakyReLU(HybridBlock):
         return f"LeakyReLU({self._alpha})"
 
 
-class PReLU(HybridBlock):
+class PReLU(Layer):
     """A leaky ReLU whose slope is learned, one for each of ``in_channels`` (or one for all). He et al. 2015.
 
     Args:
@@ -86,7 +87,7 @@ class PReLU(HybridBlock):
         return npx.leaky_relu(x, gamma=self.alpha.data(x.device), act_type="prelu")
 
 
-class ELU(HybridBlock):
+class ELU(Layer):
     """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere. Clevert et al. 2016.
 
     Args:
@@ -101,7 +102,7 @@ class ELU(HybridBlock):
         return npx.leaky_relu(x, act_type="elu", slope=self._alpha)
 
 
-class SELU(HybridBlock):
+class SELU(Layer):
     """The self-normalizing ELU. Klambauer et al. 2017.
 
     Args:
@@ -113,7 +114,7 @@ class SELU(HybridBlock):
         return npx.leaky_relu(x, act_type="selu")
 
 
-class GELU(HybridBlock):
+class GELU(Layer):
     """``x`` times the normal distribution function of ``x`` (``approximation='tanh'``: the usual
     approximation of it). Hendrycks and Gimpel 2016.
 
@@ -133,7 +134,7 @@ class GELU(HybridBlock):
         return npx.leaky_relu(x, act_type=self._act_type)
 
 
-class Swish(HybridBlock):
+class Swish(Layer):
     """``x * sigmoid(beta * x)``. Ramachandran et al. 2017.
 
     Args:
@@ -148,7 +149,7 @@ class Swish(HybridBlock):
         return x * npx.sigmoid(self._beta * x)
 
 
-class SiLU(HybridBlock):
+class SiLU(Layer):
     """``x * sigmoid(x)``. Elfwing et al. 2018.
 
     Args:

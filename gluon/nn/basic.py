@@ -12,6 +12,7 @@ from mxjax import errors, nd, np, npx
 
 from ..block import Block
 from ..hybrid_block import HybridBlock
+from ..layer import Calls, Layer
 from ..legacy import operators_for, takes_operators
 from ..parameter import Parameter
 from ..shapes import infer, shown_width
@@ -60,7 +61,7 @@ class _Container:
         return iter(self._children.values())
 
 
-class Sequential(_Container, Block):
+class Sequential(_Container, Calls, Block):  # type: ignore[misc]
     """Blocks one after the other.
 
     >>> from mxjax.gluon import nn
@@ -81,11 +82,11 @@ class Sequential(_Container, Block):
         super().hybridize(active, **kwargs)
 
 
-class HybridSequential(_Container, HybridBlock):
+class HybridSequential(_Container, Layer):
     """Hybrid blocks one after the other; the chain can be hybridized as a whole."""
 
 
-class Dense(HybridBlock):
+class Dense(Layer):
     """A fully connected layer: ``activation(x W^T + b)``.
 
     Input (N, ...) gives (N, units); with ``flatten=False`` (..., in_units) gives (..., units). ``in_units`` is
@@ -149,7 +150,7 @@ class Dense(HybridBlock):
         return f"Dense({shown_width(n)} -> {units}, {self.act or 'linear'})"
 
 
-class Dropout(HybridBlock):
+class Dropout(Layer):
     """Zeroes elements with probability ``rate`` in training and scales the others by 1 / (1 - rate).
 
     Along ``axes`` one decision holds for all elements. Srivastava et al. 2014.
@@ -173,7 +174,7 @@ class Dropout(HybridBlock):
         return f"Dropout(p = {self._rate}, axes={self._axes})"
 
 
-class Embedding(HybridBlock):
+class Embedding(Layer):
     """Turns integers in [0, input_dim) into vectors of ``output_dim`` elements: shape (...) gives
     (..., output_dim).
 
@@ -221,7 +222,7 @@ class Embedding(HybridBlock):
         return f"Embedding({self._kwargs['input_dim']} -> {self._kwargs['output_dim']}, {self._dtype})"
 
 
-class Flatten(HybridBlock):
+class Flatten(Layer):
     """(N, ...) becomes (N, product of the rest).
 
     Args:
@@ -236,7 +237,7 @@ class Flatten(HybridBlock):
         return "Flatten"
 
 
-class Identity(HybridBlock):
+class Identity(Layer):
     """Gives its input.
 
     Args:
@@ -281,7 +282,7 @@ class Lambda(Block):
         return f"{type(self).__name__}({self._func_name})"
 
 
-class HybridLambda(HybridBlock):
+class HybridLambda(Layer):
     """A function (or the name of an operator) as a hybrid block.
 
     One whose first parameter is called ``F``, as in MXNet 1, is given the operators: mx.nd, or mx.sym for symbols.

@@ -9,6 +9,7 @@ from mxjax import errors, np, npx
 from mxjax.modes import generation
 
 from ..hybrid_block import HybridBlock
+from ..layer import Layer
 from ..parameter import Parameter
 from ..shapes import infer, parameter_shapes
 from .activations import activation_in
@@ -30,7 +31,7 @@ def check_layout(layout: str, n: int) -> None:
         raise errors.MXNetAssertionError(f"layout must be 'NC{space}' or 'N{space}C', got {layout!r}")
 
 
-class _Conv(HybridBlock):
+class _Conv(Layer):
     """What all convolutions share. Users' layers are made of it, too, with MXNet's arguments: there `kernel_size` is a
     tuple, `op_name` "Convolution" or "Deconvolution", and `adj` the latter's output padding."""
 
@@ -320,7 +321,7 @@ class Conv3DTranspose(_TransposedConv):
     _dims, _default_layout = 3, "NCDHW"
 
 
-class _Pool(HybridBlock):
+class _Pool(Layer):
     """What all pooling layers share. Users' layers are made of it, too, with MXNet's arguments: there `pool_size` is a
     tuple."""
 
@@ -579,7 +580,7 @@ class GlobalAvgPool3D(_GlobalPool):
     _dims, _kind = 3, "avg"
 
 
-class ReflectionPad2D(HybridBlock):
+class ReflectionPad2D(Layer):
     """Pads height and width by reflection at the border.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Any
 
 from mxjax import errors, nd, npx
 
-from ..hybrid_block import HybridBlock
+from ..layer import Layer
 from ..parameter import Parameter
 from .activations import Activation
 from .conv import Size, _tuple
@@ -14,7 +14,7 @@ from .conv import Size, _tuple
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 
 
-class DeformableConvolution(HybridBlock):
+class DeformableConvolution(Layer):
     """A 2-d convolution with learned offsets (https://arxiv.org/abs/1703.06211).
 
     (N, C, H, W) gives (N, channels, H', W').

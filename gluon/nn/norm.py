@@ -7,12 +7,12 @@ from typing import Any
 from mxjax import errors, npx
 from mxjax.modes import generation
 
-from ..hybrid_block import HybridBlock
+from ..layer import Layer
 from ..parameter import Parameter
 from ..shapes import infer
 
 
-class _Affine(HybridBlock):
+class _Affine(Layer):
     """A normalization with a scale ``gamma`` and a shift ``beta`` along one axis."""
 
     def _affine(self, scale: bool, center: bool, gamma: Any, beta: Any, n: int) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 from mxjax import errors, nd, np
 
-from ..hybrid_block import HybridBlock
+from ..layer import Layer
 from ..legacy.symbols import is_symbol
 
 __all__ = ["PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D"]
 
 
-class _PixelShuffle(HybridBlock):
+class _PixelShuffle(Layer):
     """What all of them share."""
 
     _dims = 2

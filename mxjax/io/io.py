@@ -113,7 +113,7 @@ class DataIter(Shown):
     def __init__(self, batch_size: int = 0):
         self.batch_size = batch_size
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> DataIter:
         return self
 
     def reset(self) -> None:

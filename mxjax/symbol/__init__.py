@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from .. import nd as _nd
 from ..errors import explain_names as _explain_names
@@ -98,6 +99,11 @@ def sample_multinomial(data: Any, shape: Any = (), get_prob: bool = False, dtype
 
 
 _nd.CachedOp = _CachedOp  # type: ignore[attr-defined]  # where MXNet has it
+
+
+if TYPE_CHECKING:  # what the table makes
+
+    def __getattr__(name: str) -> Callable[..., Symbol]: ...
 
 
 _explain_names(__name__)

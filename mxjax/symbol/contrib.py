@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from ..errors import explain_names as _explain_names
 from .control_flow import cond, foreach, while_loop
 from .front import fill as _fill
@@ -18,5 +21,10 @@ __all__ = [
     "while_loop",
     *_fill(globals(), "nd.contrib", Symbol),
 ]
+
+if TYPE_CHECKING:  # what the table makes
+
+    def __getattr__(name: str) -> Callable[..., Symbol]: ...
+
 
 _explain_names(__name__)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ..errors import MXNetValueError
 from ..errors import explain_names as _explain_names
@@ -252,5 +253,10 @@ __all__ = [
     "uniform",
     *_fill(globals(), "nd.random", Symbol),
 ]
+
+if TYPE_CHECKING:  # what the table makes
+
+    def __getattr__(name: str) -> Callable[..., Symbol]: ...
+
 
 _explain_names(__name__)

@@ -456,7 +456,7 @@ def var(
     stype: str | None = None,
     profiler_scope: str | None = None,
     **kwargs: Any,
-) -> Any:
+) -> Symbol:
     """A variable: an array that is bound later.
 
     ``shape``, ``dtype``, ``init``, ``lr_mult``, ``wd_mult`` are kept as attributes that shape inference, initializers

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from ...errors import explain_names as _explain_names
 from ..front import fill as _fill
 from ..lists import (
@@ -39,5 +42,10 @@ __all__ = [
     "where",
     *_fill(globals(), "np", _Symbol),
 ]
+
+if TYPE_CHECKING:  # what the table makes
+
+    def __getattr__(name: str) -> Callable[..., _Symbol]: ...
+
 
 _explain_names(__name__)

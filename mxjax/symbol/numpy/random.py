@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ...errors import explain_names as _explain_names
 from ...ops.table import TABLE as _TABLE
@@ -23,5 +24,10 @@ def shuffle(x: Any) -> Any:
 
 
 __all__ = ["rand", "shuffle", *_fill(globals(), "np.random", _Symbol)]
+
+if TYPE_CHECKING:  # what the table makes
+
+    def __getattr__(name: str) -> Callable[..., _Symbol]: ...
+
 
 _explain_names(__name__)
