@@ -187,6 +187,8 @@ def annotation(op: Op, name: str, cls: type, default: Any) -> Any:
     from ...device import Device
 
     kind = word(op, name)[0]
+    if name in op.array_names and kind not in ("array", "arrays", "number"):
+        kind = "array"
 
     found: Any = {
         "array": cls, "arrays": Sequence[cls], "number": float | cls, "int": int, "ints": int | Sequence[int],  # type: ignore[valid-type]
