@@ -322,8 +322,7 @@ class F1(_Counted):
         MXNet 1 "macro", which is the default there, is the mean of the batches' values where the class type is
         binary.
       name: what the metric is called in its results.
-      output_names: the names of the outputs that count; all without.
-      label_names: the names of the labels that count; all without.
+      output_names, label_names: the names of the outputs, and of the labels, that count; all without.
 
     >>> F1(average="macro").average
     'macro'
@@ -348,8 +347,7 @@ class Fbeta(F1):
 
     Args:
       name: what the metric is called in its results.
-      output_names: the names of the outputs that count; all without.
-      label_names: the names of the labels that count; all without.
+      output_names, label_names: the names of the outputs, and of the labels, that count; all without.
       class_type: what results have to be named.
       beta: how much recall counts beside precision.
       threshold: where a probability counts as a yes.
@@ -379,8 +377,7 @@ class MCC(_Counted):
       average: "micro" over everything, "macro" for the mean of the batches' coefficients; None is "micro", in MXNet 1
         "macro".
       name: what the metric is called in its results.
-      output_names: the names of the outputs that count; all without.
-      label_names: the names of the labels that count; all without.
+      output_names, label_names: the names of the outputs, and of the labels, that count; all without.
 
     >>> MCC().name
     'mcc'
@@ -402,8 +399,7 @@ class PCC(EvalMetric):
 
     Args:
       name: what the metric is called in its results.
-      output_names: the names of the outputs that count; all without.
-      label_names: the names of the labels that count; all without.
+      output_names, label_names: the names of the outputs, and of the labels, that count; all without.
 
     >>> PCC().name
     'pcc'
@@ -489,8 +485,7 @@ class CrossEntropy(EvalMetric):
       axis: of the classes.
       from_logits: predictions are logits, put through a softmax first.
       name: what the metric is called in its results.
-      output_names: the names of the outputs that count; all without.
-      label_names: the names of the labels that count; all without.
+      output_names, label_names: the names of the outputs, and of the labels, that count; all without.
 
     >>> CrossEntropy(ignore_label=-1).ignore_label
     -1
@@ -543,8 +538,7 @@ class NegativeLogLikelihood(EvalMetric):
     Args:
       eps: what is added to a variance, or denominator, against a division by zero.
       name: what the metric is called in its results.
-      output_names: the names of the outputs that count; all without.
-      label_names: the names of the labels that count; all without.
+      output_names, label_names: the names of the outputs, and of the labels, that count; all without.
 
     >>> NegativeLogLikelihood().name
     'nll-loss'
@@ -575,8 +569,7 @@ class Perplexity(CrossEntropy):
       axis: the axis of the classes.
       from_logits: whether predictions are logarithms of probabilities.
       name: what the metric is called in its results.
-      output_names: the names of the outputs that count; all without.
-      label_names: the names of the labels that count; all without.
+      output_names, label_names: the names of the outputs, and of the labels, that count; all without.
 
     >>> Perplexity().name
     'perplexity'
