@@ -454,7 +454,7 @@ class Block(Named, MirroredBlock):
         return not any(p.default is P.empty and p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD) for p in given)
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
-        return (self.forward if self._force_mirroring is None else self._calledd_forward)(*args, **kwargs)
+        return (self.forward if self._force_mirroring is None else self._scoped_forward)(*args, **kwargs)
 
     def forward(self, *args: Any) -> Any:
         """The computation; to be defined."""

@@ -321,7 +321,7 @@ HELD: dict[str, str] = {
     ),
     "gluon.data.vision.transforms": "_append_return is_np_array npx numeric_types use_np",
     "gluon.data.vision.transforms.image": "Block RandomRotation Rotate _append_return image numeric_types use_np",
-    "gluon.loss": "_reshape_like is_np_array ndarray use_np",
+    "gluon.loss": "HybridBlock _reshape_like is_np_array ndarray use_np",
     "gluon.metric": (
         "_BinaryClassificationMetrics _create ndarray npx numeric_types numpy registry string_types use_np"
     ),

@@ -54,7 +54,7 @@ def places(pattern):
         # Own pipes and files (see there); the reader of MXNet's optimizer states, which calls nothing.
         (
             r"(cloud)?pickle\.(loads?|Unpickler)",
-            {"gluon/data/_parcel.py", "gluon/data/_pools.py", "gluon/data/_worker.py"},
+            {"gluon/data/_parcel.py", "gluon/data/_pools.py", "gluon/data/_worker.py", "gluon/data/older.py"},
         ),
         (r"(urllib\.request\.)?(urlopen|urlretrieve|build_opener)", {"gluon/downloading.py"}),
         (r"tarfile\.open|(gzip|bz2|lzma)\.open|tarfile\.TarFile", {"gluon/unpacking.py"}),

@@ -92,7 +92,7 @@ def test_hooks_say_the_names_of_mxnet_1():
         heard = []
         net.register_op_hook(lambda name, kind, x: heard.append(name))
         net(mx.nd.ones((1, 3)))
-    assert heard == ["dense0_fwd_output", "dense0_relu_fwd_output", "flatten0_flatten0_output"]
+    assert heard == [b"dense0_fwd_output", b"dense0_relu_fwd_output", b"flatten0_flatten0_output"]
 
 
 @pytest.mark.parametrize(

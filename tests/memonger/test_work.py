@@ -14,6 +14,7 @@ from mxjax.gluon import nn
 from mxjax.memonger import _inplace
 from mxjax.memonger._price import price
 from mxjax.memonger._session import training_chain
+from mxjax.ops.lowering import convolution
 
 BATCH = 8
 SIZE = BATCH * 64 * 16 * 16 * 4  # bytes of an image of 64 channels
@@ -73,8 +74,20 @@ def test_a_gradient_that_is_passed_on_twice_is_one_array() -> None:
     assert [(until, since) for until, since, _ in flow] == [(2 * add, 2 * (add + 2))]
 
 
+@pytest.fixture
+def volumes_of_xla(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Convolutions of volumes as XLA computes them, not as images whose channels are planes."""
+
+    def own(x: Any, w: Any, bias: Any, stride: Any, dilate: Any, pad: Any, groups: int, first: bool, lean: bool) -> Any:
+        plan = convolution.PLAIN
+        return convolution._last(x, w, bias, stride, dilate, pad, groups, "cpu", plan, first, lean)
+
+    monkeypatch.setattr(convolution, "_by_planes", own)
+
+
+@pytest.mark.usefixtures("volumes_of_xla")
 def test_a_convolution_of_xlas_own_copies_both_operands_for_its_weight() -> None:
-    """One of volumes is left to XLA, which works channels last, images first."""
+    """XLA works channels last, images first."""
     x, w = (8, 16, 4, 24, 96), (16, 16, 3, 3, 3)
     net = nn.HybridSequential()
     net.add(nn.Conv3D(16, 1, in_channels=16), nn.Conv3D(16, 3, padding=1, in_channels=16, use_bias=False))
@@ -99,6 +112,7 @@ def test_a_convolution_of_xlas_own_copies_both_operands_for_its_weight() -> None
         assert compiled.memory_analysis().temp_size_in_bytes >= 3 * nbytes
 
 
+@pytest.mark.usefixtures("volumes_of_xla")
 def test_what_is_computed_again_for_a_weight_alone_is_made_in_the_order_of_the_copy() -> None:
     shape = (8, 16, 4, 24, 96)
     net = nn.HybridSequential()
@@ -145,3 +159,12 @@ def test_only_what_is_read_for_a_parameter_goes_before_the_gradient_comes() -> N
     dense, product = _named(chain, "FullyConnected"), _named(chain, "matmul")
     assert chain._is_for_weight(chain.steps[dense].args[0], dense)
     assert not chain._is_for_weight(chain.steps[product].args[0], product)
+
+
+def test_the_weight_of_a_convolution_of_signals_is_made_of_whole_rows() -> None:
+    """One row whose patches are larger than a piece: it is not cut."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv1D(16, 1, in_channels=16), nn.Activation("relu"), nn.Conv1D(16, 3, padding=1, in_channels=16))
+    net.initialize()
+    chain = training_chain(net, (mx.np.zeros((8, 16, 9216)),))
+    assert chain.prices[-1].space[2] >= 0

@@ -302,7 +302,8 @@ def _piece(x, g, shape):
     most = max(LEAN_BYTES, total) if shape.lean else max(PIECE_BYTES, total)
     if one > most and shape.lean:
         rows = shape.window.out[0]
-        return 1 / next(n for n in range(1, rows + 1) if rows % n == 0 and (one <= n * most or n == rows))
+        parts = next(n for n in range(1, rows + 1) if rows % n == 0 and (one <= n * most or n == rows))
+        return 1 / parts if parts > 1 else 1
     return max(n for n in range(1, len(x) + 1) if len(x) % n == 0 and n <= max(1, most // one))
 
 
