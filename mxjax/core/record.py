@@ -301,7 +301,7 @@ def _finish(
     if call_listeners:
         for note in tuple(call_listeners):
             note(call, inputs, outs)
-    if step.depth >= st.soft or step.ends:
+    if step.reach >= st.soft and (step.depth >= st.soft or step.ends):
         scheduler.at_limit(st, seg, call)
     return outs
 

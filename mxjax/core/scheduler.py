@@ -308,7 +308,7 @@ def _compute(
         rehearsing = local.st.rehearsing
         if program is None and rehearsing is None and nearest(home, (live, dying)) is None:
             by_call = cold.by_call(home, live, device, alone(device), seg.once)
-            if by_call is None:
+            if by_call is None and type(device) is not MeshDevice:  # only a whole program knows how arrays are spread
                 halves = apart.known_rest(home, live, dying)
         if by_call is not None:
             stats.interpreted += 1
