@@ -107,6 +107,10 @@ def call(
     >>> jax.jit(jax.grad(loss))(params, jnp.ones((1, 3)))["weight"].shape
     (2, 3)
     """
+    if not inputs and not kwargs and not net._runs_on_nothing():
+        raise errors.MXNetTypeError(
+            f"functional.call got no inputs for {type(net).__name__}: call(net, params, state, x) computes net(x)"
+        )
     named = _parameters(net)
     given = _given(net, named, params, state)
     leaves = jax.tree_util.tree_leaves((params, state, inputs, kwargs, rng))

@@ -13,13 +13,14 @@ import jax
 import numpy as np
 
 from .. import errors
-from . import apart, callback, choice, cold, interrupts, varying
+from . import callback, choice, cold, interrupts, varying
 from .aval import MeshDevice, NamedDevice, physical
 from .by_call import ByCall
 from .call import Call
 from .choice import alone, choose, chosen_of, fell_back, nearest, run_for
 from .compiler import wide_types
 from .failures import fail, lose
+from .halves import known_rest
 from .hooks import MemoryManager, deadlines, deferred, memory_managers, observers
 from .host_compute import computed_here
 from .program import Program, in_layouts
@@ -309,7 +310,7 @@ def _compute(
         if program is None and rehearsing is None and nearest(home, (live, dying)) is None:
             by_call = cold.by_call(home, live, device, alone(device), seg.once)
             if by_call is None and type(device) is not MeshDevice:  # only a whole program knows how arrays are spread
-                halves = apart.known_rest(home, live, dying)
+                halves = known_rest(home, live, dying)
         if by_call is not None:
             stats.interpreted += 1
         elif halves is not None:

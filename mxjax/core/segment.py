@@ -133,7 +133,7 @@ class Step:
         self.new_ins: tuple[Aval, ...] = ()
         self.fmt = ""  # kinds of the dynamic scalars so far
         self.effects = False
-        self.ends = False  # the segment ends here: what follows is a program of its own (apart.py)
+        self.ends = False  # the segment ends here: what follows is a program of its own (halves.py)
         self.reach: float = 0  # the depth, or endless after an effect or at an end: what the hot path compares
         self.next: dict[Any, Step] = {}
         self.programs = NO_PROGRAMS

@@ -476,3 +476,10 @@ def test_several_devices_are_refused(monkeypatch):
     net.initialize(device=[mx.cpu(0), mx.cpu(1)])
     with pytest.raises(ValueError, match="reset_device"):
         functional.split(net)
+
+
+def test_a_network_without_its_inputs_is_refused():
+    net = gluon.nn.Dense(3, in_units=2)
+    net.initialize()
+    with pytest.raises(TypeError, match="no inputs for Dense"):
+        functional.call(net, *functional.split(net))

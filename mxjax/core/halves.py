@@ -21,7 +21,7 @@ LONGEST = 200  # calls before a known step, at most
 LARGE = 2_000_000
 
 
-class Apart(NamedTuple):
+class Halves(NamedTuple):
     """The first half's last step and its results; the rest's, its inputs in the whole's numbers, and its program."""
 
     first: Step
@@ -44,7 +44,7 @@ class Apart(NamedTuple):
         last.ends, last.reach = True, math.inf
 
 
-def known_rest(step: Step, live: tuple[int, ...], dying: tuple[int, ...]) -> Apart | None:
+def known_rest(step: Step, live: tuple[int, ...], dying: tuple[int, ...]) -> Halves | None:
     """Where a segment without a program can be taken apart, so that a large program there is computes the rest.
 
     ``live`` and ``dying``: the results that are wanted, and the inputs that nobody holds, of the whole.
@@ -69,7 +69,7 @@ def known_rest(step: Step, live: tuple[int, ...], dying: tuple[int, ...]) -> Apa
         known = {j: at for at, j in enumerate(ins)}
         program = _fitting(rest, rest_live, {known[j] for j in dying if j in known})
         if program is not None and program.size.numbers >= LARGE and not program.layouts:
-            return Apart(path[k - 1], tuple([i for i in live if i < made]), rest, rest_live, ins, program)
+            return Halves(path[k - 1], tuple([i for i in live if i < made]), rest, rest_live, ins, program)
     return None
 
 
@@ -104,4 +104,4 @@ def _fitting(rest: Step, live: tuple[int, ...], dying: set[int]) -> Program | No
     return rest.programs.get(key) or nearest(rest, key)
 
 
-__all__ = ["Apart", "known_rest"]
+__all__ = ["Halves", "known_rest"]
