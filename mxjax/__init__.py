@@ -6,12 +6,16 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-# The settings first: they tell JAX's libraries what those read when they are loaded.
-from . import settings as config
+from ._collection import paused
 
-# isort: split
-from . import _modules, autograd, device, engine, errors, nd, np, npx, random
-from . import nd as ndarray
+with paused():
+    # The settings first: they tell JAX's libraries what those read when they are loaded.
+    from . import settings as config
+
+    # isort: split
+    from . import _modules, autograd, device, engine, errors, nd, np, npx, random
+    from . import nd as ndarray
+
 from ._version import __version__
 from .device import (
     Context,

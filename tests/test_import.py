@@ -36,6 +36,34 @@ def test_the_import_is_light_and_changes_nothing():
     assert done.returncode == 0, done.stderr
 
 
+COLLECTOR = """
+import gc
+{before}
+class Cycle:
+    pass
+a = Cycle()
+a.a = a
+passes = gc.get_stats()[2]["collections"]
+import mxjax
+assert gc.get_stats()[2]["collections"] == passes
+assert (gc.isenabled(), gc.get_freeze_count() > 0) == ({enabled}, {frozen})
+import weakref
+kept = weakref.ref(a)
+del a
+gc.collect()
+assert kept() is None
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "enabled", "frozen"), [("", True, False), ("gc.disable()", False, False), ("gc.freeze()", True, True)]
+)
+def test_the_garbage_collector_is_as_it_was(before, enabled, frozen):
+    code = COLLECTOR.format(before=before, enabled=enabled, frozen=frozen)
+    done = subprocess.run([sys.executable, "-c", code], env=settings.child_environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_older_names_lead_to_the_same_objects():
     """As `mx.numpy is mx.np` and `mx.rnd is mx.random` in MXNet."""
     from mxjax.context import cpu, current_context
