@@ -3,6 +3,9 @@
 python -m tests.fuzz --count 20000 --jobs 2     # a summary at the end; the exit code is 1 where something failed
 python -m tests.fuzz --seed 17                  # one program: shrunk and printed where it fails, else printed whole
 python -m tests.fuzz --seed 17 --tiers auto
+
+Nearly all of the time is compilation, so that three of four processes compile quickly (``--codegen``), and NaiveEngine
+runs each fourth program (``naive/4``).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import argparse
 import collections
 import concurrent.futures
+import itertools
 import json
 import os
 import queue
@@ -19,8 +23,39 @@ import threading
 import time
 from typing import Any
 
-CHUNK = 200  # programs of one process: what it compiled is of little use to those after it
-LIMIT = 300.0  # seconds for one program with its shrinking
+CHUNK = 400  # programs of one process, which share shapes: what it compiled is of little use to those after it
+TIERS = "interpret,auto,compile,mixed,naive/4"
+#: LLVM's optimisation takes two thirds of the time: each fourth process has it, as users have.
+CODEGEN = ("users", "quick", "quick", "quick")
+
+
+class Watch:
+    """Whether a program hangs, by the CPU time its process has used: a busy machine only makes it wait.
+
+    The process tells that time every `BEAT` seconds, and each program's end.
+    """
+
+    BEAT = 10.0
+    COMPUTES = 300.0  # seconds of CPU for one program with its shrinking
+    WAITS = 30  # beats in which a program that is not finished has computed nothing
+    LITTLE = 0.01  # seconds: less than what the scheduler leaves a process that wants to run
+    SILENT = 1800.0  # seconds without a beat: the process is stopped, or holds Python's lock
+
+    def __init__(self) -> None:
+        self._began = self._last = 0.0
+        self._idle = 0
+
+    def ended(self) -> None:
+        """A program is finished; the next one begins."""
+        self._began, self._idle = self._last, 0
+
+    def beat(self, cpu: float) -> str:
+        """What is wrong with a process that has used so much CPU time, or ''."""
+        self._idle = self._idle + 1 if cpu - self._last < self.LITTLE else 0
+        self._last = cpu
+        if self._idle >= self.WAITS:
+            return f"it waits: nothing was computed for {self.WAITS * self.BEAT:.0f} s"
+        return f"it computes for {cpu - self._began:.0f} s" if cpu - self._began > self.COMPUTES else ""
 
 
 def check(seed: int, tiers: tuple[str, ...]) -> dict[str, Any]:
@@ -56,26 +91,47 @@ def kind_of(found: dict[str, str]) -> str:
 
 
 def told(answer: dict[str, Any]) -> str:
-    lines = [f"# seed {answer['seed']}: python -m tests.fuzz --seed {answer['seed']}"]
+    how = " --codegen quick" if answer.get("codegen") == "quick" else ""
+    lines = [f"# seed {answer['seed']}: python -m tests.fuzz --seed {answer['seed']}{how}"]
     lines += [f"# {name}: {text}" for name, text in answer["found"].items()]
     return "\n".join([*lines, answer.get("text", "")])
 
 
+def tiers_of(seed: int, tiers: tuple[str, ...]) -> tuple[str, ...]:
+    """The tiers of a program: ``naive/4`` is one of each fourth."""
+    split = (name.partition("/") for name in tiers)
+    return tuple(name for name, _, each in split if seed % int(each or 1) == 0)
+
+
+def compile_quickly() -> None:
+    """Programs of this process are compiled as the engine's quick ones are, all of them."""
+    from mxjax.core.price import QUICK
+
+    flags = [f"--{name}={str(value).lower()}" for name, value in QUICK.items()]
+    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags]).strip()
+
+
 def worker(start: int, count: int, tiers: tuple[str, ...]) -> None:
-    """One line of JSON for each program."""
+    """One line of JSON for each program, and one with the CPU time now and then."""
     import traceback
 
+    def beat() -> None:
+        while True:
+            time.sleep(Watch.BEAT)
+            print(json.dumps({"beat": time.process_time()}), flush=True)
+
+    threading.Thread(target=beat, daemon=True).start()
     for seed in range(start, start + count):
         before = time.process_time()
         try:
-            answer = check(seed, tiers)
+            answer = check(seed, tiers_of(seed, tiers))
         except Exception:
             answer = {"seed": seed, "calls": 0, "found": {"the fuzzer itself": traceback.format_exc()}}
         answer["cpu"] = time.process_time() - before
         print(json.dumps(answer), flush=True)
 
 
-def chunk(start: int, count: int, tiers: tuple[str, ...], tell: Any) -> None:
+def chunk(start: int, count: int, tiers: tuple[str, ...], codegen: str, tell: Any) -> None:
     """A process for some programs; another one from the next program on where one of them hangs or ends it."""
     end = start + count
     while start < end:
@@ -89,7 +145,8 @@ def chunk(start: int, count: int, tiers: tuple[str, ...], tell: Any) -> None:
             "--count",
             str(end - start),
         ]
-        process = subprocess.Popen([*command, "--tiers", ",".join(tiers)], stdout=subprocess.PIPE, text=True)
+        command += ["--tiers", ",".join(tiers), "--codegen", codegen]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         lines: queue.Queue[str] = queue.Queue()
 
         def read(process: Any = process, lines: Any = lines) -> None:
@@ -98,17 +155,20 @@ def chunk(start: int, count: int, tiers: tuple[str, ...], tell: Any) -> None:
             lines.put("")
 
         threading.Thread(target=read, daemon=True).start()
+        watch, why = Watch(), ""
         try:
-            while start < end:
-                line = lines.get(timeout=LIMIT)
+            while start < end and not why:
+                line = lines.get(timeout=Watch.SILENT)
                 if not line:
-                    break
-                if line.startswith("{"):
+                    why = f"the process ended with {process.wait()}"
+                elif line.startswith('{"beat"'):
+                    why = watch.beat(json.loads(line)["beat"])
+                elif line.startswith("{"):
                     tell(json.loads(line))
+                    watch.ended()
                     start += 1
         except queue.Empty:
-            pass
-        why = "it hangs" if process.poll() is None else f"the process ended with {process.returncode}"
+            why = f"it said nothing for {Watch.SILENT:.0f} s"
         process.kill()
         process.wait()
         if start < end:
@@ -116,8 +176,9 @@ def chunk(start: int, count: int, tiers: tuple[str, ...], tell: Any) -> None:
             start += 1
 
 
-def many(start: int, count: int, jobs: int, tiers: tuple[str, ...], every: int) -> int:
+def many(start: int, count: int, jobs: int, tiers: tuple[str, ...], codegen: str, every: int) -> int:
     """Run them all; how many failed."""
+    kinds = CODEGEN if codegen == "mixed" else (codegen,)
     sums: collections.Counter[str] = collections.Counter()
     cpu, done, began = 0.0, 0, time.time()
     failed: list[int] = []
@@ -145,8 +206,9 @@ def many(start: int, count: int, jobs: int, tiers: tuple[str, ...], every: int) 
                 print(f"... {summary()}", flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        parts = [(at, min(CHUNK, start + count - at)) for at in range(start, start + count, CHUNK)]
-        for _ in pool.map(lambda part: chunk(*part, tiers, tell), parts):
+        edges = [start, *range((start // CHUNK + 1) * CHUNK, start + count, CHUNK), start + count]
+        parts = [(at, end - at, tiers, kinds[at // CHUNK % len(kinds)]) for at, end in itertools.pairwise(edges)]
+        for _ in pool.map(lambda part: chunk(*part, lambda a: tell({**a, "codegen": part[-1]})), parts):
             pass
     print(summary())
     return len(failed)
@@ -161,18 +223,21 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--every", type=int, default=200, help="a line of progress after so many")
-    parser.add_argument("--tiers", default="interpret,auto,compile,mixed,naive")
+    parser.add_argument("--tiers", default=TIERS)
+    parser.add_argument("--codegen", choices=("users", "quick", "mixed"), default="mixed", help="how XLA compiles")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     tiers = tuple(given.tiers.split(","))
     os.environ.setdefault("MXJAX_ENGINE_GRAPH_BREAKS", "quiet")
     os.environ.setdefault("MXJAX_CACHE_DIR", "")  # random programs come never again
+    if given.codegen == "quick":
+        compile_quickly()
     if given.worker:
         worker(given.start, given.count, tiers)
         return 0
     if given.seed is None:
-        return 1 if many(given.start, given.count, given.jobs, tiers, given.every) else 0
-    answer = check(given.seed, tiers)
+        return 1 if many(given.start, given.count, given.jobs, tiers, given.codegen, given.every) else 0
+    answer = check(given.seed, tiers_of(given.seed, tiers))
     if "found" in answer:
         print(told(answer))
         return 1

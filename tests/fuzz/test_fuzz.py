@@ -10,7 +10,7 @@ import pytest
 
 import mxjax as mx
 from tests.fuzz import generate, machines, model, program, shrink
-from tests.fuzz.__main__ import check, told
+from tests.fuzz.__main__ import Watch, check, tiers_of, told
 from tests.fuzz.calls import TABLE
 from tests.fuzz.program import Call, Program
 
@@ -22,19 +22,13 @@ def quiet() -> None:
     mx.config.set({"engine.graph_breaks": "quiet"})
 
 
-def tiers_of(seed: int) -> tuple[str, ...]:
-    """Compiling takes most of the time: `make fuzz` does it for each program, this test for some."""
-    return (
-        "interpret",
-        "auto",
-        *(["compile", "mixed"] if seed % 6 == 0 else []),
-        *(["naive"] if seed % 15 == 0 else []),
-    )
+#: Compiling takes most of the time: `make fuzz` does it for each program, this test for some.
+SOME = ("interpret", "auto", "compile/6", "mixed/6", "naive/15")
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_programs_give_the_same_under_every_tier(part: int) -> None:
-    answers = [check(seed, tiers_of(seed)) for seed in range(START + part * EACH, START + (part + 1) * EACH)]
+    answers = [check(seed, tiers_of(seed, SOME)) for seed in range(START + part * EACH, START + (part + 1) * EACH)]
     bad = [told(a) for a in answers if "found" in a]
     assert not bad, "\n\n".join(bad)
     assert sum("invalid" in a for a in answers) <= EACH // 10
@@ -108,6 +102,19 @@ def test_bounds_are_as_large_as_rounding_and_no_larger() -> None:
     assert 0.05 < tiny.err[0] < 0.3
     with pytest.raises(model.Ambiguous):
         TABLE["np.floor"].apply(TABLE["np.exp"].apply(model.array([0.0], "float32")))
+
+
+def test_a_program_hangs_by_the_time_it_computes() -> None:
+    """Ten hours on a busy machine are no hang; neither are many short programs."""
+    watch = Watch()
+    for k in range(3600):
+        assert not watch.beat(0.02 * k)
+    watch.ended()
+    assert not watch.beat(72 + 299)
+    assert watch.beat(72 + 301).startswith("it computes")
+    watch.ended()
+    assert not any(watch.beat(373) for _ in range(Watch.WAITS - 1))
+    assert watch.beat(373).startswith("it waits")
 
 
 def test_programs_use_most_of_the_table() -> None:
