@@ -9,7 +9,7 @@ PYTEST := $(RUN) -m pytest -n $(JOBS)
 # Tests and benchmarks start hundreds of processes: each would compile every module again, for 0.3 s and more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all test-codegen test-isa test-matrix bench bench-cold bench-data bench-jobs bench-kvstore bench-memory bench-nets bench-ops bench-price bench-profiler bench-sparse fuzz lint \
+.PHONY: help demo test test-all test-codegen test-isa test-matrix bench bench-cold bench-data bench-gpu bench-jobs bench-kvstore bench-memory bench-nets bench-ops bench-price bench-profiler bench-sparse fuzz lint \
 	stubs settings-pages wheel clean
 .DEFAULT_GOAL := help
 
@@ -24,6 +24,7 @@ help:
 	@echo "make bench        the benchmarks, as ratios"
 	@echo "make bench-cold   what code costs that runs before it is compiled"
 	@echo "make bench-data   what reading records and images costs"
+	@echo "make bench-gpu    training on a GPU, beside JAX by hand and PyTorch (ONLY=\"lenet bert_128\")"
 	@echo "make bench-jobs   everyday jobs from start to end (ONLY=\"vae gan\"), beside MXNet where there is one"
 	@echo "make bench-kvstore what sums between devices and processes cost"
 	@echo "make bench-memory what rematerialisation saves and costs, in bytes and time"
@@ -71,6 +72,9 @@ bench-cold: $(VENV)/.ready
 
 bench-data: $(VENV)/.ready
 	$(RUN) benchmarks/data.py
+
+bench-gpu: $(VENV)/.ready
+	$(RUN) -m benchmarks.gpu $(ONLY)
 
 bench-jobs: $(VENV)/.ready
 	$(RUN) -m benchmarks.jobs $(ONLY)

@@ -118,6 +118,22 @@ def test_fused_vector_fills_each_piece():
     assert arr.asnumpy().tolist() == [1] * 24 + [0] * 16 + [1] * 8 + [0] * 8
 
 
+@pytest.mark.parametrize("init", [mx.init.Xavier(), mx.init.MSRAPrelu(), mx.init.Normal(0.1), mx.init.Uniform(0.1)])
+def test_arrays_of_bfloat16_get_the_rounded_numbers_of_float32(init):
+    net = mx.gluon.nn.Dense(64, use_bias=False)
+    net.cast("bfloat16")
+    net.initialize(init)
+    mx.random.seed(3)
+    net(mx.np.ones((2, 32), dtype="bfloat16"))  # the shape is known from here on
+    wide = mx.np.empty((64, 32))
+    mx.random.seed(3)
+    init(initializer.InitDesc("weight"), wide)
+    assert str(net.weight.dtype) == "bfloat16"
+    got, want = net.weight.data().astype("float32").asnumpy(), wide.asnumpy()
+    onp.testing.assert_allclose(got, want, rtol=2**-8)
+    assert want.std() > 0
+
+
 def test_equal_means_same_class_and_arguments():
     assert initializer.Xavier() == initializer.Xavier()
     assert initializer.Xavier() != initializer.Xavier(magnitude=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,21 @@ __all__ = [
 def fill_uniform(arr: Any, low: float, high: float) -> None:
     from mxjax.np import random
 
-    random.uniform(low, high, arr.shape, dtype=arr.dtype, device=arr.device, out=arr)
+    _fill(arr, random.uniform, low, high)
 
 
 def fill_normal(arr: Any, sigma: float) -> None:
     from mxjax.np import random
 
-    random.normal(0, sigma, arr.shape, dtype=arr.dtype, device=arr.device, out=arr)
+    _fill(arr, random.normal, 0, sigma)
+
+
+def _fill(arr: Any, draw: Callable[..., Any], *of: float) -> None:
+    """Numbers of bfloat16, which the draws do not know, are drawn in float32 and rounded."""
+    if str(arr.dtype) == "bfloat16":
+        arr[:] = draw(*of, arr.shape, dtype="float32", device=arr.device)
+    else:
+        draw(*of, arr.shape, dtype=arr.dtype, device=arr.device, out=arr)
 
 
 @register
