@@ -12,7 +12,7 @@ from mxjax import optimizer as opt
 from mxjax import settings
 from mxjax.atomic import read_whole, write_whole
 from mxjax.core import flush_thread, local, span
-from mxjax.core.hooks import step_listeners
+from mxjax.core.hooks import tell_step
 from mxjax.errors import MXNetAssertionError, MXNetError, MXNetTypeError, MXNetValueError
 
 from .parameter import Parameter
@@ -310,8 +310,7 @@ class Trainer(CopiedTrainer):
                 self._steps += 1
                 if self._steps % _steps_per_call() == 0:
                     flush_thread()
-                for hear in step_listeners:
-                    hear()
+                tell_step()
             state.steady = False
         except BaseException:
             state.steady = False

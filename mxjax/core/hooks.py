@@ -81,6 +81,12 @@ step_listeners: list[StepListener] = []
 graph_listeners: list[GraphListener] = []
 
 
+def tell_step() -> None:
+    """A training step is recorded, or has run: whoever listens hears of it."""
+    for hear in step_listeners:
+        hear()
+
+
 # ---- running ---------------------------------------------------------------------------------------------
 
 

@@ -90,7 +90,7 @@ def needed(steps: Sequence[Step], live: Sequence[int]) -> list[Step]:
     kept = []
     for step in reversed(steps):
         made = range(step.first, step.first + len(step.avals))
-        if step.call.effect or any(k in wanted for k in made):  # type: ignore[union-attr]
+        if step.call.effect or not wanted.isdisjoint(made):  # type: ignore[union-attr]
             kept.append(step)
             wanted.update(i for i in step.args if 0 <= i < SCALAR)
     kept.reverse()

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import settings
 from ..core import flush_thread, local, span
-from ..core.hooks import step_listeners
+from ..core.hooks import tell_step
 from ..errors import MXNetTypeError
 
 __all__: list[str] = []
@@ -31,8 +31,7 @@ def run_recorded() -> None:
 def end_step() -> None:
     """Run a training step: forward, backward, update, and the metric, where it was updated."""
     run_recorded()
-    for hear in step_listeners:
-        hear()
+    tell_step()
 
 
 def create_kvstore(kvstore: Any, devices: int, arg_params: dict[str, Any]) -> tuple[Any, bool]:

@@ -5,7 +5,7 @@ python -m tests.fuzz --seed 17                  # one program: shrunk and printe
 python -m tests.fuzz --seed 17 --tiers auto
 
 Nearly all of the time is compilation, so that three of four processes compile quickly (``--codegen``), and NaiveEngine
-runs each fourth program (``naive/4``).
+runs each tenth program (``naive/10``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import time
 from typing import Any
 
 CHUNK = 400  # programs of one process, which share shapes: what it compiled is of little use to those after it
-TIERS = "interpret,auto,compile,mixed,naive/4"
+TIERS = "interpret,auto,compile,mixed,naive/10"
 #: LLVM's optimisation takes two thirds of the time: each fourth process has it, as users have.
 CODEGEN = ("users", "quick", "quick", "quick")
 
@@ -98,7 +98,7 @@ def told(answer: dict[str, Any]) -> str:
 
 
 def tiers_of(seed: int, tiers: tuple[str, ...]) -> tuple[str, ...]:
-    """The tiers of a program: ``naive/4`` is one of each fourth."""
+    """The tiers of a program: ``naive/10`` is one of each fourth."""
     split = (name.partition("/") for name in tiers)
     return tuple(name for name, _, each in split if seed % int(each or 1) == 0)
 

@@ -178,7 +178,8 @@ class Random(Row):
         drawn = machine.drawn(self, call)
         made = model.array(drawn, drawn.dtype)
         if made.err is not None:
-            made.err[...] = np.abs(made.val) * 4 * model._LIMITS[made.dtype].eps
+            # A quick program's normal numbers may differ by four roundings, before `loc` is added.
+            made.err[...] = (np.abs(made.val) + abs(call.attrs.get("loc", 0))) * 4 * model._LIMITS[made.dtype].eps
         machine.put(call, made)
 
 
