@@ -677,7 +677,14 @@ CASES: dict[str, Callable[[], Any]] = {
 PRESSED = ("sharing",)
 #: Those that are compiled anew each time, which are interpreted only.
 ANEW = ("first call", "deferred", "hybridizing")
+#: The price is such that a block goes the same way at each call: by NumPy, or as a graph.
+TIERS: dict[str, dict[str, Any]] = {
+    "interpret": {"engine.cold": "interpret", "engine.compile_price": 1e6},
+    "graphs": {"engine.cold": "interpret", "engine.compile_price": 0.01},
+    "compile": {"engine.cold": "compile"},
+}
 WAYS = [(case, tier) for case in CASES for tier in ("interpret", "compile") if tier == "interpret" or case not in ANEW]
+WAYS += [("sgd, hybridized", "graphs")]
 
 
 @pytest.fixture(autouse=True)
@@ -693,7 +700,7 @@ def python_s_handler() -> Iterator[None]:
 
 @pytest.mark.parametrize(("case", "tier"), WAYS)
 def test_an_exception_at_any_line(case: str, tier: str) -> None:
-    with mx.config.scope({"engine.cold": tier}):
+    with mx.config.scope(TIERS[tier]):
         everywhere(CASES[case](), most=60, error=Pressed if case in PRESSED else Interrupted)
 
 
@@ -701,12 +708,12 @@ def test_an_exception_at_any_line(case: str, tier: str) -> None:
 @pytest.mark.parametrize("error", [Interrupted, KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize(("case", "tier"), WAYS)
 def test_an_exception_at_each_line(case: str, tier: str, error: type[BaseException]) -> None:
-    with mx.config.scope({"engine.cold": tier}):
+    with mx.config.scope(TIERS[tier]):
         everywhere(CASES[case](), error=Pressed if case in PRESSED else error)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "tier"), WAYS)
 def test_an_exception_at_each_instruction(case: str, tier: str) -> None:
-    with mx.config.scope({"engine.cold": tier}):
+    with mx.config.scope(TIERS[tier]):
         everywhere(CASES[case](), opcodes=True, most=8000, error=Pressed if case in PRESSED else Interrupted)

@@ -98,7 +98,7 @@ def told(answer: dict[str, Any]) -> str:
 
 
 def tiers_of(seed: int, tiers: tuple[str, ...]) -> tuple[str, ...]:
-    """The tiers of a program: ``naive/10`` is one of each fourth."""
+    """The tiers of a program: ``naive/10`` is one of each tenth."""
     split = (name.partition("/") for name in tiers)
     return tuple(name for name, _, each in split if seed % int(each or 1) == 0)
 
