@@ -118,11 +118,13 @@ def within(part: str) -> list[dict[str, Any]]:
         seen[name, size.equations] += 1
         if size.equations <= LARGEST and seen[name, size.equations] <= ALIKE:
             made = {"name": name, "equations": size.equations, "kinds": dict(kinds_of(closed.jaxpr))}
-            for kind, how in (("quick", {**options, **price.QUICK}), ("whole", options)):
+            prices = price.on(device.platform)
+            costs = {"quick": prices.quick(*size[:2]), "whole": prices.whole(size)}
+            for kind, how in (("quick", {**options, **(prices.options or {})}), ("whole", options)):
                 start = time.process_time()
                 kept.compile_or_load(lowered, how, closed)
                 made[kind] = (time.process_time() - start) * 1e3
-                made[f"{kind}_price"] = getattr(size, kind)() * 1e-3
+                made[f"{kind}_price"] = costs[kind] * 1e-3
             programs.append(made)
         return begin(name, device, lowered, options, closed, size)
 

@@ -25,7 +25,7 @@ from .value import quick_put
 CALL = 6.0  # a call, beside its work
 LINE = 1.5  # a call of NumPy, as `Bound.steps` counts them, beside its work
 UNKNOWN = 20  # equations that a call is taken for which was not traced
-FETCH = 200.0  # an array that an accelerator computed: NumPy waits for it
+FETCH = 1000.0  # an array that an accelerator computed: NumPy waits for it and for what was begun before it
 RUN = 6.0  # a run of a program, beside its work
 UNFUSED = 0.25  # what a program of several calls saves of the work that programs of single ones do
 
@@ -56,8 +56,8 @@ class ByCall:
     ``numpy=False``: programs alone.
     """
 
-    __slots__ = ("_build", "_device", "_ends", "_fetch", "_numbers", "_parts", "equations", "gains", "long", "numpy",
-                 "price")  # fmt: skip
+    __slots__ = ("_build", "_device", "_ends", "_fetch", "_numbers", "_parts", "_prices", "equations", "gains", "long",
+                 "numpy", "price")  # fmt: skip
 
     def __init__(self, step: Step, live: Sequence[int], device: Any, build: Build, *, numpy: bool):
         path = step.path()
@@ -67,7 +67,9 @@ class ByCall:
         self._device = device
         self._build = build
         self.numpy = numpy
-        self._fetch = 0.0 if platform_of(device) == "cpu" else FETCH
+        platform = platform_of(device)
+        self._fetch = 0.0 if platform == "cpu" else FETCH
+        self._prices = price_of.on(platform)
         self.gains = True
         self._parts: list[Part] = []
         self.price = 0.0
@@ -86,7 +88,7 @@ class ByCall:
             self._parts.append(part)
             self.price += CALL + work
             if bound is None and not self._compiled(part):
-                self.price += price_of.quick(UNKNOWN, 0)
+                self.price += self._prices.quick(UNKNOWN, 0)
         # The results that nobody reads after the call of this number.
         self._ends: list[tuple[int, ...]] = [()] * len(kept)
         keep = set(live)
@@ -144,7 +146,7 @@ class ByCall:
         """What NumPy gives; None where a program is better: there is one, or it would have paid for itself."""
         if part.work > CALL and not forked[0]:
             single = self._single(part, part.operands)
-            pays = price_of.quick(*part.bound.size[:2])  # type: ignore[union-attr]
+            pays = self._prices.quick(*part.bound.size[:2])  # type: ignore[union-attr]
             # At half of it already the first time, so that no second run is the first of a program (`cold.ONE_RUN`).
             if _whole(single) in single.programs or single.spent + part.work > pays * (1 if single.spent else 1 / 2):
                 return None

@@ -53,7 +53,7 @@ COMPILED = -1.0  # spent on a segment with a hybridized block in it: it is compi
 # Graphs that take more numbers than this are not tried by call: they come back.
 ONCE = 1 << 18
 # What an accelerator has, NumPy fetches: of segments with more numbers than this a program is made.
-FETCHED = 1 << 18
+FETCHED = 1 << 22
 MADE = 1e-3  # microseconds for each number that a graph's calls give, before they are looked at
 # Results larger than this go to the device at once: else each program that takes one would fetch it anew.
 LARGE = 1 << 16
@@ -71,9 +71,9 @@ class Cold:
 
     __slots__ = ("by_call", "pays", "runs", "spent")
 
-    def __init__(self, by_call: ByCall):
+    def __init__(self, by_call: ByCall, prices: price.Prices):
         self.by_call = by_call
-        self.pays = price.quick(by_call.equations, by_call.long)
+        self.pays = prices.quick(by_call.equations, by_call.long)
         self.spent = 0.0
         self.runs = 0
 
@@ -116,7 +116,7 @@ def by_call(step: Step, live: tuple[int, ...], device: Any, build: Build, once: 
     if known is None:
         if not is_in_reach(step, device):
             return None
-        known = step.cold[live] = Cold(ByCall(step, live, device, build, numpy=True))
+        known = step.cold[live] = Cold(ByCall(step, live, device, build, numpy=True), price.on(platform_of(device)))
         if any(is_asked_for(s.call) for s in step.path()):  # type: ignore[arg-type]
             known.spent = COMPILED
     if forked[0] or _mode() == "interpret":
@@ -151,9 +151,10 @@ class Trial:
     A derivative is taken for twice the work, and twice the equations.
     """
 
-    __slots__ = ("costs", "equations", "long", "over", "spent", "stays")
+    __slots__ = ("_prices", "costs", "equations", "long", "over", "spent", "stays")
 
-    def __init__(self, costs: float, equations: int, long: int):
+    def __init__(self, costs: float, equations: int, long: int, prices: price.Prices):
+        self._prices = prices
         self.costs = costs
         self.equations = equations
         self.long = long
@@ -166,7 +167,7 @@ class Trial:
         if not self.over:
             times = 3 if training else 1
             self.spent += times * self.costs
-            self.over = self.spent > price.quick(times * self.equations, times * self.long)
+            self.over = self.spent > self._prices.quick(times * self.equations, times * self.long)
         return not self.over
 
 
@@ -200,8 +201,9 @@ def _trial(graph: Graph, device: Any) -> Trial | bool:
     """False: NumPy does not compute it, or it is large: it will come back, and its traces cost, too."""
     if sum(a.size for a in graph.avals) > ONCE:
         return False
+    prices = price.on(platform_of(device))
     made = sum(a.size for s in graph.steps for a in s.avals)
-    if made * MADE > price.quick(UNKNOWN * len(graph.steps), 0) * PART:
+    if made * MADE > prices.quick(UNKNOWN * len(graph.steps), 0) * PART:
         return False
     costs = 0.0
     equations = long = 0
@@ -213,7 +215,7 @@ def _trial(graph: Graph, device: Any) -> Trial | bool:
         costs += CALL + work_of(bound)
         equations += bound.size.equations
         long += bound.size.long
-    return Trial(costs, equations, long)
+    return Trial(costs, equations, long, prices)
 
 
 def hold(step: Step, graph: Graph) -> None:

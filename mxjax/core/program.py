@@ -473,7 +473,8 @@ def compile_in_tiers(
         compiler.merge(options, keep_barriers(compiler.platform_of(device)))
     size = price.size_of(jaxpr)
     quick, later = (False, None) if whole else tiers.begin(name, device, lowered, options, traced.jaxpr, size)
-    given = {**options, **price.QUICK} if quick else options
+    prices = price.on(compiler.platform_of(device))
+    given = {**options, **(prices.options or {})} if quick else options
     # The optimised program may be there, of an earlier process.
     compiled = load(lowered, options, traced.jaxpr) if quick else None
     loaded = compiled is not None
@@ -483,7 +484,7 @@ def compile_in_tiers(
         site = user_site()  # XLA is asked from within JAX
 
         def tell() -> None:
-            tiers.say(name, size, size.quick() if quick else size.whole(), "compiling", site)
+            tiers.say(name, size, prices.quick(*size[:2]) if quick else prices.whole(size), "compiling", site)
 
         compiled, loaded = compile_or_load(lowered, given, traced.jaxpr, tell)
     if loaded:

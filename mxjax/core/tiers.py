@@ -17,6 +17,7 @@ from typing import Any
 import jax
 
 from .. import settings
+from . import price
 from .compiler import platform_of
 from .compiler_options import cores
 from .hooks import compile_listeners, observers
@@ -70,7 +71,7 @@ class Later:
     """The optimised form of a quick program."""
 
     __slots__ = (
-        "__weakref__", "_beside", "_closed", "_device", "_lowered", "_name", "_options", "_price", "_size",
+        "__weakref__", "_beside", "_closed", "_device", "_lost", "_lowered", "_name", "_options", "_price", "_size",
         "_spent", "runs",
     )  # fmt: skip
 
@@ -81,7 +82,9 @@ class Later:
         self._options = options
         self._closed = closed
         self._size = size
-        self._price = size.whole()
+        prices = price.on(platform_of(device))
+        self._price = prices.whole(size)
+        self._lost = prices.lost(size)
         self._spent = 0.0
         self._beside: _Beside | None = None
         self.runs = 0
@@ -97,7 +100,7 @@ class Later:
     def is_paid(self) -> bool:
         """Count a run; whether all there were have lost enough (`PAID`) of what the optimised program costs."""
         self.runs += 1
-        self._spent += self._size.lost()
+        self._spent += self._lost
         if self._beside is None and self._spent > BESIDE * self._price and cores() > 1:
             self._beside = _Beside(self._compile)
         return self._spent > PAID * self._price
@@ -194,13 +197,15 @@ def begin(
     name: str, device: Any, lowered: Any, options: dict[str, Any], closed: Any, size: Size
 ) -> tuple[bool, Later | None]:
     """Whether a program is compiled quickly first, and its optimised form, where that may pay at all."""
-    if not isinstance(device, jax.Device) or platform_of(device) != "cpu":
+    if not isinstance(device, jax.Device) or _cold() == "compile" or _deterministic():
         return False, None
-    if _cold() == "compile" or _deterministic():
+    prices = price.on(platform_of(device))
+    whole, lost = prices.whole(size), prices.lost(size)
+    if not prices.has_quick(size):
         return False, None
-    if size.whole() - size.quick() < max(LITTLE, SURE * size.lost()):
+    if whole - prices.quick(size.equations, size.long) < max(LITTLE, SURE * lost):
         return False, None
-    if size.lost() * FOREVER < size.whole():
+    if lost * FOREVER < whole:
         return True, None
     return True, Later(name, device, lowered, options, closed, size)
 

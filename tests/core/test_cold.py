@@ -142,10 +142,11 @@ def test_small_code_on_an_accelerator_compiles_nothing(accelerator: mx.Device) -
 
 
 def test_large_code_on_an_accelerator_is_compiled_at_once(accelerator: mx.Device) -> None:
-    """The device would wait until its arrays are fetched."""
-    x = mx.np.array(data(512, 513), device=accelerator)
-    assert counted(lambda: mx.np.tanh(x).asnumpy())["compiled"] == 1
-    assert counted(lambda: mx.np.tanh(mx.np.array(data(512, 513))).asnumpy())["compiled"] == 0
+    """The device would wait until its arrays are fetched; but a program costs more than a few megabytes do."""
+    x, y = (mx.np.array(data(n, 2001), device=accelerator) for n in (2100, 500))
+    assert counted(lambda: mx.np.negative(x).asnumpy())["compiled"] == 1
+    assert counted(lambda: mx.np.negative(y).asnumpy())["compiled"] == 0
+    assert counted(lambda: mx.np.negative(mx.np.array(data(2100, 2001))).asnumpy())["compiled"] == 0
 
 
 def test_a_loop_that_fetches_from_an_accelerator_is_compiled_soon(accelerator: mx.Device) -> None:

@@ -24,7 +24,7 @@ def auto() -> Iterator[None]:
 
 
 def sized(fn, *shapes):
-    return price.size_of(jax.make_jaxpr(fn)(*[jnp.zeros(s) for s in shapes]).jaxpr)
+    return price.size_of(jax.make_jaxpr(fn)(*[jnp.zeros(s) for s in shapes]).jaxpr)[:3]
 
 
 def test_equations_and_numbers_are_counted_through_loops_and_calls():
@@ -40,6 +40,21 @@ def test_equations_and_numbers_are_counted_through_loops_and_calls():
     assert sized(lambda x: x.sum(), 100) == (1, 0, 100)  # what it reads
     draw = jax.make_jaxpr(lambda k: jax.random.bits(k, (8,)))(jax.random.key(0))
     assert price.size_of(draw.jaxpr).long == 2
+
+
+def test_products_and_convolutions_are_counted_by_kind():
+    """Who tunes one does it once, however often it is there."""
+
+    def layers(x, w):
+        for _ in range(3):
+            x = x @ w
+        return jax.lax.scan(lambda c, _: (c @ w, None), x, None, length=5)[0] @ w[:, :2]
+
+    size = price.size_of(jax.make_jaxpr(layers)(jnp.zeros((2, 4)), jnp.zeros((4, 4))).jaxpr)
+    assert (size.products, size.convolutions, size.multiplied) == (2, 0, 3 + 5 + 1)
+    image, kernel = jnp.zeros((1, 3, 8, 8)), jnp.zeros((3, 3, 3, 3))
+    both = jax.make_jaxpr(lambda x, w: jax.lax.conv(jax.lax.conv(x, w, (1, 1), "SAME"), w, (1, 1), "SAME"))
+    assert price.size_of(both(image, kernel).jaxpr).convolutions == 1
 
 
 def test_parts_of_large_arrays_count_as_parts():
@@ -61,12 +76,20 @@ def test_parts_of_large_arrays_count_as_parts():
 
 @pytest.mark.observes
 def test_the_price_goes_by_the_length_and_by_the_setting():
-    short, long = price.Size(10, 0, 0.0), price.Size(1000, 0, 0.0)
-    assert 50 < long.whole() / short.whole() < 100 and long.quick() < 0.6 * long.whole()
+    short, long, cpu = price.Size(10, 0, 0.0), price.Size(1000, 0, 0.0), price.on("cpu")
+    assert 50 < cpu.whole(long) / cpu.whole(short) < 100 and cpu.quick(1000, 0) < 0.6 * cpu.whole(long)
     with mx.config.scope({"engine.compile_price": 2.0}):
-        assert long.whole() == 2 * (price.BASE + 1000 * price.EQUATION)
+        assert cpu.whole(long) == 2 * (cpu.base + 1000 * cpu.equation)
     with mx.config.scope({"engine.compile_price": 0.0}):
-        assert long.whole() == long.quick() == 0.0
+        assert cpu.whole(long) == cpu.quick(1000, 0) == 0.0
+
+
+def test_each_platform_has_prices_of_its_own():
+    """A GPU's products are tuned, which takes longer than all the rest; without it convolutions are unbearable."""
+    gpu, network, images = price.on("gpu"), price.Size(300, 0, 1e6, 12, 0, 200.0), price.Size(300, 0, 1e6, 2, 9, 2.0)
+    assert gpu.whole(network) > 2 * gpu.quick(*network[:2]) > 2 * price.on("cpu").quick(*network[:2])
+    assert gpu.has_quick(network) and gpu.lost(network) == 200 * gpu.each and not gpu.has_quick(images)
+    assert not price.on("tpu").has_quick(network) and price.on("tpu").whole(network) == gpu.whole(network)
 
 
 N = 150_000
@@ -209,18 +232,19 @@ def test_the_last_decisions_are_told_with_their_accounts():
 
 def spent(numpy, quick, whole, size, runs):
     """What so many runs cost as the engine's own accounts send them: a graph's, and that of its quick program."""
-    trial, later = cold.Trial(numpy, size.equations, size.long), None
+    cpu = price.on("cpu")
+    trial, later = cold.Trial(numpy, size.equations, size.long, cpu), None
     total, optimised = 0.0, False
     for _ in range(runs):
         if later is None and trial.again(training=False):
             total += numpy
             continue
         if later is None:
-            later = tiers.Later("simulated", None, None, {}, None, size)
-            total += size.quick()
+            later = tiers.Later("simulated", jax.devices("cpu")[0], None, {}, None, size)
+            total += cpu.quick(*size[:2])
         if not optimised and later.is_paid():
             optimised = True
-            total += size.whole()
+            total += cpu.whole(size)
         total += whole if optimised else quick
     return total
 
@@ -228,16 +252,16 @@ def spent(numpy, quick, whole, size, runs):
 def test_no_way_costs_more_than_twice_the_best_and_the_quick_program(monkeypatch):
     """Over sizes of programs and runs, worst cases (an end just after buying) among them; each step up is faster."""
     monkeypatch.setattr(tiers, "cores", lambda: 1)
-    rnd = np.random.RandomState(7)
+    rnd, cpu = np.random.RandomState(7), price.on("cpu")
     worst = 0.0
     for _ in range(300):
         whole = 10 ** rnd.uniform(1, 5)
         quick = whole * rnd.uniform(1, 4)
-        size = price.Size(int(10 ** rnd.uniform(0.5, 3.5)), 0, (quick - whole) / price.SLOWER)
+        size = price.Size(int(10 ** rnd.uniform(0.5, 3.5)), 0, (quick - whole) / cpu.slower)
         numpy = quick * 10 ** rnd.uniform(0, 1.5)
-        bought = int(size.quick() / numpy) + 1
-        again = bought + int(size.whole() * tiers.PAID / max(quick - whole, 1e-9)) + 1
+        bought = int(cpu.quick(*size[:2]) / numpy) + 1
+        again = bought + int(cpu.whole(size) * tiers.PAID / max(quick - whole, 1e-9)) + 1
         for runs in {1, 2, bought, bought + 1, min(again, 3000), min(again + 1, 3000), rnd.randint(1, 3000)}:
-            best = min(runs * numpy, size.quick() + runs * quick, size.whole() + runs * whole)
+            best = min(runs * numpy, cpu.quick(*size[:2]) + runs * quick, cpu.whole(size) + runs * whole)
             worst = max(worst, spent(numpy, quick, whole, size, runs) / best)
-    assert 1.5 < worst < 2.1 + 2 * price.QUICK_EQUATION / price.EQUATION  # 2.8, or 3.3 with JAX 0.11 and later
+    assert 1.5 < worst < 2.1 + 2 * cpu.quick_equation / cpu.equation  # 2.8, or 3.3 with JAX 0.11 and later
