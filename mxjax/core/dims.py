@@ -11,8 +11,10 @@ import contextlib
 import functools
 import math
 import operator
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 import jax
@@ -30,6 +32,22 @@ try:
     _ = _Expr._from_var, _poly._SymbolicConstraint, _poly.Comparator, _poly.SymbolicScope._process_explicit_constraint
 except (ImportError, AttributeError):  # another JAX: nothing is traced with symbols
     _poly = _Expr = _EQUAL = _AT_LEAST = _UNDECIDED = None  # type: ignore[assignment]
+
+
+
+def _codes(*names: tuple[str, str, str]) -> frozenset[Any]:
+    """The code of methods of JAX, those of them that there are."""
+    methods = (getattr(getattr(import_module(m), c, None), f, None) for m, c, f in names)
+    return frozenset(code for code in (getattr(f, "__code__", None) for f in methods) if code is not None)
+
+
+#: Where JAX's caches compare keys they hold with one that is looked for: which of them, depends on hashes of addresses.
+#: The function that is traced never compares here.
+_OF_CACHES = _codes(
+    ("jax._src.core", "ShapedArray", "__new__"),
+    ("jax._src.tree_util", "Static", "__eq__"),
+    ("jax._src.tree_util", "FlatTree", "__eq__"),
+)
 
 #: Longer axes than this are traced as they are.
 LONGEST = (1 << 31) - 1
@@ -83,14 +101,15 @@ def _install() -> None:
                 unequal = noted.unequal
                 key = hash(self), hash(other)
                 # Caches compare dimensions of other traces, too; those are of another scope. Numbers in caches that
-                # happen to be compared cannot be told from others: such a size gets a trace of its own.
+                # are not known here cannot be told from others: such a size gets a trace of its own.
                 alike = (
                     other.scope is self.scope
                     if type(other) is _Expr
                     else isinstance(other, (int, np.integer))
                 )
                 if key not in unequal and alike and self.scope is getattr(_now, "scope", None):
-                    unequal[key] = (self, other)
+                    if sys._getframe(1).f_code not in _OF_CACHES:
+                        unequal[key] = (self, other)
             return found
 
         def at_least(a: Any, b: Any, text: Any) -> bool:

@@ -97,6 +97,19 @@ def test_sizes_at_hand_decide_orders():
         bool(a > 6)  # outside nobody decides
 
 
+def test_what_caches_of_jax_compare_is_not_noted():
+    """They look at a part of what they hold, by addresses: 200 look-ups among 4,000 shapes meet some for sure."""
+    (a,) = dims.symbols([(2, 100_000)])
+    held = [jax.core.ShapedArray((n, 3), np.dtype("float32")) for n in range(2, 4002)]
+    with dims.noting([a], (1009,)) as noted:
+        for n in range(200):
+            held.append(jax.core.ShapedArray((a, 3, n), np.dtype("float32")))
+            held.append(jax.core.ShapedArray((a + n, 3), np.dtype("float32")))
+        assert not noted.unequal
+        assert held[-2].shape != (7, 3, 199)
+    assert list(noted.unequal.values()) == [(a, 7)]
+
+
 def test_are_same_notes_nothing():
     a, b = dims.symbols([(2, 1000), (2, 1000)])
     with dims.noting([a, b], (6, 6)) as noted:
