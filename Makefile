@@ -9,7 +9,7 @@ PYTEST := $(RUN) -m pytest -n $(JOBS)
 # Tests and benchmarks start hundreds of processes: each would compile every module again, for 0.3 s and more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all test-codegen test-isa test-matrix bench bench-cold bench-data bench-gpu bench-jobs bench-kvstore bench-memory bench-nets bench-ops bench-price bench-profiler bench-sparse fuzz lint \
+.PHONY: help demo test test-all test-codegen test-gpu test-isa test-matrix bench bench-cold bench-data bench-gpu bench-jobs bench-kvstore bench-memory bench-nets bench-ops bench-price bench-profiler bench-sparse fuzz lint \
 	stubs settings-pages wheel clean
 .DEFAULT_GOAL := help
 
@@ -19,6 +19,7 @@ help:
 	@echo "make test-all     the tests, slow ones included"
 	@echo "make fuzz         random programs under every tier (COUNT=2000 START=0)"
 	@echo "make test-codegen the tests of numbers, compiled as users' programs are, with each option that mxjax sets"
+	@echo "make test-gpu     the tests on a GPU (GPU_JOBS=8 processes share it)"
 	@echo "make test-isa     the tests of numbers as on older and newer processors"
 	@echo "make test-matrix  the tests on the oldest and the newest Python and JAX"
 	@echo "make bench        the benchmarks, as ratios"
@@ -54,6 +55,10 @@ fuzz: $(VENV)/.ready
 
 test-codegen: $(VENV)/.ready
 	$(RUN) tests/numeric.py codegen -- -n $(JOBS)
+
+GPU_JOBS ?= 8
+test-gpu: $(VENV)/.ready
+	$(RUN) -m tests.gpu -n $(GPU_JOBS)
 
 test-isa: $(VENV)/.ready
 	$(RUN) tests/numeric.py isa -- -n $(JOBS)

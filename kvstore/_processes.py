@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import platform as host
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -248,9 +249,13 @@ class Processes:
         ]
 
     def _find_devices(self) -> None:
-        """One device of each process, the first; on CPUs of each machine's first process."""
+        """One device of each process, the first; on CPUs of each machine's first process.
+
+        Where two processes have one card it is CPUs: NCCL takes a card once.
+        """
         first: dict[int, Any] = {}
-        for device in jax.devices():
+        cards = self._member.tell(_card_of(jax.local_devices()[0]))
+        for device in jax.devices() if len(set(cards)) == len(cards) else jax.devices("cpu"):
             if device.process_index not in first or device.id < first[device.process_index].id:
                 first[device.process_index] = device
         self._device = first[jax.process_index()]
@@ -391,6 +396,16 @@ class Processes:
                 out_specs=tuple(cut if p else kept for p in in_parts), check_vma=False,
             )
         )  # fmt: skip
+
+
+def _card_of(device: Any) -> str:
+    """A name of the physical device, which two processes of one machine have for the same one; a CPU is nobody's."""
+    own = getattr(device, "local_hardware_id", None)
+    if device.platform == "cpu" or own is None:
+        return f"process {device.process_index}"
+    visible = settings.env("CUDA_VISIBLE_DEVICES")
+    name = visible.split(",")[own].strip() if visible and own < len(visible.split(",")) else str(own)
+    return f"{host.node()} {name}"
 
 
 def part_of(size: int, rank: int, count: int) -> tuple[int, int]:

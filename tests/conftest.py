@@ -38,8 +38,15 @@ for _flag, _value in _FLAGS.items():
 # MXJAX_TEST_CACHE all tests keep their programs there: a second run shows that loaded ones compute the same.
 os.environ["MXJAX_CACHE_DIR"] = os.environ.get("MXJAX_TEST_CACHE", "")
 
+
+
+def has_card() -> bool:
+    """Whether there is a GPU, and what JAX needs for it."""
+    return os.path.exists("/dev/nvidia0") and any(map(find_spec, ("jax_cuda12_plugin", "jax_cuda13_plugin")))
+
+
 # Beside a GPU the CPU stays JAX's default, whose four devices many tests count on; mx.gpu() is there all the same.
-if os.path.exists("/dev/nvidia0") and any(map(find_spec, ("jax_cuda12_plugin", "jax_cuda13_plugin"))):
+if has_card():
     os.environ.setdefault("JAX_PLATFORMS", "cpu,cuda")
 
 
