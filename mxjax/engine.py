@@ -93,8 +93,8 @@ def stats() -> dict[str, int | float]:
 
     Counts: operators, segments, programs (runs of them), compiled, of these quick (without the compiler's
     optimisation), optimised (quick ones that were compiled again), loaded, hits, donated, fallbacks, interpreted,
-    traced, inferred, on_host, rewritten, waits, breaks, dense_fallbacks, numpy_fallbacks, evicted; ``seconds_quick``
-    and ``seconds_optimised`` are what compiling took; ``held`` programs take about ``held_bytes`` now.
+    traced, inferred, on_host, rewritten, sent, waits, breaks, dense_fallbacks, numpy_fallbacks, evicted;
+    ``seconds_quick`` and ``seconds_optimised`` are what compiling took; ``held`` programs take ``held_bytes`` or so.
 
     Returns:
       dict: the counts, by name.

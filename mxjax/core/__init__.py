@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from . import ahead as ahead
 from . import callback, compiler, holders, hooks, images, jaxprs, memory, rng, varying
 from .aval import Aval, MeshDevice, aval, physical
 from .aval import NamedDevice as NamedDevice

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import compiler, host_memory, price, random_blocks, tiers, unrolled
+from . import ahead, compiler, host_memory, price, random_blocks, tiers, unrolled
 from .aval import Aval, MeshDevice
 from .call import dressed, place_now
 from .compiler import wide_types
@@ -256,7 +256,9 @@ class Program:
 
     __slots__ = (
         "__weakref__",
+        "ahead",
         "at",
+        "before",
         "bytes",
         "call",
         "compiled",
@@ -349,6 +351,8 @@ class Program:
         self.used = 0
         self.names: list[Any] = []
         self.bytes = size_of(self.compiled)
+        self.ahead = ahead.to(device) if fmt else None
+        self.before: Sequence[float | int] = ()  # the scalars of the run before, where they are sent ahead
 
     def run(self, arrays: list[Any], scalars: Sequence[float | int]) -> Sequence[Any]:
         """Execute on arrays (the list is used up: what comes of a program that overwrites some is in it then)."""
@@ -360,7 +364,7 @@ class Program:
         if self.donate:
             stats.donated += len(self.donate)
         if self.fmt:
-            arrays.append(pack(self.fmt, scalars))
+            arrays.append(pack(self.fmt, scalars) if self.ahead is None else self._sent(scalars))
         start = time.time_ns() if observers else 0
         if self.mesh is not None:
             out = self._on_mesh(arrays, self.mesh.platform)
@@ -379,6 +383,15 @@ class Program:
         if start:
             self._tell(results, start)
         return results
+
+    def _sent(self, scalars: Sequence[float | int]) -> Any:
+        """The scalars as an array of the device."""
+        before, self.before = self.before or scalars, tuple(scalars)
+
+        def later(n: int) -> list[np.ndarray]:
+            return [pack(self.fmt, row) for row in ahead.counting_on(self.fmt, before, scalars, n)]
+
+        return self.ahead.array(pack(self.fmt, scalars), later)  # type: ignore[union-attr]
 
     def _ran_quickly(self, later: Later) -> None:
         """A run of a quick program: what it loses pays for the optimised one, which takes over once that is enough."""

@@ -26,6 +26,7 @@ class Stats:
     inferred: int = 0  # shape inferences that were not cached
     on_host: int = 0  # segments that NumPy computed, because they are a few small numbers
     rewritten: int = 0  # operators that stand for several (compiler.scope_fusions), each time a program is traced
+    sent: int = 0  # transfers of numbers of steps to a GPU or TPU; none where they stay, or were foretold
     waits: int = 0  # how often the host waited because too many programs ran ahead of it
     breaks: int = 0  # recordings of hybridized blocks given up, because the forward asked for a number
     dense_fallbacks: int = 0  # operators that worked on dense arrays made of sparse ones

@@ -10,12 +10,13 @@ import jax
 import jax.numpy as jnp
 
 from mxjax.array.handle import store
-from mxjax.core import Call, Row, Value, aval_of, concrete, host, memory, record
+from mxjax.core import Call, Row, Value, aval_of, concrete, memory, record
 from mxjax.core.compiler import wide_types
 from mxjax.errors import MXNetTypeError
 
 from . import rules
 from .optimizer import Optimizer, memories_of, not_taped, register, whole_or_not
+from .sending import counted
 
 __all__ = ["Optax"]
 
@@ -109,7 +110,7 @@ class Optax(Optimizer):
         aval = weights[0]._value().aval
         if len(weights) not in self._trees:  # the states came from a file
             self.create_group_state(weights)
-        numbers = host(self.count_updates(indices), aval.device)
+        numbers = counted(self, indices, "float32", aval.device)
         call = self._bind_group(weights)
         inputs: list[Value] = [numbers]
         inputs += [x._value() for x in (*weights, *grads, *states)]

@@ -23,6 +23,7 @@ from mxjax.core import (
     record,
     spread,
 )
+from mxjax.core.ahead import Ahead
 from mxjax.core.compiler import wide_types
 from mxjax.elsewhere import called_here
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError, did_you_mean
@@ -31,7 +32,8 @@ from mxjax.shown import Shown, arguments
 from mxjax.util import is_np_array
 
 from . import moving, rows, rules
-from .rules import not_taped, on_host, whole_or_not
+from .rules import not_taped, whole_or_not
+from .sending import counted, numbers_of
 
 __all__ = ["Optimizer", "create", "register"]
 
@@ -167,6 +169,7 @@ class Optimizer(Shown):
         self.set_wd_mult({})
         self._plans: dict[Any, _Plan] = {}  # by device
         self._moving = moving.Moving()
+        self._ahead: dict[Any, Ahead] = {}  # what sends its numbers (sending.py)
 
     # -- by name -------------------------------------------------------------------------------
 
@@ -415,17 +418,7 @@ class Optimizer(Shown):
         if device_id is not None:
             self._set_current_device(device_id)
         self._update_count(indices)
-        counts = self._index_update_count
-        numbers = self.numbers if self.guard is None else rules.unworked
-        out: list[Any] = [self.rescale_grad]
-        last: tuple[Any, ...] | None = None
-        row: tuple[Any, ...] = ()
-        for index, lr, wd in zip(indices, self._get_lrs(indices), self._get_wds(indices), strict=True):
-            now = (lr, wd, counts[index])
-            if now != last or self._numbers_have_memory:
-                row, last = numbers(*now), now
-            out.extend(row)
-        return np.array(out, dtype)
+        return numbers_of(self, indices, dtype, self._get_lrs(indices))
 
     @property
     def guardable(self) -> bool:
@@ -544,7 +537,7 @@ class Optimizer(Shown):
         plan = self._plans.get(device)
         if plan is None or not plan.fits(fixed, indices, weights, states):
             plan = self._plans[device] = self._plan(fixed, indices, weights, states)
-        inputs = [on_host(self.count_updates(indices, plan.dtype), device), *(guard or ())]
+        inputs = [counted(self, indices, plan.dtype, device), *(guard or ())]
         inputs += [x._value() for x in weights]
         inputs += [x._value() for x in grads]
         inputs += [x._value() for x in plan.leaves]
@@ -582,13 +575,13 @@ class Optimizer(Shown):
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         del state["param_dict"]  # the trainer's parameters are not part of the optimizer
-        del state["_plans"], state["_moving"]
+        del state["_plans"], state["_moving"], state["_ahead"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "use_fused_step" not in state:  # of MXNet 1
             state = {**vars(type(self)()), **state}
-        self.__dict__ = {**state, "param_dict": {}, "_plans": {}, "_moving": moving.Moving()}
+        self.__dict__ = {**state, "param_dict": {}, "_plans": {}, "_moving": moving.Moving(), "_ahead": {}}
 
 
 register = Optimizer.register

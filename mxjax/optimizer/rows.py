@@ -15,6 +15,7 @@ from mxjax.array.sparse import BaseSparseNDArray, dense_value, made
 from mxjax.core import MeshDevice, Row, record
 
 from . import moving, rules
+from .sending import counted
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -114,8 +115,7 @@ def _record(optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: Any
 
     leaves = flatten(state)
     device = weight._aval.device
-    numbers = optimizer.count_updates([index], np.float64 if weight.dtype == np.float64 else np.float32)
-    given = rules.on_host(numbers, device)
+    given = counted(optimizer, [index], np.float64 if weight.dtype == np.float64 else np.float32, device)
     guard, items = optimizer.guard, optimizer._static_items()
     optimizer._fixed_statics()
     shared, names = (items, ()) if guard is not None else optimizer._moving.divided(items)

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from mxjax.core import Row, Value, host, local, placed
+from mxjax.core import Row, Value, local
 from mxjax.scopes import scope, undone
 
 States = tuple[jax.Array, ...]
@@ -60,13 +59,6 @@ def whole_or_not(optimizer: Any, weight: Any, update: Callable[[], None]) -> Non
             counts.update(counted)
             schedule.update(scheduled)
         raise
-
-
-def on_host(numbers: np.ndarray, device: Any) -> Value:
-    """A vector that the next program reads; 64-bit ones have to be put on the device first."""
-    if numbers.dtype.itemsize <= 4:
-        return host(numbers, device)
-    return placed(numbers, device, shared=True)
 
 
 def _held(weight: Any) -> Any:

@@ -159,6 +159,7 @@ def revive(described: dict[str, Any], current: Optimizer) -> Optimizer:
     fresh["_index_update_count"] = next(iter(counts.values()))
     fresh.setdefault("sym_info", ())
     fresh["_plans"] = {}
+    fresh["_ahead"] = {}
     fresh.setdefault("param_dict", current.param_dict)
     fresh["lr_scheduler"] = schedule
     return optimizer
