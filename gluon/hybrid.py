@@ -69,6 +69,11 @@ def unflatten(tree: Any, leaves: Sequence[Any], arrays: Sequence[NDArray]) -> An
     return jax.tree_util.tree_unflatten(tree, [next(given) if _is_array(a) else a for a in leaves])
 
 
+def _in_lists(out: Any) -> Any:
+    """What a forward gives as a hybridized block of MXNet's hands it on: tuples have become lists."""
+    return [_in_lists(o) for o in out] if isinstance(out, (list, tuple)) else out
+
+
 def at_work(x: NDArray) -> NDArray:
     """An array on cpu_pinned or cpu_shared, which only keep arrays, where calls on it run; others as they are."""
     where = x.device
@@ -214,7 +219,7 @@ class CachedGraph:
                 asked = [j for j, number in handed.items() if number.use.asked]
                 if asked:
                     raise AsksForNumber(asked)
-                out_leaves, self.tree = flatten(out)
+                out_leaves, self.tree = flatten(_in_lists(out))
                 for o in out_leaves:
                     if not isinstance(o, NDArray):
                         raise NoArrays(

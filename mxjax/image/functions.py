@@ -205,9 +205,10 @@ def copyMakeBorder(  # noqa: N802
     around = ((int(top), int(bot)), (int(left), int(right)), (0, 0))
     if mode == "constant":
         rows, columns, channels = pixels.shape
-        fill = np.ravel(on_host(values) if len(np.atleast_1d(values)) else value)
-        if len(fill) not in (1, channels):
+        fill = np.ravel(on_host(values) if len(np.atleast_1d(values)) else [value] * channels)
+        if len(fill) > channels:
             raise MXNetValueError(f"copyMakeBorder: values must be one for each of {channels} channels, got {values!r}")
+        fill = np.pad(fill, (0, channels - len(fill)))  # as OpenCV's Scalar
         made = np.empty((rows + top + bot, columns + left + right, channels), pixels.dtype)
         made[:] = fill
         made[top : top + rows, left : left + columns] = pixels

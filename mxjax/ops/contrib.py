@@ -158,7 +158,8 @@ def box_nms(
 
         keep = jnp.pad(lax.fori_loop(0, m, step, valid[:m]), (0, n - m))
         if in_format != out_format:
-            rows = rows.at[:, coord_start : coord_start + 4].set(_convert(boxes, in_format))
+            kept = slice(coord_start, coord_start + 4)
+            rows = rows.at[:, kept].set(_convert(rows[:, kept], in_format))
         rows = jnp.where(keep[:, None], rows, -1)
         return rows[in_order(~keep, 0, False)]
 

@@ -230,7 +230,7 @@ def _lanczos(distance: np.ndarray) -> np.ndarray:
 @functools.lru_cache(256)
 def _taps(size: int, new: int, interp: int) -> tuple[np.ndarray, np.ndarray]:
     """The old positions that each new one is made of, and their weights: (new, taps) each."""
-    scale = size / new
+    scale = 1.0 / (new / size)  # as OpenCV computes it
     at = np.arange(new)
     if interp == NEAREST or size == new:
         index = np.minimum(np.floor(at * scale).astype(int), size - 1)[:, None]
@@ -244,11 +244,11 @@ def _taps(size: int, new: int, interp: int) -> tuple[np.ndarray, np.ndarray]:
         return np.minimum(index, size - 1), weights.astype(np.float32)
     if interp == _ENLARGING_AREA:
         base = np.floor(at * scale).astype(int)
-        fraction = (at + 1) - (base + 1) / scale
+        fraction = ((at + 1) - (base + 1) * (new / size)).astype(np.float32)
         fraction = np.where(fraction <= 0, 0.0, fraction - np.floor(fraction))
         kernel, reach = None, 1
     else:
-        center = (at + 0.5) * scale - 0.5
+        center = ((at + 0.5) * scale - 0.5).astype(np.float32)  # OpenCV's precision
         base = np.floor(center).astype(int)
         fraction = center - base
         kernel, reach = {BILINEAR: (None, 1), BICUBIC: (_cubic, 2), LANCZOS: (_lanczos, 4)}[interp]
@@ -284,9 +284,8 @@ def _resized(data: Any, width: int, height: int, interp: int) -> Any:
     if interp == AREA and (height > rows or width > columns):
         interp = _ENLARGING_AREA
     taps = [_taps(rows, height, interp), _taps(columns, width, interp)]
-    both = rows != height and columns != width
-    if both and interp == BILINEAR and isinstance(data, np.ndarray) and data.dtype in _QUICK and data.ndim == 3:
-        return _bilinear_on_host(data, *taps)
+    if interp in (BILINEAR, _ENLARGING_AREA):
+        return _bilinear(data, *taps)
     values = data if interp == NEAREST else _floating(data)
     out = _along(_along(values, data.ndim - 3, taps[0]), data.ndim - 2, taps[1])
     return out if interp == NEAREST else _back(out, data.dtype, rounded=True)
@@ -294,7 +293,7 @@ def _resized(data: Any, width: int, height: int, interp: int) -> Any:
 
 @op("image_resize", npx_image="resize", samples=[case(_IMAGE, size=(4, 3))], smooth=False, host=True)
 def resize(data: Any, *, size: Any = 0, keep_ratio: bool = False, interp: int = 1) -> Any:
-    """An image resized as OpenCV does it (without antialiasing), up to rounding of integer images.
+    """An image resized as OpenCV does it (without antialiasing); bicubic, area and Lanczos up to rounding of bytes.
 
     Args:
       size: (width, height); one number for both, or with `keep_ratio` for the shorter side.
@@ -348,29 +347,95 @@ scratch = _Scratch()
 _QUICK = (np.uint8, np.float32)
 
 
+def _bilinear(data: Any, vertical: Any, across: Any) -> Any:
+    """What is made of the taps of `_taps` both ways. OpenCV computes bytes in fixed point."""
+    if data.dtype == np.uint8:
+        on_host = isinstance(data, np.ndarray) and data.ndim == 3
+        return (_bytes_on_host if on_host else _bytes)(data, _fixed(vertical), _fixed(across))
+    if isinstance(data, np.ndarray) and data.dtype == np.float32 and data.ndim == 3:
+        return _bilinear_on_host(data, vertical, across)
+    out = _along(_along(_floating(data), data.ndim - 3, vertical), data.ndim - 2, across)
+    return _back(out, data.dtype, rounded=True)
+
+
+def _fixed(taps: Any) -> tuple[Any, Any]:
+    """The taps with weights in 2048ths."""
+    index, weights = taps
+    xp = _module(weights)
+    return index, xp.rint(weights * xp.float32(2048)).astype(xp.int32)
+
+
+def _bytes(pixels: Any, vertical: Any, across: Any) -> Any:
+    """Bytes (..., height, width, channels) in OpenCV's fixed point: rows are made first, and lose 4 bits."""
+    xp, axis = _module(pixels), pixels.ndim - 3
+    rows = _along(pixels.astype(xp.int32), axis + 1, across)
+    rows = rows >> 4 if across[0].shape[1] > 1 else rows << 7  # one tap is 2048 / 2048, which `_along` leaves out
+    out = None
+    for number in range(vertical[0].shape[1]):
+        weights = vertical[1][:, number].reshape(-1, 1, 1)
+        part = (xp.take(rows, vertical[0][:, number], axis=axis) * weights) >> 16
+        out = part if out is None else out + part
+    assert out is not None
+    return ((out + 2) >> 2).astype(xp.uint8)
+
+
+def _bytes_on_host(pixels: np.ndarray, vertical: Any, across: Any) -> np.ndarray:
+    """What `_bytes` gives of one image, in memory that is there already."""
+    (top, down), (left, right) = vertical, across
+    rows, columns, channels = pixels.shape
+    height, width = len(top), len(left)
+    # The rows that are asked for, which a part of an image does not all need; each is made once.
+    first, last = int(top.min()), int(top.max()) + 1
+    flat = pixels.reshape(rows, columns * channels)[first:last]
+    shape, size = (last - first, width * channels), (height, width * channels)
+    given = scratch.take("given", shape, np.uint8)
+    made, more = (scratch.take(name, shape, np.int32) for name in ("made", "more"))
+    parts = np.arange(channels)
+    for number in range(left.shape[1]):
+        out = more if number else made
+        np.take(flat, (left[:, number, None] * channels + parts).ravel(), axis=1, out=given, mode="clip")
+        np.multiply(given, np.repeat(right[:, number], channels), out=out)
+        if number:
+            made += more
+    made >>= 4
+    upper, lower = (scratch.take(name, size, np.int32) for name in ("upper", "lower"))
+    for number in range(top.shape[1]):
+        out = lower if number else upper
+        np.take(made, top[:, number] - first, axis=0, out=out, mode="clip")
+        out *= down[:, number, None]
+        out >>= 16
+        if number:
+            upper += lower
+    upper += 2
+    upper >>= 2
+    return upper.astype(np.uint8).reshape(height, width, channels)
+
+
 def _bilinear_on_host(pixels: np.ndarray, vertical: Any, across: Any) -> np.ndarray:
-    """What `_resized` gives of two taps each way: the same sums, in memory that is there already."""
+    """What `_bilinear` gives of one image of 32-bit floats: the same sums, in memory that is there already."""
     (top, down), (left, right) = vertical, across
     rows, columns, channels = pixels.shape
     height, width = len(top), len(left)
     flat = pixels.reshape(rows, columns * channels)
-    given = scratch.take("given", (height, columns * channels), pixels.dtype)
+    given = scratch.take("given", (height, columns * channels), np.float32)
     upper, lower = (scratch.take(name, given.shape, np.float32) for name in ("upper", "lower"))
-    for number, part in enumerate((upper, lower)):
+    out = upper
+    for number in range(top.shape[1]):
+        out = lower if number else upper
         np.take(flat, top[:, number], axis=0, out=given, mode="clip")
-        np.multiply(given, down[:, number, None], out=part)
-    upper += lower
+        np.multiply(given, down[:, number, None], out=out)
+    if out is lower:
+        upper += lower
     near, far = (scratch.take(name, (height, width * channels), np.float32) for name in ("near", "far"))
     # Numbers one by one: NumPy moves those of 4 bytes more quickly than pixels of 12.
     parts = np.arange(channels)
-    for number, part in enumerate((near, far)):
-        np.take(upper, (left[:, number, None] * channels + parts).ravel(), axis=1, out=part, mode="clip")
-        part *= np.repeat(right[:, number], channels)
-    if pixels.dtype != np.uint8:
-        return np.add(near, far).reshape(height, width, channels)
-    near += far
-    near += np.float32(0.5)  # what weights that are no less than 0 give lies between 0 and 255
-    return near.astype(np.uint8).reshape(height, width, channels)
+    for number in range(left.shape[1]):
+        out = far if number else near
+        np.take(upper, (left[:, number, None] * channels + parts).ravel(), axis=1, out=out, mode="clip")
+        out *= np.repeat(right[:, number], channels)
+    if out is far:
+        near += far
+    return near.reshape(height, width, channels).copy()
 
 
 def _fitting(rows: int, columns: int, width: int, height: int) -> tuple[int, int]:
@@ -464,11 +529,9 @@ def random_resized_crop(
     x, y, w, h = _random_part(split(key, 4), rows, columns, area, ratio, max_trial, _module(data))
     vertical = _stretch(y, h, height, rows, interp, _module(data))
     across = _stretch(x, w, width, columns, interp, _module(data))
-    if isinstance(data, np.ndarray) and interp == BILINEAR and data.dtype in _QUICK:
-        return _bilinear_on_host(data, vertical, across)
-    values = data if interp == NEAREST else _floating(data)
-    out = _along(_along(values, data.ndim - 3, vertical), data.ndim - 2, across)
-    return out if interp == NEAREST else _back(out, data.dtype, rounded=True)
+    if interp == BILINEAR:
+        return _bilinear(data, vertical, across)
+    return _along(_along(data, data.ndim - 3, vertical), data.ndim - 2, across)
 
 
 def _random_part(

@@ -256,11 +256,19 @@ def _from_mxnet(data: bytes, optimizer: Optimizer) -> tuple[dict[Any, Any], Opti
     states = {index: _convert(state) for index, state in loaded.items()}
     if isinstance(foreign, _ForeignOptimizer):
         optimizer = revive(_describe_foreign(foreign), optimizer)
-        if optimizer.multi_precision and foreign.from_1x:
-            if type(foreign).__name__ in ("SGD", "NAG", "LARS", "LBSGD"):
-                # There the float32 copy came second.
-                states = {i: s[::-1] if isinstance(s, tuple) else s for i, s in states.items()}
+        name, from_1x = type(foreign).__name__, foreign.from_1x
+    else:  # Module writes no optimizer; arrays of MXNet 2 have NumPy's shapes
+        name, from_1x = type(optimizer).__name__, not any(map(_has_numpy_shapes, loaded.values()))
+    if optimizer.multi_precision and from_1x and name in ("SGD", "NAG", "LARS", "LBSGD"):
+        # There the float32 copy came second.
+        states = {i: s[::-1] if isinstance(s, tuple) else s for i, s in states.items()}
     return states, optimizer
+
+
+def _has_numpy_shapes(state: Any) -> bool:
+    if isinstance(state, (tuple, list)):
+        return any(map(_has_numpy_shapes, state))
+    return isinstance(state, _ForeignArray) and bytes(state.handle or b"")[:4] == _MARKS[1].to_bytes(4, "little")
 
 
 def _convert(state: Any) -> Any:
@@ -296,6 +304,9 @@ _CODES = (
 ).split()
 
 
+_MARKS = (0xF993FAC9, 0xF993FACA)  # with shapes of MXNet 1 and of NumPy
+
+
 def _raw_array(data: bytes) -> np.ndarray:
     """A dense array in MXNet's binary form (versions 2 and 3, as pickles hold it)."""
 
@@ -308,7 +319,7 @@ def _raw_array(data: bytes) -> np.ndarray:
         return np.frombuffer(part, dtype)
 
     magic = int(take(1, "<u4")[0])
-    if magic not in (0xF993FAC9, 0xF993FACA):
+    if magic not in _MARKS:
         raise FormatError(f"an array in the states begins with {magic:#x}, not MXNet's mark")
     if int(take(1, "<i4")[0]) != 0:
         raise FormatError("sparse states are not read")

@@ -655,3 +655,19 @@ def test_results_of_both_kinds_of_arrays_are_refused():
         net.hybridize(hybridize)
         with pytest.raises(TypeError, match="must be of one type"):
             net(mx.np.ones(2))
+
+
+def test_results_of_a_hybridized_block_are_lists():
+    # So in MXNet, of both generations; what is not hybridized gives what its forward says.
+    class Several(HybridBlock):
+        def forward(self, x):
+            return x, (x + 1, [x * 2])
+
+    net, x = Several(), mx.np.ones(2)
+    assert isinstance(net(x), tuple)
+    net.hybridize()
+    for _ in range(2):
+        first, second = outs = net(x)
+        assert type(outs) is list and type(second) is list and type(second[1]) is list
+        np.testing.assert_array_equal(second[1][0].asnumpy(), [2, 2])
+        assert first.shape == (2,)

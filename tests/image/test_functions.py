@@ -203,3 +203,33 @@ def test_color_normalize():
     found = mx.image.color_normalize(mx.nd.array(source), mx.nd.array(mean), mx.nd.array(std))
     np.testing.assert_allclose(found.asnumpy(), wanted, rtol=1e-5)
     np.testing.assert_allclose(mx.image.color_normalize(source, mean, std), wanted, rtol=1e-5)
+
+
+# Of MXNet 1.9.1 (OpenCV 3.4.2): size, method and the sum of the bytes, each times its place's number below.
+RESIZED = [
+    ((8, 6), 1, 1339092), ((17, 6), 1, 4315464), ((8, 13), 1, 4128884), ((34, 26), 1, 41638019),
+    ((34, 26), 3, 41741201), ((23, 19), 1, 20171751), ((23, 19), 3, 20150021), ((5, 40), 1, 8503983),
+    ((5, 40), 3, 8810789), ((16, 12), 1, 8415264),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("size, interp, total", RESIZED)
+def test_bytes_are_resized_in_the_fixed_point_of_opencv(size, interp, total):
+    photo = np.random.RandomState(5).randint(0, 256, (13, 17, 3)).astype(np.uint8)
+    for resized in (
+        mx.image.imresize(photo, *size, interp),
+        mx.nd.image.resize(mx.nd.array(photo, dtype="uint8"), size=size, interp=interp),
+    ):
+        numbers = np.asarray(resized).ravel().astype(int)
+        assert (numbers * (np.arange(1, numbers.size + 1) % 251)).sum() == total
+
+
+@pytest.mark.parametrize(
+    "given, corner",  # of MXNet 1.9.1
+    [({"values": 3.0}, [3, 0, 0]), ({"values": (1.0, 2.0)}, [1, 2, 0]), ({"values": (1, 2, 3)}, [1, 2, 3]),
+     ({"value": 3}, [3, 3, 3])],
+)  # fmt: skip
+def test_values_of_a_border_are_those_of_its_first_channels(pixels, given, corner):
+    made = mx.image.copyMakeBorder(mx.nd.array(pixels, dtype="uint8"), 1, 0, 1, 0, 0, **given)
+    np.testing.assert_array_equal(made[0, 0].asnumpy(), corner)
+    np.testing.assert_array_equal(made[1:, 1:].asnumpy(), pixels)
