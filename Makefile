@@ -10,7 +10,7 @@ PYTEST := $(RUN) -m pytest -n $(JOBS)
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-all test-codegen test-gpu test-isa test-matrix bench bench-cold bench-data bench-gpu bench-jobs bench-kvstore bench-memory bench-nets bench-ops bench-price bench-profiler bench-sparse fuzz lint \
-	stubs settings-pages wheel clean
+	docs stubs settings-pages wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo "make bench-profiler what the profiler costs"
 	@echo "make bench-sparse what a large embedding costs with sparse gradients"
 	@echo "make lint         ruff, mypy, and whether stubs and docs are current"
+	@echo "make docs         build the site into build/site (NOTEBOOKS=plain: notebooks without outputs)"
 	@echo "make stubs        write the stubs of the generated front ends"
 	@echo "make settings-pages  write docs/settings from the table of settings"
 	@echo "make wheel        build the wheel and try it outside the tree"
@@ -111,6 +112,10 @@ lint: $(VENV)/.ready
 	$(RUN) tools/stubs.py --check
 	$(RUN) tools/settings_pages.py --check
 
+NOTEBOOKS ?= run
+docs: $(VENV)/.docs
+	$(RUN) -m tools.docs --notebooks $(NOTEBOOKS)
+
 stubs: $(VENV)/.ready
 	$(RUN) tools/stubs.py
 
@@ -128,6 +133,10 @@ $(VENV)/.ready: pyproject.toml setup.py
 $(VENV)/.browser: $(VENV)/.ready
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[browser]' && touch $@ || \
 		echo "without the extra 'browser': the tests that need it will say so"
+
+# What the site is made with.
+$(VENV)/.docs: $(VENV)/.ready
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[docs]' && touch $@
 
 clean:
 	rm -rf .venv* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .stamps

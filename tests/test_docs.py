@@ -1,34 +1,72 @@
-"""The pages that show how to leave and to join: their examples run, one after the other."""
+"""The pages under docs/: what they show runs, what they say of errors is so, their links lead somewhere."""
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[1] / "docs"
+import mxjax as mx
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+#: What needs a large network of the zoo, or many compilations.
+SLOW = ("leaving", "joining", "memory")
 
 
-def test_what_the_page_of_calls_shows_holds():
-    names = {}
-    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "how_a_call_lives.md").read_text(), re.S)
-    assert len(blocks) == 3
-    for block in blocks:
-        exec(compile(block, "docs/how_a_call_lives.md", "exec"), names)
+def blocks(page):
+    return re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.S)
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
-def test_links_of_pages_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-        assert target.startswith("http") or (page.parent / target).exists(), target
+def run(page, names=None):
+    names = {} if names is None else names
+    for block in blocks(page):
+        exec(compile(block, f"docs/{page}.md", "exec"), names)
+    return names
 
 
-@pytest.mark.slow  # a large network of the zoo
-def test_examples_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "page", [p.stem for p in PAGES if "```python" in p.read_text() and p.stem not in SLOW]
+)
+def test_what_a_page_shows_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for page in ("leaving", "joining"):  # what the first writes, the second reads
-        names = {}
-        blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.S)
-        assert len(blocks) >= 4
-        for block in blocks:
-            exec(compile(block, f"docs/{page}.md", "exec"), names)
-    assert {"net.onnx", "net.safetensors", "net.stablehlo", "net-symbol.json"} <= {p.name for p in tmp_path.iterdir()}
+    try:
+        run(page)
+        mx.waitall()
+    finally:
+        mx.amp.amp.end()  # what the page on mixed precision switched on
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "pages", [("leaving", "joining"), ("memory",)]
+)  # what the first writes, the second reads
+def test_what_larger_pages_show_runs(pages, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for page in pages:
+        assert len(blocks(page)) >= 3
+        run(page)
+    if "leaving" in pages:
+        assert {"net.onnx", "net.safetensors", "net.stablehlo", "net-symbol.json"} <= {
+            p.name for p in tmp_path.iterdir()
+        }
+
+
+def rows_of_errors():
+    text = (DOCS / "errors.md").read_text().partition("## Warnings")[0]
+    return re.findall(r"^\| `([^`]+)` \| (.+?) \| .+? \|$", text, re.M)
+
+
+def test_errors_say_what_the_page_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = rows_of_errors()
+    assert len(found) >= 40
+    names = run("errors")
+    for line, said in found:
+        with pytest.raises(Exception) as error:  # noqa: B017 - which it is, its message says
+            eval(compile(ast.parse(line, mode="eval"), line, "eval"), names)
+            mx.waitall()
+        message = " ".join(str(error.value).split())
+        for part in said.replace("\\*", "*").split(" ... "):
+            assert part in message, f"{line}: {message}"

@@ -6,15 +6,7 @@ import statistics
 
 import pytest
 
-import mxjax as mx
-from mxjax.ops import help
-
-MODULES = """
-    np np.random np.linalg npx npx.random nd nd.random nd.contrib nd.sparse sym sym.random sym.contrib
-    gluon gluon.nn gluon.rnn gluon.loss gluon.data gluon.data.vision gluon.data.vision.transforms gluon.metric
-    gluon.utils gluon.model_zoo.vision gluon.probability gluon.functional optimizer lr_scheduler initializer io image
-    recordio kvstore profiler memonger mod onnx amp autograd random engine config
-""".split()
+from tools.docs.names import MODULES, public
 
 #: What their docstrings tell in prose: the files are at the limit of their length.
 IN_PROSE = """
@@ -23,23 +15,6 @@ IN_PROSE = """
     optimizer.register io.DataDesc io.DataIter image.DetBorrowAug image.DetHorizontalFlipAug image.DetRandomSelectAug
     recordio.IRHeader recordio.list_lines recordio.make_index recordio.offsets recordio.unpack kvstore.KVStore
 """.split()
-
-
-def public(path, operators=False):
-    """The classes and functions of a module, but for errors and, unless asked for, what the operator table makes."""
-    module = mx
-    for part in path.split("."):
-        module = getattr(module, part)
-    for name in getattr(module, "__all__", None) or dir(module):
-        value = getattr(module, name)
-        if name.startswith("_") or not (inspect.isclass(value) or inspect.isroutine(value)):
-            continue
-        if isinstance(getattr(value, "__signature__", None), help.Signature) and not operators:
-            continue
-        if inspect.isclass(value) and issubclass(value, BaseException):
-            continue
-        if (getattr(value, "__module__", None) or "").startswith("mxjax"):
-            yield f"{path}.{name}", value
 
 
 NAMES = {id(value): (name, value) for path in reversed(MODULES) for name, value in public(path)}  # by their first name
