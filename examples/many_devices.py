@@ -1,8 +1,8 @@
-"""One program over four devices (CPUs that stand for GPUs): a mesh cuts the batch, the weights are on all of them."""
+"""One program over several GPUs (or four CPUs in their place): a mesh cuts the batch, the weights are on all of them."""
 
 import os
 
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")  # not needed where there are GPUs
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")  # in place of GPUs
 
 from images import shapes  # noqa: E402
 
@@ -13,7 +13,9 @@ from mxjax.gluon import nn  # noqa: E402
 
 def main():
     mx.random.seed(0)
-    mesh = mx.mesh("data=4")
+    gpus = mx.num_gpus()
+    devices = [mx.gpu(i) for i in range(gpus)] if gpus > 1 else [mx.cpu(i) for i in range(4)]
+    mesh = mx.mesh(data=len(devices), devices=devices)
     net = nn.HybridSequential()
     net.add(nn.Dense(64, activation="relu", in_units=256), nn.Dense(3, in_units=64))
     net.initialize(mx.init.Xavier())
@@ -35,7 +37,7 @@ def main():
             print(f"epoch {epoch}: {total / len(loader):.3f}")
     weight = net[0].weight.data()
     print(weight.device, weight.jax.sharding)
-    assert len(weight.jax.sharding.device_set) == 4 and total / len(loader) < 0.5
+    assert len(weight.jax.sharding.device_set) == len(devices) and total / len(loader) < 0.5
 
 
 if __name__ == "__main__":
