@@ -24,7 +24,8 @@ SURROUNDINGS = {
 
 def main(*arguments: str) -> int:
     """What pytest gives; variables that are set already are stronger."""
-    command = [sys.executable, "-m", "pytest", str(HERE), *arguments]
+    # pytest-benchmark, where it is installed, warns beside xdist, and a warning is an error here.
+    command = [sys.executable, "-m", "pytest", "-p", "no:benchmark", str(HERE), *arguments]
     return subprocess.run(command, cwd=HERE.parents[1], env={**SURROUNDINGS, **os.environ}).returncode
 
 
