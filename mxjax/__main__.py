@@ -3,10 +3,12 @@
 import argparse
 import json
 import os
+import platform
 import runpy
 import sys
 
 from . import settings
+from ._version import __version__
 from .settings.explain import describe
 
 USAGE = """\
@@ -14,6 +16,7 @@ python -m mxjax [--as 1.9|2.0] SCRIPT [ARGUMENT ...]      a program that imports
 python -m mxjax [--as 1.9|2.0] -m MODULE [ARGUMENT ...]   the same for a module
 python -m mxjax --compat [--as ...] ...                   with names that Python, NumPy, matplotlib had in MXNet's time
 python -m mxjax config [--json] [--changed] [NAME ...]    the settings in force, or some of them at length
+python -m mxjax --version                                 the versions of mxjax, jax and Python
 """
 
 
@@ -21,6 +24,11 @@ def main(arguments: list[str]) -> int:
     """Runs one command; the result is the exit status."""
     if arguments[:1] == ["config"]:
         return _config(arguments[1:])
+    if arguments in (["--version"], ["-V"]):
+        import jax
+
+        print(f"mxjax {__version__} (jax {jax.__version__}, Python {platform.python_version()})")
+        return 0
     version, compat = None, False
     while arguments and arguments[0].startswith(("--as", "--compat")):
         option, equals, value = arguments[0].partition("=")

@@ -13,6 +13,8 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 #: What needs a large network of the zoo, or many compilations.
 SLOW = ("leaving", "joining", "memory")
+#: What tests/test_documents.py runs, in a process of its own.
+ALONE = ("first_steps",)
 
 
 def blocks(page):
@@ -27,7 +29,7 @@ def run(page, names=None):
 
 
 @pytest.mark.parametrize(
-    "page", [p.stem for p in PAGES if "```python" in p.read_text() and p.stem not in SLOW]
+    "page", [p.stem for p in PAGES if "```python" in p.read_text() and p.stem not in SLOW + ALONE]
 )
 def test_what_a_page_shows_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

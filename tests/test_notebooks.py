@@ -3,6 +3,9 @@
 import base64
 import io
 import json
+import re
+import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -22,6 +25,25 @@ def test_it_runs(path, tmp_path, monkeypatch):
         notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
     )
     client.execute()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda p: p.stem)
+def test_it_needs_an_installed_mxjax_alone_and_the_extras_that_it_names(path):
+    """Nothing of a clone, and no package that the line with `pip install` does not bring."""
+    cells = json.loads(path.read_text())["cells"]
+    told = "".join("".join(c["source"]) + "\n" for c in cells if c["cell_type"] == "markdown")
+    code = "".join("".join(c["source"]) + "\n" for c in cells if c["cell_type"] == "code")
+    extras, others = re.search(r"^pip install 'mxjax\[([\w,]+)\]' ?(.*)$", told, re.M).groups()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    brought = [*project["dependencies"], *others.split()]
+    for extra in extras.split(","):
+        brought += project["optional-dependencies"][extra]
+    names = {re.match(r"[\w-]+", one)[0].lower() for one in brought}
+    modules = {"scikit-learn": "sklearn", "pillow": "PIL"}
+    there = {modules.get(name, name) for name in names} | sys.stdlib_module_names | {"mxjax", "mxnet"}
+    there |= {Path(name).stem for name in re.findall(r'Path\("(\w+\.py)"\)\.write_text', code)}  # what it writes itself
+    assert set(re.findall(r"^\s*(?:from|import) (\w+)", code, re.M)) <= there
+    assert not re.search(r"\btests/|\bbenchmarks/|__file__|\.\./", code)
 
 
 def test_what_a_notebook_carries_is_what_mxnet_wrote():
