@@ -9,8 +9,9 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon
+from mxjax.core.cold import FETCHED
 
-SMALL, LARGE = 100, 1 << 19  # FETCHED (core/cold.py) is between
+SMALL, LARGE = 100, 2 * FETCHED
 
 
 def counts() -> dict[str, Any]:
@@ -19,7 +20,7 @@ def counts() -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def from_zero(card: Any) -> None:
+def from_zero(card: Any, measured: None) -> None:
     mx.waitall()
     mx.engine.reset()
 
@@ -47,17 +48,19 @@ def test_small_code_in_a_loop_is_compiled_once(card: Any) -> None:
 def test_large_code_is_not_fetched(real_card: Any) -> None:
     x = mx.np.ones(LARGE)
     for _ in range(3):
-        assert expression(x, 2.0) == pytest.approx(0, abs=1)
+        assert expression(x, 2.0) == pytest.approx(0, abs=1e-3 * LARGE)
     assert counts()["interpreted"] == 0
 
 
-def test_programs_of_a_card_have_one_tier(real_card: Any) -> None:
-    """Quick programs are made by options of CPUs."""
-    x = mx.np.ones(LARGE)
-    for _ in range(30):
-        expression(x, 2.0)
-    found = counts()
-    assert found["quick"] == found["optimised"] == 0 and found["compiled"] <= 3
+@pytest.mark.parametrize("layer", ["products", "convolutions"])
+def test_products_are_compiled_quickly_at_first_and_convolutions_never(real_card: Any, layer: str) -> None:
+    net = gluon.nn.Dense(128, in_units=1024) if layer == "products" else gluon.nn.Conv2D(8, 3, in_channels=3)
+    net.initialize()
+    net.hybridize()
+    x = mx.np.ones((4096, 1024) if layer == "products" else (64, 3, 64, 64))
+    for _ in range(3):
+        net(x).wait_to_read()
+    assert counts()["quick"] == (layer == "products")
 
 
 def test_a_hybridized_network_is_one_program(card: Any) -> None:

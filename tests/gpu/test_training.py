@@ -86,7 +86,7 @@ def test_imperative_and_hybridized_give_the_losses_of_the_cpu(card: Any, name: s
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_products_in_tf32_train_as_well(card: Any, name: str) -> None:
+def test_products_in_tf32_train_as_well(card: Any, measured: None, name: str) -> None:
     with mx.config.scope(engine_cold="interpret"):
         want = losses(name, mx.cpu(), False)
     np.testing.assert_allclose(losses(name, card, True), want, rtol=2e-2)
