@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import mxjax as mx
+from mxjax._version import __version__
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -72,3 +73,18 @@ def test_errors_say_what_the_page_says(tmp_path, monkeypatch):
         message = " ".join(str(error.value).split())
         for part in said.replace("\\*", "*").split(" ... "):
             assert part in message, f"{line}: {message}"
+
+
+def test_the_page_on_mxnet_tells_of_every_module():
+    page = (DOCS / "coming_from_mxnet.md").read_text()
+    named = {name for row in re.findall(r"^\| (`mx.*)$", page, re.M) for name in re.findall(r"`mx\.([\w.]+)", row)}
+    lazy = set(mx._LAZY) - {"kv", "img", "init", "mod", "mon", "opt", "rnd", "sym", "th", "viz", "contrib"}  # short names
+    told = {"numpy": "np", "numpy_extension": "npx", "symbol": "sym", "module": "mod", "initializer": "init",
+            "kvstore": "kv", "visualization": "viz"}  # fmt: skip
+    assert {told.get(name, name) for name in lazy} <= named
+
+
+def test_the_changelog_is_of_releases():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    releases = re.findall(r"^## (\d+\.\d+\.\d+)", text, re.M)
+    assert releases[0] == __version__ and releases == sorted(releases, reverse=True)
