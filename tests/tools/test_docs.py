@@ -74,6 +74,46 @@ def test_every_page_is_reached_from_the_index_in_three_clicks(pages):
     assert set(texts) == set(found) and max(found.values()) <= 3
 
 
+#: What people look for, where it is told, and words of the answer.
+LOOKED_FOR = {
+    "run an old script": ("coming_from_mxnet.md", "python -m mxjax train.py"),
+    "load a 1.x checkpoint and fine-tune it": (
+        "checkpoints.md",
+        'mx.model.load_checkpoint("old", 8)',
+    ),
+    "fit a model into memory": ("memory.md", "mx.memonger.plan(net, x, budget="),
+    "read a profile": ("profiling.md", "divides each step into *device*"),
+    "why is my first step slow": ("first_step.md", "Because it is compiled, once."),
+    "what an error means": ("errors.md", "has not been initialized"),
+    "functional.call": (
+        "from_jax.md",
+        "functional.call(net, params, state, x, train=True, rng=key)",
+    ),
+    "functional.call's arguments": (
+        "reference/gluon.functional.md",
+        "{ #mx.gluon.functional.call }",
+    ),
+    "add an operator": ("custom_operators.md", '@mx.operator.register("cube")'),
+    "add an operator to the library": ("project/contributing.md", "## Add an operator"),
+    "the shapes of Convolution's arguments": (
+        "reference/operators/nn.md",
+        "(N, C, W), (N, C, H, W) or",
+    ),
+    "a setting": ("settings/options.md", "### engine.cold"),
+}
+
+
+@pytest.mark.parametrize("question", LOOKED_FOR)
+def test_what_people_look_for_is_at_most_three_clicks_away(pages, question):
+    texts, _ = pages
+    page, words = LOOKED_FOR[question]
+    assert words in texts[page]
+    near = {"index.md"}
+    for _ in range(3):
+        near |= {file for name in near for file, _ in links(name, texts[name]) if file in texts}
+    assert page in near
+
+
 def test_every_public_name_has_a_place(pages):
     texts, _ = pages
     table = reference.addresses()
