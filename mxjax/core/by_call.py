@@ -27,6 +27,7 @@ LINE = 1.5  # a call of NumPy, as `Bound.steps` counts them, beside its work
 UNKNOWN = 20  # equations that a call is taken for which was not traced
 FETCH = 1000.0  # an array that an accelerator computed: NumPy waits for it and for what was begun before it
 RUN = 6.0  # a run of a program, beside its work
+SINGLE = 25.0  # a run of a program of one call, whose operands are NumPy's and whose results NumPy takes, beside its work
 UNFUSED = 0.25  # what a program of several calls saves of the work that programs of single ones do
 
 # Whether a fault in NumPy's rules is raised; without, a program computes the call.
@@ -144,13 +145,14 @@ class ByCall:
 
     def _numpy(self, part: Part, args: list[Any]) -> Sequence[Any] | None:
         """What NumPy gives; None where a program is better: there is one, or it would have paid for itself."""
-        if part.work > CALL and not forked[0]:
+        lost = part.work - SINGLE  # what a program would save at most
+        if lost > 0 and not forked[0]:
             single = self._single(part, part.operands)
             pays = self._prices.quick(*part.bound.size[:2])  # type: ignore[union-attr]
             # At half of it already the first time, so that no second run is the first of a program (`cold.ONE_RUN`).
-            if _whole(single) in single.programs or single.spent + part.work > pays * (1 if single.spent else 1 / 2):
+            if _whole(single) in single.programs or single.spent + lost > pays * (1 if single.spent else 1 / 2):
                 return None
-            single.spent += part.work
+            single.spent += lost
         try:
             return part.bound.run([a if type(a) is np.ndarray else _array(a) for a in args])  # type: ignore[union-attr]
         except NotHere:

@@ -36,6 +36,7 @@ Shape = tuple[tuple[int, ...], np.dtype]
 
 #: Traces and shapes that one call may have.
 _MOST = 4096
+_LATEST = 16  # that are found by their operands alone
 #: Sizes that are constants where two symbols do not do: axes of channels, kernels, coordinates.
 _SMALL = 4
 _ANY = (2, dims.LONGEST)
@@ -197,12 +198,18 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
     """
     if operator_wrappers:
         raise NotHere("operators are wrapped")
+    # Who asked for the shapes asks for the numbers next, and layers of an unrolled network take turns.
     latest = call.traces.get("latest")
-    if latest is not None and latest[0] == avals and latest[1] is device:
-        return latest[2]  # type: ignore[no-any-return]
-    bound = _bound(call, avals, device)
-    call.traces["latest"] = avals, device, bound  # who asked for the shapes asks for the numbers next
-    return bound
+    if latest is None:
+        latest = call.traces["latest"] = {}
+    asked = (device, *avals)
+    bound = latest.get(asked)
+    if bound is None:
+        bound = _bound(call, avals, device)
+        if len(latest) >= _LATEST:
+            latest.clear()
+        latest[asked] = bound
+    return bound  # type: ignore[no-any-return]
 
 
 def _bound(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
