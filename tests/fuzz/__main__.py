@@ -115,10 +115,16 @@ def worker(start: int, count: int, tiers: tuple[str, ...]) -> None:
     """One line of JSON for each program, and one with the CPU time now and then."""
     import traceback
 
+    lock = threading.Lock()
+
+    def say(what: dict[str, Any]) -> None:
+        with lock:
+            print(json.dumps(what), flush=True)
+
     def beat() -> None:
         while True:
             time.sleep(Watch.BEAT)
-            print(json.dumps({"beat": time.process_time()}), flush=True)
+            say({"beat": time.process_time()})
 
     threading.Thread(target=beat, daemon=True).start()
     for seed in range(start, start + count):
@@ -128,7 +134,7 @@ def worker(start: int, count: int, tiers: tuple[str, ...]) -> None:
         except Exception:
             answer = {"seed": seed, "calls": 0, "found": {"the fuzzer itself": traceback.format_exc()}}
         answer["cpu"] = time.process_time() - before
-        print(json.dumps(answer), flush=True)
+        say(answer)
 
 
 def chunk(start: int, count: int, tiers: tuple[str, ...], codegen: str, tell: Any) -> None:
