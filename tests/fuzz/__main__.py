@@ -103,12 +103,12 @@ def tiers_of(seed: int, tiers: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name, _, each in split if seed % int(each or 1) == 0)
 
 
-def compile_quickly() -> None:
-    """Programs of this process are compiled as the engine's quick ones are, all of them."""
-    from mxjax.core.price import QUICK
+def quick_flags() -> str:
+    """Flags of XLA by which all programs of a process are compiled as the engine's quick ones are."""
+    from mxjax.core import price
 
-    flags = [f"--{name}={str(value).lower()}" for name, value in QUICK.items()]
-    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags]).strip()
+    options = price.on("cpu").options or {}
+    return " ".join(f"--{name}={str(value).lower()}" for name, value in options.items())
 
 
 def worker(start: int, count: int, tiers: tuple[str, ...]) -> None:
@@ -237,7 +237,7 @@ def main() -> int:
     os.environ.setdefault("MXJAX_ENGINE_GRAPH_BREAKS", "quiet")
     os.environ.setdefault("MXJAX_CACHE_DIR", "")  # random programs come never again
     if given.codegen == "quick":
-        compile_quickly()
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {quick_flags()}".strip()
     if given.worker:
         worker(given.start, given.count, tiers)
         return 0

@@ -10,7 +10,7 @@ import pytest
 
 import mxjax as mx
 from tests.fuzz import generate, machines, model, program, shrink
-from tests.fuzz.__main__ import Watch, check, tiers_of, told
+from tests.fuzz.__main__ import Watch, check, quick_flags, tiers_of, told
 from tests.fuzz.calls import TABLE
 from tests.fuzz.program import Call, Program
 
@@ -115,6 +115,10 @@ def test_a_program_hangs_by_the_time_it_computes() -> None:
     watch.ended()
     assert not any(watch.beat(373) for _ in range(Watch.WAITS - 1))
     assert watch.beat(373).startswith("it waits")
+
+
+def test_quick_programs_are_those_of_the_engine() -> None:
+    assert "--xla_backend_optimization_level=0" in quick_flags().split()
 
 
 def test_programs_use_most_of_the_table() -> None:
