@@ -16,6 +16,7 @@ from ..core import (
     record2,
     record_handed,
     record_on,
+    record_paired,
     record_refused,
     record_scalar,
     rng,
@@ -196,8 +197,11 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         values += [Dynamic(n) for _, n in moving]
         if refused is not None:
             outs = record_refused(bound, values, refused)
+        elif here:
+            paired = op.paired and local.st.taping and op.count_outputs(dict(attrs)) != 1
+            outs = (record_paired if paired else record)(bound, values)
         else:
-            outs = record(bound, values) if here else record_on(_target(device), bound, values)
+            outs = record_on(_target(device), bound, values)
     if op.aux and (not op.modal or training):
         outs = _write_back(op.aux(dict(attrs)) if callable(op.aux) else op.aux, inputs, outs)
     made = deliver(cls, outs, out, single=len(outs) == 1 and not op.listed)

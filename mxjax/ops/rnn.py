@@ -226,6 +226,7 @@ def _drops(p: Any = 0.0, num_layers: int = 1, is_train: bool = False, **attrs: A
     nd_order="data parameters state state_cell sequence_length state_size num_layers bidirectional mode p state_outputs projection_size "
     "lstm_state_clip_min lstm_state_clip_max lstm_state_clip_nan use_sequence_length",
     loops=True,
+    paired=True,
 )  # fmt: skip
 def rnn(
     key: Any,

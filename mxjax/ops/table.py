@@ -43,6 +43,7 @@ class Op(Row):
     them by name; `Each` as ``check`` has one that asks about the smallest and the largest.
     ``settled(attributes)`` gives attributes that follow from numbers which come so, and from which shapes are made.
     ``lengths`` and ``restates`` name attributes that say lengths (`core.call.Row`): one trace serves all of them.
+    ``paired`` rows are costly (loops): where they have several results, the backward pass takes what they kept.
     ``scalars`` are the rows of an array and a number, on the right of it and on the left (`_beside_numbers`).
     ``ref`` is the NumPy function the row must agree with, ``samples`` the inputs its tests use.
 
@@ -95,6 +96,7 @@ class Op(Row):
         "nd_order",
         "order",
         "outputs",
+        "paired",
         "plain",
         "ref",
         "samples",
@@ -137,6 +139,7 @@ class Op(Row):
         restates: dict[str, tuple[int, int]] | None = None,
         lengths: dict[str, type] | None = None,
         loops: bool = False,
+        paired: bool = False,
         internal: str | None = CONVENTION,
         aliases: tuple[str, ...] = (),
         internal_scalar: str | None = None,
@@ -211,6 +214,7 @@ class Op(Row):
         self.internal_scalar = internal_scalar
         self.internal_rscalar = internal_rscalar
         self.outputs = outputs
+        self.paired = paired
         self.listed = listed  # a list even of one result
         self.tupled = tupled  # several results are a tuple, not a list
         self.shapes = shapes

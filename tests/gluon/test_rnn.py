@@ -320,3 +320,34 @@ def test_pieces_are_initialized_each_by_its_own():
         "l1_i2h_weight": 0.0, "l1_h2h_weight": 0.5, "l1_i2h_bias": 0.0, "l1_h2h_bias": 1.0
     }  # fmt: skip
     assert parts["l0_i2h_weight"].shape == (12, 5)
+
+
+def _loops_of_a_step(hybrid):
+    """How many loops there are in the largest program of a training step of an LSTM of two layers."""
+    net = mx.gluon.rnn.LSTM(4, 2, input_size=4)
+    net.initialize()
+    if hybrid:
+        net.hybridize()
+    x, texts = mx.np.ones((9, 2, 4)), []
+
+    def hear(name, device, compiled, options):
+        texts.append(compiled.as_text())
+
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd")
+    mx.core.hooks.compile_listeners.append(hear)
+    try:
+        with mx.settings.scope("engine.cold", "compile"):
+            for _ in range(2):
+                with mx.autograd.record():
+                    loss = net(x).sum()
+                loss.backward()
+                trainer.step(2)
+                loss.wait_to_read()
+    finally:
+        mx.core.hooks.compile_listeners.remove(hear)
+    return max(text.count(" while(") for text in texts)
+
+
+def test_an_imperative_step_runs_no_layer_twice():
+    # Two layers, forward and backward: the backward pass takes what the forward pass kept.
+    assert _loops_of_a_step(False) == _loops_of_a_step(True) == 4
