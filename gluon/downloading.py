@@ -11,6 +11,7 @@ import hashlib
 import http.client
 import os
 import re
+import sys
 import urllib.error
 import urllib.request
 import warnings
@@ -304,22 +305,63 @@ def _may_recover(reason: object) -> bool:
     return isinstance(reason, TimeoutError | ConnectionError)
 
 
+def _check_redirection(here: str, there: str) -> None:
+    kind = _scheme(there)
+    if kind != "https" and (kind != "http" or _scheme(here) == "https"):
+        raise ValueError(f"it leads to {there[:_LONGEST_NAME]}, which is not https")
+
+
 class _Redirections(urllib.request.HTTPRedirectHandler):
     """Follows to http and https, and from https to https alone."""
 
     def redirect_request(
         self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> Any:
-        kind = _scheme(newurl)
-        if kind != "https" and (kind != "http" or _scheme(req.full_url) == "https"):
+        try:
+            _check_redirection(req.full_url, newurl)
+        except ValueError:
             if fp is not None:
                 fp.close()
-            raise ValueError(f"it leads to {newurl[:_LONGEST_NAME]}, which is not https")
+            raise
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _scheme(url: str) -> str:
     return url.partition(":")[0].lower()
+
+
+class _Answer(contextlib.closing[Any]):
+    """What requests.get gave, as urllib's answers are read."""
+
+    def __init__(self, response: Any):
+        super().__init__(response)
+        self.status, self.headers = response.status_code, response.headers
+        self._blocks = response.iter_content(1 << 16)  # what breaks off is lost by blocks
+
+    def __enter__(self) -> _Answer:
+        return self
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; they may be more than that many."""
+        return next(self._blocks, b"")
+
+
+def _by_requests(requests: Any, url: str, headers: dict[str, str], verify_ssl: bool) -> _Answer:
+    """MXNet's way, where the program imports requests: with its proxies, certificates and stand-ins of tests."""
+    headers = {"Accept-Encoding": "identity", **headers}  # as many bytes as the file has
+    response = requests.get(url, stream=True, verify=verify_ssl, headers=headers, timeout=20)
+    try:
+        here = url
+        for there in [*response.history[1:], response] if response.history else ():
+            _check_redirection(here, there.url)
+            here = there.url
+        if response.status_code >= 300:
+            reason = response.reason or "refused"
+            raise urllib.error.HTTPError(url, response.status_code, reason, response.headers, None)
+    except BaseException:
+        response.close()
+        raise
+    return _Answer(response)
 
 
 def copy_at_most(
@@ -357,14 +399,16 @@ def _transfer(url: str, part: BinaryIO, verify_ssl: bool, most: int | None) -> N
         context = ssl._create_unverified_context()
     part.flush()
     begin = os.path.getsize(part.name)
-    asked: Any = url
-    if begin:
-        asked = urllib.request.Request(url, headers={"Range": f"bytes={begin}-"})
+    headers = {"Range": f"bytes={begin}-"} if begin else {}
+    requests = sys.modules.get("requests")
     try:
-        opener = urllib.request.build_opener(
-            _Redirections, urllib.request.HTTPSHandler(context=context)
-        )
-        answer = opener.open(asked, timeout=20)
+        if requests is not None and _scheme(url) != "file":
+            answer = _by_requests(requests, url, headers, verify_ssl)
+        else:
+            opener = urllib.request.build_opener(
+                _Redirections, urllib.request.HTTPSHandler(context=context)
+            )
+            answer = opener.open(urllib.request.Request(url, headers=headers), timeout=20)
     except urllib.error.HTTPError as error:
         if not begin or error.code != 416:
             raise

@@ -247,7 +247,19 @@ def _quantile(a: Any, q: Any, axis: Any, keepdims: Any, method: str, nan: bool) 
     x = a if a.dtype == np.float64 else a.astype("float32")
     fn = jnp.nanquantile if nan else jnp.quantile
     q = jnp.asarray(q, x.dtype)
-    return fn(x, q, axis=axis, keepdims=bool(keepdims), method=method).astype(x.dtype)
+
+    def by(rule: str) -> Any:
+        return fn(x, q, axis=axis, keepdims=bool(keepdims), method=rule)
+
+    if method != "nearest":
+        return by(method).astype(x.dtype)
+    # JAX takes the lower of two that are as near; MXNet's operator the upper, NumPy (which MXNet asks where there are
+    # NaNs) the one with the even place.
+    count = jnp.sum(~jnp.isnan(x) if nan else jnp.ones_like(x, "bool"), axis=axis, keepdims=bool(keepdims))
+    place = q.reshape(q.shape + (1,) * count.ndim) * (count - 1).astype(x.dtype)
+    below = jnp.floor(place)
+    upper = (place - below > 0.5) | ((place - below == 0.5) & ((below % 2 == 1) if nan else True))
+    return jnp.where(upper, by("higher"), by("lower")).astype(x.dtype)
 
 
 _Q = [case(f(3, 4), 0.3), case(f(3, 4), Given([0.25, 0.5]), axis=1)]

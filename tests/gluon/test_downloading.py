@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import http.server
+import sys
 import threading
+import types
+import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,8 +50,56 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Response:
+    """What requests.get answers, as far as a download reads it."""
+
+    def __init__(self, answer, url, history=()):
+        self.answer, self.url, self.history = answer, url, list(history)
+        self.status_code, self.headers, self.reason = answer.status, answer.headers, "reason"
+        self.closed = False
+
+    def iter_content(self, size):
+        try:
+            while block := self.answer.read(size):
+                yield block
+        except http.client.IncompleteRead as error:
+            yield error.partial
+            raise ConnectionResetError("it broke off") from None
+
+    def close(self):
+        self.closed = True
+        self.answer.close()
+
+
+class Requests:
+    """Stands for the library: it follows redirections and raises for no status."""
+
+    def __init__(self):
+        self.responses, self.given = [], []
+
+    def get(self, url, **given):
+        self.given.append(given)
+        try:
+            answer = urllib.request.urlopen(urllib.request.Request(url, headers=given["headers"]))
+        except urllib.error.HTTPError as error:
+            answer = error
+        self.responses.append(Response(answer, answer.url))
+        return self.responses[-1]
+
+
+@pytest.fixture(params=["urllib", "requests"])
+def library(request, monkeypatch):
+    """Which library a program has: without requests it is urllib."""
+    made = Requests() if request.param == "requests" else None
+    monkeypatch.setitem(sys.modules, "requests", made)
+    yield made
+    if made is not None:
+        assert all(response.closed for response in made.responses)
+        assert all(given["stream"] and given["verify"] and given["timeout"] for given in made.given)
+
+
 @pytest.fixture
-def server():
+def server(library):
     made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     made.asked, made.ranges, made.breaks, made.content = [], True, [], CONTENT
     made.url = f"http://127.0.0.1:{made.server_port}/data.bin"
@@ -142,6 +194,24 @@ def test_redirections_keep_the_protection_of_https(begin, to, follows):
     else:
         with pytest.raises(ValueError, match="it leads to .*, which is not https"):
             handler.redirect_request(asked, None, 302, "Found", {}, to)
+
+
+    answer = types.SimpleNamespace(status=200, headers={}, read=lambda size: b"", close=lambda: None)
+    response = Response(answer, to, [Response(answer, begin)])
+    requests = types.SimpleNamespace(get=lambda url, **given: response)
+    if follows:
+        assert downloading._by_requests(requests, begin, {}, True).status == 200
+    else:
+        with pytest.raises(ValueError, match="it leads to .*, which is not https"):
+            downloading._by_requests(requests, begin, {}, True)
+    assert response.closed != follows
+
+
+def test_what_a_server_refuses_is_asked_once(server, library, tmp_path, monkeypatch):
+    monkeypatch.setattr(Handler, "do_GET", lambda self: (self.server.asked.append(None), self.send_error(404)))
+    with pytest.raises(MXNetOSError, match="cannot download .* Without a network"):
+        utils.download(server.url, path=str(tmp_path / "data.bin"))
+    assert server.asked == [None] and names(tmp_path) == []
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "data:text/plain,x", "/etc/hostname", "x", "javascript:x"])
