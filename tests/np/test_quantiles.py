@@ -31,5 +31,7 @@ def test_among_nans_the_nearest_is_numpys():
     x = np.array([[0, 1, 2, 3, np.nan], [4, np.nan, 5, np.nan, np.nan], [7, 6, 5, 4, 3]])
     for axis in (None, 0, 1):
         expected = np.nanquantile(x, [0.25, 0.5, 0.9], axis=axis, method="nearest")
-        got = mx.np.nanquantile(mx.np.array(x), mx.np.array([0.25, 0.5, 0.9]), axis=axis, method="nearest")
+        got = mx.np.nanquantile(
+            mx.np.array(x), mx.np.array([0.25, 0.5, 0.9]), axis=axis, method="nearest"
+        )
         np.testing.assert_array_equal(got.asnumpy(), expected)
