@@ -28,8 +28,7 @@ def export(block: HybridBlock, path: Any, epoch: int, remove_amp_cast: bool, for
     if opened is not None and opened.args is not None and not block._graphs:
         symbol, arrays = _symbol_of_run(block, opened.args)
     else:
-        recorded = _last(block)
-        symbol, arrays = _composed(block, len(recorded.shapes), recorded.n_outs) or symbol_of(block, recorded)
+        symbol, arrays = _symbol_of_last(block, _last(block))
     states = set(symbol.list_auxiliary_states())
     marked = {f"{'aux' if name in states else 'arg'}:{name}": a for name, a in arrays.items()}
     if path is None:
@@ -43,6 +42,23 @@ def export(block: HybridBlock, path: Any, epoch: int, remove_amp_cast: bool, for
     return symbol_file, params_file if marked else None  # there is a file in any case, as in MXNet
 
 
+def _symbol_of_last(block: HybridBlock, recorded: CachedGraph) -> tuple[Any, dict[str, Any]]:
+    return _composed(block, len(recorded.shapes), recorded.n_outs) or symbol_of(block, recorded)
+
+
+def symbols_of(block: Any) -> tuple[Any, ...]:
+    """The inputs and the outputs of the block's last graph, as symbols."""
+    from mxjax import symbol
+
+    recorded = _last(block)
+    whole = _symbol_of_last(block, recorded)[0]
+    return [symbol.var(name) for name in _input_names(len(recorded.shapes))], whole
+
+
+def _input_names(count: int) -> list[str]:
+    return ["data"] if count == 1 else [f"data{k}" for k in range(count)]
+
+
 def _composed(block: HybridBlock, count: int, outputs: int) -> tuple[Any, dict[str, Any]] | None:
     """A network of MXNet 1 as its forward composes it of variables, so that nodes have the names of its layers.
 
@@ -52,7 +68,7 @@ def _composed(block: HybridBlock, count: int, outputs: int) -> tuple[Any, dict[s
 
     if generation() != 1 or util.is_np_array():
         return None
-    names = ["data"] if count == 1 else [f"data{k}" for k in range(count)]
+    names = _input_names(count)
     try:
         made = block(*map(symbol.var, names))
         whole = symbol.Group(list(made)) if isinstance(made, (list, tuple)) else made
@@ -93,7 +109,7 @@ def _symbol_of_run(block: HybridBlock, args: tuple[Any, ...]) -> tuple[Any, dict
     from .hybrid import flatten
 
     inputs = [a for a in flatten(args)[0] if isinstance(a, NDArray)]
-    names = ["data"] if len(inputs) == 1 else [f"data{k}" for k in range(len(inputs))]
+    names = _input_names(len(inputs))
     params = {name: p._reduce() for name, p in block.collect_params().items() if p._arrays is not None}
     here = {name: p.data(inputs[0].device) for name, p in block.collect_params().items() if name in params}
     shapes = {name: attributes.text(tuple(a.shape)) for name, a in here.items()}
@@ -116,7 +132,7 @@ def symbol_of(block: HybridBlock, recorded: CachedGraph) -> tuple[Any, dict[str,
     count = len(recorded.shapes)
     sources = recorded.sources
     owners = {id(a): (name, p) for name, p in block.collect_params().items() for a in (p._arrays or {}).values()}
-    nodes = [Node("data" if count == 1 else f"data{k}") for k in range(count)]
+    nodes = [Node(name) for name in _input_names(count)]
     nodes.append(Node("random_count"))
     arrays: dict[str, Any] = {}
     for k, source in enumerate(sources):

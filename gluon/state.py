@@ -84,11 +84,23 @@ class HybridState:
     _static_shape: bool
     _op_hook: Any
 
-    #: The inputs and the outputs as symbols, once `_get_graph` was asked for them.
-    _cached_graph: tuple[Any, ...] = ()
+    _symbols: tuple[Any, ...] = ()
     _in_format: Any = None
     _out_format: Any = None
     _backend: Any = None
+
+    @property
+    def _cached_graph(self) -> tuple[Any, ...]:
+        """The inputs and the outputs as symbols, once there is a graph or `_get_graph` was asked for them."""
+        if not self._symbols and self._graphs:
+            from .exporting import symbols_of
+
+            self._symbols = symbols_of(self)
+        return self._symbols
+
+    @_cached_graph.setter
+    def _cached_graph(self, symbols: tuple[Any, ...]) -> None:
+        self._symbols = symbols
 
     @property
     def _backend_opts(self) -> dict[str, Any]:
@@ -147,7 +159,7 @@ class HybridState:
 
         from .legacy.helpers import _check_same_symbol_type, _flatten, _regroup
 
-        if not self._cached_graph:
+        if not self._symbols:
             leaves, structure = _flatten(args, "input")
             count = sum(leaf is not None for leaf in leaves)
             if not count:
@@ -168,5 +180,5 @@ class HybridState:
             whole = symbol.Group(outputs)
             if _check_same_symbol_type(outputs) is not symbol.Symbol:
                 whole = whole.as_np_ndarray()
-            self._cached_graph = inputs, whole
-        return self._cached_graph
+            self._symbols = inputs, whole
+        return self._symbols

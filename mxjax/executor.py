@@ -265,7 +265,7 @@ class Executor(Shown):
         given = list(given) if isinstance(given, (list, tuple)) else [given]
         if len(given) != len(self._outputs):
             count = len(self._outputs)
-            raise errors.MXNetValueError(f"{count} results, got {len(given)} gradients of them (out_grads)")
+            raise errors.MXNetAssertionError(f"{count} results, got {len(given)} gradients of them (out_grads)")
         heads: list[Value] = []
         grads: list[Value | None] = []
         results = self._results or [taped_value(out) for out in self._outputs]

@@ -307,3 +307,11 @@ def test_a_monitor_of_all_hears_inputs_by_mxnets_names():
         "data", "fc1_data", "fc1_weight", "fc1_weight", "fc1_bias", "fc1_bias", "fc1_output", "act_input0",
         "act_output",
     ]  # fmt: skip
+
+
+def test_every_result_has_its_gradient():
+    x = mx.sym.var("x")
+    run = mx.sym.Group([x * 2, x * 3]).bind(mx.cpu(), {"x": mx.nd.ones(2)}, {"x": mx.nd.zeros(2)})
+    run.forward(is_train=True)
+    with pytest.raises(AssertionError, match="2 results, got 1 gradients"):
+        run.backward([mx.nd.ones(2)])

@@ -44,6 +44,7 @@ class DeformableConvolution(Layer):
     """
 
     _per_tap = 2  # y and x
+    _offsets_first = True  # among the parameters
 
     def _alias(self) -> str:
         return "deformable_conv"
@@ -88,12 +89,19 @@ class DeformableConvolution(Layer):
         def made(name: str, shape: tuple[int, ...], init: Any) -> Parameter:
             return Parameter(name, shape=shape, init=init, allow_deferred_init=True)
 
+        def of_offsets() -> None:
+            shape = self._shape(offsets, kernel, in_channels)
+            self.offset_weight = made("offset_weight", shape, offset_weight_initializer)
+            self.offset_bias = made("offset_bias", (offsets,), offset_bias_initializer) if offset_use_bias else None
+
+        if self._offsets_first:
+            of_offsets()
         self.deformable_conv_weight = made(
             "deformable_conv_weight", self._shape(channels, kernel, in_channels), weight_initializer
         )
         self.deformable_conv_bias = made("deformable_conv_bias", (channels,), bias_initializer) if use_bias else None
-        self.offset_weight = made("offset_weight", self._shape(offsets, kernel, in_channels), offset_weight_initializer)
-        self.offset_bias = made("offset_bias", (offsets,), offset_bias_initializer) if offset_use_bias else None
+        if not self._offsets_first:
+            of_offsets()
         self.act = Activation(activation) if activation else None
 
     def _shape(self, filters: int, kernel: tuple[int, ...], in_channels: int) -> tuple[int, ...]:
@@ -155,6 +163,7 @@ class ModulatedDeformableConvolution(DeformableConvolution):
     """
 
     _per_tap = 3  # y, x and the weight
+    _offsets_first = False
 
     def _alias(self) -> str:
         return "modulated_deformable_conv"

@@ -36,7 +36,8 @@ class _Affine(Layer):
     def _describe(self, **attrs: Any) -> str:
         attrs["center"] = self.beta.grad_req != "null"
         attrs["scale"] = self.gamma.grad_req != "null"
-        attrs["in_channels"] = _channels(self)
+        if "num_groups" not in attrs or generation() == 2:
+            attrs["in_channels"] = (self.gamma.shape or (-1,))[0]
         return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in attrs.items())})"
 
 
@@ -204,6 +205,8 @@ class LayerNorm(_Affine):
 class GroupNorm(_Affine):
     """Normalizes groups of channels of each sample: (N, C, ...). Wu and He 2018.
 
+    As in MXNet 2, each channel has its own scale and shift; in programs of MXNet 1.9 each group has.
+
     Args:
       num_groups: the number of groups of channels.
       epsilon: what is added to a denominator, against a division by zero.
@@ -227,10 +230,11 @@ class GroupNorm(_Affine):
         super().__init__()
         self._num_groups, self._epsilon, self._center, self._scale = num_groups, epsilon, center, scale
         self._kwargs = {"eps": epsilon, "num_groups": num_groups, "center": center, "scale": scale}
-        self._affine(scale, center, gamma_initializer, beta_initializer, in_channels)
+        n = num_groups if generation() == 1 else in_channels
+        self._affine(scale, center, gamma_initializer, beta_initializer, n)
 
     def infer_shape(self, x: Any, *args: Any) -> None:
-        infer(self, "group_norm", x.shape)
+        infer(self, "group_norm", x.shape, num_groups=self._num_groups)
 
     def forward(self, x: Any) -> Any:
         d = x.device

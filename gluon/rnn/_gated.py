@@ -21,10 +21,10 @@ class WeightedCell(HybridRecurrentCell):
     i2h_bias: Parameter
     h2h_bias: Parameter
 
-    def _weights(self, i2h: Any, h2h: Any, inits: tuple[Any, Any, Any, Any]) -> None:
-        """Make the four parameters, for weights of these shapes."""
+    def _weights(self, i2h: Any, h2h: Any, inits: tuple[Any, ...], **others: Any) -> None:
+        """Make the four parameters, for weights of these shapes, with others before the biases, as files have them."""
         self._rows = i2h[0]
-        shapes = {"i2h_weight": i2h, "h2h_weight": h2h, "i2h_bias": i2h[:1], "h2h_bias": h2h[:1]}
+        shapes = {"i2h_weight": i2h, "h2h_weight": h2h, **others, "i2h_bias": i2h[:1], "h2h_bias": h2h[:1]}
         for (name, shape), init in zip(shapes.items(), inits, strict=True):
             setattr(self, name, Parameter(name, shape=shape, init=init, allow_deferred_init=True))
 
@@ -63,13 +63,13 @@ class DenseCell(WeightedCell):
 
     _gates = 1
 
-    def __init__(self, hidden_size: int, input_size: int, out: int, inits: tuple[Any, Any, Any, Any]):
+    def __init__(self, hidden_size: int, input_size: int, out: int, inits: tuple[Any, ...], **others: Any):
         super().__init__()
         self._hidden_size = hidden_size
         self._input_size = input_size
         self._out = out
         rows = self._gates * hidden_size
-        self._weights((rows, input_size), (rows, out), inits)
+        self._weights((rows, input_size), (rows, out), inits, **others)
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
         """One state (N, hidden_size)."""
@@ -278,6 +278,8 @@ class LSTMPCell(DenseCell):
 
     _gates = 4
 
+    h2r_weight: Parameter
+
     def __init__(
         self,
         hidden_size: int,
@@ -289,14 +291,14 @@ class LSTMPCell(DenseCell):
         h2h_bias_initializer: Any = "zeros",
         input_size: int = 0,
     ):
-        inits = i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
-        super().__init__(hidden_size, input_size, projection_size, inits)
-        self._projection_size = projection_size
-        self.h2r_weight = Parameter(
-            "h2r_weight", shape=(projection_size, hidden_size), init=h2r_weight_initializer, allow_deferred_init=True
+        inits = (
+            i2h_weight_initializer, h2h_weight_initializer, h2r_weight_initializer,
+            i2h_bias_initializer, h2h_bias_initializer,
+        )  # fmt: skip
+        super().__init__(
+            hidden_size, input_size, projection_size, inits, h2r_weight=(projection_size, hidden_size)
         )
-        order = ("i2h_weight", "h2h_weight", "h2r_weight", "i2h_bias", "h2h_bias")  # as files have them
-        self._reg_params = {name: self._reg_params[name] for name in order}
+        self._projection_size = projection_size
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
         """Two states: the output (N, projection_size) and the memory (N, hidden_size)."""

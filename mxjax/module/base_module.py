@@ -286,8 +286,10 @@ class BaseModule(Shown):
             tic = time.time()
             self._before_epoch(epoch, train_data)
             eval_metric.reset()
-            values = self._train_epoch(epoch, train_data, eval_metric, batch_end_callback, monitor, sparse_row_id_fn)
-            for name, value in values:
+            eval_name_vals = self._train_epoch(
+                epoch, train_data, eval_metric, batch_end_callback, monitor, sparse_row_id_fn, locals()
+            )
+            for name, value in eval_name_vals:
                 self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
             self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - tic)
             arg_params, aux_params = self._agree_on_params()
@@ -307,10 +309,10 @@ class BaseModule(Shown):
 
     def _train_epoch(
         self, epoch: int, train_data: Any, eval_metric: Any, batch_end_callback: Any, monitor: Any,
-        sparse_row_id_fn: Any,
+        sparse_row_id_fn: Any, fit: dict[str, Any],
     ) -> list[tuple[str, Any]]:  # fmt: skip
-        """One epoch; the metric's names and values over all of it."""
-        values: list[tuple[str, Any]] = []
+        """One epoch; the metric's names and values over all of it. Callbacks see the variables of `fit`, too."""
+        eval_name_vals: list[tuple[str, Any]] = []
         nbatch = 0
         data_iter = iter(train_data)
         next_data_batch = next(data_iter)
@@ -331,11 +333,11 @@ class BaseModule(Shown):
             if monitor is not None:
                 monitor.toc_print()
             if end_of_batch:
-                values = eval_metric.get_global_name_value()
+                eval_name_vals = eval_metric.get_global_name_value()
             if batch_end_callback is not None:
-                call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
+                call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, {**fit, **locals()}))
             nbatch += 1
-        return values
+        return eval_name_vals
 
     def _end_step(self) -> None:
         """Run what the step recorded."""

@@ -72,7 +72,7 @@ def zeros_like(x: Any) -> Any:
     return jnp.zeros_like(x)
 
 
-@op("_zeros", display="zeros", samples=[case(shape=(2, 3), dtype="float32"), case(shape=(2, 0), dtype="int64")], lengths={"shape": int}, **_FLAT)
+@op("_zeros", display="_zeros", samples=[case(shape=(2, 3), dtype="float32"), case(shape=(2, 0), dtype="int64")], lengths={"shape": int}, **_FLAT)
 def zeros(*, shape: tuple[int, ...], dtype: str) -> Any:
     """Zeros of a shape."""
     return jnp.zeros(shape, dtype)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .. import settings
 from ..core import compiler
 from .lowering import pooling as pools
 from .lowering.convolution import convolution as _convolution
@@ -23,6 +24,8 @@ from .samples import case, f, i
 from .table import op
 
 Shapes = dict[str, tuple[int, ...]]
+
+_version = settings.snapshot("compat.version")
 
 # ---------------------------------------------------------------------------------------------- dense
 
@@ -384,6 +387,12 @@ def _of_channels(*names: str, axis: int | None = None) -> Any:
     return shapes
 
 
+def _of_groups(shape: tuple[int, ...], *, num_groups: int, **_: Any) -> Shapes:
+    """GroupNorm's scale and shift: MXNet 1 has one for each group, MXNet 2 one for each channel."""
+    n = num_groups if _version() == "1.9" else shape[1]
+    return {"gamma": (n,), "beta": (n,)}
+
+
 _STATISTICS = ("gamma", "beta", "running_mean", "running_var")
 _MOVING = ("gamma", "beta", "moving_mean", "moving_var")
 
@@ -606,7 +615,7 @@ def layer_norm(
     amp="full",
     amp_narrow=True,
     outputs=_with_statistics,
-    shapes=_of_channels("gamma", "beta", axis=1),
+    shapes=_of_groups,
     numbers=("eps",),
 )
 def group_norm(
@@ -618,12 +627,15 @@ def group_norm(
     eps: float = 1e-3,
     output_mean_var: bool = False,
 ) -> Any:
-    """Normalises groups of channels of (N, C, ...); gamma and beta are (C,)."""
+    """Normalises groups of channels of (N, C, ...); gamma and beta are (C,), or (num_groups,) as in MXNet 1."""
     if data.shape[1] % num_groups:
         raise ValueError(f"{data.shape[1]} channels do not divide into {num_groups} groups")
     x = _computing(data).reshape(data.shape[0], num_groups, -1)
     out, mean, std = _standardised(x, (2,), eps)
     out = out.reshape(data.shape)
+    gamma, beta = (
+        jnp.repeat(v, data.shape[1] // num_groups) if v.shape[0] == num_groups else v for v in (gamma, beta)
+    )
     out = out * _shaped(gamma, data.ndim, 1) + _shaped(beta, data.ndim, 1)
     out = out.astype(data.dtype)
     if output_mean_var:

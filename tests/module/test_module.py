@@ -411,3 +411,17 @@ def test_variance_reduction_asks_for_whole_epochs():
         SVRGModule(mlp())
     with pytest.raises(ValueError, match="positive"):
         SVRGModule(mlp(), update_freq=0)
+
+
+def test_callbacks_see_the_variables_of_fit():
+    """Programs read `param.locals["self"]`, the number of epochs, the iterators, as in MXNet 1.9.1."""
+    x = mx.io.NDArrayIter(np.ones((4, 3), "float32"), np.zeros(4, "float32"), 2, label_name="softmax_label")
+    out = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2), name="softmax")
+    module, seen = mx.mod.Module(out), []
+    module.fit(x, num_epoch=1, batch_end_callback=lambda param: seen.append(param.locals))
+    assert seen[0]["self"] is module and seen[0]["train_data"] is x and seen[0]["num_epoch"] == 1
+    names = """self train_data eval_data eval_metric epoch_end_callback batch_end_callback kvstore optimizer
+        optimizer_params eval_end_callback eval_batch_end_callback initializer arg_params aux_params allow_missing
+        force_rebind force_init begin_epoch num_epoch validation_metric monitor sparse_row_id_fn epoch tic nbatch
+        data_iter data_batch next_data_batch end_of_batch"""
+    assert set(names.split()) <= set(seen[1]) and seen[1]["nbatch"] == 1 and dict(seen[1]["eval_name_vals"])

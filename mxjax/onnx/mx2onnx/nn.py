@@ -305,12 +305,16 @@ def group_norm(w: Writer, s: Step) -> Name:
     if p["output_mean_var"]:
         raise s.refused("output_mean_var=True")
     groups = p["num_groups"]
+    gamma, beta = (w.cast(s[k], s.in_dtype(k), s.dtype()) for k in (1, 2))
     ones, zeros = (w.constant(np.full(groups, v), s.dtype()) for v in (1, 0))
+    of_groups = s.shape(1) == (groups,) != (s.shape()[1],)
     flat = w.reshape(s[0], [0, groups, -1])
-    made = w.op("InstanceNormalization", flat, ones, zeros, epsilon=float(p["eps"]))
+    scale, shift = (gamma, beta) if of_groups else (ones, zeros)
+    made = w.op("InstanceNormalization", flat, scale, shift, epsilon=float(p["eps"]))
     made = w.op("Reshape", made, w.op("Shape", s[0]))
-    gamma, beta = (_along(w, w.cast(s[k], s.in_dtype(k), s.dtype()), n, 1) for k in (1, 2))
-    return w.op("Add", w.op("Mul", made, gamma), beta)
+    if of_groups:
+        return made
+    return w.op("Add", w.op("Mul", made, _along(w, gamma, n, 1)), _along(w, beta, n, 1))
 
 
 @writes("instance_norm")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..kinds import Choice
 from ..option import Legacy, Option
 
@@ -17,10 +19,19 @@ class Anything:
         return str(raw)
 
 
+class Generation(Choice):
+    """Which MXNet: a release, such as 1.7.0 or 2.0.0b1, stands for the last one of its generation."""
+
+    def convert(self, raw: object) -> str:
+        if isinstance(raw, str) and re.fullmatch(r"[12](\.\d+){0,2}((a|b|rc)\d+)?", raw.strip()):
+            raw = next(word for word in self.words if word[0] == raw.strip()[0])
+        return super().convert(raw)
+
+
 OPTIONS: tuple[Option, ...] = (
     Option(
         "compat.version",
-        Choice(("2.0", "1.9")),
+        Generation(("2.0", "1.9")),
         "2.0",
         doc="The MXNet whose defaults hold where 1.x and 2.x contradict each other (`python -m mxjax --as 1.9`).",
         effect="1.9: arrays of mx.nd unless npx.set_np() asks for others, and Gluon's parameters by their long names.",

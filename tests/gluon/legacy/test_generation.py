@@ -230,3 +230,51 @@ def test_metrics_of_an_estimator_are_called_after_the_loss(mxnet1):
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
     fit = Estimator(net=net, loss=gluon.loss.SoftmaxCELoss(), trainer=trainer, context=mx.cpu())
     assert [m.get()[0] for m in fit.train_metrics] == ["training accuracy", "training softmaxcrossentropyloss"]
+
+
+NORMALISED = [
+    0.7588, -0.492, 0.0386, 1.1961, 0.8537, -1.7553, 1.9206, -1.8746, -1.7087, 0.0617, -0.8567, 3.6578,
+    0.6023, -0.5893, 0.0112, -0.1942, 1.9686, -1.1985, 1.3984, -0.6014, -3.5123, 1.9819, 2.3431, -0.4097,
+]  # fmt: skip
+
+
+def test_groups_have_a_scale_and_a_shift(mxnet1, tmp_path):
+    """Values of MXNet 1.9.1, whose GroupNorm has one for each group; in MXNet 2 each channel has."""
+    x = mx.nd.array(np.random.RandomState(0).randn(2, 4, 3))
+    layer = gluon.nn.GroupNorm(2, prefix="norm_")
+    layer.initialize()
+    assert {name: p.shape for name, p in layer.collect_params().items()} == {"norm_gamma": (2,), "norm_beta": (2,)}
+    mx.nd.save(str(tmp_path / "n.params"), {"gamma": mx.nd.array([1, 2]), "beta": mx.nd.array([0.1, 0.2])})
+    layer.load_parameters(str(tmp_path / "n.params"))
+    for _ in range(2):
+        np.testing.assert_allclose(layer(x).asnumpy().ravel(), NORMALISED, atol=6e-5)
+        layer.hybridize()
+    out = mx.sym.GroupNorm(mx.sym.var("x"), num_groups=2, name="n")
+    assert out.infer_shape(x=(2, 4, 3))[0] == [(2, 4, 3), (2,), (2,)]
+    bound = out.bind(mx.cpu(), {"x": x, "n_gamma": mx.nd.array([1, 2]), "n_beta": mx.nd.array([0.1, 0.2])})
+    np.testing.assert_allclose(bound.forward()[0].asnumpy().ravel(), NORMALISED, atol=6e-5)
+
+
+def test_channels_have_a_scale_and_a_shift_of_mxnet_2():
+    layer = gluon.nn.GroupNorm(2)
+    layer.initialize()
+    layer(mx.np.ones((2, 4, 3)))
+    assert layer.gamma.shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("made", "names"),
+    [
+        (lambda: gluon.contrib.rnn.LSTMPCell(4, 3, prefix="c_"), "i2h_weight h2h_weight h2r_weight i2h_bias h2h_bias"),
+        (
+            lambda: gluon.contrib.cnn.DeformableConvolution(3, 3, prefix="c_"),
+            "offset_weight offset_bias deformable_conv_weight deformable_conv_bias",
+        ),
+        (
+            lambda: gluon.contrib.cnn.ModulatedDeformableConvolution(3, 3, prefix="c_"),
+            "deformable_conv_weight deformable_conv_bias offset_weight offset_bias",
+        ),
+    ],
+)
+def test_parameters_are_in_the_order_of_files(mxnet1, made, names):
+    assert [name.removeprefix("c_") for name in made().collect_params()] == names.split()

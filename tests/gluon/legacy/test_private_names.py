@@ -81,6 +81,11 @@ def test_a_blocks_names(mxnet1):
     assert b._cached_graph == (inputs, out) and b._in_format == [0] and b._out_format == 0
     b._clear_cached_op()
     assert b._cached_graph == () and b._cached_op is None
+    b.initialize()
+    b.hybridize()
+    b(nd.ones((1, 2)))
+    inputs, out = b._cached_graph
+    assert [x.name for x in inputs] == ["data"] and out.list_outputs() == ["mine_dense0_fwd_output"]
 
 
 def test_users_of_mxnet_2_have_these_attributes_to_themselves():
