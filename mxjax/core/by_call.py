@@ -111,6 +111,12 @@ class ByCall:
         self, live: Sequence[int], arrays: Sequence[Any], scalars: Sequence[Any]
     ) -> tuple[list[Any], dict[int, tuple[int, ...]]]:
         """The live results, and the orders of axes of those that have one of their own."""
+        with np.errstate(all="ignore"):
+            return self._run(live, arrays, scalars)
+
+    def _run(
+        self, live: Sequence[int], arrays: Sequence[Any], scalars: Sequence[Any]
+    ) -> tuple[list[Any], dict[int, tuple[int, ...]]]:
         env: dict[int, Any] = {}
         layouts: dict[int, tuple[int, ...]] = {}
         scalars = [*scalars, *self._numbers]

@@ -117,10 +117,12 @@ class Bound:
     ``many``: whether the call's function gives a tuple.
     """
 
-    __slots__ = ("_trace", "many", "sizes")
+    __slots__ = ("_fn", "_trace", "_values", "many", "sizes")
 
     def __init__(self, trace: Trace, sizes: tuple[int, ...]):
         self._trace = trace
+        self._fn: Any = None
+        self._values: Any = ()
         self.sizes = sizes
         self.many = trace.many
 
@@ -160,6 +162,8 @@ class Bound:
     def run(self, operands: Sequence[Any], scalars: Sequence[Any] = ()) -> list[np.ndarray]:
         """The results, computed by NumPy; none of them shares memory with an operand.
 
+        The caller sees to `np.errstate`: to enter it takes as long as a small call.
+
         Args:
           operands: NumPy arrays, of the shapes that this was bound to.
           scalars: the numbers of dynamic scalars, in NumPy's dtypes (`call.SCALARS`), after them.
@@ -167,23 +171,28 @@ class Bound:
         Raises:
           NotHere: NumPy does not compute this call, or not these numbers.
         """
-        code = self._trace.code()
-        with np.errstate(all="ignore"):
-            found = code.fn(code.layout.values(self.sizes), *operands, *scalars)
-        owners = {id(a) for a in operands} | {id(a.base) for a in operands if a.base is not None}
-        return [_own(a, owners) for a in found]
+        if self._fn is None:
+            code = self._trace.code()
+            self._values, self._fn = code.layout.values(self.sizes), code.fn
+        found = self._fn(self._values, *operands, *scalars)
+        return [_own(a, operands) for a in found]
 
 
-def _own(array: Any, owners: set[int]) -> np.ndarray:
+def _own(array: Any, operands: Sequence[Any]) -> np.ndarray:
     """The array, or a copy where its memory is another's or does not lie in rows."""
     if type(array) is not np.ndarray:
         return np.asarray(array)
     base = array.base
     if base is None:
-        kept = id(array) not in owners
+        owner = array
+    elif type(base) is np.ndarray and base.nbytes == array.nbytes:
+        owner = base
     else:
-        kept = id(base) not in owners and type(base) is np.ndarray and base.nbytes == array.nbytes
-    return array if kept and array.flags.carray else np.array(array, order="C")
+        return np.array(array, order="C")
+    for a in operands:
+        if a is owner or a.base is owner:
+            return np.array(array, order="C")
+    return array if array.flags.carray else np.array(array, order="C")
 
 
 # ---- tracing ----------------------------------------------------------------------------
@@ -209,7 +218,7 @@ def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
         if len(latest) >= _LATEST:
             latest.clear()
         latest[asked] = bound
-    return bound  # type: ignore[no-any-return]
+    return bound
 
 
 def _bound(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
