@@ -218,28 +218,9 @@ def _ends(names: Iterable[str]) -> dict[str, str]:
 
 
 def _parameter(node: Node, dtype: str) -> Parameter:
+    # As in MXNet, what the variable says of rates and of initializers (`__lr_mult__`, `__init__`) counts in Module alone.
     shape = infer.declared_shape(node)
-    init = node.attrs.get("__init__")
-    extra: dict[str, Any] = {}
-    for key in ("lr_mult", "wd_mult"):
-        if f"__{key}__" in node.attrs:
-            extra[key] = float(node.attrs[f"__{key}__"])
     return Parameter(
         node.name, shape=None if shape is None else tuple([-1 if n is None else n for n in shape]), dtype=dtype,
-        init=_initializer(init), allow_deferred_init=True, **extra,
+        allow_deferred_init=True,
     )  # fmt: skip
-
-
-def _initializer(said: str | None) -> Any:
-    """The initializer that an attribute `__init__` names, as text or as `["xavier", {...}]`."""
-    if not said:
-        return None
-    import json
-
-    from mxjax import initializer
-
-    try:
-        kind, options = json.loads(said)
-    except (ValueError, TypeError):
-        return said
-    return initializer.create(kind, **options) if isinstance(options, dict) else None

@@ -71,8 +71,7 @@ class Trainer(CopiedTrainer):
         kvstore, mesh = self._on_mesh(kvstore)
         self._compression_params = compression_params
         self._devices = self._check_devices()
-        self._optimizer = self._make_optimizer(optimizer, optimizer_params or {})
-        self._updaters = [opt.get_updater(self._optimizer) for _ in self._devices]
+        self._init_optimizer(optimizer, optimizer_params or {})
         if mesh is not None and update_on_kvstore:
             for updater in self._updaters:
                 updater.mesh = mesh
@@ -127,6 +126,11 @@ class Trainer(CopiedTrainer):
                 )
             devices = own
         return devices
+
+    def _init_optimizer(self, optimizer: Any, optimizer_params: dict[str, Any]) -> None:
+        """Make the optimizer and an updater for each device. As in MXNet, subclasses may do it in their own way."""
+        self._optimizer = self._make_optimizer(optimizer, optimizer_params)
+        self._updaters = [opt.get_updater(self._optimizer) for _ in self._devices]
 
     def _make_optimizer(self, optimizer: Any, arguments: dict[str, Any]) -> opt.Optimizer:
         by_index = dict(enumerate(self._params))
@@ -271,8 +275,7 @@ class Trainer(CopiedTrainer):
 
     # -- steps -------------------------------------------------------------------------------------
 
-    def _rescale(self, batch_size: float) -> None:
-        scale = self._scale / batch_size
+    def _check_and_rescale_grad(self, scale: float) -> None:
         if (
             self._update_on_kvstore
             and self._distributed
@@ -301,7 +304,7 @@ class Trainer(CopiedTrainer):
         try:
             state.steady = True  # whatever runs here is compiled: it comes back with the next step
             with span("step", "Trainer.step"):
-                self._rescale(batch_size)
+                self._check_and_rescale_grad(self._scale / batch_size)
                 self._ready()
                 if self._kvstore is not None:
                     with span("collective", "Trainer.allreduce_grads"):
@@ -326,7 +329,7 @@ class Trainer(CopiedTrainer):
         """Update only: after `allreduce_grads`. Arguments as for `step`."""
         self._ready()
         self._refuse_on_kvstore("update")
-        self._rescale(batch_size)
+        self._check_and_rescale_grad(self._scale / batch_size)
         self._update(ignore_stale_grad)
         flush_thread()
 

@@ -226,6 +226,20 @@ class NDArray(NDMethods, Indexing, Protocol, Interop):
         """Set all elements to zero."""
         self._set(record1(ZEROS, self._value()))
 
+    def _at(self, idx: int) -> NDArray:
+        """`self[idx]`; with `_slice` and `_sync_copyfrom`, what programs of MXNet 1 call."""
+        return self[idx]
+
+    def _slice(self, start: int, stop: int) -> NDArray:
+        return self[start:stop]
+
+    def _sync_copyfrom(self, source_array: Any) -> None:
+        """Take over the numbers of NumPy's array of the same shape."""
+        source = np.asarray(source_array, self.dtype)
+        if source.shape != self.shape:
+            raise errors.MXNetValueError(f"Shape inconsistent: expected {source.shape} vs got {self.shape}")
+        self[...] = source
+
     @property
     def _fresh_grad(self) -> bool:
         return self._var is not None and self._var.fresh

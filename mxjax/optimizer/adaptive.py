@@ -79,6 +79,16 @@ class RMSProp(Optimizer):
         self.centered = centered
         self.clip_weights = clip_weights
 
+    @property
+    def gamma1(self) -> float:
+        """`rho`, as MXNet 1 calls it."""
+        return self.rho
+
+    @property
+    def gamma2(self) -> float:
+        """`momentum`, as MXNet 1 calls it."""
+        return self.momentum
+
     def init(self, weight: jax.Array) -> States:
         return _zeros(weight, 3 if self.centered else 1)
 

@@ -127,6 +127,15 @@ def _plain_rule(weight: jax.Array, grad: jax.Array, states: States, rescale: Any
     return new, (new,)
 
 
+def _update_impl(
+    self: Optimizer, indices: Any, weights: Any, grads: Any, states: Any, multi_precision: bool = False
+) -> None:
+    """The class's own update, which programs' subclasses call."""
+    (Optimizer.update_multi_precision if multi_precision else Optimizer.update)(self, indices, weights, grads, states)
+
+
+for _heir in (sgd.SGD, sgd.NAG, sgd.Signum, sgd.LARS, adam.LAMB):
+    _heir._update_impl = _update_impl  # type: ignore[attr-defined]
 for _klass, _defaults in DEFAULTS.items():
     _begin(_klass, _defaults)
 for _rule in (adam.adam_rule, adam.adamax_rule, adam.nadam_rule, adaptive.ftml_rule):

@@ -355,6 +355,8 @@ class Optimizer(Shown):
         """Count the following updates for this device: every device has its own counts."""
         self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
 
+    _set_current_context = _set_current_device  # MXNet 1's name
+
     def _update_count(self, index: Any) -> None:
         counts = self._index_update_count
         for idx in index if isinstance(index, (list, tuple)) else (index,):

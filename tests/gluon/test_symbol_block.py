@@ -154,3 +154,21 @@ def tuned(net, x, recorded):
         trainer.step(1)
         np.testing.assert_allclose(loss.asnumpy().reshape(()), want, rtol=1e-4)
     np.testing.assert_allclose(net(x).asnumpy(), recorded["last"], rtol=1e-4, atol=1e-5)
+
+
+def test_attributes_of_variables_count_in_module_alone():
+    # As in MXNet 1.9.1 and 2.0.0b1: the rates are 1, and the initializer that is handed over fills all.
+    weight = mx.sym.var("w_weight", init=mx.init.One(), lr_mult=3, wd_mult=0.5, shape=(2, 3))
+    out = mx.sym.FullyConnected(mx.sym.var("data"), weight, num_hidden=2, no_bias=True) * mx.sym.var("q", init="zeros")
+    net = mx.gluon.SymbolBlock(out, mx.sym.var("data"))
+    net.initialize(mx.init.Constant(5))
+    np.testing.assert_array_equal(net(mx.nd.ones((1, 3))).asnumpy(), [[75, 75]])
+    assert [(p.lr_mult, p.wd_mult) for p in net.collect_params().values()] == [(1, 1), (1, 1)]
+
+
+def test_an_initializer_of_an_operator_is_not_asked_for_its_bias():
+    attr = {"__init__": mx.init.Xavier().dumps()}  # which its variables inherit
+    out = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, attr=attr)
+    net = mx.gluon.SymbolBlock(out, mx.sym.var("data"))
+    net.initialize(mx.init.One())
+    np.testing.assert_array_equal(net(mx.nd.ones((1, 3))).asnumpy(), [[4, 4]])

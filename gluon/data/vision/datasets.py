@@ -334,18 +334,21 @@ class ImageFolderDataset(Dataset):
     Reading needs OpenCV or Pillow: `pip install 'mxjax[data]'`.
     """
 
-    _extensions = (".jpg", ".jpeg", ".png")
-
     def __init__(self, root: str, flag: int = 1, transform: Any = None) -> None:
         self._transform = _eager(transform)
         self._root = os.path.expanduser(root)
         self._flag = flag
+        self._exts = [".jpg", ".jpeg", ".png"]
+        self._list_images(self._root)
+
+    def _list_images(self, root: str) -> None:
+        """Find the images: `synsets` and `items`. As in MXNet, subclasses may look for others."""
         self.synsets: list[str] = []
         self.items: list[tuple[str, int]] = []
-        if not os.path.isdir(self._root):
-            raise MXNetFileNotFoundError(f"ImageFolderDataset: there is no folder {self._root}")
-        for folder in sorted(os.listdir(self._root)):
-            path = os.path.join(self._root, folder)
+        if not os.path.isdir(root):
+            raise MXNetFileNotFoundError(f"ImageFolderDataset: there is no folder {root}")
+        for folder in sorted(os.listdir(root)):
+            path = os.path.join(root, folder)
             if not os.path.isdir(path):
                 warnings.warn(f"{path} is left out: it is not a folder", stacklevel=2)
                 continue
@@ -353,9 +356,9 @@ class ImageFolderDataset(Dataset):
             self.synsets.append(folder)
             for name in sorted(os.listdir(path)):
                 file = os.path.join(path, name)
-                if not name.lower().endswith(self._extensions):
+                if not name.lower().endswith(tuple(self._exts)):
                     warnings.warn(
-                        f"{file} is left out: images end in {', '.join(self._extensions)}",
+                        f"{file} is left out: images end in {', '.join(self._exts)}",
                         stacklevel=2,
                     )
                     continue

@@ -1,0 +1,70 @@
+"""Private methods of MXNet's classes that programs call, or override in subclasses; the values are MXNet 1.9.1's."""
+
+import os
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from mxjax import autograd, gluon, nd
+
+
+def test_rows_and_slices_of_an_array():
+    array = nd.array([[1.0, 2], [3, 4]])
+    np.testing.assert_array_equal(array._slice(0, 1).asnumpy(), [[1, 2]])
+    array._at(0)[:] = 9
+    np.testing.assert_array_equal(array.asnumpy(), [[9, 9], [3, 4]])
+    array._sync_copyfrom(np.ones((2, 2)))
+    np.testing.assert_array_equal(array.asnumpy(), np.ones((2, 2)))
+    with pytest.raises(ValueError, match="Shape inconsistent"):
+        array._sync_copyfrom(np.ones(3))
+
+
+def test_an_optimizer_that_calls_the_update_of_its_base():
+    class Doubled(mx.optimizer.SGD):
+        def update(self, index, weight, grad, state):
+            self._update_impl(index, weight, grad * 2, state, multi_precision=False)
+
+    optimizer = Doubled(momentum=0.9, learning_rate=0.1)
+    weight = nd.ones(2)
+    state = optimizer.create_state(0, weight)
+    optimizer.update(0, weight, nd.ones(2), state)
+    np.testing.assert_allclose(weight.asnumpy(), [0.8, 0.8], rtol=1e-6)
+    optimizer._set_current_context(1)
+    assert optimizer._index_update_count == {}
+    changed = mx.optimizer.RMSProp(gamma1=0.8)
+    assert (changed.gamma1, changed.gamma2) == (0.8, 0.9)
+
+
+def test_a_trainer_with_its_own_optimizer_and_scale():
+    class Scaled(gluon.Trainer):
+        def _init_optimizer(self, optimizer, optimizer_params):
+            super()._init_optimizer(optimizer, dict(optimizer_params, learning_rate=0.5))
+
+        def _check_and_rescale_grad(self, scale):
+            super()._check_and_rescale_grad(scale * 2)
+
+    net = gluon.nn.Dense(1, in_units=2)
+    net.initialize("ones")
+    trainer = Scaled(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    for _ in range(2):
+        with autograd.record():
+            loss = net(mx.np.ones((4, 2))).sum()
+        loss.backward()
+        trainer.step(4)
+    np.testing.assert_allclose(net.weight.data().asnumpy(), [[-1, -1]], rtol=1e-6)
+
+
+def test_a_dataset_that_looks_for_other_files(tmp_path):
+    class Numbers(gluon.data.vision.ImageFolderDataset):
+        def _list_images(self, root):
+            self._exts = [".dat"]
+            super()._list_images(root)
+            self.items = [(os.path.basename(name), label) for name, label in self.items]
+
+    for name in ("a/1.dat", "b/2.dat", "b/3.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    with pytest.warns(UserWarning, match="3.png"):
+        found = Numbers(str(tmp_path))
+    assert found.items == [("1.dat", 0), ("2.dat", 1)] and found.synsets == ["a", "b"]
