@@ -8,7 +8,7 @@ import jax
 
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.handle import to_value
-from mxjax.core import default_device, traced
+from mxjax.core import Value, default_device, placed, traced
 from mxjax.modes import array_class
 
 if TYPE_CHECKING:
@@ -42,7 +42,13 @@ def admitted(block: Block, given: Any) -> Any:
             return given
         return parts if kind is list else tuple(parts)
     of, device = home(block)
-    return of._wrap(traced(given, device) if isinstance(given, jax.core.Tracer) else to_value(given))
+    return of._wrap(traced(given, device) if isinstance(given, jax.core.Tracer) else at_home(given, device))
+
+
+def at_home(array: Any, device: Any) -> Value:
+    """A JAX array as a value: where it is, or on this device, if JAX would move it, too (it is not ``committed``)."""
+    v = to_value(array)
+    return v if array.committed or v.aval.device is device else placed(array, device, shared=True)
 
 
 def home(block: Block) -> tuple[Any, Any]:

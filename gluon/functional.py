@@ -18,7 +18,7 @@ from mxjax.modes import array_class
 from mxjax.scopes import scope, undone
 
 from .block import Block
-from .foreign import home
+from .foreign import at_home, home
 from .hybrid import flatten
 from .hybrid_block import HybridBlock
 from .parameter import Parameter
@@ -256,7 +256,9 @@ def _value(a: Any, device: Any, staged: bool) -> Value:
     if isinstance(a, NDArray):
         a = a.jax if staged else a
     if not staged:
-        if isinstance(a, (jax.Array, NDArray)):
+        if isinstance(a, jax.Array):
+            return at_home(a, device)
+        if isinstance(a, NDArray):
             return to_value(a)
         return to_value(np.asarray(a))
     # What is not traced has to count as traced: else a new value of it would be lost, as a trace leaves nothing behind.

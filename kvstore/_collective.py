@@ -90,6 +90,8 @@ class Devices:
         return results
 
     def _sums(self, devices: tuple[Any, ...], groups: list[list[Value]]) -> list[list[Value]]:
+        if len({d.platform for d in devices}) > 1:
+            return [self._one_by_one(devices, values) for values in groups]
         trees = self._trees(devices)
         shared = devices[0].platform == "cpu" or not settings.get("comm.p2p")
         if self._kind == "nccl" or trees is not None or not shared:
@@ -100,6 +102,13 @@ class Devices:
         here = [values for values, own in zip(groups, mine, strict=True) if own]
         on_host = iter(self._on_host(devices, here) if here else [])
         return [next(on_host if own else by_program) for own in mine]
+
+    def _one_by_one(self, devices: tuple[Any, ...], values: list[Value]) -> list[Value]:
+        """The sum on each device, added up on the first: no program has devices of two kinds, as a CPU and a GPU."""
+        total = values[0]
+        for v in values[1:]:
+            total = core.record2(ADD, total, moved(v, devices[0]))
+        return [moved(total, device) for device in devices]
 
     def _trees(self, devices: tuple[Any, ...]) -> Trees | None:
         if "device" not in self._kind or not settings.get("comm.tree"):

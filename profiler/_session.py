@@ -6,10 +6,11 @@ import contextlib
 import functools
 import glob
 import os
+import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,6 +170,10 @@ def read_trace(
         statements = statements_of(program, launched.get(program))
         return Attributor(Program("", [], {}) if data is None else parse(data), statements)
 
+    @functools.cache
+    def kernels(program: str) -> dict[str, str]:
+        return kernels_of(attributor(program).program)
+
     data = jax.profiler.ProfileData.from_serialized_xspace(space)
     base = 0
     for plane in data.planes:
@@ -201,6 +206,7 @@ def read_trace(
                 if launch is not None:
                     launched.setdefault(program, launch)
                 attribute = attributor(program)
+                op = instruction_of(attribute.program, kernels(program), op, event.name)
                 events.append(
                     DeviceEvent(
                         device,
@@ -219,6 +225,18 @@ def read_trace(
                 )
             _subtract_nested(events[first:])
     return events
+
+
+def instruction_of(program: Program, kernels: Mapping[str, str], op: str, kernel: str) -> str:
+    """The name of what a GPU ran; inside of a CUDA graph the trace tells the graph's name, and the kernel's."""
+    if op in program.instructions and not op.startswith("command_buffer"):
+        return op
+    return kernels.get(kernel, op)
+
+
+def kernels_of(program: Program) -> dict[str, str]:
+    """The instructions by the names of their kernels, which are theirs in letters, digits and underscores."""
+    return {re.sub(r"\W", "_", name): name for name in program.instructions}
 
 
 def _launches(data: Any, base: int) -> dict[int, int]:

@@ -18,6 +18,7 @@ from .aval import Aval, aval
 from .call import SCALARS, Call
 from .callback import guarded, original
 from .compiler import wide_types
+from .interrupts import is_asynchronous
 from .segment import Segment, Step
 from .value import Failure, Value, pending, pending_errors
 
@@ -96,6 +97,24 @@ def located(seg: Segment | None, step: Step, error: BaseException) -> BaseExcept
         made = errors.like(cause, f"{kind} while running recorded calls ({where}): {text}")
     made.__cause__ = cause
     return made
+
+
+def failed_beside(array: Any, wait: bool = True) -> BaseException | None:
+    """The error, as one of ours, of a program that failed beside the host, which JAX raises for who asks for results.
+
+    ``wait=False``: of one that has ended.
+    """
+    try:
+        if array is not None and not array.is_deleted() and (wait or array.is_ready()):
+            array.block_until_ready()
+    except Exception as error:
+        if is_asynchronous(error):
+            raise
+        cause = original(error) or error
+        made = errors.like(cause, str(cause))
+        made.__cause__ = error
+        return made
+    return None
 
 
 def holding(holds: Any, x: Any, message: str) -> Any:

@@ -191,15 +191,32 @@ def kind(a: Aval) -> tuple[Any, ...]:
     return a.shape, a.dtype, a.memory, a.layout
 
 
+def last_read(steps: Sequence[Step], after: Mapping[int, int]) -> set[int]:
+    """The inputs that nothing reads besides what the result that replaces them is computed from: no copy is needed."""
+    number = {k: n for n, s in enumerate(steps) for k in range(s.first, s.first + len(s.avals))}
+    before: list[int] = []  # of each step, itself included, as bits
+    readers: dict[int, int] = {}
+    for n, step in enumerate(steps):
+        bits = 1 << n
+        for i in step.args:
+            if 0 <= i < SCALAR:
+                bits |= before[number[i]]
+            elif i < 0:
+                readers[-1 - i] = readers.get(-1 - i, 0) | 1 << n
+        before.append(bits)
+    return {j for j, k in after.items() if not readers[j] & ~before[number[k]]}
+
+
 def plan_donations(
-    steps: Sequence[Step], avals: Sequence[Aval], live: Sequence[int], dying: Sequence[int]
+    steps: Sequence[Step], avals: Sequence[Aval], live: Sequence[int], dying: Sequence[int], platform: str = "cpu"
 ) -> tuple[tuple[int, ...], tuple[int, ...], frozenset[Step], dict[int, tuple[int, ...]]]:
     """Which inputs are donated, the order of results that gives each the place meant for it, the steps
     that must come after all readers of what they overwrite, and the results with an order of axes of their own:
     those that replace an input which has one.
 
     JAX lets the first result of an input's shape and dtype have its place. With gradients before new
-    weights every weight would be overwritten while it is still read, that is, copied first.
+    weights every weight would be overwritten while it is still read, that is, copied first. On a GPU only those are
+    donated that need no copy: XLA had copies in the wrong order (`compiler_options`).
     """
     outs = {k: a for s in steps for k, a in enumerate(s.avals, s.first)}
     after = successors(steps, avals, live)
@@ -209,6 +226,9 @@ def plan_donations(
         if layout is not None:
             layouts[k] = layout
             outs[k] = outs[k].in_layout(layout)
+    if platform == "gpu":
+        safe = last_read(steps, after)
+        dying = [j for j in dying if j in safe]
     # Those with a successor first: there may be fewer places than dying inputs.
     given = match_donations(
         [(j, avals[j]) for j in sorted(dying, key=lambda j: j not in after)], [outs[k] for k in live]
@@ -297,7 +317,9 @@ class Program:
         self.steps = kept
         by_number = {s.first + k: a for s in kept for k, a in enumerate(s.avals)}
         self.outs = [by_number[k] for k in live]
-        self.donate, order, late, self.layouts = plan_donations(kept, avals, live, dying)
+        self.donate, order, late, self.layouts = plan_donations(
+            kept, avals, live, dying, compiler.platform_of(device)
+        )
         # Where in the compiled function's results each of ours is.
         self.places = None if order == live else [order.index(k) for k in live]
         away = fetched(kept, avals)

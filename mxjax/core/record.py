@@ -389,6 +389,11 @@ def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tup
     devices = _devices(inputs)
     if any(type(d) is NamedDevice and d.compute is not d for d in devices):
         return record(call, _from_keepers(inputs, devices))
+    home = st.seg.device if st.seg.graph else None
+    if len(devices) > 1 or (home is not None and devices and devices[0] is not home):
+        moved = _beside_others(inputs, home)
+        if moved is not None:
+            return record(call, moved)
     if len(devices) > 1:
         where = ", ".join(
             f"{v.aval.dtype}{list(v.aval.shape)} on {shown(v.aval.device)}" for v in inputs if type(v) is not Dynamic
@@ -424,6 +429,24 @@ def _record_elsewhere(st: ThreadState, call: Call, inputs: Sequence[Any]) -> tup
         if type(v) is not Dynamic and v.seg is not None and v.seg is not seg and not getattr(v.seg, "patient", False):
             scheduler.flush(v.seg)
     return record(call, inputs)
+
+
+def _beside_others(inputs: Sequence[Any], home: Any) -> list[Any] | None:
+    """The inputs with those arrays of JAX's that it would move, too (they are not ``committed``), where the others are.
+
+    None where that is no single place, or nothing moves. ``home``: where they have to be, if that is known.
+    """
+    from .sync import transfer
+
+    def moves(v: Any) -> bool:
+        return type(v) is not Dynamic and v.seg is None and isinstance(v.arr, jax.Array) and not v.arr.committed
+
+    homes = _devices([v for v in inputs if not moves(v)])
+    home = homes[0] if home is None and homes else home
+    if home is None or any(d is not home for d in homes):
+        return None
+    found = [transfer(v, home) if moves(v) and v.aval.device is not home else v for v in inputs]
+    return found if any(a is not b for a, b in zip(found, inputs, strict=True)) else None
 
 
 def _from_keepers(inputs: Sequence[Any], devices: Sequence[Any]) -> list[Any]:

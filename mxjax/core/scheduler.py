@@ -19,7 +19,7 @@ from .by_call import ByCall
 from .call import Call
 from .choice import alone, choose, chosen_of, fell_back, nearest, run_for
 from .compiler import wide_types
-from .failures import fail, lose
+from .failures import fail, failed_beside, lose
 from .halves import known_rest
 from .hooks import MemoryManager, deadlines, deferred, memory_managers, observers
 from .host_compute import computed_here
@@ -524,9 +524,9 @@ def _unusual(v: Value, arr: Any) -> Any:
     device = v.aval.device
     if type(device) is NamedDevice:
         device = device.physical
-    if type(device) is MeshDevice:
+    if type(device) is MeshDevice or v.aval.memory is not None:
         with wide_types():  # else 64-bit numbers would lose half of their bits
-            arr = v.arr = place(arr, device)
+            arr = v.arr = place(arr, device if v.aval.memory is None else v.aval.sharding)
     else:
         arr = v.arr = quick_put(arr, device)
     return arr
@@ -584,13 +584,17 @@ def wait_all() -> None:
         raise error
 
 
+def told() -> None:
+    """A reader has the error of a program that failed as it ran: `wait_all` need not raise it again."""
+    for running in [r for r in _running if failed_beside(r(), wait=False)]:
+        _running.remove(running)
+
+
 def _wait_all() -> None:
     start = time.time_ns()
     flush_all()
     while _running:
-        array = _running.popleft()()
-        if array is not None and not array.is_deleted():
-            array.block_until_ready()
+        pending_errors.extend(filter(None, [failed_beside(_running.popleft()())]))
     callback.barrier()
     for o in observers:
         o.on_sync("waitall", start, time.time_ns())

@@ -13,7 +13,7 @@ from .aval import MeshDevice, aval, aval_of, physical
 from .failures import failed_value, located
 from .hooks import deadlines, memory_managers, observers, transfer_listeners
 from .memory import on_device
-from .scheduler import read
+from .scheduler import read, told
 from .state import local
 from .tape import attach_python
 from .value import TRACED, Failure, Value, concrete, place, renamed
@@ -45,7 +45,9 @@ def wait(v: Value) -> None:
     try:
         array.block_until_ready()
     except Exception as error:
-        raise _explained(v, error) from error
+        made = _explained(v, error)
+        told()
+        raise made from error
     if start:
         _watched("wait_to_read", start)
 
@@ -66,7 +68,9 @@ def to_host(v: Value) -> np.ndarray:
     try:
         host = np.asarray(array).copy()
     except Exception as error:
-        raise _explained(v, error) from error
+        made = _explained(v, error)
+        told()
+        raise made from error
     if start:
         _watched("asnumpy", start)
     return host

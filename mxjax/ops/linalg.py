@@ -456,9 +456,12 @@ def potri(A: Any, *, lower: bool = True) -> Any:  # noqa: N803
 @_la("trsm", case(_SQUARE, f(3, 2)), case(_SQUARE, f(2, 3), rightside=True), amp="full", numbers=("alpha",))
 def trsm(A: Any, B: Any, *, transpose: bool = False, rightside: bool = False, lower: bool = True, alpha: float = 1.0) -> Any:  # noqa: N803
     """alpha A^-1 B for a triangular A (``rightside``: alpha B A^-1)."""
+    kind, B = A.dtype, fitted(alpha, A.dtype) * B  # noqa: N806
+    if kind.itemsize == 2:  # which GPUs' library does not solve
+        A, B = A.astype("float32"), B.astype("float32")  # noqa: N806
     return lax.linalg.triangular_solve(
-        A, fitted(alpha, A.dtype) * B, left_side=not rightside, lower=lower, transpose_a=transpose
-    )
+        A, B, left_side=not rightside, lower=lower, transpose_a=transpose
+    ).astype(kind)
 
 
 @_la("trmm", case(_SQUARE, f(3, 2)), amp="full", numbers=("alpha",))

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
-from jax import lax
 
 from ..core import compiler
 from .lowering.patches import whole_convolution
+from .lowering.product import of_bytes
 from .nn import _spatial, pooling
 from .samples import Given, case, f, i
 from .table import op
@@ -204,7 +204,7 @@ def quantized_fully_connected(
     """``data @ weight.T + bias`` of 8-bit integers as int32, with the bounds of its range."""
     data, weight, bias, dl, dh, wl, wh, bl, bh = _ordered(given, no_bias)
     x = data.reshape(data.shape[0], -1) if flatten and data.ndim != 2 else data
-    total = lax.dot_general(x, weight, (((x.ndim - 1,), (1,)), ((), ())), preferred_element_type=jnp.int32)
+    total = of_bytes(x, weight)
     unit = _unit(dl, dh, data.dtype) * _unit(wl, wh, weight.dtype)
     if bias is not None:
         scale = _RANGE[str(data.dtype)] / _MOST[str(data.dtype)] * _unit(bl, bh, "int8") / unit
@@ -524,7 +524,7 @@ def intgemm_fully_connected(
     x = data.reshape(data.shape[0], -1) if flatten and data.ndim != 2 else data
     if x.dtype != jnp.int8:
         raise TypeError(f"intgemm_fully_connected takes int8 data (intgemm_prepare_data), got {x.dtype}")
-    total = lax.dot_general(x, weight, (((x.ndim - 1,), (1,)), ((), ())), preferred_element_type=jnp.int32)
+    total = of_bytes(x, weight)
     if out_type == "int32":
         given = [v for v in (scaling, bias) if v is not None]
         return total if no_bias or not given else total + given[-1].astype("int32")

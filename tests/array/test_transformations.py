@@ -262,3 +262,36 @@ def test_what_ours_compute_while_jax_traces_stays_concrete():
         return a * float(scale.sum()) + scale.asnumpy()[3]
 
     assert jax.jit(g)(jnp.ones(())) == (onp.arange(64) * 2 + 1).sum() + 7
+
+
+def test_arrays_that_jax_would_move_are_moved_to_ours():
+    """What JAX made on its default device is an operand of arrays elsewhere, as in JAX; what was put there is not."""
+    there = mx.cpu(2)
+    ours = np.ones(3, device=there)
+    theirs = jnp.arange(3.0)
+    assert theirs.devices() == {jax.devices("cpu")[0]} and not theirs.committed
+    assert (ours + theirs).device == (np.from_jax(theirs) + ours).device == there
+    assert (ours * np.from_jax(theirs)).asnumpy().tolist() == [0, 1, 2]
+    ours.attach_grad()
+    with mx.autograd.record():
+        loss = (np.from_jax(theirs) * ours).sum()
+    loss.backward()
+    assert ours.grad.asnumpy().tolist() == [0, 1, 2]
+    with pytest.raises(mx.MXNetError, match="different devices"):
+        ours + np.from_jax(jax.device_put(theirs, jax.devices("cpu")[0]))
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_networks_elsewhere_take_arrays_that_jax_would_move(hybridize):
+    there = mx.cpu(2)
+    net = mx.gluon.nn.Dense(2, in_units=3)
+    net.initialize(device=there)
+    if hybridize:
+        net.hybridize()
+    want = net(np.ones((4, 3), device=there)).asnumpy()
+    made = net(jnp.ones((4, 3)))
+    assert made.device == there
+    onp.testing.assert_allclose(made.asnumpy(), want, rtol=1e-6)
+    params, state = mx.gluon.functional.split(net)
+    out, _ = mx.gluon.functional.call(net, params, state, jnp.ones((4, 3)))
+    onp.testing.assert_allclose(out, want, rtol=1e-6)

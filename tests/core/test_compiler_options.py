@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import pytest
 
 from mxjax.core import compiler, compiler_options
 from mxjax.core.compiler_options import cpu_features, default_options
@@ -12,9 +11,9 @@ from mxjax.core.compiler_options import cpu_features, default_options
 WIDE = frozenset({"sse2", "avx512f"})
 
 
-@pytest.mark.parametrize("platform", ["gpu", "tpu"])
-def test_accelerators_keep_the_compilers_defaults(platform):
-    assert default_options(platform, features=WIDE) == {}
+def test_accelerators_keep_the_compilers_defaults_but_for_one_pass():
+    assert default_options("tpu", features=WIDE) == {}
+    assert default_options("gpu", features=WIDE) == {"xla_disable_hlo_passes": "horizontal-loop-fusion-for-copy"}
 
 
 def test_vector_width_follows_the_processor():

@@ -258,3 +258,45 @@ def test_an_update_comes_after_all_readers_unless_more_would_wait_for_it():
     assert late([1, 2, 3]) == {update}  # 900 bytes would wait, to save a copy of 10
     assert late([0, 1, 2, 3]) == {backward, update}  # they are there anyway
     assert late([1, 3]) == frozenset()  # gradients too, which are more than the copies are
+
+
+def test_inputs_that_need_no_copy_to_be_written_over():
+    """On a GPU others are not donated: XLA puts copies into one kernel, in any order."""
+    from types import SimpleNamespace
+
+    from mxjax.core.program import last_read
+
+    def steps(*args):
+        return [SimpleNamespace(args=a, avals=(None,), first=k) for k, a in enumerate(args)]
+
+    # Results 0, 1, 2; inputs -1 and -2. Result 1 takes the place of input 0, result 2 that of input 1.
+    assert last_read(steps((-1,), (-1, -2)), {0: 1}) == set()  # the first call may read it after the second wrote it
+    assert last_read(steps((-1,), (-1, 0)), {0: 1}) == {0}
+    assert last_read(steps((-1,), (0,), (-1, 1)), {0: 2}) == {0}
+    assert last_read(steps((-1,), (-1, 0), (-2, 0)), {0: 1, 1: 2}) == {0, 1}
+    assert last_read(steps((-2, -1), (-1,), (-2, 1)), {0: 1, 1: 2}) == set()
+
+
+def test_what_failed_beside_the_host_is_raised_once_as_an_error_of_ours():
+    import weakref
+
+    from mxjax.core import scheduler
+
+    class Broken:
+        def is_deleted(self):
+            return False
+
+        def is_ready(self):
+            return True
+
+        def block_until_ready(self):
+            raise RuntimeError("INTERNAL: the device said no")
+
+    broken = Broken()
+    scheduler._running.append(weakref.ref(broken))
+    with pytest.raises(mx.MXNetError, match="the device said no"):
+        mx.waitall()
+    mx.waitall()
+    scheduler._running.append(weakref.ref(broken))
+    scheduler.told()  # a reader has it
+    mx.waitall()

@@ -11,6 +11,8 @@ import os
 import sys
 from pathlib import Path
 
+from tests.conftest import has_card
+
 HERE = Path(__file__).resolve().parent
 
 SURROUNDINGS = {
@@ -26,6 +28,8 @@ ORDER = ("there_is_one", "card", "tiers", "wings", "profiler", "memory", "traini
 
 def main(*arguments: str) -> None:
     """Becomes pytest; variables that are set already are stronger."""
+    if not has_card() and os.environ.get("MXJAX_TEST_GPU") != "cpu":
+        sys.exit("there is no GPU: /dev/nvidia0 and one of JAX's plugins for CUDA are needed")
     files = [str(HERE / f"test_{name}.py") for name in ORDER]
     os.chdir(HERE.parents[1])
     # pytest-benchmark, where it is installed, warns beside xdist, and a warning is an error here.

@@ -26,8 +26,9 @@ HOW = {"precision_matmul": "highest", "engine_cold": "compile"}
 if STANDS_IN:
     HOW = {"engine_cold": "interpret"}
 
-# Relative to the largest number of a result: sums add up in another order, in parallel, and functions are the card's.
-CLOSE = {"float64": 1e-9, "float32": 5e-5, "float16": 1e-2, "bfloat16": 6e-2}
+# Relative to the largest number of a result: sums add up in another order, in parallel, functions are the card's, and
+# what is in 16 bits is rounded at other places. Whatever a row gives, it is no closer than what it is given.
+CLOSE = {"float32": 1e-4, "float16": 1.5e-2, "bfloat16": 0.125}
 
 
 def is_float(a: Any) -> bool:
@@ -93,7 +94,7 @@ def samples(names: list[str], dtype: str, device: Any) -> list[Sample]:
         ]
 
 
-def differences(got: Sample, want: Sample) -> str | None:
+def differences(got: Sample, want: Sample, dtype: str) -> str | None:
     """What differs, in words."""
     if got.error is not None or want.error is not None:
         same = type(got.error) is type(want.error)
@@ -107,7 +108,8 @@ def differences(got: Sample, want: Sample) -> str | None:
         if a.shape != b.shape or a.dtype != b.dtype:
             return f"{what}: {a.dtype}{a.shape} for {b.dtype}{b.shape}"
         if a.dtype.kind in "iub":
-            if not np.array_equal(a, b):
+            apart = np.abs(a.astype("int64") - b.astype("int64")).max(initial=0)
+            if apart > (dtype != "float32"):  # a number in 16 bits may come to the other side of a half
                 return f"{what}: {a.ravel()[:6].tolist()} for {b.ravel()[:6].tolist()}"
             continue
         wide = "complex128" if a.dtype.kind == "c" else "float64"
@@ -117,7 +119,7 @@ def differences(got: Sample, want: Sample) -> str | None:
             return f"{what}: {a.ravel()[:6].tolist()} for {b.ravel()[:6].tolist()}"
         size = max(1.0, float(np.abs(b[finite]).max(initial=0)))
         worst = float(np.abs(a[finite] - b[finite]).max(initial=0)) / size
-        if worst > CLOSE.get(str(ours[at].dtype), CLOSE["float32"]):
+        if worst > CLOSE[dtype]:
             return f"{what}: {worst:.1e} of the largest apart: {a.ravel()[:6].tolist()} for {b.ravel()[:6].tolist()}"
     return None
 
@@ -138,5 +140,5 @@ def on_card(names: list[str], dtype: str, device: Any) -> list[Sample]:
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_agrees_with_the_cpu(card: Any, names: list[str], dtype: str) -> None:
     ours, theirs = on_card(names, dtype, card), samples(names, dtype, mx.cpu(0))
-    wrong = [found for a, b in zip(ours, theirs, strict=True) if (found := differences(a, b))]
+    wrong = [found for a, b in zip(ours, theirs, strict=True) if (found := differences(a, b, dtype))]
     assert not wrong, "\n".join(wrong)

@@ -1,9 +1,11 @@
 """A GPU's trace tells when the host launched each kernel, not which run of which program it is."""
 
 from mxjax.profiler._attribution import Attribution, Site
+from mxjax.profiler._hlo import Instruction
+from mxjax.profiler._hlo import Program as Hlo
 from mxjax.profiler._links import Programs
 from mxjax.profiler._recorder import Run
-from mxjax.profiler._session import DeviceEvent
+from mxjax.profiler._session import DeviceEvent, instruction_of, kernels_of
 
 
 class Program:
@@ -32,3 +34,13 @@ def test_kernels_belong_to_the_run_that_launched_them():
     ]
     assert programs.statements("jit_b(7002)", 350) is programs.statements("jit_b(7002)", 351) is not None
     assert programs.statements("jit_foreign(7003)", 650) is None
+
+
+def test_kernels_inside_of_cuda_graphs_are_those_of_their_instructions():
+    names = ("loop_add_fusion.3", "copy-done.1", "command_buffer_4")
+    made = {name: Instruction(name, "fusion", "", 1, []) for name in names}
+    program = Hlo("jit_a", [], made)
+    assert instruction_of(program, kernels_of(program), "command_buffer_4", "loop_add_fusion_3") == "loop_add_fusion.3"
+    assert instruction_of(program, kernels_of(program), "command_buffer_7", "copy_done_1") == "copy-done.1"
+    assert instruction_of(program, kernels_of(program), "command_buffer_4", "cublas_gemm") == "command_buffer_4"
+    assert instruction_of(program, kernels_of(program), "copy-done.1", "loop_add_fusion_3") == "copy-done.1"

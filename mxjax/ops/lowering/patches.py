@@ -10,6 +10,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from .product import of_bytes
+
 
 def patches(x: Any, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pad: Sequence[int]) -> Any:
     """The windows of (N, C, *space): (N, C, prod(kernel), *windows), as they are, whatever the dtype.
@@ -35,9 +37,9 @@ def whole_convolution(
     """The convolution of integers (N, C, *space) with (filters, C / groups, *kernel), exact, as int32.
 
     XLA has integer convolutions on CPUs. On a GPU it makes calls of them that cuDNN does not have, so that there it is a
-    product of patches; floats would not do, whose algorithms (Winograd's, Fourier's) round on the way.
+    product of patches; a convolution of floats would not do, whose algorithms (Winograd's, Fourier's) round on the way.
     """
-    if x.dtype != w.dtype:
+    if x.dtype != w.dtype and (platform == "cpu" or groups > 1):
         x, w = x.astype("int32"), w.astype("int32")
     if platform == "cpu":
         return lax.conv_general_dilated(
@@ -48,7 +50,7 @@ def whole_convolution(
     batch, space = windows.shape[0], windows.shape[3:]
     if groups == 1:
         rows = jnp.moveaxis(windows.reshape(batch, -1, prod(space)), 1, 2)
-        made = lax.dot_general(rows, w.reshape(filters, -1), (((2,), (1,)), ((), ())), preferred_element_type=jnp.int32)
+        made = of_bytes(rows, w.reshape(filters, -1))
     else:
         # Groups are the batch of one product, which GPUs' libraries may not have for 8 bits.
         columns = windows.reshape(batch, groups, -1, prod(space)).astype("int32")
