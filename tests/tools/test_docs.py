@@ -3,6 +3,8 @@
 `make docs` builds the whole and looks at the HTML (tools/docs/check.py); here is what the text of pages is enough for.
 """
 
+import base64
+import json
 import os
 import re
 import subprocess
@@ -245,3 +247,25 @@ def test_the_site_is_built(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ", 0 faults" in done.stdout
+
+
+def test_a_notebook_becomes_a_page_with_its_outputs(tmp_path):
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "see [that](../docs/data.md)"]},
+        {
+            "cell_type": "code",
+            "source": ["print(1)"],
+            "outputs": [
+                {"output_type": "stream", "text": ["\x1b[1m1\x1b[0m\n"]},
+                {"output_type": "display_data", "data": {"image/png": base64.b64encode(b"png").decode()}},
+                {"output_type": "execute_result", "data": {"text/html": ["<b>2</b>"], "text/plain": ["2"]}},
+                {"output_type": "execute_result", "data": {"text/html": ["<script>x</script>"], "text/plain": ["3"]}},
+            ],
+        },
+    ]  # fmt: skip
+    (tmp_path / "01_a.ipynb").write_text(json.dumps({"cells": cells}))
+    made = sources.notebook(tmp_path / "01_a.ipynb", tmp_path, set())
+    assert "[that](../data.md)" in made and "```python\nprint(1)\n```" in made
+    assert "```{ .text .output }\n1\n```" in made and "\n<b>2</b>\n" in made
+    assert "```{ .text .output }\n3\n```" in made and "script" not in made
+    assert "(01_a_1_1.png)" in made and (tmp_path / "01_a_1_1.png").read_bytes() == b"png"

@@ -168,13 +168,13 @@ def program(path: Path) -> str:
     return f"# {path.name}\n\n```python\n{path.read_text(encoding='utf-8').rstrip()}\n```\n"
 
 
-def notebook(path: Path, pictures: Path | None = None) -> str:
-    """A notebook as a page, with what it printed and drew; pictures are written beside it."""
+def notebook(path: Path, pictures: Path, copied: set[str]) -> str:
+    """A notebook as a page, with what it printed and drew; pictures are written into a folder."""
     made = []
     for number, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
         text = "".join(cell["source"]).rstrip()
         if cell["cell_type"] == "markdown":
-            made.append(as_markdown(text))
+            made.append(as_markdown(relinked(text, f"notebooks/{path.name}", copied)))
         elif cell["cell_type"] == "code" and text:
             made.append(f"```python\n{_shortened(text)}\n```")
             made += _outputs(cell.get("outputs", []), f"{path.stem}_{number}", pictures)
@@ -189,13 +189,13 @@ def _shortened(text: str) -> str:
     )
 
 
-def _outputs(outputs: list[dict], name: str, pictures: Path | None) -> list[str]:  # type: ignore[type-arg]
+def _outputs(outputs: list[dict], name: str, pictures: Path) -> list[str]:  # type: ignore[type-arg]
     import base64
 
     made = []
     for number, output in enumerate(outputs):
         data = output.get("data", {})
-        if "image/png" in data and pictures is not None:
+        if "image/png" in data:
             (pictures / f"{name}_{number}.png").write_bytes(base64.b64decode(data["image/png"]))
             made.append(f"![What the cell above draws]({name}_{number}.png)")
             continue
@@ -222,8 +222,8 @@ def write(folder: Path, notebooks: Path, traced: bool = True) -> None:
     (folder / "notebooks").mkdir(parents=True)
     names = sorted((ROOT / "notebooks").glob("*.ipynb"))
     for path in names:
-        text = notebook(notebooks / path.name, folder / "notebooks")
-        made[f"notebooks/{path.stem}.md"] = relinked(text, f"notebooks/{path.name}", copied)
+        text = notebook(notebooks / path.name, folder / "notebooks", copied)
+        made[f"notebooks/{path.stem}.md"] = text
     listed = "\n".join(f"- [{_title(made[f'notebooks/{p.stem}.md'])}]({p.stem}.md)" for p in names)
     made["notebooks/index.md"] = (
         f"# Notebooks\n\nEach runs beside an installed mxjax.\n\n{listed}\n"
