@@ -101,3 +101,9 @@ def test_the_changelog_is_of_releases():
     text = (ROOT / "CHANGELOG.md").read_text()
     releases = re.findall(r"^## (\d+\.\d+\.\d+)", text, re.M)
     assert releases[0] == __version__ and releases == sorted(releases, reverse=True)
+
+
+@pytest.mark.parametrize("page", [p.stem for p in PAGES])
+def test_code_fits_the_page(page):
+    code = re.findall(r"```\w+\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.S)
+    assert [line for block in code for line in block.split("\n") if len(line) > 100] == []

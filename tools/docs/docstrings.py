@@ -99,6 +99,7 @@ def _items(body: list[str], section: str, find: Find) -> Iterator[str]:
 def prose(line: str, find: Find) -> str:
     """A line of a docstring with what Markdown would take for markup escaped, and names as links."""
     made = []
+    line = re.sub(r":(?:func|class|meth|mod|attr|exc):(?=`)", "", line)
     for part in re.split(r"(``[^`]+``|`[^`]+`)", line):
         if part.startswith("`") and part.endswith("`") and len(part) > 1:
             made.append(code(part.strip("`"), find))

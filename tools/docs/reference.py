@@ -108,7 +108,10 @@ def pages(traced: bool = True) -> dict[str, str]:
 def _sentence(text: str | None, find: Find) -> str:
     """The first sentence of a docstring, for a table."""
     first = " ".join(inspect.cleandoc(text or "").partition("\n\n")[0].split())
-    return prose(first, find).replace("|", "\\|")
+    return "".join(
+        part if part.startswith("`") else part.replace("|", "\\|")
+        for part in re.split(r"(`[^`]*`)", prose(first, find))
+    )
 
 
 def _index() -> str:
