@@ -36,6 +36,9 @@ PLACES = {
     "shim/README.md": "project/shim.md",
 }
 
+#: Pages of one wide table, which take the room of the headings' list.
+WIDE = ("docs/settings/ascend.md", "docs/settings/megengine.md", "docs/settings/mxnet.md")
+
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s]+)\)")
 FENCE = re.compile(r"^(```.*?^```$)", re.M | re.S)
 NAME = re.compile(r"(?<![\[`])`(mx(?:jax)?\.[\w.]+)((?:\([^`]*\))?)`(?!\])")
@@ -160,7 +163,8 @@ def page(source: str, copied: set[str]) -> str:
             text = text.replace(mark, make())
     here = place(source)
     assert here is not None
-    return with_names(as_markdown(relinked(text, source, copied)), here)
+    made = with_names(as_markdown(relinked(text, source, copied)), here)
+    return f"---\nhide: [toc]\n---\n{made}" if source in WIDE else made
 
 
 def program(path: Path) -> str:
