@@ -176,6 +176,7 @@ def begun(work: Work, x: Any) -> Any:
         if p.shape != a.shape:
             raise ValueError(f"{p.name} has shape {p.shape}, the weights {a.shape}")
         p.set_data(np.array(a).astype(p.dtype))
+    npx.waitall()  # none of this is part of the first step
     return net
 
 
@@ -263,4 +264,5 @@ def prepare(name: str) -> Any:
 if __name__ == "__main__":
     npx.set_np()
     with DEVICE:
-        serve({"framework": f"mxjax {mx.__version__}, jax {jax.__version__}"}, prepare)
+        device = jax.devices()[0].device_kind
+        serve({"framework": f"mxjax {mx.__version__}, jax {jax.__version__}", "device": device}, prepare)

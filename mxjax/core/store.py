@@ -13,6 +13,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from .compiler import platform_of
 from .hooks import forked_children
 from .jaxprs import bound_traces
 from .segment import NO_PROGRAMS, Step
@@ -32,6 +33,8 @@ COMPUTATION_BYTES = 64 << 10
 
 #: The bound where none is asked for: a process that trains small networks one after the other stays below 700 MB.
 USUAL = 128 << 20
+#: The same once there are programs of GPUs or TPUs: BERT's training step takes 60 MB and 11 seconds of compiling.
+USUAL_FAR = 1 << 30
 GHOSTS = 10_000  # so many programs that had to go are remembered
 
 
@@ -87,6 +90,8 @@ class Store:
         if step.programs is NO_PROGRAMS:
             step.programs = {}
         step.programs[key] = program
+        if self._grows and self.limit < USUAL_FAR and program.outs and platform_of(program.outs[0].device) != "cpu":
+            self.limit = max(self.limit, min(USUAL_FAR, _machine() // 4))
         if self._grows and self._ghosts:
             self._raise_limit(_structure(step, key), program.bytes)
         bound_traces()
@@ -107,8 +112,7 @@ class Store:
         """A program that had to go is needed again: more are in use than the limit lets live."""
         if structure in self._ghosts:
             self._ghosts.discard(structure)
-            memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
-            self.limit = max(self.limit, min(self.limit + more, memory // 4))
+            self.limit = max(self.limit, min(self.limit + more, _machine() // 4))
 
     def _sweep(self) -> None:
         """Find out which steps that run by themselves are in use, from now on."""
@@ -151,6 +155,11 @@ class Store:
             if _by_itself(program):
                 _let_solo(program)
         return step
+
+
+def _machine() -> int:
+    """Bytes of the machine's memory; 0 where the system does not tell."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
 
 
 def _by_itself(program: Program) -> bool:

@@ -318,3 +318,26 @@ def test_400_small_networks_end_below_700_megabytes():
     assert len(found) == 4
     assert max(found) < 700
     assert found[3] - found[1] < 40  # caches that are bounded in number are not full before
+
+
+@pytest.mark.parametrize(("platform", "evicted"), [("cpu", 1), ("gpu", 0), ("tpu", 0)])
+def test_where_compiling_takes_long_more_programs_stay(monkeypatch, platform, evicted):
+    # Two training steps of a large network, as it is on a GPU: each takes half of a CPU's bound and a little more.
+    monkeypatch.setattr("mxjax.core.store.platform_of", lambda device: platform)
+    monkeypatch.setattr("mxjax.core.program.size_of", lambda compiled: 65 << 20)
+    store.bound(None, None)
+    (x,) = vectors(7)
+    several(x)
+    (mx.np.cos(x) + mx.np.sin(x) * 5).wait_to_read()
+    assert stats("evicted") == evicted
+
+
+def test_a_bound_that_is_given_holds_on_a_gpu_too(monkeypatch):
+    monkeypatch.setattr("mxjax.core.store.platform_of", lambda device: "gpu")
+    monkeypatch.setattr("mxjax.core.program.size_of", lambda compiled: 65 << 20)
+    store.bound(128 << 20, None)
+    (x,) = vectors(9)
+    several(x)
+    (mx.np.cos(x) + mx.np.sin(x) * 5).wait_to_read()
+    assert stats("evicted") == 1
+    assert store.limit == 128 << 20

@@ -256,7 +256,7 @@ OPTIONS: tuple[Option, ...] = (
         "engine.program_memory",
         Bytes(),
         None,
-        doc="How much memory compiled programs may take; unset: 128 MB, and more where those in use need it.",
+        doc="How much memory compiled programs may take; unset: 128 MB (with a GPU 1 GB), and more where needed.",
         effect="Beyond it programs that were not used for longest go, and are compiled again where they come back. "
         "Sizes are estimates (mx.engine.stats(): held, held_bytes, evicted). Unset, each program that has to be "
         "compiled again raises the bound by its size, up to a quarter of the machine's memory; a size that is "
