@@ -258,6 +258,7 @@ def test_a_notebook_becomes_a_page_with_its_outputs(tmp_path):
             "outputs": [
                 {"output_type": "stream", "text": ["\x1b[1m1\x1b[0m\n"]},
                 {"output_type": "display_data", "data": {"image/png": base64.b64encode(b"png").decode()}},
+                {"output_type": "stream", "name": "stderr", "text": ["a warning"]},
                 {"output_type": "execute_result", "data": {"text/html": ["<b>2</b>"], "text/plain": ["2"]}},
                 {"output_type": "execute_result", "data": {"text/html": ["<script>x</script>"], "text/plain": ["3"]}},
             ],
@@ -268,4 +269,5 @@ def test_a_notebook_becomes_a_page_with_its_outputs(tmp_path):
     assert "[that](../data.md)" in made and "```python\nprint(1)\n```" in made
     assert "```{ .text .output }\n1\n```" in made and "\n<b>2</b>\n" in made
     assert "```{ .text .output }\n3\n```" in made and "script" not in made
+    assert "a warning" not in made
     assert "(01_a_1_1.png)" in made and (tmp_path / "01_a_1_1.png").read_bytes() == b"png"

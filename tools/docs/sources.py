@@ -198,6 +198,8 @@ def _outputs(outputs: list[dict], name: str, pictures: Path) -> list[str]:  # ty
 
     made = []
     for number, output in enumerate(outputs):
+        if output.get("name") == "stderr":  # what the machine at hand had to say
+            continue
         data = output.get("data", {})
         if "image/png" in data:
             (pictures / f"{name}_{number}.png").write_bytes(base64.b64decode(data["image/png"]))
