@@ -16,6 +16,7 @@ from ..array.lent import may_share as _may_share
 from ..array.ndarray import NDArray
 from ..array.protocol import default_dtype
 from ..core import hooks
+from ..modes import generation
 from ..ops.elementwise import promoted
 from ..ops.table import TABLE
 from .fallback import flat, host, ours, refuse_taped
@@ -66,7 +67,7 @@ def full(
     out: Any = None,
     ctx: Any = None,
 ) -> ndarray:
-    """An array of one number: int64, float32 or bool as the number is, unless ``dtype`` is given.
+    """An array of one number: int64 (in MXNet 1.9 float32), float32 or bool as that is, unless ``dtype`` is given.
 
     Args:
       shape: the shape of the result.
@@ -88,6 +89,8 @@ def full(
         return _row("broadcast_to", made, shape=shape, out=out)
     if dtype is None and default_dtype[0].itemsize == 8 and isinstance(fill_value, float):
         dtype = "float64"
+    if dtype is None and generation() == 1 and not isinstance(fill_value, bool):
+        dtype = default_dtype[0]
     return _row("full", shape=shape, fill_value=fill_value, dtype=dtype, device=device or ctx, out=out)
 
 

@@ -1,0 +1,27 @@
+"""The dtypes of arrays of `mx.np` that MXNet 1.9 makes otherwise (recorded of 1.9.1 and 2.0.0b1)."""
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+
+
+@pytest.mark.parametrize("version, kept", [("1.9", True), ("2.0", False)])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "uint8", "bool"])
+def test_array_of_numpys_array(version, kept, dtype):
+    with mx.config.scope(compat_version=version):
+        made = mx.np.array(np.ones(2, dtype))
+        assert made.dtype == (dtype if kept else "float32")
+        assert mx.np.ones_like(made).dtype == made.dtype
+        assert mx.nd.array(np.ones(2, dtype)).dtype == np.float32
+        for given in ([1, 2], [1.5], [True], [np.ones(2), np.ones(2)], 3):
+            assert mx.np.array(given).dtype == "float32"
+        assert mx.np.array(np.ones(2), dtype="int32").dtype == "int32"
+
+
+@pytest.mark.parametrize("version, of_integers", [("1.9", "float32"), ("2.0", "int64")])
+def test_full(version, of_integers):
+    with mx.config.scope(compat_version=version):
+        found = [mx.np.full((1,), number).dtype for number in (3, 3.5, True)]
+        assert found == [of_integers, "float32", "bool"]
+        assert mx.np.full((1,), 3, dtype="int8").dtype == "int8"
