@@ -96,8 +96,11 @@ def true_divide(a: Any, b: Any) -> Any:
     return jnp.divide(*_promote(a, b))
 
 
-def _divide_nd(a: Any, b: Any) -> Any:
-    """nd's division: integers stay integers, cut off towards zero."""
+def divided(a: Any, b: Any) -> Any:
+    """nd's division: integers stay integers, cut off towards zero, and are 0 by 0.
+
+    Where both are constants and the divisor is 0, XLA's compiler divides, and the process ends.
+    """
     if jnp.issubdtype(a.dtype, jnp.inexact):
         return jnp.divide(a, b)
     return jax.lax.div(*jnp.broadcast_arrays(a, jnp.where(b == 0, 1, b).astype(a.dtype)))
@@ -323,7 +326,7 @@ binary(
     nd=("broadcast_div", "elemwise_div", "divide", "true_divide"),
     fit=fit_division,
     wide="float64",
-    legacy=_divide_nd,
+    legacy=divided,
     samples=_OFF0,
     elemwise_aliases=("_div",),
 )

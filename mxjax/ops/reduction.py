@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from ..core import compiler
-from .elementwise import floating
+from .elementwise import divided, floating
 from .numbers import cast_like_c
 from .samples import Given, case, f, i
 from .table import op
@@ -229,17 +229,25 @@ op("nanvar", np="nanvar", samples=_SPREAD, ref=np.nanvar, doc="var without NaNs.
     order="a axis weights returned out",
 )
 def average(a: Any, weights: Any = None, *, axis: Any = None, returned: bool = False) -> Any:
-    """The mean, weighted if ``weights`` are given; ``returned`` adds the sum of weights."""
+    """The mean, weighted if ``weights`` are given; ``returned`` adds the sum of weights.
+
+    That of integers is an integer, cut off towards zero.
+    """
+    whole = not jnp.issubdtype(a.dtype, jnp.inexact)
     if weights is None:
-        out = a.mean(axes_of(axis, a.ndim), dtype=a.dtype)
-        count = np.prod([a.shape[d] for d in axes_of(axis, a.ndim)])
-        return (out, jnp.full_like(out, count)) if returned else out
+        axes = axes_of(axis, a.ndim)
+        out = a.sum(axes, dtype=a.dtype) if whole else a.mean(axes, dtype=a.dtype)
+        count = jnp.full_like(out, np.prod([a.shape[d] for d in axes]))
+        out = divided(out, count) if whole else out
+        return (out, count) if returned else out
     given = weights
     if weights.shape != a.shape:
         weights = jnp.moveaxis(weights.reshape((1,) * (a.ndim - 1) + weights.shape), -1, axis)
     weights = jnp.broadcast_to(weights, a.shape)
-    total = weights.sum(axes_of(axis, a.ndim))
-    out = (a * weights).sum(axes_of(axis, a.ndim)) / total
+    narrow = {"dtype": a.dtype} if whole and weights.dtype == a.dtype else {}
+    total = weights.sum(axes_of(axis, a.ndim), **narrow)
+    out = (a * weights).sum(axes_of(axis, a.ndim), **narrow)
+    out = divided(out, total) if narrow else out / total
     return (out, total if given.shape == a.shape else given.sum()) if returned else out
 
 

@@ -360,6 +360,23 @@ def test_reciprocals_and_means_of_integers_and_powers_of_two_of_float16(tier):
 
 
 @pytest.mark.parametrize("tier", TIERS)
+def test_averages_of_integers_are_cut_off_and_of_nothing_zero(tier):
+    """Recorded of MXNet 2.0.0b1, weights too, but for nothing: there MXNet's process ends, as ours did when compiled."""
+    mx.config.set(engine_cold=tier)
+    for dtype in ("int8", "int32", "int64"):
+        x, w = mx.np.array([[1, 2, 4], [3, -4, 7]], dtype=dtype), mx.np.array([1, 1, 2], dtype=dtype)
+        for got, want in (
+            (mx.np.average(x), 2), (mx.np.average(x, axis=0), [2, -1, 5]), (mx.np.average(-x[0]), -2),
+            (mx.np.average(x[0], weights=w), 2), (mx.np.average(x[:0], axis=0), [0, 0, 0]),
+            (mx.np.average(x[0], weights=w * 0), 0),
+        ):  # fmt: skip
+            np.testing.assert_array_equal(got.asnumpy(), want)
+            assert got.dtype == dtype
+    x = mx.np.array([100, 100, 1], dtype="int8")
+    assert (mx.np.average(x).item(), mx.np.average(x, weights=x).item()) == (-18, 0)
+
+
+@pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_spacing_of_zero_is_the_least_number(tier, dtype):
     """NumPy's, which MXNet calls."""
