@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .numbers import cast_like_c, fitted
+from .roots import cbrt, log2, log10
 from .samples import Given, b, case, f, i
-from .table import binary, fit_bits, fit_division, op, unary
+from .table import binary, fit_bits, fit_division, of_floats, op, unary
 
 
 def floating(x: Any) -> Any:
@@ -33,7 +34,7 @@ def _by_numpy(fn: Any) -> Any:
 
 
 def _math(fn: Any) -> Any:
-    return lambda x: fn(floating(x))
+    return of_floats(lambda x: fn(floating(x)))
 
 
 def truncated(fn: Any) -> Any:
@@ -494,12 +495,12 @@ unary("spacing", _by_numpy(_spacing), nd=None, domain=_P, internal=None, **_FLAT
 unary("real", lambda x: x, nd=None, internal=None)
 
 unary("sqrt", _math(jnp.sqrt), domain=_P)
-unary("cbrt", _math(jnp.cbrt), domain=_P)
+unary("cbrt", _math(cbrt), domain=_P)
 unary("exp", _math(jnp.exp), amp="full")
 unary("expm1", _math(jnp.expm1), amp="full")
 unary("log", _math(jnp.log), domain=_P, amp="full")
-unary("log2", _math(jnp.log2), domain=_P, amp="full")
-unary("log10", _math(jnp.log10), domain=_P, amp="full")
+unary("log2", _math(log2), domain=_P, amp="full")
+unary("log10", _math(log10), domain=_P, amp="full")
 unary("log1p", _math(jnp.log1p), domain=_P, amp="full")
 for _name in ("sin", "cos", "tanh", "tan", "sinh", "cosh"):
     _amp = "full" if _name in ("tan", "sinh", "cosh") else None
@@ -557,10 +558,10 @@ def clip(a: Any, *, a_min: Any = None, a_max: Any = None) -> Any:
     out = a
     if a_min is not None:
         low = _bound(a_min, a.dtype)
-        out = jnp.where(out < low, low, out)
-    if a_max is not None:
+        out = jnp.where(a < low, low, out)
+    if a_max is not None:  # asked first, as in MXNet: below both bounds where they are in the wrong order it is a_min
         high = _bound(a_max, a.dtype)
-        out = jnp.where(out > high, high, out)
+        out = jnp.where(a > high, high, out)
     return out
 
 

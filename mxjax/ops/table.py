@@ -635,11 +635,23 @@ def _named(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     return with_name
 
 
+#: Functions of one array that compute floats, of integers, too.
+_of_floats: set[Callable[..., Any]] = set()
+
+
+def of_floats(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Notes that a function of one array computes floats: its nd form computes those of integers in float64."""
+    _of_floats.add(fn)
+    return fn
+
+
 def _keeping(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The nd form of a function: the result has the dtype of the array, converted as by C."""
+    wide = fn in _of_floats
 
     def keeping(x: Any) -> Any:
-        return cast_like_c(fn(x), x.dtype)
+        given = x.astype("float64") if wide and jnp.issubdtype(x.dtype, jnp.integer) else x
+        return cast_like_c(fn(given), x.dtype)
 
     return keeping
 

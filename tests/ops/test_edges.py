@@ -339,6 +339,78 @@ def test_functions_of_integers_are_converted_as_by_c(tier):
         ("cosh", [least, least, 1, 548, 1]), ("degrees", [least, least, 0, 401, -57]),
     ):  # fmt: skip
         np.testing.assert_array_equal(getattr(mx.nd, name)(x).asnumpy(), want, err_msg=name)
+    given = [5, 7, 8, 9, 12, 13, 16, 20, 81, 125]  # computed in float64, of int8, too
+    for name, dtype, want in (
+        ("tanh", "int8", [0, 0, 0, 0, 0, 0, 0, 1, 1, 1]), ("tanh", "int32", [0, 0, 0, 0, 0, 0, 0, 1, 1, 1]),
+        ("exp", "int8", [-108, 72, -92, -89, -62, 45, 94, -117, 0, 0]),
+        ("exp", "int32", [148, 1096, 2980, 8103, 162754, 442413, 8886110, 485165195, least, least]),
+        ("degrees", "int8", [30, -111, -54, 3, -81, -24, -108, 121, 32, -7]),
+        ("log2", "int64", [2, 2, 3, 3, 3, 3, 4, 4, 6, 6]), ("cbrt", "int64", [1, 1, 2, 2, 2, 2, 2, 2, 4, 5]),
+    ):  # fmt: skip
+        found = getattr(mx.nd, name)(mx.nd.array(given, dtype=dtype))
+        np.testing.assert_array_equal(found.asnumpy(), want, err_msg=name)
+    large = mx.nd.array([2**31, 2**31 - 1, 2**62, 99999], dtype="int64")
+    np.testing.assert_array_equal(mx.nd.log2(large).asnumpy(), [31, 30, 62, 16])
+    np.testing.assert_array_equal(mx.nd.sqrt(large).asnumpy(), [46340, 46340, 2**31, 316])
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_logarithms_and_roots_of_powers_are_whole(tier, dtype):
+    """As C's, which MXNet calls: log2 of a tenth of all powers of two was a little less, and its floor one less."""
+    mx.config.set(engine_cold=tier)
+    n = np.arange(-126, 128) if dtype == "float32" else np.arange(-1022, 1024)
+    twos, tens = mx.np.array(2.0**n, dtype=dtype), mx.np.array(10.0 ** np.arange(11), dtype=dtype)
+    cubes = mx.np.array(np.arange(-100, 100.0) ** 3, dtype=dtype)
+    with autograd.record():
+        for x in (twos, tens, cubes):
+            x.attach_grad()
+        made = mx.np.log2(twos), mx.np.log10(tens), mx.np.cbrt(cubes)
+    autograd.backward(list(made))
+    for got, want in zip(made, (n, np.arange(11), np.arange(-100, 100)), strict=True):
+        np.testing.assert_array_equal(got.asnumpy(), want)
+    inside = slice(2, -3)  # where the derivative is a normal number
+    rtol = 8 * np.finfo(dtype).eps
+    for x, base in ((twos, 2), (tens, 10)):
+        want = (1 / (x.asnumpy().astype("float64") * np.log(base)))[inside]
+        np.testing.assert_allclose(x.grad.asnumpy()[inside], want, rtol=rtol)
+    root = np.arange(1, 100.0)
+    np.testing.assert_allclose(cubes.grad.asnumpy()[101:], 1 / (3 * root**2), rtol=rtol)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_logarithms_and_roots_between_powers(tier, dtype):
+    mx.config.set(engine_cold=tier)
+    rng, tiny = np.random.RandomState(3), np.finfo(dtype).tiny
+    some = [0.0, -0.0, -1, np.inf, -np.inf, np.nan, tiny, np.finfo(dtype).max]
+    v = np.concatenate([10.0 ** rng.uniform(-37, 38, 2000), 1 + rng.uniform(-1e-3, 1e-3, 500), some]).astype(dtype)
+    for name in ("log2", "log10", "cbrt"):
+        with np.errstate(all="ignore"):
+            want = getattr(np, name)(v.astype("longdouble"))
+        got = getattr(mx.np, name)(mx.np.array(v, dtype=dtype)).asnumpy()
+        np.testing.assert_allclose(got, want.astype("float64"), rtol=5 * np.finfo(dtype).eps, err_msg=name)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_bounds_in_the_wrong_order(tier, recorded):
+    """Recorded of MXNet 2.0.0b1 and 1.9.1: above the upper one it is that, else below the lower one it is that."""
+    mx.config.set(engine_cold=tier)
+    front = mx.np if recorded == "2" else mx.nd
+    given, nan = [-3, -1, -0.5, 0, 1, 1.5, 2, 3], np.nan
+    for low, high, want in (
+        (2, -1, [2, 2, -1, -1, -1, -1, -1, -1]), (0, -5, [-5] * 8), (np.inf, 0, [np.inf] * 4 + [0] * 4),
+    ):  # fmt: skip
+        x = front.array(given)
+        x.attach_grad()
+        with autograd.record():
+            y = front.clip(x, low, high)
+        y.backward()
+        np.testing.assert_array_equal(y.asnumpy(), want)
+        np.testing.assert_array_equal(x.grad.asnumpy(), 0)
+        assert np.isnan(front.clip(front.array([nan]), low, high).asnumpy()).all()
+    whole = front.clip(front.array([-7, -1, 0, 9], dtype="int64"), 2, -1)
+    np.testing.assert_array_equal(whole.asnumpy(), [2, 2, -1, -1])
 
 
 @pytest.mark.parametrize("tier", TIERS)
@@ -361,7 +433,7 @@ def test_reciprocals_and_means_of_integers_and_powers_of_two_of_float16(tier):
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_averages_of_integers_are_cut_off_and_of_nothing_zero(tier):
-    """Recorded of MXNet 2.0.0b1, weights too, but for nothing: there MXNet's process ends, as ours did when compiled."""
+    """Recorded of MXNet 2.0.0b1, weights too; of nothing MXNet's process ends, as ours did when compiled."""
     mx.config.set(engine_cold=tier)
     for dtype in ("int8", "int32", "int64"):
         x, w = mx.np.array([[1, 2, 4], [3, -4, 7]], dtype=dtype), mx.np.array([1, 1, 2], dtype=dtype)
