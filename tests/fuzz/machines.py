@@ -140,7 +140,7 @@ class Model(Machine):
         if not c.fails:
             try:
                 self.run(row, c)
-            except (model.Refused, ValueError, IndexError) as error:
+            except (model.Refused, ValueError, IndexError, TypeError) as error:
                 raise Invalid(str(error)) from None
             return
         try:
