@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -17,42 +18,43 @@ from mxjax.core import compiler, cpu_code, program
 PLATFORMS = {"cuda": "gpu", "tpu": "tpu"}
 
 
-def texts(fn: Any, structs: Any, platforms: Any = tuple(PLATFORMS), **how: Any) -> dict[str, str]:
-    """A function's StableHLO for each of the platforms."""
-    found = {}
-    structs = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), structs)  # on no device
-    for platform in platforms:
-        ours = PLATFORMS[platform]
-        with compiler.wide_types(), compiler.for_platform(ours):
-            # JAX remembers a function's trace, whatever the platform: each has a function of its own.
-            traced = jax.jit(lambda *args: fn(*args), **how).trace(*structs)
-            # What calls Python asks for the platform's client, though a GPU's lowering needs nothing of it.
-            with mock.patch.object(mlir.ModuleContext, "get_backend", return_value=SimpleNamespace(platform=platform)):
-                lowered = traced.lower(lowering_platforms=(platform,), **cpu_code.lowering(ours))
-            found[platform] = lowered.as_text()
-    return found
+def text(fn: Any, structs: Any, platform: str, **how: Any) -> str:
+    """A function's StableHLO for a platform."""
+    ours = PLATFORMS[platform]
+    with compiler.wide_types(), compiler.for_platform(ours):
+        # JAX remembers a function's trace, whatever the platform: each has a function of its own.
+        traced = jax.jit(lambda *args: fn(*args), **how).trace(*structs)
+        # What calls Python asks for the platform's client, though a GPU's lowering needs nothing of it.
+        with mock.patch.object(mlir.ModuleContext, "get_backend", return_value=SimpleNamespace(platform=platform)):
+            return str(traced.lower(lowering_platforms=(platform,), **cpu_code.lowering(ours)).as_text())
 
 
 @contextmanager
-def lowering(
-    monkeypatch: Any, only: bool = False, platforms: Any = tuple(PLATFORMS)
-) -> Iterator[list[dict[str, str]]]:
-    """While programs are lowered for all platforms before they are compiled: what was lowered so far.
+def lowering(monkeypatch: Any, platform: str, only: bool = False) -> Iterator[list[str]]:
+    """While all is traced for a platform, and programs are lowered for it before they are compiled: what they became.
 
     Args:
-      only: they are not compiled, so that whoever reads a result gets an error.
+      only: those of several operators are not compiled, so that whoever reads a result gets an error.
     """
-    found: list[dict[str, str]] = []
-    compiled = program.compile_in_tiers
+    found: list[str] = []
+    compiled, for_platform = program.compile_in_tiers, compiler.for_platform
 
     def compile_in_tiers(fn: Any, structs: Any, **facts: Any) -> Any:
-        found.append(texts(fn, structs, platforms, keep_unused=True, donate_argnums=facts["donate"]))
-        if only:
+        how: dict[str, Any] = {"keep_unused": True, "donate_argnums": facts["donate"]}
+        if any(s.sharding is not None and len(s.sharding.device_set) > 1 for s in structs):
+            how["out_shardings"] = facts["out_shardings"]
+            found.append(text(fn, structs, platform, **how))
+        else:  # on no device
+            found.append(text(fn, [jax.ShapeDtypeStruct(s.shape, s.dtype) for s in structs], platform, **how))
+        if only and len(facts.get("calls", ())) > 4:
             raise NotCompiledError
         return compiled(fn, structs, **facts)
 
     with monkeypatch.context() as patched:
         patched.setattr(program, "compile_in_tiers", compile_in_tiers)
+        for module in [m for name, m in sys.modules.items() if name.startswith("mxjax.") and m is not None]:
+            if vars(module).get("for_platform") is for_platform:
+                patched.setattr(module, "for_platform", lambda _: for_platform(PLATFORMS[platform]))
         yield found
 
 
