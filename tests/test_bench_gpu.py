@@ -30,7 +30,9 @@ def _agrees(said: str, rows: dict[str, Any], *works: str) -> None:
     for work in works:
         losses = [np.array(rows[work][way]["losses"]) for way in ("hybridized", "imperative", "jax")]
         assert all(a[-1] < a[0] for a in losses)
-        np.testing.assert_allclose(losses[0][:3], losses[2][:3], rtol=3e-2 if gpu_work.WORKS[work].bf16 else 1e-4)
+        # Of the first loss: so small a network learns its few numbers in some steps, and small differences grow.
+        near = (3e-2 if gpu_work.WORKS[work].bf16 else 1e-4) * losses[2][0]
+        np.testing.assert_allclose(losses[0][:3], losses[2][:3], rtol=0, atol=near)
         assert all(rows[work][way]["ms"] > 0 for way in ("hybridized", "imperative", "jax"))
     assert "differ by" not in said
     assert "failed" not in said

@@ -6,6 +6,7 @@ takes its place, and that function's operands. What only led there is no longer 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import math
@@ -16,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from .. import core, settings
+from ..core import compiler
 from ..core.hooks import program_rewriters
 from ..core.segment import SCALAR, Step
 
@@ -121,8 +123,21 @@ def _attention(steps: Steps, last: Step) -> Found | None:
 
 
 def _attended(q: Any, k: Any, v: Any, *, scale: float) -> Any:
-    out = jax.nn.dot_product_attention(*(a[:, :, None, :] for a in (q, k, v)), scale=scale)
+    given = [a[:, :, None, :] for a in (q, k, v)]
+    out = None
+    if _for_cudnn(q, k, v):
+        with contextlib.suppress(RuntimeError, NotImplementedError, ValueError):  # no cuDNN here, or an older one
+            out = jax.nn.dot_product_attention(*given, scale=scale, implementation="cudnn")
+    if out is None:
+        out = jax.nn.dot_product_attention(*given, scale=scale)
     return out[:, :, 0, :]
+
+
+def _for_cudnn(q: Any, k: Any, v: Any) -> bool:
+    """Whether cuDNN has an attention for such matrices: of 16 bits, rows of at most 128 numbers in eights."""
+    narrow = q.dtype == k.dtype == v.dtype and str(q.dtype) in ("float16", "bfloat16")
+    width = q.shape[-1]
+    return compiler.platform_now() == "gpu" and narrow and width == v.shape[-1] and width % 8 == 0 and 0 < width <= 128
 
 
 def _is_float(step: Step) -> bool:

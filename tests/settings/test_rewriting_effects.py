@@ -3,11 +3,14 @@
 import logging
 import threading
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax.effects import convolution
+from mxjax.core import compiler
+from mxjax.effects import convolution, rewrites
 from mxjax.gluon import nn
 
 
@@ -120,3 +123,54 @@ def test_the_faster_way_of_a_convolution_is_taken_and_slow_ones_are_given_up(mon
         np.testing.assert_allclose(conv(x + 1).asnumpy(), conv(x + 1).asnumpy())
     with pytest.raises(mx.config.SettingError, match="MGB_CONV_PROFILING_TIMEOUT=-1: expected a number >= 0"):
         mx.config.set(MGB_CONV_PROFILING_TIMEOUT=-1)
+
+
+ATTENTIONS = [
+    ("gpu", "bfloat16", 64, "cudnn"),
+    ("gpu", "float16", 8, "cudnn"),
+    ("gpu", "float32", 64, None),  # cuDNN has none
+    ("gpu", "bfloat16", 12, None),
+    ("gpu", "bfloat16", 256, None),
+    ("cpu", "bfloat16", 64, None),
+    ("tpu", "bfloat16", 64, None),
+]
+
+
+@pytest.mark.parametrize(("platform", "dtype", "width", "how"), ATTENTIONS)
+def test_attention_of_16_bits_is_cudnns_on_a_gpu(monkeypatch, platform, dtype, width, how):
+    asked, own = [], jax.nn.dot_product_attention
+
+    def watched(*args, implementation=None, **more):
+        asked.append(implementation)
+        if implementation == "cudnn":
+            raise RuntimeError("cuDNN is not detected.")  # as JAX says it where there is none: XLA's takes its place
+        return own(*args, **more)
+
+    monkeypatch.setattr(jax.nn, "dot_product_attention", watched)
+    draw = np.random.RandomState(0)
+    q, k, v = (draw.uniform(-1, 1, (4, 6, width)).astype(np.float32) for _ in range(3))
+    with compiler.for_platform(platform):
+        got = rewrites._attended(*(jnp.asarray(a, dtype) for a in (q, k, v)), scale=0.25)
+    assert asked == ([how, None] if how else [None])
+    scores = np.exp(np.einsum("nqd,nkd->nqk", q, k) * 0.25)
+    want = np.einsum("nqk,nkd->nqd", scores / scores.sum(-1, keepdims=True), v)
+    np.testing.assert_allclose(np.asarray(got, np.float32), want, atol=2e-2 if dtype != "float32" else 1e-5)
+
+
+def test_attention_lowers_to_cudnn_both_ways(monkeypatch):
+    # As on a machine with cuDNN 9.10, whose version JAX asks for.
+    fused = pytest.importorskip("jax._src.cudnn.fused_attention_stablehlo")
+    if not hasattr(fused, "check_cudnn_version"):
+        pytest.skip("this JAX asks for cuDNN in another way")
+    monkeypatch.setattr(fused, "check_cudnn_version", lambda: 91000)
+
+    def loss(q, k, v):
+        with compiler.for_platform("gpu"):
+            return rewrites._attended(q, k, v, scale=0.125).astype("float32").sum()
+
+    struct = jax.ShapeDtypeStruct((24, 128, 64), jnp.bfloat16)
+    with compiler.wide_types():  # as programs are traced
+        traced = jax.jit(jax.grad(loss, (0, 1, 2))).trace(struct, struct, struct)
+        text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    assert "__cudnn$fmhaSoftmaxBackward" in text
+    assert text.count("__cudnn$fmhaSoftmax") > text.count("__cudnn$fmhaSoftmaxBackward")
