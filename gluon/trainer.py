@@ -76,6 +76,7 @@ class Trainer(CopiedTrainer):
             for updater in self._updaters:
                 updater.mesh = mesh
         self._scale = self._optimizer.rescale_grad
+        self._ignores_stale = False
         self._amp_loss_scaler: Any = None
         self._amp_scaled = False  # whether the gradients are those of a scaled loss
         if update_on_kvstore and self._optimizer.aggregate_num > 1:
@@ -306,9 +307,8 @@ class Trainer(CopiedTrainer):
             with span("step", "Trainer.step"):
                 self._check_and_rescale_grad(self._scale / batch_size)
                 self._ready()
-                if self._kvstore is not None:
-                    with span("collective", "Trainer.allreduce_grads"):
-                        self._allreduce_grads(ignore_stale_grad)
+                self._ignores_stale = ignore_stale_grad
+                self._allreduce_grads()
                 self._update(ignore_stale_grad)
                 self._steps += 1
                 if self._steps % _steps_per_call() == 0:
@@ -323,7 +323,8 @@ class Trainer(CopiedTrainer):
         """Sum the gradients over devices only, to look at or change them before `update`."""
         self._ready()
         self._refuse_on_kvstore("allreduce_grads")
-        self._allreduce_grads(True)
+        self._ignores_stale = True
+        self._allreduce_grads()
 
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """Update only: after `allreduce_grads`. Arguments as for `step`."""
@@ -343,9 +344,13 @@ class Trainer(CopiedTrainer):
     def _trained(self) -> list[tuple[int, Parameter]]:
         return [(i, p) for i, p in enumerate(self._params) if p.grad_req != "null"]
 
-    def _allreduce_grads(self, ignore_stale_grad: bool) -> None:
-        if self._kvstore is None:
-            return
+    def _allreduce_grads(self) -> None:
+        """Sum the gradients over devices. As in MXNet, subclasses may sum in their own way, with a store or without."""
+        if self._kvstore is not None:
+            with span("collective", "Trainer.allreduce_grads"):
+                self._hand_over(self._ignores_stale)
+
+    def _hand_over(self, ignore_stale_grad: bool) -> None:
         trained = self._trained()
         if self._update_on_kvstore:
             if not ignore_stale_grad:  # before anything is changed
@@ -402,7 +407,7 @@ class Trainer(CopiedTrainer):
             chosen.append(i)
         return frozenset(chosen)
 
-    def _update(self, ignore_stale_grad: bool) -> None:
+    def _update(self, ignore_stale_grad: bool = False) -> None:
         if self._kvstore is not None and self._update_on_kvstore:
             return
         guards = None

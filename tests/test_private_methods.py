@@ -55,6 +55,25 @@ def test_a_trainer_with_its_own_optimizer_and_scale():
     np.testing.assert_allclose(net.weight.data().asnumpy(), [[-1, -1]], rtol=1e-6)
 
 
+@pytest.mark.parametrize("kvstore", [None, "local"])
+def test_a_trainer_that_sums_gradients_itself(kvstore):
+    class Between(gluon.Trainer):
+        def _allreduce_grads(self):
+            for param in self._params:
+                for grad in param.list_grad():
+                    grad[:] = grad * 2
+
+    net = gluon.nn.Dense(1, in_units=2, use_bias=False)
+    net.initialize("ones")
+    trainer = Between(net.collect_params(), "sgd", {"learning_rate": 0.25}, kvstore=kvstore, update_on_kvstore=False)
+    for wanted in ([0.5, 0.5], [0, 0]):
+        with autograd.record():
+            loss = net(mx.np.ones((4, 2))).sum()
+        loss.backward()
+        trainer.step(4)
+        np.testing.assert_allclose(net.weight.data().asnumpy(), [wanted], atol=1e-6)
+
+
 def test_a_dataset_that_looks_for_other_files(tmp_path):
     class Numbers(gluon.data.vision.ImageFolderDataset):
         def _list_images(self, root):
