@@ -131,8 +131,8 @@ $(VENV)/.ready: pyproject.toml setup.py
 
 # What the traces are opened with in a browser is large, and only the slow tests need it.
 $(VENV)/.browser: $(VENV)/.ready
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[browser]' && touch $@ || \
-		echo "without the extra 'browser': the tests that need it will say so"
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[browser,docs]' && touch $@ || \
+		echo "without the extras 'browser' and 'docs': the tests that need them will say so"
 
 # What the site is made with.
 $(VENV)/.docs: $(VENV)/.ready

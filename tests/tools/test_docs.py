@@ -4,9 +4,11 @@
 """
 
 import base64
+import importlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -230,23 +232,50 @@ def test_faults_of_a_built_site_are_found(tmp_path):
     assert len(faults.split("\n")) == 4
 
 
-@pytest.mark.slow
-def test_the_site_is_built(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built site's folder, and what the build said."""
     pytest.importorskip("mkdocs", reason="comes with the extra: docs")
     pytest.importorskip("material", reason="comes with the extra: docs")
-    command = [
-        sys.executable,
-        "-m",
-        "tools.docs",
-        "--notebooks",
-        "plain",
-        "--quick",
-        "--folder",
-        str(tmp_path),
-    ]
+    folder = tmp_path_factory.mktemp("built")
+    options = ["--notebooks", "plain", "--quick", "--folder", str(folder)]
+    command = [sys.executable, "-m", "tools.docs", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert ", 0 faults" in done.stdout
+    return folder / "site", done.stdout
+
+
+@pytest.mark.slow
+def test_the_site_is_built(site):
+    folder, said = site
+    assert ", 0 faults" in said and (folder / "index.html").exists()
+
+
+@pytest.mark.slow
+def test_a_page_that_is_opened_as_a_file_can_search(site, tmp_path):
+    reason = "the site is opened in a real browser: "
+    webdriver = pytest.importorskip("selenium.webdriver", reason=reason + "extra `browser`")
+    found = [shutil.which(name) for name in ("chromium", "chromedriver")]
+    if None in found:
+        pytest.skip(reason + "install chromium and chromedriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = found[0]
+    flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
+    for flag in (*flags.split(), "--disable-dev-shm-usage", f"--user-data-dir={tmp_path}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(executable_path=found[1]))
+    try:
+        driver.get((site[0] / "reference" / "gluon.nn.html").as_uri())
+        field = driver.find_element("css selector", "input.md-search__input")
+        driver.execute_script("arguments[0].focus()", field)
+        field.send_keys("convolution")
+        wanted = ".md-search-result a[href*='operators/nn.html']"
+        wait = importlib.import_module("selenium.webdriver.support.ui")
+        wait.WebDriverWait(driver, 60).until(lambda d: d.find_elements("css selector", wanted))
+        assert [e["message"] for e in driver.get_log("browser") if e["level"] == "SEVERE"] == []
+    finally:
+        driver.quit()
 
 
 def test_a_notebook_becomes_a_page_with_its_outputs(tmp_path):
