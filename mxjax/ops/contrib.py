@@ -135,7 +135,12 @@ def box_nms(
     in_format: str = "corner",
     out_format: str = "corner",
 ) -> Any:
-    """Boxes (..., N, K) by falling score, those that a better one of their class overlaps at the end as -1."""
+    """Boxes (..., N, K) by falling score, those that a better one of their class overlaps at the end as -1.
+
+    With ``topk=0`` they stay as they are.
+    """
+    if topk == 0:
+        return data
     flat = data.reshape(-1, *data.shape[-2:])
 
     def one(rows: Any) -> Any:

@@ -98,7 +98,7 @@ def true_divide(a: Any, b: Any) -> Any:
 
 
 def divided(a: Any, b: Any) -> Any:
-    """nd's division: integers stay integers, cut off towards zero, and are 0 by 0.
+    """nd's division: integers stay integers, cut off towards zero, and by 0 what they are.
 
     Where both are constants and the divisor is 0, XLA's compiler divides, and the process ends.
     """

@@ -14,6 +14,7 @@ from jax import lax
 
 from ..core.dims import is_symbolic
 from ..errors import MXNetIndexError
+from .elementwise import divided
 from .numbers import cast_like_c, fitted, is_number
 from .samples import Given, b, case, f, i
 from .table import op, without
@@ -338,12 +339,14 @@ def _axes_of_shape(attrs: dict[str, Any], n: int) -> int:
 
 
 def _unravelled(flat: Any, shape: Any) -> list[Any]:
-    """Coordinates of flat indices; those beyond the end lie beyond the end of the first axis."""
+    """Coordinates of flat indices; those beyond the end lie beyond the end of the first axis, and those of negative ones
+    are negative or 0, as C divides."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    flat = flat.astype("int64")
     found = []
     for n in shape[:0:-1]:
-        found.append(flat % n)
-        flat = flat // n
+        rest, flat = flat, divided(flat, np.int64(n))
+        found.append(rest - flat * n)
     return [flat, *reversed(found)][: len(shape)]
 
 
@@ -356,7 +359,7 @@ def unravel_index(indices: Any, *, shape: Any, order: str = "C") -> Any:
 @op("unravel_index@nd", nd="unravel_index", samples=[case(i(4, high=6), shape=(2, 3))], internal="_unravel_index", **_FLAT)
 def unravel_index_nd(data: Any, *, shape: Any) -> Any:
     """Coordinates of flat indices as rows."""
-    return jnp.stack([x.astype(data.dtype) for x in _unravelled(data.astype("int64"), shape)])
+    return jnp.stack([x.astype(data.dtype) for x in _unravelled(data, shape)])
 
 
 @op(nd="ravel_multi_index", samples=[case(Given([[0, 1], [2, 1]], "int32"), shape=(2, 3))], internal="_ravel_multi_index", **_FLAT)

@@ -23,3 +23,14 @@ def test_box_nms_turns_the_boxes_of_the_best_rows(given, made, first, second):
     expected = np.full((1, 5, 6), -1.0)
     expected[0, 0], expected[0, 1] = [0, 0.9, *first], [1, 0.8, *second]
     np.testing.assert_allclose(found.asnumpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_box_nms_of_no_boxes_leaves_them():
+    """Recorded of MXNet 2.0.0b1 and 1.9.1, with the gradient."""
+    x = mx.nd.array(ROWS)
+    x.attach_grad()
+    with mx.autograd.record():
+        found = mx.nd.contrib.box_nms(x, topk=0, valid_thresh=0.5)
+    found.backward(mx.nd.ones((5, 6)) * 2)
+    np.testing.assert_array_equal(found.asnumpy(), x.asnumpy())
+    np.testing.assert_array_equal(x.grad.asnumpy(), 2)

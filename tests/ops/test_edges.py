@@ -449,6 +449,24 @@ def test_averages_of_integers_are_cut_off_and_of_nothing_zero(tier):
 
 
 @pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
+def test_coordinates_of_negative_indices(tier, dtype, recorded):
+    """Recorded of MXNet 2.0.0b1: as C divides."""
+    mx.config.set(engine_cold=tier)
+    front = mx.np if recorded == "2" else mx.nd
+    if recorded == "2" and dtype == "float32":
+        return  # np's takes integers
+    x = front.array([7, -1, -7, 25, 100], dtype=dtype)
+    for shape, want in (
+        ((4, 5), [[1, 0, -1, 5, 20], [2, -1, -2, 0, 0]]), ((-1, 4), [[1, 0, -1, 6, 25], [3, -1, -3, 1, 0]]),
+        ((2, 3, 4), [[0, 0, 0, 2, 8], [1, 0, -1, 0, 1], [3, -1, -3, 1, 0]]),
+    ):  # fmt: skip
+        found = front.unravel_index(x, shape=shape)
+        rows = [a.asnumpy() for a in found] if recorded == "2" else found.asnumpy()
+        np.testing.assert_array_equal(rows, want)
+
+
+@pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_spacing_of_zero_is_the_least_number(tier, dtype):
     """NumPy's, which MXNet calls."""
