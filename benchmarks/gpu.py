@@ -1,6 +1,6 @@
 """Training on a GPU beside PyTorch and JAX by hand: the table of `make bench-gpu`.
 
-    python -m benchmarks.gpu [WORK ...] [--budget SECONDS] [--together] [--kernels] [--no-compile] [--tiny]
+    python -m benchmarks.gpu [WORK ...] [--budget SECONDS] [--together] [--first] [--kernels] [--no-compile] [--tiny]
 
 Four processes (mxjax; JAX by hand; PyTorch; PyTorch with `torch.compile`) build the same networks with the same
 weights and data, then take turns: one measures while the others wait, and the median of the turns counts. Losses of
@@ -8,7 +8,8 @@ the first steps must fall and agree. A work that would begin after ``--budget`` 
 `torch.compile` has not compiled by then, which comes last. ``--together``: networks are compiled in all processes at
 once, which takes less time, but XLA tries its kernels while others are at work. Each row is printed when it is
 measured; ``$OUT`` or ``bench_output/`` gets figures (``gpu.json``), the table (``gpu.md``) and, with ``--kernels``,
-what runs on the device in a step of JAX's and ours, and the texts of the programs. ``--tiny``: sizes for a CPU.
+what runs on the device in a step of JAX's and ours, and the texts of the programs. ``--first``: besides, what the
+first steps take as users have them (ours compile at once here: `engine.cold`). ``--tiny``: sizes for a CPU.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import time
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from benchmarks.gpu_work import FULL, TINY
+from benchmarks.gpu_work import FULL, STEPS, TINY
 from benchmarks.run import HERE, OUTPUT, environment, say
 
 TURNS = 5
@@ -55,13 +56,14 @@ ROWS = [
     Row("ResNet-50, batch 128, float32 (TF32)", "resnet_tf32", "images", 3e-2),
 ]
 OURS = ("hybridized", "imperative")
+BESIDE = ("again", "begun")  # what a row has besides its ways
 GOAL, WITHIN = 1.0, 1.05  # of the best other one; the imperative step of the hybridized one
 
 
 class Worker:
     """A process of one framework."""
 
-    def __init__(self, script: str, *args: str, hlo: str = ""):
+    def __init__(self, script: str, *args: str, hlo: str = "", at_once: bool = True):
         self._errors: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 (open as long as the process)
         env = environment()
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "XLA_FLAGS"):
@@ -69,7 +71,8 @@ class Worker:
             if name in os.environ:
                 env[name] = os.environ[name]
         env.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # they share the device
-        env.setdefault("MXJAX_ENGINE_COLD", "compile")  # what runs for long is measured, not what runs until then
+        if at_once:  # what runs for long is measured, not what runs until then
+            env.setdefault("MXJAX_ENGINE_COLD", "compile")
         env["BENCH_HLO"] = hlo
         python = sys.executable
         if script == "gpu_torch.py" and os.environ.get("MXJAX_BENCH_TORCH"):
@@ -175,6 +178,8 @@ class Bench:
             "ours": Worker("gpu_ours.py", *flags, path, hlo=str(self.hlo)),
             "jax": Worker("gpu_jax.py", *flags, hlo=str(self.hlo)),
         }
+        if options.first:
+            self.workers["begun"] = Worker("gpu_ours.py", *(f for f in flags if f != "--kernels"), path, at_once=False)
         if has_torch:
             self.workers["torch"] = Worker("gpu_torch.py", *flags, path)
             if options.compile:
@@ -204,6 +209,9 @@ class Bench:
                 found[way] = self.of(way, row.work)[0].answer()  # type: ignore[union-attr]
         if row.work != "cold":
             self.turns(row, found)
+        if "begun" in self.workers and "hybridized" in row.ways:
+            found["begun"] = self.workers["begun"].ask("prepare", row.work)
+            self.workers["begun"].ask("drop", row.work)
         self.results["rows"][row.work] = found
         self.tell(row)
 
@@ -231,6 +239,9 @@ class Bench:
         for way, facts in found.items():
             if "failed" in facts:
                 print(f"  {way} failed: {facts['failed'].strip()[-700:]}", flush=True)
+        begun = found.get("begun", {})
+        if "first" in begun:
+            print(f"  as users have it: {begun['first']:.1f} s to the first step, {begun['warm']:.1f} to step {STEPS}")
         for text in (*disagreement(row, found), *kernels(found)):
             print(f"  {text}", flush=True)
 
@@ -283,7 +294,7 @@ HEAD = (
 
 def line(row: Row, found: dict[str, Any]) -> str:
     """A row of the table."""
-    ms = {w: f["ms"] for w, f in found.items() if w != "again" and "ms" in f}
+    ms = {w: f["ms"] for w, f in found.items() if w not in BESIDE and "ms" in f}
     ours = [ms[w] for w in OURS if w in ms]
     theirs = [t for w, t in ms.items() if w not in OURS]
     ratio = min(ours) / min(theirs) if ours and theirs else None
@@ -308,7 +319,7 @@ def line(row: Row, found: dict[str, Any]) -> str:
 
 def disagreement(row: Row, found: dict[str, Any]) -> list[str]:
     """What is wrong with the losses: they do not fall, or differ by more than they may."""
-    losses = {w: f["losses"] for w, f in found.items() if w != "again" and "losses" in f and row.agree}
+    losses = {w: f["losses"] for w, f in found.items() if w not in BESIDE and "losses" in f and row.agree}
     said = [f"the loss of {w} does not fall: {v}" for w, v in losses.items() if not v[-1] < v[0]]
     if losses:
         first = next(iter(losses.values()))
@@ -324,7 +335,7 @@ def kernels(found: dict[str, Any]) -> list[str]:
     return [
         f"{w}: {f['kernels']:.0f} kernels, {f['device_ms']:.3f} ms of the device: "
         + ", ".join(f"{k['name'][:40]} {k['ms']:.3f}" for k in f["longest"][:4])
-        for w, f in found.items() if w != "again" and "kernels" in f
+        for w, f in found.items() if w not in BESIDE and "kernels" in f
     ]  # fmt: skip
 
 
@@ -335,6 +346,7 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--budget", type=float, default=420.0)
     parser.add_argument("--together", action="store_true", help="compile in all processes at once: sooner, less sure")
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--first", action="store_true", help="also what the first steps take where compiling waits")
     parser.add_argument("--kernels", action="store_true")
     parser.add_argument("--no-compile", dest="compile", action="store_false")
     options = parser.parse_args(given)

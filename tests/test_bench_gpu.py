@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def _run(folder: Path, *works: str) -> tuple[str, dict[str, Any]]:
     env = {**os.environ, "OUT": str(folder), "PYTHONPATH": str(ROOT)}
-    asked = [sys.executable, "-m", "benchmarks.gpu", *works, "--tiny", "--no-compile"]
+    asked = [sys.executable, "-m", "benchmarks.gpu", *works, "--tiny", "--no-compile", "--first"]
     done = subprocess.run(asked, cwd=ROOT, env=env, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout, json.loads((folder / "gpu.json").read_text())["rows"]
@@ -42,6 +42,7 @@ def test_runs_and_agrees(tmp_path: Path) -> None:
     said, rows = _run(tmp_path, "lstm", "cold")
     _agrees(said, rows, "lstm")
     assert rows["cold"]["imperative"]["ms"] > 0
+    assert 0 < rows["lstm"]["begun"]["first"] < rows["lstm"]["begun"]["warm"]
 
 
 @pytest.mark.slow
