@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -41,9 +43,21 @@ def _pivoted(a: Any, x: Any, what: str) -> Any:
     return holding(((at != 0) & (at == at)).all(), x, message)
 
 
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _of_triangle(a: Any, upper: bool) -> Any:
+    """The symmetric matrix of which this is a triangle: LAPACK reads no other. Its derivative is symmetric, as MXNet's."""
+    return jnp.triu(a) + _t(jnp.triu(a, 1), True) if upper else jnp.tril(a) + _t(jnp.tril(a, -1), True)
+
+
+@_of_triangle.defjvp
+def _of_triangle_jvp(upper: bool, primals: Any, tangents: Any) -> Any:
+    (da,) = tangents
+    return _of_triangle(*primals, upper), (da + _t(da, True)) / 2
+
+
 def _factored(a: Any, upper: bool, what: str) -> Any:
     """The Cholesky factor, which is NaN where a matrix has none."""
-    out = jnp.linalg.cholesky(a, upper=upper)
+    out = jnp.linalg.cholesky(_of_triangle(a, upper), upper=upper)
     at = lax.stop_gradient(jnp.diagonal(out, axis1=-2, axis2=-1))
     message = f"{what}: potrf failed: the input matrix is not positive definite, or has NaN"
     return holding((at == at).all(), out, message)
@@ -374,7 +388,7 @@ _row(
 )
 _row("pinv", lambda a, rtol=None, *, hermitian=False: jnp.linalg.pinv(a, rtol, hermitian), case(f(4, 3)), case(f(2, 4, 3), Given([1e-3, 1e-4])), doc="Pseudo-inverse.", numbers=("rtol",), aliases=("_npi_pinv_scalar_rcond",), amp="full")
 _row("eigh", lambda a, *, upper=False: _eigh(a, upper), case(_SQUARE), doc="Eigenvalues and vectors of symmetric matrices.", amp="full", outputs=2, tupled=True, **_FLAT)
-_row("eigvalsh", lambda a, *, upper=False: _numbers(jnp.linalg.eigvalsh, "linalg.eigvalsh", finite=True)(_wholes_wide(a), "U" if upper else "L"), case(_SQUARE), ref=np.linalg.eigvalsh, doc="Eigenvalues of symmetric matrices.", amp="full", **_FLAT)
+_row("eigvalsh", lambda a, *, upper=False: _numbers(jnp.linalg.eigvalsh, "linalg.eigvalsh", finite=True)(_of_triangle(_wholes_wide(a), upper)), case(_SQUARE), ref=np.linalg.eigvalsh, doc="Eigenvalues of symmetric matrices.", amp="full", **_FLAT)
 _row("matrix_power", lambda a, *, n: _power_of_matrix(a, n), case(f(3, 3), n=3), doc="Powers of matrices.", internal=None)
 _row("cond", lambda x, *, p=None: jnp.linalg.cond(x, p), case(_SQUARE), doc="Condition numbers.", internal=None, **_FLAT)
 _row("multi_dot", lambda *arrays: jnp.linalg.multi_dot(arrays), case(f(2, 3), f(3, 4), f(4, 2)), doc="Product of several matrices in the cheapest order.", internal=None)
@@ -532,7 +546,7 @@ def gelqf(A: Any) -> Any:  # noqa: N803
 @_la("syevd", case(_SQUARE), outputs=2, amp="full", **_FLAT)
 def syevd(A: Any) -> Any:  # noqa: N803
     """(U, L) with A = U^T diag(L) U for symmetric A; the largest element of each vector is positive."""
-    values, vectors = _numbers(jnp.linalg.eigh, "linalg.syevd", finite=True)(A)
+    values, vectors = _numbers(jnp.linalg.eigh, "linalg.syevd", finite=True)(_of_triangle(A, False))
     return _t(_signed(vectors), True), values
 
 

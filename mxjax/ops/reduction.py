@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -194,7 +195,11 @@ def _spread(fn: Callable[..., Any]) -> Callable[..., Any]:
         if a.dtype == bool:
             raise TypeError("std and var are not defined for bool arrays; convert them: x.astype('float32')")
         x = floating(a) if dtype is None else a.astype(dtype)
-        out = fn(x, axes_of(axis, a.ndim), ddof=ddof or correction, keepdims=bool(keepdims))
+        axes, less = axes_of(axis, a.ndim), ddof or correction
+        out = fn(x, axes, ddof=less, keepdims=bool(keepdims))
+        if isinstance(less, (int, float)) and int(less) == less > 0 and math.prod(a.shape[d] for d in axes) == int(less):
+            # Divided by nothing, which JAX has no number for: infinite, as in NumPy and MXNet, but of equal numbers.
+            out = jnp.where(fn(x, axes, keepdims=bool(keepdims)) > 0, jnp.inf, out)
         return out.astype(dtype or a.dtype)
 
     return spread

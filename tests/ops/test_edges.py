@@ -449,6 +449,54 @@ def test_averages_of_integers_are_cut_off_and_of_nothing_zero(tier):
 
 
 @pytest.mark.parametrize("tier", TIERS)
+def test_factors_and_eigenvalues_read_one_triangle(tier, recorded):
+    """Recorded of MXNet 2.0.0b1 and 1.9.1, with the symmetric gradient: the other triangle may hold anything."""
+    mx.config.set(engine_cold=tier)
+    given = np.array([[4, 9, 9], [1, 3, 9], [0.5, 0.2, 6]])
+    low, high = ([2.37950525, 4.43832411, 6.18217065], [-5.56172865, -3.83016708, 22.39189573])
+    factor = [[2, 0, 0], [0.5, 1.6583123951777, 0], [0.25, 0.04522670168666455, 2.4362788316312534]]
+    if recorded == "2":
+        x, factored = mx.np.array(given, dtype="float64"), mx.np.linalg.cholesky
+        np.testing.assert_allclose(mx.np.linalg.eigvalsh(x).asnumpy(), low, rtol=1e-8)
+        np.testing.assert_allclose(mx.np.linalg.eigvalsh(x, upper=True).asnumpy(), high, rtol=1e-8)
+        above = mx.np.linalg.cholesky(mx.np.array(given.T, dtype="float64"), upper=True)
+        np.testing.assert_allclose(above.asnumpy(), np.transpose(factor), rtol=1e-12)
+    else:
+        x, factored = mx.nd.array(given, dtype="float64"), mx.nd.linalg.potrf
+        np.testing.assert_allclose(mx.nd.linalg.syevd(x)[1].asnumpy(), low, rtol=1e-8)
+    x.attach_grad()
+    with autograd.record():
+        out = factored(x)
+    head = np.arange(9.0).reshape(3, 3)
+    out.backward((mx.np if recorded == "2" else mx.nd).array(head, dtype="float64"))
+    np.testing.assert_allclose(out.asnumpy(), factor, rtol=1e-12)
+    gradient = [[-0.14838, 0.20435, 0.77832], [0.20435, 1.14971, 2.0658], [0.77832, 2.0658, 1.64185]]
+    np.testing.assert_allclose(x.grad.asnumpy(), gradient, atol=6e-6)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_powers_of_windows_keep_signs_and_variances_of_nothing_are_infinite(tier):
+    """Recorded of MXNet 2.0.0b1."""
+    mx.config.set(engine_cold=tier)
+    for power, want, gradient in (
+        (1, [-1.5, -2.5, -1.5, -5.5], [1, 2, 1, 2, 4, 2, 1, 2, 1]),
+        (3, [-1.9895287, -3.5535967, -2.7087507, -4.479329],
+         [0.25263852, 1.3273093, 0.7126991, 0.38892788, 0.12948905, 2.0644534, 0.54515743, 1.6751602, 0.04983955]),
+    ):  # fmt: skip
+        x = mx.np.array([[[[1.0, -2, 3], [-1, 0.5, -4], [2, -3, 1]]]])
+        x.attach_grad()
+        with autograd.record():
+            out = mx.npx.pooling(x, kernel=(2, 2), stride=(1, 1), pool_type="lp", p_value=power)
+        out.backward()
+        np.testing.assert_allclose(out.asnumpy().ravel(), want, rtol=1e-5)
+        np.testing.assert_allclose(x.grad.asnumpy().ravel(), gradient, rtol=1e-5)
+    x = mx.np.array([[1.0, 2, 4], [3, 3, 3]])
+    for spread, inside in ((mx.np.var, 14 / 3), (mx.np.std, (14 / 3) ** 0.5)):
+        np.testing.assert_allclose(spread(x, axis=1, ddof=2).asnumpy(), [inside, 0], rtol=1e-6)
+        np.testing.assert_array_equal(spread(x, axis=1, ddof=3).asnumpy(), [np.inf, np.nan])
+
+
+@pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
 def test_coordinates_of_negative_indices(tier, dtype, recorded):
     """Recorded of MXNet 2.0.0b1: as C divides."""

@@ -363,7 +363,9 @@ def lp_pool(
     p_value: int = 2,
     **options: Any,
 ) -> jax.Array:
-    """The p-norm of each window (p_value 1, 2 or 3); other arguments as in `sum_pool`.
+    """The root of the sum of powers of each window (p_value 1, 2 or 3); other arguments as in `sum_pool`.
+
+    Odd powers keep their signs, as in MXNet.
 
     >>> float(lp_pool(jnp.full((1, 1, 2, 2), 3.0), 2, 2)[0, 0, 0, 0])
     6.0
@@ -371,9 +373,9 @@ def lp_pool(
     if p_value not in (1, 2, 3):
         raise ValueError(f"p_value={p_value}: expected 1, 2 or 3")
     if p_value == 1:
-        return sum_pool(jnp.abs(x), kernel, stride, pad, **options)
-    total = sum_pool(jnp.abs(x) ** p_value, kernel, stride, pad, **options)
+        return sum_pool(x, kernel, stride, pad, **options)
+    total = sum_pool(x**p_value, kernel, stride, pad, **options)
     # The root's derivative is infinite at zero; a window of zeros has no gradient.
     zero = total == 0
-    root = jnp.where(zero, 1, total) ** (1 / p_value)
-    return jnp.where(zero, 0, root).astype(x.dtype)
+    size = jnp.abs(jnp.where(zero, 1, total)) ** (1 / p_value)
+    return jnp.where(zero, 0, jnp.sign(total) * size).astype(x.dtype)
