@@ -275,3 +275,25 @@ def test_damaged_files(tmp_path):
             mx.onnx.import_model(tmp_path / "bad.onnx")
     with pytest.raises(OSError, match="none.onnx"):
         mx.onnx.import_model(tmp_path / "none.onnx")
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["LpPool", "GlobalLpPool"])
+def test_norms_of_windows_are_of_absolute_values(kind, order, tmp_path):
+    """ONNX's; MXNet's pooling keeps the signs of odd powers, and is a sum where the order is 1."""
+    attrs = {"kernel_shape": [2, 2]} if kind == "LpPool" else {}
+    shapes = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 1, 2, 2]), ("y", None))]
+    graph = helper.make_graph([helper.make_node(kind, ["x"], ["y"], p=order, **attrs)], "g", shapes[:1], shapes[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    x = np.array([[[[1, -2], [-3, 0.5]]]], "float32")
+    found = mx.onnx.import_to_gluon(tmp_path / "net.onnx")(mx.np.array(x))
+    np.testing.assert_allclose(found.item(), (np.abs(x) ** order).sum() ** (1 / order), rtol=1e-6)
+    net = Alone(lambda x: mx.npx.pooling(x, kernel=(2, 2), pool_type="lp", p_value=order, global_pool=kind != "LpPool"))
+    net.hybridize()
+    if order < 3:
+        comes_back(net, tmp_path / "own.onnx", mx.np.array(x))
+        return
+    with pytest.raises(mx.MXNetError, match="p_value=3"):
+        outputs(net, [mx.np.array(x)])
+        mx.onnx.export_model(net, None, [x.shape], [x.dtype], tmp_path / "own.onnx")

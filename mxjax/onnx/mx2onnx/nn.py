@@ -106,6 +106,10 @@ def deconvolution(w: Writer, s: Step) -> Name:
 def pooling(w: Writer, s: Step) -> Name:
     p, n = s.params, s.ndim() - 2
     x, kind = _first(w, s, s[0], n), p["pool_type"]
+    if kind == "lp" and p["p_value"] == 1:
+        kind = "sum"
+    if kind == "lp" and p["p_value"] == 3:
+        raise s.refused("p_value=3, whose signs ONNX does not keep")
     if p["global_pool"]:
         return _back(w, s, _global(w, s, x, kind, n), n)
     kernel, stride, pad = _each(p["kernel"], n, 1), _each(p["stride"], n, 1), _each(p["pad"], n, 0)

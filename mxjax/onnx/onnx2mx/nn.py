@@ -102,9 +102,9 @@ def pool(r: Reader, s: Step) -> Value:
     how: dict[str, Any] = {"kernel": tuple(kernel), "stride": tuple(strides), "pool_type": kind}
     if s.get("ceil_mode", 0):
         how["pooling_convention"] = "full"
-    if kind == "lp":
-        how["p_value"] = s.get("p", 2)
     x = s[0]
+    if kind == "lp":
+        x, how["p_value"] = _of_sizes(s, x)
     if before == after:
         if kind == "avg":
             how["count_include_pad"] = counted
@@ -119,12 +119,20 @@ def pool(r: Reader, s: Step) -> Value:
     return s.make("true_divide", made, s.make("pooling", ones, pad=(0,) * n, count_include_pad=True, **how))
 
 
+def _of_sizes(s: Step, x: Value) -> tuple[Value, int]:
+    """What a norm is of, and its order: ONNX takes absolute values, where odd powers have signs here."""
+    order: int = s.get("p", 2)
+    return (s.make("abs", x) if order % 2 else x), order
+
+
 @reads("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool")
 def global_pool(r: Reader, s: Step) -> Value:
     kind = {"GlobalMaxPool": "max", "GlobalAveragePool": "avg", "GlobalLpPool": "lp"}[s.kind]
     n = s.ndim() - 2
-    extra = {"p_value": s.get("p", 2)} if kind == "lp" else {}
-    return s.make("pooling", s[0], kernel=(1,) * n, global_pool=True, pool_type=kind, **extra)
+    x, extra = s[0], {}
+    if kind == "lp":
+        x, extra["p_value"] = _of_sizes(s, x)
+    return s.make("pooling", x, kernel=(1,) * n, global_pool=True, pool_type=kind, **extra)
 
 
 @reads("MaxRoiPool")
