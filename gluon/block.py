@@ -280,7 +280,7 @@ class Block(Named, MirroredBlock):
 
         arrays: dict[str, Any] = {}
         seen: set[int] = set()
-        for name, p in self._walk(""):
+        for name, p in self._collect_params_with_prefix().items():  # which programs' blocks override
             if deduplicate and id(p) in seen:
                 continue
             seen.add(id(p))
@@ -333,7 +333,7 @@ class Block(Named, MirroredBlock):
         loaded = {re.sub(r"^(arg|aux):", "", k): v for k, v in param_dict.items()}
         for prefix, block in self._named_blocks(""):
             block._adopt_names(prefix, loaded)
-        params = dict(self._walk(""))
+        params = self._collect_params_with_prefix()
         chosen = matched(self, loaded)
         if not allow_missing:
             given = set(map(id, chosen.values()))

@@ -28,6 +28,8 @@ from .hybrid import (
 )
 from .legacy import (
     first_array,
+    follow_hybrid_forward,
+    hybrid_forward_of_layer,
     infer_shapes,
     run_hybrid_forward,
     writes_hybrid_forward,
@@ -163,10 +165,17 @@ class HybridBlock(HybridState, Block):
             return run_hybrid_forward(self, args)
         return super().forward(*args)
 
+    forward.calls_hybrid_forward = True  # type: ignore[attr-defined]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        follow_hybrid_forward(cls)
+
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803  (MXNet's name)
         """The computation as MXNet 1 defines it: with the operators `F` (mx.nd, or mx.sym for symbols), and the block's
-        own parameters by keyword; to be defined, where `forward` is not."""
-        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define hybrid_forward()")
+        own parameters by keyword; to be defined, where `forward` is not. A layer's is its forward with these
+        parameters, by position as well."""
+        return hybrid_forward_of_layer(self, F, (x, *args), kwargs)
 
     def infer_shape(self, *args: Any) -> None:
         """Set the unknown parameter shapes from the inputs.

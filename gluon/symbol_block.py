@@ -218,7 +218,7 @@ def _ends(names: Iterable[str]) -> dict[str, str]:
 
 
 def _parameter(node: Node, dtype: str) -> Parameter:
-    # As in MXNet, what the variable says of rates and of initializers (`__lr_mult__`, `__init__`) counts in Module alone.
+    # As in MXNet, what a variable says of rates and initializers (`__lr_mult__`, `__init__`) counts in Module alone.
     shape = infer.declared_shape(node)
     return Parameter(
         node.name, shape=None if shape is None else tuple([-1 if n is None else n for n in shape]), dtype=dtype,

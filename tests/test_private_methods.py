@@ -87,3 +87,20 @@ def test_a_dataset_that_looks_for_other_files(tmp_path):
     with pytest.warns(UserWarning, match="3.png"):
         found = Numbers(str(tmp_path))
     assert found.items == [("1.dat", 0), ("2.dat", 1)] and found.synsets == ["a", "b"]
+
+
+def test_a_block_that_names_its_parameters_otherwise(tmp_path):
+    class Renamed(gluon.nn.HybridSequential):
+        def _collect_params_with_prefix(self, prefix=""):
+            found = super()._collect_params_with_prefix(prefix)
+            return {name.replace("0.", "first."): param for name, param in found.items()}
+
+    net = Renamed()
+    net.add(gluon.nn.Dense(2, in_units=2))
+    net.initialize("ones")
+    path = str(tmp_path / "net.params")
+    net.save_parameters(path)
+    assert sorted(mx.npx.load(path)) == ["first.bias", "first.weight"]
+    net[0].weight.set_data(np.zeros((2, 2)))
+    net.load_parameters(path)
+    np.testing.assert_array_equal(net[0].weight.data().asnumpy(), np.ones((2, 2)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from contextlib import nullcontext
 from typing import Any
@@ -18,9 +19,13 @@ def writes_hybrid_forward(block: Any) -> bool:
 
 
 def _base(block: Any) -> Any:
+    return _hybrid_block().hybrid_forward
+
+
+def _hybrid_block() -> Any:
     from ..hybrid_block import HybridBlock
 
-    return HybridBlock.hybrid_forward
+    return HybridBlock
 
 
 def first_array(args: Any) -> NDArray | None:
@@ -50,6 +55,54 @@ def run_hybrid_forward(block: Any, args: tuple[Any, ...]) -> Any:
     params = {name: _of_kind(p.data(where), first) for name, p in block._reg_params.items()}
     with where if isinstance(where, Device) else nullcontext():
         return block.hybrid_forward(nd, *args, **params)
+
+
+def follow_hybrid_forward(cls: Any) -> None:
+    """Let a new class that defines `hybrid_forward` alone be computed by it, though its base has a forward."""
+    if "hybrid_forward" in vars(cls) and "forward" not in vars(cls):
+        for base in cls.__mro__[1:]:
+            forward = vars(base).get("forward")
+            if getattr(forward, "calls_hybrid_forward", False):
+                cls.forward = forward
+                return
+
+
+def hybrid_forward_of_layer(block: Any, operators: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """What the `hybrid_forward` of a layer gives for parameters that are handed to it, by position or by keyword: its
+    forward's results with these in the places of its own.
+
+    Raises:
+      NotImplementedError: none of the block's classes computes anything.
+    """
+    mro = type(block).__mro__
+    layers = mro[: mro.index(_hybrid_block())]
+    written = [k for k, cls in enumerate(layers) if vars(cls).get("hybrid_forward", _base(block)) is not _base(block)]
+    found = (vars(cls).get("forward") for cls in layers[written[-1] + 1 if written else 0 :])
+    forward = next((f for f in found if f is not None and not getattr(f, "calls_hybrid_forward", False)), None)
+    if forward is None:
+        raise errors.MXNetNotImplementedError(f"{type(block).__name__} does not define hybrid_forward()")
+    own = list(block._reg_params)
+    inputs = args
+    if own:
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        count = sum(p.kind in kinds for p in inspect.signature(forward).parameters.values()) - 1
+        inputs, handed = args[:count], args[count:]
+        params = {**dict(zip(own, handed, strict=False)), **params}
+    options = {name: value for name, value in params.items() if name not in own and value is not None}
+    weights = {name: value for name, value in params.items() if name in own}
+    compose = getattr(block, "_compose", None)
+    if compose is not None and first_array(args) is None:
+        block._counter -= written != []  # which counted itself, as a step does
+        made = compose(weights, *inputs)
+        if made is not None:
+            return made
+    if weights:
+        from .symbols import Handed
+
+        block = copy.copy(block)
+        for name, value in weights.items():
+            vars(block)[name] = None if value is None else Handed(block._reg_params[name], value)
+    return forward(block, *inputs, **options)
 
 
 def takes_operators(function: Any) -> bool:

@@ -18,7 +18,7 @@ def matched(block: Any, loaded: Mapping[str, Any]) -> dict[str, Parameter]:
     known, by order: the n-th ``weight`` of the file is that of the network, if there are as many of each kind and the
     shapes agree. So a file of MXNet 1 that counts its layers from elsewhere loads as well.
     """
-    places = dict(block._walk(""))
+    places = block._collect_params_with_prefix()
     found = {name: places[name] for name in loaded if name in places}
     if len(found) < len(loaded):
         long = dict(block._long_walk())

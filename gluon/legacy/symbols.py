@@ -59,8 +59,8 @@ class _LayerNames(name.NameManager):
         return self._others.get(name, hint)
 
 
-class _Symbolic:
-    """A parameter whose arrays are its variable; else it is the parameter."""
+class Handed:
+    """A parameter whose arrays are a variable, or what was handed over; else it is the parameter."""
 
     def __init__(self, parameter: Parameter, variable: Any):
         self._parameter = parameter
@@ -111,7 +111,7 @@ def run_on_symbols(block: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] 
         if variables:
             block = copy.copy(block)  # with variables in the parameters' places
             for attribute, variable in variables.items():
-                vars(block)[attribute] = _Symbolic(block._reg_params[attribute], variable)
+                vars(block)[attribute] = Handed(block._reg_params[attribute], variable)
         return block.forward(*args, **kwargs)
 
 

@@ -277,6 +277,8 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
             return HybridBlock.forward(self, x, *args)
         raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
 
+    forward.calls_hybrid_forward = True  # type: ignore[attr-defined]
+
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         # What a step leaves in an attribute (a mask, the last output) has no value outside of a graph of that step.
         if self._active and not is_recording() and any(type(cell)._carried for cell in _cells(self)):

@@ -187,7 +187,7 @@ def step(cell: Any, weights: Weights, inputs: Any, states: Any) -> Result | None
         if cls in _STEPS:
             cell._counter += 1
             return _STEPS[cls](cell, inputs, list(states), weights, f"t{cell._counter}_")
-        if "forward" in vars(cls):
+        if not getattr(vars(cls).get("forward"), "calls_hybrid_forward", "forward" not in vars(cls)):
             return None
     return None
 

@@ -135,7 +135,7 @@ def _update_impl(
 
 
 for _heir in (sgd.SGD, sgd.NAG, sgd.Signum, sgd.LARS, adam.LAMB):
-    _heir._update_impl = _update_impl  # type: ignore[attr-defined]
+    _heir._update_impl = _update_impl  # type: ignore[union-attr]
 for _klass, _defaults in DEFAULTS.items():
     _begin(_klass, _defaults)
 for _rule in (adam.adam_rule, adam.adamax_rule, adam.nadam_rule, adaptive.ftml_rule):
