@@ -236,6 +236,8 @@ def read_position(data: bytes) -> dict[str, Any]:
         if header["format"] != _FORMAT or header["version"] != 1:
             raise ValueError(f"it says that it is {header['format']!r} of version {header['version']!r}")
         found = built(header["found"])
+        if not isinstance(found, dict):
+            raise TypeError("it holds an array")
         if not isinstance(found["data"], dict) or not isinstance(found["trainers"], dict):
             raise TypeError("its data and trainers are no dictionaries")
         return {name: found[name] for name in ("data", "trainers", "random", "numpy", "python", "extra")}

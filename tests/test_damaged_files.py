@@ -556,3 +556,11 @@ def test_many_with_other_fields(name, tmp_path):
 def test_damage_is_the_same_each_time():
     one, other = ([damaged(b"abc 123", random.Random(n)) for n in range(50)] for _ in range(2))
     assert one == other and len(set(one)) > 40 and os.sep not in one[:0]
+
+
+def test_a_position_that_is_an_array():
+    """Found among 20,000 positions with other fields; it was a bare IndexError."""
+    arrays = {"a1": np.arange(3)}
+    said = json.dumps({"format": resuming._FORMAT, "version": 1, "found": {"array": 1}})
+    with pytest.raises(FormatError, match="it holds an array"):
+        resuming.read_position(b"".join(safetensors.pack(arrays, {"mxjax": said})))
