@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import errors
 from ..scopes import scope, undone
-from . import rng
+from . import images, rng
 from .aval import PINNED, Aval, aval, physical
 from .call import SCALARS, Call, Row, bounded
 from .compiler import for_platform, platform_of, wide_types
@@ -80,8 +80,8 @@ class Graph:
         """Run on arrays or tracers: the inputs, then the dynamic scalars."""
         n = len(self.avals)
         inputs, scalars = arrays[:n], arrays[n:]
-        env = run_steps(self.steps, inputs, scalars)
-        return tuple(env[k] if k >= 0 else inputs[-1 - k] for k in self.outputs)
+        env = run_steps(self.steps, inputs, scalars, arranged=True)
+        return tuple(images.array(env[k]) if k >= 0 else inputs[-1 - k] for k in self.outputs)
 
     def __repr__(self) -> str:
         return write(self)

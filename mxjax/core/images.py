@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from . import compiler
+from .call import Call, Derivative
 from .jaxprs import AGAIN, INLINED, bodies, bound, evaluate
-
-if TYPE_CHECKING:
-    from .call import Call
 
 # Primitives that treat each element by itself.
 POINTWISE = frozenset(
@@ -29,6 +27,8 @@ POINTWISE = frozenset(
     "sqrt square stop_gradient sub tan tanh xor".split()
 )
 REDUCING = frozenset("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum".split())
+# Operators that turn images and turn them back.
+TURNING = frozenset({"Convolution", "Deconvolution", "Pooling"})
 _LEAST = 4  # dimensions: with fewer, other changes of order look the same
 
 
@@ -48,6 +48,19 @@ class Image:
 def array(x: Any) -> Any:
     """What an image is, as an array with its channels second; any other array as it is."""
     return jnp.moveaxis(x.last, -1, 1) if isinstance(x, Image) else x
+
+
+def are_made(steps: Sequence[Any]) -> bool:
+    """Whether so many of a program's steps turn images that one may take what another has turned."""
+    if compiler.platform_now() != "cpu":
+        return False
+    turning = (s for s in steps if (s.call.forward or s.call).name in TURNING)
+    return next(turning, None) is not None and next(turning, None) is not None
+
+
+def may_be(call: Call) -> bool:
+    """Whether a call of a program may take images: one of a row, or its derivative (the steps of a graph see to theirs)."""
+    return type(call) in (Call, Derivative) and call.graph is None
 
 
 def run(call: Call, operands: Sequence[Any]) -> Any:

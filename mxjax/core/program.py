@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import ahead, compiler, host_memory, price, random_blocks, tiers, unrolled
+from . import ahead, compiler, host_memory, images, price, random_blocks, tiers, unrolled
 from .aval import Aval, MeshDevice
 from .call import dressed, place_now
 from .compiler import wide_types
@@ -38,21 +38,23 @@ from .value import Value
 
 
 def run_steps(
-    steps: Iterable[Step],
+    steps: Sequence[Step],
     inputs: Sequence[Any],
     scalars: Sequence[Any],
     late: frozenset[Step] = frozenset(),
     env: Mapping[int, Any] | None = None,
+    arranged: bool = False,
 ) -> dict[int, Any]:
     """Run steps on arrays or tracers; all results by their numbers, and those of ``env``, from before.
 
     ``late`` ones come after everything that their operands are computed from, which the compiler then sees.
+    ``arranged``: on a CPU results may be images whose channels are last (`images.array` turns them back).
     """
     env = dict(env or ())
+    arranged = arranged and not (operator_wrappers or trace_watchers) and images.are_made(steps)
     again: dict[str, int] = {}
     others: dict[Step, Any] = {}
     if program_rewriters:
-        steps = list(steps)
         for rewrite in program_rewriters:
             others.update(rewrite(steps))
     for step in steps:
@@ -68,10 +70,12 @@ def run_steps(
             if step in late:
                 args = jax.lax.optimization_barrier(args)
             if other is not None:
-                out = other[0](*args)
+                out = other[0](*map(images.array, args))
             elif operator_wrappers:
                 place_now.label = step.label
                 out = dressed(step.call)(*args)  # type: ignore[arg-type]
+            elif arranged:
+                out = images.run(step.call, args) if images.may_be(step.call) else step.call.fn(*map(images.array, args))
             else:
                 out = step.call.fn(*args)  # type: ignore[union-attr]
         for watch in trace_watchers:
@@ -335,8 +339,8 @@ class Program:
                     given[j] = to_device(given[j])
                 args = tuple(given)
             scalars = unpack(args[-1], fmt) if fmt else []
-            env = run_steps(kept, args, scalars, late) if rolled is None else rolled(args, scalars)
-            return tuple(env[k] for k in order)
+            env = run_steps(kept, args, scalars, late, arranged=True) if rolled is None else rolled(args, scalars)
+            return tuple(images.array(env[k]) for k in order)
 
         run.__name__ = run.__qualname__ = name
         structs = [a.placed_struct for a in avals]

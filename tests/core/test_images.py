@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -11,7 +12,8 @@ import pytest
 
 import mxjax as mx
 from mxjax import core
-from mxjax.core import images
+from mxjax.core import images, jaxprs
+from mxjax.core.program import run_steps
 from mxjax.gluon import nn
 from mxjax.memonger._arrange import ALL, Part, lower
 
@@ -48,6 +50,17 @@ def _graph(net: Any, *shape: int, dtype: str = "float32") -> tuple[Any, list[Any
         return graph, [jnp.asarray(np.abs(rng.randn(*a.shape)).astype(a.dtype)) for a in graph.avals]
 
 
+def _plain(graph: Any) -> Any:
+    """The graph's calls one after the other, each with its channels second."""
+
+    def run(*arrays: Any) -> tuple[Any, ...]:
+        n = len(graph.avals)
+        env = run_steps(graph.steps, arrays[:n], arrays[n:])
+        return tuple(env[k] if k >= 0 else arrays[-1 - k] for k in graph.outputs)
+
+    return run
+
+
 def _found(fn: Any, arrays: list[Any]) -> list[np.ndarray]:
     which = tuple(i for i, a in enumerate(arrays) if a.dtype.kind == "f")
     with jax.enable_x64(True):
@@ -60,11 +73,42 @@ def _found(fn: Any, arrays: list[Any]) -> list[np.ndarray]:
 def test_values_and_gradients_are_the_plain_ones(parts: list[int], keep: Any) -> None:
     graph, arrays = _graph(Mixed(), 2, 3, 8, 9, dtype="float64")  # sums in another order differ in the last digits
     arranged = lower(graph, [Part(n, keep) for n in (*parts, len(graph.steps))])
-    expected = _found(graph.run, arrays)
+    _same(_found(_plain(graph), arrays), _found(arranged, arrays))
+
+
+@pytest.mark.parametrize("size", [(8, 9), (5, 5)])
+def test_so_are_those_of_a_graph_by_itself(size: tuple[int, int]) -> None:
+    graph, arrays = _graph(Mixed(), 2, 3, *size, dtype="float64")
+    _same(_found(_plain(graph), arrays), _found(graph.run, arrays))
+
+
+def _same(expected: list[np.ndarray], found: list[np.ndarray]) -> None:
     # A bias before BatchNorm has a gradient of zero: what sums leave of it is below the last digit of the others.
     last = 1e-16 * max(np.abs(a).max() for a in expected[1:])
-    for a, b in zip(expected, _found(arranged, arrays), strict=True):
+    for a, b in zip(expected, found, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-12, atol=last)
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_a_step_gives_what_its_calls_give_one_by_one(hybrid: bool) -> None:
+    """Losses and gradients of a training step, beside those of the graph's calls under JAX."""
+    net = Mixed()
+    graph, arrays = _graph(net, 2, 3, 8, 9, dtype="float64")
+    if hybrid:
+        net.hybridize()
+    for name, a in zip(graph.inputs, arrays, strict=True):
+        if name in net.collect_params():
+            net.collect_params()[name].set_data(mx.np.array(np.asarray(a), dtype="float64"))
+    x = mx.np.array(np.asarray(arrays[0]), dtype="float64")
+    x.attach_grad()
+    with mx.autograd.record():
+        loss = net(x)
+    loss.backward()
+    _, *grads = _found(_plain(graph), arrays)
+    of = dict(zip([n for n, a in zip(graph.inputs, arrays, strict=True) if a.dtype.kind == "f"], grads, strict=True))
+    learnt = {n: p.grad().asnumpy() for n, p in net.collect_params().items() if p.grad_req != "null"}
+    _same([of[n] for n in learnt] + [of[graph.inputs[0]]], [*learnt.values(), x.grad.asnumpy()])
 
 
 def test_all_results_of_a_graph_are_as_they_are_elsewhere() -> None:
@@ -104,11 +148,27 @@ def test_only_the_batch_and_the_result_are_turned() -> None:
         """How many arrays of the batch's length change their order."""
         with core.compiler.for_platform("cpu"):
             jaxpr = jax.make_jaxpr(lambda *a: fn(*a))(*arrays).jaxpr
-        large = [e.outvars[0].aval.shape for e in jaxpr.eqns if e.primitive.name == "transpose"]
+        large = [e.outvars[0].aval.shape for e in _equations(jaxpr) if e.primitive.name == "transpose"]
         return sum(len(shape) == 4 and shape[0] == 2 for shape in large)
 
     assert turned(lower(graph, ends)) == 2
-    assert turned(graph.run) == 10  # before and after each convolution, the pooling, and the transposed convolution
+    assert turned(graph.run) == 2
+    assert turned(_plain(graph)) == 10  # before and after each convolution, the pooling, and the transposed convolution
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    for e in jaxpr.eqns:
+        yield e
+        for inner in jaxprs.bodies(e.params):
+            yield from _equations(inner)
+
+
+def test_where_one_call_turns_images_nothing_is_arranged() -> None:
+    graph, _ = _graph(nn.Conv2D(4, 1, in_channels=3), 2, 3, 8, 9)
+    with core.compiler.for_platform("cpu"):
+        assert not images.are_made(graph.steps) and images.are_made(graph.steps * 2)
+    with core.compiler.for_platform("gpu"):
+        assert not images.are_made(graph.steps * 2)
 
 
 def test_elsewhere_than_on_a_cpu_nothing_is_touched() -> None:
