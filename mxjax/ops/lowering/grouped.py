@@ -146,9 +146,9 @@ def shifted_weight_gradient(x: jax.Array, g: jax.Array, shape: Any) -> jax.Array
 
 
 # ---- a few channels for each filter ------------------------------------------------------------
-def parts(groups: int, channels: int, filters: int) -> int:
+def parts(groups: int, channels: int, filters: int, least: int = LEAST_BLOCK) -> int:
     """In how many convolutions, each with some of the groups."""
-    few = [n for n in range(1, MOST_BLOCKS + 1) if groups % n == 0 and min(channels, filters) >= n * LEAST_BLOCK]
+    few = [n for n in range(1, MOST_BLOCKS + 1) if groups % n == 0 and min(channels, filters) >= n * least]
     return max(few, default=1)
 
 

@@ -13,6 +13,7 @@ from jax.test_util import check_grads
 
 from mxjax.core import compiler
 from mxjax.ops import nn
+from mxjax.ops.lowering import convolution as module
 from mxjax.ops.lowering.convolution import PLAIN, choose, convolution
 
 RNG = np.random.default_rng(4)
@@ -107,6 +108,26 @@ def test_groups_have_derivatives_of_any_order_and_samples_of_their_own(groups):
     many = jnp.stack([x, 2 * x])
     each = jnp.stack([fn(x, w), fn(2 * x, w)])
     np.testing.assert_allclose(jax.vmap(fn, (0, None))(many, w), each, rtol=1e-10)
+
+
+@pytest.mark.parametrize("size,stride,dilate,pad", [((32, 32), 1, 1, 1), ((5, 16), 1, 1, 0), ((17, 33), 2, 2, 1)])
+def test_blocks_of_sixteen_channels_equal_lax(monkeypatch, size, stride, dilate, pad):
+    """Where there is a form for so narrow ones."""
+    monkeypatch.setattr(module, "convolves_in_one_thread", lambda: False)
+    monkeypatch.setattr(module, "cores", lambda: 1)
+    x, w = normal(2, 32, *size).astype("float32"), normal(32, 16, 3, 3).astype("float32")
+    how = {"stride": (stride,) * 2, "dilate": (dilate,) * 2, "pad": (pad,) * 2}
+
+    def ours(x, w):
+        return convolution(x, w, num_group=2, **how)
+
+    def theirs(x, w):
+        pads = [(pad, pad)] * 2
+        return lax.conv_general_dilated(x, w, (stride,) * 2, pads, rhs_dilation=(dilate,) * 2, feature_group_count=2)
+
+    same(ours, theirs, x, w, rtol=1e-5)
+    if size == (32, 32):
+        assert jax.jit(ours).lower(x, w).as_text().count("stablehlo.convolution") == 2
 
 
 def test_a_group_s_nan_stays_with_its_channel():
