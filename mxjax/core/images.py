@@ -58,9 +58,11 @@ def are_made(steps: Sequence[Any]) -> bool:
     return next(turning, None) is not None and next(turning, None) is not None
 
 
-def may_be(call: Call) -> bool:
-    """Whether a call of a program may take images: one of a row, or its derivative (the steps of a graph see to theirs)."""
-    return type(call) in (Call, Derivative) and call.graph is None
+def run_or_turn(call: Call, operands: Sequence[Any]) -> Any:
+    """:func:`run` of a row's call or its derivative; any other takes arrays (the steps of a graph see to theirs)."""
+    if type(call) in (Call, Derivative) and call.graph is None:
+        return run(call, operands)
+    return call.fn(*map(array, operands))
 
 
 def run(call: Call, operands: Sequence[Any]) -> Any:

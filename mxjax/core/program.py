@@ -51,7 +51,8 @@ def run_steps(
     ``arranged``: on a CPU results may be images whose channels are last (`images.array` turns them back).
     """
     env = dict(env or ())
-    arranged = arranged and not (operator_wrappers or trace_watchers) and images.are_made(steps)
+    if operator_wrappers or trace_watchers or not images.are_made(steps):
+        arranged = False
     again: dict[str, int] = {}
     others: dict[Step, Any] = {}
     if program_rewriters:
@@ -75,7 +76,7 @@ def run_steps(
                 place_now.label = step.label
                 out = dressed(step.call)(*args)  # type: ignore[arg-type]
             elif arranged:
-                out = images.run(step.call, args) if images.may_be(step.call) else step.call.fn(*map(images.array, args))
+                out = images.run_or_turn(step.call, args)  # type: ignore[arg-type]
             else:
                 out = step.call.fn(*args)  # type: ignore[union-attr]
         for watch in trace_watchers:
