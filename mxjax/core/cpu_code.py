@@ -141,12 +141,21 @@ def arctan2(y: Any, x: Any) -> Any:
     return lax.bitcast_convert_type(r, _BITS[x.dtype.name]) | _sign_of(y)
 
 
-@cache
-def lowering(platform: str = "cpu") -> dict[str, Any]:
-    """What ``lower`` of a traced function takes for it; nothing where this JAX has no such thing.
+#: How quick programs compute a primitive of mxjax's: by a library where an optimised one has code of its own.
+quick_rules: dict[Any, Any] = {}
+
+
+def lowering(platform: str = "cpu", quick: bool = False) -> dict[str, Any]:
+    """What ``lower`` of a traced function takes for it, in a quick program or another; nothing where this JAX has no
+    such thing.
 
     On other platforms that is what XLA has wrong on all of them (`cpu_nan.rules_of_bools`).
     """
+    return _lowering(platform, tuple(quick_rules.items()) if quick else ())
+
+
+@cache
+def _lowering(platform: str, more: tuple[tuple[Any, Any], ...]) -> dict[str, Any]:
     try:
         # Of `jax.extend`, which has threefry2x32_p and chlo as well, Pallas is a part: 20 ms.
         from jax._src.interpreters import mlir
@@ -185,6 +194,7 @@ def lowering(platform: str = "cpu") -> dict[str, Any]:
             *cpu_nan.rules(mlir),
             *cpu_exp.rules(mlir),
             *cpu_nan.rules_of_bools(mlir, cpu_exp.conversion(mlir)),
+            *more,
         )
         if platform != "cpu":
             rules = cpu_nan.rules_of_bools(mlir)
@@ -195,4 +205,4 @@ def lowering(platform: str = "cpu") -> dict[str, Any]:
     return given
 
 
-__all__ = ["arctan", "arctan2", "erf_inv", "erf_inv_of", "lowering"]
+__all__ = ["arctan", "arctan2", "erf_inv", "erf_inv_of", "lowering", "quick_rules"]

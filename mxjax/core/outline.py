@@ -53,9 +53,13 @@ class _UnknownError(Exception):
 
 
 class ToLower:
-    """A traced program that is lowered when that is needed; in the place of what ``lower`` gives."""
+    """A traced program that is lowered when that is needed; in the place of what ``lower`` gives.
 
-    def __init__(self, traced: Any, structs: Sequence[Any], device: Any, **jit: Any):
+    ``quick``: as a quick program computes it (`cpu_code.quick_rules`).
+    """
+
+    def __init__(self, traced: Any, structs: Sequence[Any], device: Any, quick: bool = False, **jit: Any):
+        self._quick = quick
         self.jaxpr = traced.jaxpr
         self._traced = traced
         self._structs = structs
@@ -70,7 +74,7 @@ class ToLower:
     def whole(self) -> Any:
         """The lowered program."""
         with compiler.wide_types(), compiler.for_platform(self._platform):
-            lowered = self._traced.lower(**cpu_code.lowering(self._platform))
+            lowered = self._traced.lower(**cpu_code.lowering(self._platform, self._quick))
         let_go(self.jaxpr)
         return lowered
 

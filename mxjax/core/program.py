@@ -37,6 +37,11 @@ from .tiers import Later
 from .value import Value
 
 
+# Calls of a quick program whose convolutions are a library's (`cpu_code.quick_rules`). In larger ones XLA may put so much
+# into a convolution that its library refuses it: a ResNet-18 took seconds a step.
+FEW = 2
+
+
 def run_steps(
     steps: Sequence[Step],
     inputs: Sequence[Any],
@@ -526,7 +531,8 @@ def compile_in_tiers(
         def tell() -> None:
             tiers.say(name, size, prices.quick(*size[:2]) if quick else prices.whole(size), "compiling", site)
 
-        compiled, loaded = compile_or_load(lowered, given, traced.jaxpr, tell)
+        now = ToLower(traced, structs, device, quick=True, **how) if quick and size.convolutions and len(calls) <= FEW else lowered
+        compiled, loaded = compile_or_load(now, given, traced.jaxpr, tell)
     if loaded:
         reason = f"{reason}; it was kept by an earlier process"
     kind = "loaded" if loaded else "quick" if quick else "whole"

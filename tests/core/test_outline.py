@@ -336,3 +336,22 @@ def test_convolutions_and_poolings_are_known(folder, monkeypatch):
         names = {e.primitive.name for jaxpr in lowered for e in jaxpr.jaxpr.eqns}
     assert losses[:2] == losses[2:]
     assert mx.engine.stats()["compiled"] == 0 and not names, names
+
+
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2)])
+def test_convolutions_of_a_quick_program_are_a_library_s(stride):
+    """What LLVM does not optimise would take many times as long; the numbers are the same."""
+    from mxjax.ops.lowering.convolution import convolution
+
+    draw = np.random.RandomState(3)
+    x, w = (draw.standard_normal(s).astype("float32") for s in ((2, 3, 13, 13), (8, 3, 3, 3)))
+
+    def gradients(x, w):
+        out = convolution(x, w, stride=stride, pad=(1, 1), platform="cpu")
+        return out, *jax.vjp(lambda x, w: convolution(x, w, stride=stride, pad=(1, 1), platform="cpu"), x, w)[1](out)
+
+    traced = jax.jit(gradients).trace(x, w)
+    whole, quick = (ToLower(traced, (x, w), jax.devices("cpu")[0], quick=q).whole for q in (False, True))
+    assert quick.as_text().count("stablehlo.convolution") > whole.as_text().count("stablehlo.convolution")
+    for one, other in zip(quick.compile()(x, w), whole.compile()(x, w), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-4)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.experimental.layout import Layout, with_layout_constraint
 from jax.interpreters import ad, batching, mlir
 
-from mxjax.core import outline
+from mxjax.core import cpu_code, outline
 from mxjax.core.numpy_control import TERMS
 
 if TYPE_CHECKING:
@@ -78,12 +78,14 @@ def _batch(prim: Primitive, args: Any, dims: Any, *, geometry: Any) -> Any:
 
 
 def bilinear_triple(
-    name: str, value: Callable, left: Callable, right: Callable, thin: Callable | None = None
-) -> tuple[Primitive, Primitive, Primitive]:
+    name: str, value: Callable, left: Callable, right: Callable, thin: Callable | None = None,
+    quick: Callable | None = None,
+) -> tuple[Primitive, Primitive, Primitive]:  # fmt: skip
     """Primitives ``value(x, w) -> y``, ``left(y, w) -> x`` and ``right(x, y) -> w``.
 
     Each is bilinear, and the other two are its transposes. The functions take hashable keywords. From those ``thin``
     may find others, for which ``left`` gives less, and what makes the whole of it (a linear function); or None.
+    ``quick`` gives the plan that a quick program (`core/tiers.py`) has in the place of theirs.
     """
     from jax.extend.core import Primitive
 
@@ -100,6 +102,8 @@ def bilinear_triple(
         prim.def_impl(jax.jit(fn, static_argnames=("plan", "shape")))
         prim.def_abstract_eval(partial(_abstract_product, fn))
         mlir.register_lowering(prim, mlir.lower_fun(fn, multiple_results=False))
+        if quick is not None:
+            cpu_code.quick_rules[prim] = mlir.lower_fun(partial(_quickly, fn, quick), multiple_results=False)
         outline.own.add(prim)
         ad.primitive_jvps[prim] = partial(_product_jvp, prim)
         ad.primitive_transposes[prim] = partial(_product_transpose, rules[prim], thin if prim is v else None)
@@ -140,6 +144,10 @@ def _product_transpose(rules: Any, thin: Callable | None, ct: Any, a: Any, b: An
 def _product_batch(prim: Primitive, fn: Callable, args: Any, dims: Any, **params: Any) -> Any:
     # Each sample's product by itself, as plain operations: right for any operand, rarely wanted.
     return jax.vmap(partial(_plainly, fn, **params), in_axes=tuple(dims))(*args), 0
+
+
+def _quickly(fn: Callable, quick: Callable, *args: Any, plan: Any, shape: Any) -> Any:
+    return fn(*args, plan=quick(plan, shape), shape=shape)
 
 
 def _plainly(fn: Callable, *args: Any, plan: Any, **params: Any) -> Any:
