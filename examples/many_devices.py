@@ -1,4 +1,4 @@
-"""One program over several GPUs (or four CPUs in their place): a mesh cuts the batch, the weights are on all of them."""
+"""One program over several GPUs, or four CPUs in their place: a mesh cuts the batch, the weights are on all of them."""
 
 import os
 

@@ -60,7 +60,9 @@ assert kept() is None
 )
 def test_the_garbage_collector_is_as_it_was(before, enabled, frozen):
     code = COLLECTOR.format(before=before, enabled=enabled, frozen=frozen)
-    done = subprocess.run([sys.executable, "-c", code], env=settings.child_environment(), capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=settings.child_environment(), capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 

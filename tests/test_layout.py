@@ -19,7 +19,8 @@ WINGS = ("gluon", "memonger", "kvstore", "profiler")
 #: The order of the core: a module imports only from its own line and from those above it.
 LAYERS = (
     {
-        *("settings", "errors", "elsewhere", "error", "_modules", "_module_names", "_collection", "_left_out", "_version", "as_mxnet"),
+        *("settings", "errors", "elsewhere", "error", "_modules", "_module_names", "_collection", "_left_out"),
+        *("_version", "as_mxnet"),
         *("atomic", "codec", "idx", "recordio", "scopes", "shown"),
     },
     {"core"},

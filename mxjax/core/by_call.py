@@ -27,7 +27,7 @@ LINE = 1.5  # a call of NumPy, as `Bound.steps` counts them, beside its work
 UNKNOWN = 20  # equations that a call is taken for which was not traced
 FETCH = 1000.0  # an array that an accelerator computed: NumPy waits for it and for what was begun before it
 RUN = 6.0  # a run of a program, beside its work
-SINGLE = 25.0  # a run of a program of one call, whose operands are NumPy's and whose results NumPy takes, beside its work
+SINGLE = 25.0  # a run of a program of one call, from NumPy's arrays to NumPy's, beside its work
 UNFUSED = 0.25  # what a program of several calls saves of the work that programs of single ones do
 
 # Whether a fault in NumPy's rules is raised; without, a program computes the call.

@@ -36,9 +36,8 @@ from .store import size_of
 from .tiers import Later
 from .value import Value
 
-
-# Calls of a quick program whose convolutions are a library's (`cpu_code.quick_rules`). In larger ones XLA may put so much
-# into a convolution that its library refuses it: a ResNet-18 took seconds a step.
+# Calls of a quick program whose convolutions are a library's (`cpu_code.quick_rules`). In larger ones XLA may put so
+# much into a convolution that its library refuses it: a ResNet-18 took seconds a step.
 FEW = 2
 
 
@@ -531,8 +530,9 @@ def compile_in_tiers(
         def tell() -> None:
             tiers.say(name, size, prices.quick(*size[:2]) if quick else prices.whole(size), "compiling", site)
 
-        now = ToLower(traced, structs, device, quick=True, **how) if quick and size.convolutions and len(calls) <= FEW else lowered
-        compiled, loaded = compile_or_load(now, given, traced.jaxpr, tell)
+        if quick and size.convolutions and len(calls) <= FEW:
+            lowered = ToLower(traced, structs, device, quick=True, **how)
+        compiled, loaded = compile_or_load(lowered, given, traced.jaxpr, tell)
     if loaded:
         reason = f"{reason}; it was kept by an earlier process"
     kind = "loaded" if loaded else "quick" if quick else "whole"

@@ -102,7 +102,7 @@ def pool(r: Reader, s: Step) -> Value:
     how: dict[str, Any] = {"kernel": tuple(kernel), "stride": tuple(strides), "pool_type": kind}
     if s.get("ceil_mode", 0):
         how["pooling_convention"] = "full"
-    x = s[0]
+    x: Any = s[0]
     if kind == "lp":
         x, how["p_value"] = _of_sizes(s, x)
     if before == after:
@@ -119,7 +119,7 @@ def pool(r: Reader, s: Step) -> Value:
     return s.make("true_divide", made, s.make("pooling", ones, pad=(0,) * n, count_include_pad=True, **how))
 
 
-def _of_sizes(s: Step, x: Value) -> tuple[Value, int]:
+def _of_sizes(s: Step, x: Any) -> tuple[Any, int]:
     """What a norm is of, and its order: ONNX takes absolute values, where odd powers have signs here."""
     order: int = s.get("p", 2)
     return (s.make("abs", x) if order % 2 else x), order
@@ -129,7 +129,8 @@ def _of_sizes(s: Step, x: Value) -> tuple[Value, int]:
 def global_pool(r: Reader, s: Step) -> Value:
     kind = {"GlobalMaxPool": "max", "GlobalAveragePool": "avg", "GlobalLpPool": "lp"}[s.kind]
     n = s.ndim() - 2
-    x, extra = s[0], {}
+    x: Any = s[0]
+    extra: dict[str, Any] = {}
     if kind == "lp":
         x, extra["p_value"] = _of_sizes(s, x)
     return s.make("pooling", x, kernel=(1,) * n, global_pool=True, pool_type=kind, **extra)
