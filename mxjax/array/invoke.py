@@ -11,6 +11,7 @@ import numpy as np
 from .. import errors, settings
 from ..core import (
     changing,
+    cold,
     record,
     record1,
     record2,
@@ -199,6 +200,8 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
             outs = record_refused(bound, values, refused)
         elif here:
             paired = op.paired and local.st.taping and op.count_outputs(dict(attrs)) != 1
+            # NumPy has one trace of a call for all lengths, and none of a half of it.
+            paired = paired and not cold.is_for_numpy(values[0].aval.device)
             outs = (record_paired if paired else record)(bound, values)
         else:
             outs = record_on(_target(device), bound, values)

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import settings
 from . import price
-from .aval import MeshDevice, layouts_in_use
+from .aval import MeshDevice, layouts_in_use, physical
 from .by_call import (
     CALL,
     RUN,
@@ -89,6 +89,12 @@ def is_cold_here(effects: Any, device: Any) -> bool:
     if local.st.modes.naive or (_deterministic() and _mode() != "interpret"):
         return False  # one kernel for each call, whatever ran before
     return isinstance(device, jax.Device)
+
+
+def is_for_numpy(device: Any) -> bool:
+    """Whether NumPy computes most of what does not come back often: on CPUs, unless it may not."""
+    device = physical(device)
+    return platform_of(device) == "cpu" and is_cold_here((), device)
 
 
 def is_in_reach(step: Step, device: Any) -> bool:

@@ -97,10 +97,12 @@ class Graph:
         visit = visit or again
         scalars = self.scalars if scalars is None else scalars
         env: dict[int, Value] = {-1 - k: v for k, v in enumerate(values)}
-        st = local.st
-        outer = st.scope
+        st, outer = local.st, local.st.scope
+        device = next((v.aval.device for v in values if type(v) is Value), None)
         try:
             for step in self.steps:
+                if not step.args and device is not None and not st.seg.graph:
+                    st.switch(getattr(device, "compute", device))  # where its results meet the others
                 operands = [Dynamic(scalars[i - SCALAR]) if i >= SCALAR else env[i] for i in step.args]
                 st.scope = step.scope
                 with stretch(step.mirroring):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import jax
@@ -98,3 +99,34 @@ def test_calls_outside_of_the_recording_run() -> None:
             assert w.asnumpy().tolist() == [5.0, 5.0]
         graph = rec.finish([(x * w)._value()])
     assert len(graph.steps) == 1 and len(graph.captured) == 1
+
+
+@pytest.mark.parametrize("device", [mx.cpu(1), mx.cpu_pinned(1)])
+def test_what_a_graph_makes_of_nothing_is_made_where_its_inputs_are(device):
+    """A cell's states, in a thread that has computed nothing yet, and in one that has elsewhere."""
+    x = mx.np.ones((2, 3, 2), device=device)
+
+    class Unrolled(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.cell = mx.gluon.rnn.RNNCell(3, input_size=2)
+
+        def forward(self, x):
+            return self.cell.unroll(3, x, merge_outputs=True)[0]
+
+    net, found = Unrolled(), []
+    net.initialize(mx.init.One(), device=mx.cpu(1))
+    net.hybridize()
+    net(x).wait_to_read()
+
+    def work(before):
+        if before:
+            mx.np.ones(2).wait_to_read()
+        found.append(net(x))
+
+    for before in (False, True):
+        thread = threading.Thread(target=work, args=(before,))
+        thread.start()
+        thread.join()
+    assert [a.device for a in found] == [mx.cpu(1)] * 2
+    np.testing.assert_allclose(found[0][:, 0].asnumpy(), np.tanh(2), rtol=1e-5)

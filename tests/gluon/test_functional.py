@@ -334,7 +334,8 @@ def test_symbol_block():
     out, after = jax.jit(functools.partial(functional.call, net, train=True))(params, state, X)
     hidden = X @ onp.asarray(params["fc_weight"]).T + onp.asarray(params["fc_bias"])
     gamma, beta = (onp.asarray(params[f"bn_{k}"]) for k in ("gamma", "beta"))
-    want, mean, _ = batch_norm(hidden, gamma, beta, onp.zeros(2, "f"), onp.ones(2, "f"), True, epsilon=1e-3)
+    before = (onp.asarray(state[f"bn_moving_{k}"]) for k in ("mean", "var"))  # drawn, as there
+    want, mean, _ = batch_norm(hidden, gamma, beta, *before, True, epsilon=1e-3)
     onp.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-5)
     onp.testing.assert_allclose(after["bn_moving_mean"], mean, rtol=1e-4, atol=1e-6)
 
