@@ -23,7 +23,7 @@ if __name__ == "__main__":
 import mxjax as mx
 from benchmarks.memory_jax import Written
 from benchmarks.memory_sublinear import MIB, Step, line, row
-from mxjax.memonger._rehearse import counting
+from mxjax.memonger.trials.rehearse import counting
 
 BLOCKS = 32
 

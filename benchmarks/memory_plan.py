@@ -28,9 +28,9 @@ from benchmarks.memory_sublinear import MIB
 from benchmarks.memory_sublinear import line as table_line
 from benchmarks.memory_sublinear import row as table_row
 from mxjax.memonger import InfeasibleBudget
-from mxjax.memonger._fit import search, to_bytes
-from mxjax.memonger._rehearse import counting
-from mxjax.memonger._session import MEMORY, Session
+from mxjax.memonger.trials.fit import search, to_bytes
+from mxjax.memonger.trials.rehearse import counting
+from mxjax.memonger.trials.session import MEMORY, Session
 
 SHARES = (0.6, 0.4, 0.25, 0.15)
 

@@ -34,7 +34,7 @@ from benchmarks import memory_networks as networks
 from benchmarks.memory_jax import Written
 from mxjax import gluon
 from mxjax.core.compiler_options import cores
-from mxjax.memonger._rehearse import counting
+from mxjax.memonger.trials.rehearse import counting
 
 DEPTHS = {kind: (16, 32, 64, 128) for kind in ("perceptron", "residual")}
 NAMES = ("barriers", "sublinear", "nested", "recursive")

@@ -8,17 +8,17 @@ from typing import Any
 from mxjax import errors
 from mxjax.core import compiler, hooks
 
-from ._curve import Blocks, Curve, blocks, pareto
-from ._fit import InfeasibleBudget
-from ._force import heeding
-from ._measure import Cost, Measured, measure
-from ._mirror import Mirror
-from ._offload import Offload
-from ._place import place
-from ._plan import Plan, load_plan, plan
-from ._rehearse import rehearse
-from ._segments import Chain, barriers, nested, recursive
-from ._sublinear import Segment, Segmented, Sublinear, get_cost, search_plan, sublinear
+from .arrangement.forced import heeding
+from .arrangement.mirror import Mirror
+from .arrangement.offload import Offload
+from .arrangement.placement import place
+from .model.segments import Chain, barriers, nested, recursive
+from .model.sublinear import Segment, Segmented, Sublinear, get_cost, search_plan, sublinear
+from .trials.curve import Blocks, Curve, blocks, pareto
+from .trials.fit import InfeasibleBudget
+from .trials.measure import Cost, Measured, measure
+from .trials.plan import Plan, load_plan, plan
+from .trials.rehearse import rehearse
 
 __all__ = [
     "Blocks",

@@ -23,8 +23,8 @@ from typing import Any
 
 from mxjax import core, errors, settings
 
-from ._dtr import Manager
-from ._dtr_room import Counts
+from .dynamic.eviction import Counts
+from .dynamic.manager import Manager
 
 __all__ = ["disable", "drop", "enable", "enabled", "stats", "swap"]
 

@@ -35,6 +35,7 @@ from mxjax.gluon import resuming
 from mxjax.gluon.data import _position, vision
 from mxjax.image import iterator
 from mxjax.io import files
+from mxjax.memonger.trials import plan
 from mxjax.optimizer import saving
 from mxjax.profiler import _chrome
 from tests import damage
@@ -217,7 +218,7 @@ def plans() -> list[bytes]:
         "baseline_flops": 4.0, "recompute": 1.0, "bound": 0.5, "compilations": 2, "seconds": 1.5,
     }  # fmt: skip
     document = {
-        "format": memonger._plan.FORMAT, "version": memonger._plan.VERSION, "schedule": memonger._plan.MEMORY,
+        "format": plan.FORMAT, "version": plan.VERSION, "schedule": plan.MEMORY,
         "operators": [["add", 1], ["dot", 1], ["tanh", 2]], "parts": parts, "rows": [["net", "kept", 3, 4.0]],
         "report": report,
     }  # fmt: skip

@@ -15,7 +15,7 @@ from mxjax import core
 from mxjax.core import images, jaxprs
 from mxjax.core.program import run_steps
 from mxjax.gluon import nn
-from mxjax.memonger._arrange import ALL, Part, lower
+from mxjax.memonger.arrangement.parts import ALL, Part, lower
 
 
 class Mixed(nn.HybridBlock):

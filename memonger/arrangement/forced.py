@@ -1,0 +1,50 @@
+"""Blocks and scopes that say themselves whether they are computed again (``force_mirroring``)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from mxjax import core
+
+from ..model.segments import Chain
+from ..trials.plan import Plan
+from .cuts import forced
+from .offload import Offload
+from .parts import Arranged
+
+if TYPE_CHECKING:
+    from mxjax.core import Graph
+
+
+class Forced(Arranged):
+    """No mirroring but of the blocks and scopes that ask for it."""
+
+    def __init__(self) -> None:
+        super().__init__(forced, "forced")
+
+
+FORCED = Forced()
+
+
+def heeding(policy: Any, graph: Graph) -> Any:
+    """The rematerialisation of a graph in which blocks or scopes say something, by that of its network.
+
+    Args:
+      policy: the network's (``core.hooks.RematPolicy``), or ``None``.
+      graph: what was recorded; its steps know what their scope says.
+
+    Returns:
+      HybridBlock: the net.
+    """
+    if policy is None:
+        return FORCED if any(s.mirroring is not None and s.mirroring.again for s in graph.steps) else None
+    if isinstance(policy, (Chain, Offload, Plan)):
+        warnings.warn_explicit(
+            f"force_mirroring, which blocks or an AttrScope of {graph.name!r} have, counts for nothing with "
+            f"{policy!r}: that decides for the whole network. Use hybridize(mirror=True) or hybridize(mirror=False), "
+            "which heed it",
+            UserWarning,
+            *core.user_site(),
+        )
+    return policy

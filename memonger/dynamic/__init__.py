@@ -1,0 +1,1 @@
+"""Dynamic tensor rematerialisation, the machinery of `mx.dtr`."""

@@ -1,0 +1,219 @@
+"""One operator as a program: what it reads, gives and costs, so that its result can be made again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Literal
+
+from mxjax import core
+from mxjax.core import Aval, Call, Dynamic, Value
+
+from ..trials.measure import counts
+
+# Seconds are an estimate, so that what is evicted does not depend on what else the machine does:
+# (operations a second, bytes a second), one core and one accelerator. Only their ratio matters.
+_SPEED = {"cpu": (5e10, 1e10), "gpu": (5e13, 2e12), "tpu": (1e14, 1e12)}
+_TRANSCENDENTAL = 10  # operations that an exponential takes
+_LAUNCH = 1e-6
+
+# Equations that only wrap another program, under the name of which parameter.
+_WRAPPERS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+_WRAPPING = (
+    core.jaxprs.AGAIN
+    | core.jaxprs.INLINED
+    | {"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin"}
+)
+
+
+def used_inputs(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
+    """Which inputs of a jaxpr its wanted results depend on."""
+    alive = {v for v, w in zip(jaxpr.outvars, wanted, strict=True) if w and not isinstance(v, Literal)}
+    for eqn in reversed(jaxpr.eqns):
+        made = [v in alive for v in eqn.outvars]
+        if not any(made) and not eqn.effects:
+            continue
+        used = [True] * len(eqn.invars)
+        if eqn.primitive.name in _WRAPPING and not eqn.effects:
+            inner = next((eqn.params[n] for n in _WRAPPERS if n in eqn.params), None)
+            inner = getattr(inner, "jaxpr", inner)
+            if inner is not None and len(getattr(inner, "invars", ())) == len(used):
+                used = used_inputs(inner, made)
+        alive.update(v for v, u in zip(eqn.invars, used, strict=True) if u and not isinstance(v, Literal))
+    return [v in alive for v in jaxpr.invars]
+
+
+def bytes_on(aval: Aval) -> int:
+    """The bytes of a value on each of its devices."""
+    if isinstance(aval.device, jax.sharding.Sharding):
+        size = aval.dtype.itemsize
+        for n in aval.device.shard_shape(aval.shape):
+            size *= n
+        return size
+    return aval.nbytes
+
+
+def devices_of(device: Any) -> tuple[Any, ...]:
+    """The devices of a placement."""
+    if isinstance(device, jax.sharding.Sharding):
+        return tuple(sorted(device.device_set, key=lambda d: d.id))
+    return (core.physical(device),)
+
+
+def seconds_of(compiled: Any, device: Any) -> tuple[float, float]:
+    """(seconds, operations) of a compiled program, estimated from what XLA counts."""
+    counted = counts(compiled)
+    flops = counted.get("flops", 0.0) + _TRANSCENDENTAL * counted.get("transcendentals", 0.0)
+    speed, width = _SPEED.get(core.platform_of(device), _SPEED["gpu"])
+    return _LAUNCH + flops / speed + counted.get("bytes accessed", 0.0) / width, flops
+
+
+def temporaries_of(compiled: Any) -> int:
+    """Bytes a compiled program needs besides arguments and results."""
+    analysis = compiled.memory_analysis()
+    return int(analysis.temp_size_in_bytes) if analysis is not None else 0
+
+
+class Variant:
+    """A compiled form of an operator: with certain inputs donated, with or without passing through."""
+
+    __slots__ = ("compiled", "need")
+
+    def __init__(self, compiled: Any, need: int):
+        self.compiled = compiled
+        self.need = need  # bytes it takes on top of its inputs
+
+
+class Operator:
+    """A call for inputs of these kinds.
+
+    ``used`` tells the inputs its results depend on (a gradient of an addition depends on neither summand);
+    the others need not be there. ``passed`` gives, per result, the input that it is, if it is one.
+    """
+
+    __slots__ = ("_cost", "avals", "call", "device", "fmt", "kinds", "passed", "used", "variants")
+
+    def __init__(self, call: Call, kinds: tuple[Any, ...], device: Any):
+        self.call = call
+        self.kinds = kinds
+        self.device = device
+        self.avals, _ = call.infer(kinds, device)
+        self.fmt = "".join(k for k in kinds if type(k) is str)
+        structs = [core.SCALARS[k] if type(k) is str else k.struct for k in kinds]
+        with jax.enable_x64(True), core.compiler.for_platform(core.platform_of(device)):
+            jaxpr = jax.make_jaxpr(call.fn)(*structs).jaxpr
+        places = {v: j for j, v in enumerate(jaxpr.invars)}
+        self.used = used_inputs(jaxpr, [True] * len(jaxpr.outvars))
+        self.passed = tuple([None if isinstance(v, Literal) else places.get(v) for v in jaxpr.outvars])
+        self.variants: dict[Any, Variant] = {}
+        self._cost: tuple[float, float] | None = None
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        """(seconds, operations), estimated."""
+        if self._cost is None:
+            made = next((v for v in self.variants.values() if v.compiled is not None), None)
+            self._cost = seconds_of((made or self.variant()).compiled, self.device)
+        return self._cost
+
+    def donations(self, dying: Sequence[int]) -> tuple[int, ...]:
+        """Which of these inputs can become results."""
+        given = [(j, self.kinds[j]) for j in dying if self.used[j]]
+        return core.match_donations(given, self.avals) if given else ()
+
+    def variant(self, donate: tuple[int, ...] = (), passing: bool = False) -> Variant:
+        """The program; with ``passing``, results that are inputs are not computed."""
+        if not any(p is not None for p in self.passed):
+            passing = False
+        found = self.variants.get((donate, passing))
+        if found is None:
+            found = self.variants[donate, passing] = self._compile(donate, passing)
+        return found
+
+    def _compile(self, donate: tuple[int, ...], passing: bool) -> Variant:
+        given = [j for j, k in enumerate(self.kinds) if type(k) is not str and self.used[j]]
+        made = [k for k, p in enumerate(self.passed) if p is None or not passing]
+        if not made:
+            return Variant(None, 0)
+        kinds, fmt, fn = self.kinds, self.fmt, self.call.fn
+
+        def run(*args: Any) -> tuple[Any, ...]:
+            scalars = iter(core.unpack(args[-1], fmt) if fmt else ())
+            at = dict(zip(given, args, strict=False))
+            full = [
+                next(scalars) if type(k) is str else at[j] if j in at else jnp.zeros(k.shape, k.dtype)
+                for j, k in enumerate(kinds)
+            ]
+            with jax.named_scope(self.call.name):
+                out = fn(*full)
+            outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+            return tuple(outs[k] for k in made)
+
+        run.__name__ = run.__qualname__ = self.call.name
+        structs = [kinds[j].placed_struct for j in given]
+        if fmt:
+            structs.append(jax.ShapeDtypeStruct((2 * len(fmt),), jnp.uint32))
+        compiled, _ = core.compile_function(
+            run,
+            structs,
+            donate=tuple([given.index(j) for j in donate]),
+            device=self.device,
+            out_shardings=tuple([self.avals[k].sharding for k in made]),
+            name=self.call.name,
+            reason="an operator by itself",
+            calls=[self.call],
+        )
+        need = temporaries_of(compiled) + sum(bytes_on(self.avals[k]) for k in made)
+        return Variant(compiled, need - sum(bytes_on(kinds[j]) for j in donate))
+
+    def run(
+        self, variant: Variant, operands: Sequence[Any], passing: bool, step: Any = None
+    ) -> list[Any]:
+        """The arrays of all results, from values and numbers whose arrays are there."""
+        arrays = [v.arr for v, u in zip(operands, self.used, strict=True) if u and type(v) is Value]
+        if self.fmt:
+            arrays.append(core.pack(self.fmt, [v.value for v in operands if type(v) is Dynamic]))
+        core.stats.programs += 1
+        start = time.time_ns() if core.hooks.observers else 0
+        results = iter(variant.compiled(*arrays) if variant.compiled is not None else ())
+        if start:
+            stop = time.time_ns()
+            for o in core.hooks.observers:
+                o.on_run(self.call.name, [] if step is None else [step], start, stop)
+        return [
+            operands[p].arr if passing and p is not None else next(results) for p in self.passed
+        ]
+
+
+class Operators:
+    """The operators made so far."""
+
+    def __init__(self) -> None:
+        self._made: dict[Any, Operator] = {}
+        self._roots: Any = None
+
+    def of(self, call: Call, operands: Sequence[Any], device: Any) -> Operator:
+        """The operator for a call on values (and numbers)."""
+        return self.like(call, tuple([kind_of(v) for v in operands]), device)
+
+    def like(self, call: Call, kinds: tuple[Any, ...], device: Any) -> Operator:
+        """The operator for a call on inputs of these kinds."""
+        if self._roots is not core.Tree.roots:  # a setting that shapes programs has changed
+            self._roots = core.Tree.roots
+            self._made.clear()
+        key = (call, kinds, device)
+        found = self._made.get(key)
+        if found is None:
+            if len(self._made) > 20_000:  # shapes that never come back must not pile up
+                self._made.clear()
+            found = self._made[key] = Operator(call, kinds, device)
+        return found
+
+
+def kind_of(operand: Any) -> Any:
+    """What an operator is compiled for: an aval, or the letter of a number."""
+    return operand.kind if type(operand) is Dynamic else operand.aval

@@ -1,0 +1,1 @@
+"""What a network's backward pass holds and costs, without compiling it."""

@@ -1,0 +1,366 @@
+"""What may be done with each stretch of a chain: keep all, keep some, compute it again in one of several ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mxjax.core import SCALAR
+
+from ..arrangement.parts import ALL, Part
+from .knapsack import least, peak, solve
+
+if TYPE_CHECKING:
+    from .chain import Chain, Treatment
+
+JOINED = 6  # units at most that are treated as one of which some results are kept
+RESULTS = 36  # at most in such a stretch: the sets of them that are tried are about its square
+WAYS = 8  # to compute the units of a segment again one by one
+MOST = 8  # units of a segment that are looked at in so many ways; of longer ones only the leanest
+
+
+class Option(NamedTuple):
+    """One way to treat the steps from ``start`` to ``stop``.
+
+    ``held`` bytes wait for the backward pass; ``work`` bytes are in use, at most, while it is here (those
+    held among them). ``flops`` are computed again, which takes the time of ``cost`` operations.
+    ``decision`` says it in words.
+    """
+
+    start: int
+    stop: int
+    part: Part
+    held: int
+    work: int
+    flops: float
+    cost: float
+    decision: str
+
+
+class Way(NamedTuple):
+    """A set of results to keep of a stretch: in words, what follows from it, and the part that does it."""
+
+    words: str
+    treatment: Treatment
+    part: Part
+
+
+class Stretch(NamedTuple):
+    """The units from ``first`` to ``end`` (exclusive) as one, and the ways to treat it.
+
+    None of these is worse than another in every respect, but that each also stands without the results that wait for
+    the backward pass anyway. Where it is a single unit, the first keeps all.
+    """
+
+    first: int
+    end: int
+    ways: list[Way]
+
+
+class Options:
+    """The options of a chain.
+
+    An array that several units read is held once: by the first that always does.
+    """
+
+    def __init__(self, chain: Chain):
+        self.chain = chain
+        self.units = [Stretch(i, i + 1, ways) for i, ways in enumerate(self._families(1))]
+        self.joined: list[list[Stretch]] = [[] for _ in self.units]
+        for count in range(2, JOINED + 1):
+            for i, ways in enumerate(self._families(count)):
+                if ways:
+                    self.joined[i].append(Stretch(i, i + count, ways[1:]))
+        self._owner = _owners((s.first, s.ways) for s in self.units)
+        self._known: dict[Any, list[list[tuple[int, int]]]] = {}
+        self._passes: dict[tuple[int, int, int], int] = {}
+
+    def __call__(self) -> list[list[Option]]:
+        """For each unit what may be done from there on: with it alone, or with several together."""
+        found = []
+        for i, alone in enumerate(self.units):
+            here = [
+                self._option(s, way, self._owner)
+                for s in (alone, *self.joined[i])
+                for way in s.ways
+            ]
+            for count in _counts(len(self.units) - i):
+                here.extend(self._segments(i, i + count))
+            found.append(here)
+        return found
+
+    def lingering(self, position: int) -> int:
+        """Bytes that wait at a position of the step that keeps all though the model has a later unit hold them: what
+        a derivative yet to come reads of its own result (relu's sign)."""
+        chain = self.chain
+        return chain.room(
+            k
+            for k, owner in self._owner.items()
+            if 0 <= k
+            and chain.maker.get(k, position) < position <= self._span(owner, owner + 1)[0]
+            and k - chain.steps[chain.maker[k]].first in chain.prices[chain.maker[k]].own
+        )
+
+    # ---- stretches of which results are kept ---------------------------------------------------------
+
+    def _families(self, count: int) -> Iterator[list[Way]]:
+        """The ways to treat so many units from each on as one; equal stretches are looked at once."""
+        chain = self.chain
+        known: dict[Any, tuple[int, list[frozenset[int] | None]]] = {}
+        for i in range(len(chain.units) - count + 1):
+            u, last = chain.units[i], chain.units[i + count - 1]
+            start, stop = u.start, last.stop
+            if count > 1 and sum(len(s.avals) for s in chain.steps[start:stop]) > RESULTS:
+                yield []
+                continue
+            base = chain.steps[start].first
+            kind = u.kind if count == 1 else chain.likeness(start, stop)
+            if kind not in known:
+                known[kind] = base, self._keeps(start, stop)
+            at, keeps = known[kind]
+            moved = [None if k is None else frozenset(i - at + base for i in k) for k in keeps]
+            yield [self._way(start, stop, k) for k in moved]
+
+    def _way(self, start: int, stop: int, keep: frozenset[int] | None) -> Way:
+        t = self.chain.treat(start, stop, keep)
+        return Way(self._words(keep, t), t, Part(stop, ALL) if keep is None else self._part(start, stop, t.kept))
+
+    def _part(self, start: int, stop: int, kept: frozenset[int]) -> Part:
+        """A part that keeps these results: in pieces, where what is computed again of one may wait for the next."""
+        steps = self.chain.steps
+        ends = [*self.chain.cuts(start, stop, kept), stop]
+        first = [steps[at].first for at in (start, *ends[:-1])]
+        pieces = tuple(
+            Part(end, frozenset(k for k in kept if a <= k < b))
+            for end, a, b in zip(ends, first, [*first[1:], SCALAR], strict=True)
+        )
+        return Part(stop, ALL, pieces) if len(pieces) > 1 else pieces[0]
+
+    def _words(self, keep: frozenset[int] | None, t: Treatment) -> str:
+        if keep is None:
+            return "keep all"
+        if not t.kept:
+            return "recompute"
+        names = dict.fromkeys(self._label(k) for k in sorted(t.kept))
+        return "keep " + ", ".join(names)
+
+    def _label(self, k: int) -> str:
+        chain = self.chain
+        at = chain.maker[k]
+        while (
+            not chain.prices[at].flops
+            and chain.steps[at].args
+            and chain.steps[at].args[0] in chain.maker
+        ):
+            at = chain.maker[chain.steps[at].args[0]]  # the same numbers in another order
+        s = chain.steps[at]
+        assert s.call is not None
+        inner = s.scope.rpartition("/")[2]
+        return (
+            inner if inner and chain.prices[at].costly and s.call.name != "matmul" else s.call.name
+        )
+
+    def _keeps(self, start: int, stop: int) -> list[frozenset[int] | None]:
+        """Sets of results worth keeping: from none up, each time the one that saves most for its bytes,
+        and from all down, each time the one that costs least for its bytes. What later steps read takes none."""
+        chain = self.chain
+        own = [
+            k
+            for s in chain.steps[start:stop]
+            for k in range(s.first, s.first + len(s.avals))
+            if chain.size[k]
+        ]
+        there = chain.read_later(start, stop)
+        tried: dict[frozenset[int], Treatment] = {}
+
+        def treat(keep: frozenset[int]) -> Treatment:
+            if keep not in tried:
+                tried[keep] = chain.treat(start, stop, keep, work=False)
+            return tried[keep]
+
+        def nbytes(t: Treatment) -> int:
+            return chain.bytes(t.kept - there)
+
+        keep: frozenset[int] = frozenset()
+        while True:
+            now = treat(keep)
+            better = [(nbytes(t) - nbytes(now), now.cost - t.cost, keep | {k}) for k in own
+                      if k not in keep and (t := treat(keep | {k})).cost < now.cost]  # fmt: skip
+            if not better:
+                break
+            keep = max(better, key=lambda b: b[1] / max(b[0], 1))[2]
+        keep = treat(frozenset(own)).kept
+        while keep:
+            now = treat(keep)
+            fewer = [(nbytes(now) - nbytes(t), t.cost - now.cost, t.kept) for k in keep
+                     if (t := treat(keep - {k})) and t.kept != now.kept]  # fmt: skip
+            if not fewer:
+                break
+            keep = min(fewer, key=lambda b: b[1] / max(b[0], 1))[2]
+        best: dict[frozenset[int] | None, None] = {None: None}
+        cheapest = float("inf")
+        for t in sorted(tried.values(), key=lambda t: (nbytes(t), t.cost)):
+            if t.cost < cheapest:
+                cheapest = t.cost
+                # With and without what waits anyway: XLA's order of work decides which needs less here.
+                best.update(dict.fromkeys((t.kept, treat(t.kept - there).kept)))
+        return list(best)
+
+    def _option(self, s: Stretch, way: Way, owner: dict[int, int], since: int = 0) -> Option:
+        """What a stretch needs; ``since``: of results before that one somebody else takes care."""
+        chain = self.chain
+        start, stop = self._span(s.first, s.end)
+        words, t, part = way
+        inside = range(s.first, s.end)
+        taken = chain.room(k for k in t.takes if owner.get(k, s.first) in inside)
+        # What a later stretch reads as well is held by the first reader, who may do without it here: because it is
+        # computed again, or because what is kept is enough.
+        own = chain.room(k for k in t.kept if owner.get(k, s.first) in inside)
+        own += chain.room(
+            k
+            for k, at in owner.items()
+            if at in inside
+            and k not in t.takes | t.kept
+            and stop <= chain.last[k] < len(chain.steps)
+            and (t.kept or start <= chain.maker.get(k, -1))
+        )
+        work = taken + t.work + self._passing(start, stop, since)
+        return Option(start, stop, part, taken + own, work, t.flops, t.cost, words)
+
+    def _passing(self, start: int, stop: int, since: int) -> int:
+        """Bytes of the gradients that pass a stretch, of results from that number on."""
+        key = start, stop, since
+        if key not in self._passes:
+            chain = self.chain
+            until = chain.steps[start].first
+            self._passes[key] = chain.gradients(
+                k for k in chain.wanted if since <= k < until and chain.last.get(k, -1) >= stop
+            )
+        return self._passes[key]
+
+    def _span(self, first: int, end: int) -> tuple[int, int]:
+        return self.chain.units[first].start, self.chain.units[end - 1].stop
+
+    # ---- segments: nothing is kept ---------------------------------------------------------------------
+
+    def _segments(self, i: int, j: int) -> Iterator[Option]:
+        """Units as one segment of which nothing is kept: computed again at once, or stretch by stretch.
+
+        In the latter case what stretches keep they keep from the segment's own computation until the backward pass
+        has been through them. The more they do, the less is computed a third time, and the more bytes are in use
+        meanwhile: of what is possible there are a few options between the leanest and the fastest.
+        """
+        chain, count = self.chain, j - i
+        start, stop = self._span(i, j)
+        whole = Way(f"recompute {count} as one", chain.treat(start, stop, frozenset()), Part(stop))
+        yield self._option(Stretch(i, j, [whole]), whole, self._owner)
+        own = range(
+            chain.steps[start].first, chain.steps[stop - 1].first + len(chain.steps[stop - 1].avals)
+        )
+        inner = self._inside(i, j, own)
+        found = []
+        for chosen in self._chosen([[o for _, o in here] for here in inner]):
+            ways = [inner[q][n][0] for q, n in chosen]
+            treatments = [w.treatment for w in ways]
+            # With the segment is computed what its stretches take and keep.
+            todo = {k for t in treatments for k in t.takes | t.kept if k in own}
+            flops, cost = self._making(start, stop, todo)
+            flops += sum(t.flops for t in treatments)
+            cost += sum(t.cost for t in treatments)
+            work = peak([inner[q][n][1] for q, n in chosen])
+            outside = todo.union(*[t.takes for t in treatments]).difference(own)
+            held = sum(len(t.kept) for t in treatments)
+            words = f"recompute {count}, one by one" + (
+                f", {held} results kept meanwhile" if held else ""
+            )
+            part = Part(stop, frozenset(), tuple(w.part for w in ways))
+            treatment = whole.treatment._replace(
+                takes=frozenset(outside), flops=flops, cost=cost, work=work
+            )
+            found.append((work, cost, Way(words, treatment, part)))
+        cheapest = float("inf")
+        for _, cost, way in sorted(found, key=lambda f: f[:2]):
+            if cost < cheapest:
+                cheapest = cost
+                yield self._option(Stretch(i, j, []), way, self._owner)
+
+    def _inside(self, i: int, j: int, own: range) -> list[list[tuple[Way, Option]]]:
+        """The options of each unit of a segment that is computed again: bytes as within the segment."""
+        owner = _owners((s.first, s.ways[1:]) for s in self.units[i:j])
+        owner = {k: at for k, at in owner.items() if k in own}
+        chain = self.chain
+        found = []
+        for at in range(i, j):
+            here = []
+            alone = self.units[at]._replace(ways=self.units[at].ways[1:])
+            for s in (alone, *[s for s in self.joined[at] if s.end <= j]):
+                if j - i > MOST:
+                    s = s._replace(ways=[min(s.ways, key=lambda w: chain.bytes(w.treatment.kept))])
+                for way in s.ways:
+                    t = way.treatment
+                    t = t._replace(takes=t.takes.intersection(own))
+                    if (
+                        s.end == j
+                    ):  # of the last stretch only what is kept is computed with the segment
+                        t = t._replace(
+                            cost=t.cost + self._making(*self._span(s.first, s.end), set(t.kept))[1]
+                        )
+                    here.append((way, self._option(s, way._replace(treatment=t), owner, own.start)))
+            found.append(here)
+        return found
+
+    def _making(self, start: int, stop: int, results: set[int]) -> tuple[float, float]:
+        """Arithmetic and cost of the steps from start to stop that results need; what these need is added."""
+        chain = self.chain
+        flops = cost = 0.0
+        for at in range(stop - 1, start - 1, -1):
+            s = chain.steps[at]
+            if not results.isdisjoint(range(s.first, s.first + len(s.avals))):
+                results.update(k for k in s.args if 0 <= k < SCALAR)
+                flops += chain.prices[at].flops
+                cost += chain.prices[at].cost
+        return flops, cost
+
+    def _chosen(self, inner: list[list[Option]]) -> list[list[tuple[int, int]]]:
+        """The best options (by unit and number) for a few limits of bytes; equal segments are solved once."""
+        start = inner[0][0].start
+        key = tuple(tuple((o.stop - start, o.held, o.work, o.cost) for o in here) for here in inner)
+        if key not in self._known:
+            place = {here[0].start: q for q, here in enumerate(inner)}
+            low, high = least(inner), sum(max(o.work for o in here) for here in inner)
+            fastest = solve(inner, high)
+            assert fastest is not None
+            high = max(low, peak(fastest), 1)
+            ways = WAYS if len(inner) <= MOST else 1
+            limits = [max(low, low * (high / max(low, 1)) ** (k / WAYS)) for k in range(ways)]
+            found: dict[tuple[tuple[int, int], ...], None] = {}
+            for limit in limits:
+                chosen = solve(inner, limit)
+                assert chosen is not None
+                found[tuple((q := place[o.start], index(inner[q], o)) for o in chosen)] = None
+            self._known[key] = [list(c) for c in found]
+        return self._known[key]
+
+
+def _owners(families: Iterable[tuple[int, list[Way]]]) -> dict[int, int]:
+    """For each array the first unit that takes it in whichever way it is treated."""
+    owner: dict[int, int] = {}
+    for at, ways in families:
+        for k in frozenset.intersection(*[w.treatment.takes for w in ways]):
+            owner.setdefault(k, at)
+    return owner
+
+
+def index(here: list[Option], wanted: Option) -> int:
+    """The place of this very option."""
+    return next(n for n, o in enumerate(here) if o is wanted)
+
+
+def _counts(most: int) -> list[int]:
+    """How many units a segment may hold: all up to 8, then 10, 12, 16, 20, 24, 32, ..."""
+    found = []
+    k = 2
+    while k <= most:
+        found.append(k)
+        k += max(1, 1 << k.bit_length() - 2 >> 1) if k >= 8 else 1
+    return found

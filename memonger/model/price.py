@@ -1,0 +1,278 @@
+"""What one call costs to run again, and what its derivative asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+from jax.extend.core import Literal, jaxprs_in_params
+
+from mxjax.core import SCALARS, compiler
+from mxjax.core.jaxprs import AGAIN, INLINED, cotangent, held, once, pullback
+
+from ..arrangement.in_place import overwritten
+from ..trials.measure import counts
+from .primitives import SLOW, is_costly, nbytes, slow_bytes, tupled
+
+if TYPE_CHECKING:
+    from mxjax.core import Call
+
+# Operations a processor can do in the time it takes to move one byte: what has fewer per byte is paid
+# for by its bytes (the roofline of Williams et al. 2009). Only ratios between calls matter.
+INTENSITY = {"cpu": 8.0, "gpu": 24.0, "tpu": 120.0}
+
+# Calls of these primitives alone give their input in another shape: nothing is computed.
+_FREE = frozenset({"reshape", "squeeze", "expand_dims", "stop_gradient"})
+
+
+# Calls inside of which one looks.
+_OPENED = AGAIN | INLINED
+
+
+class Price(NamedTuple):
+    """One call on arrays of known shapes.
+
+    ``flops`` is its arithmetic as XLA counts it; ``cost`` the same in the time of the processor at hand,
+    as operations. Its derivative reads the operands ``ins``, the results ``outs`` and ``inner`` bytes of
+    its own, which can be made from the operands ``again`` at ``inner_cost``; or, where all results are
+    kept, from the operands and results ``with_results``. While it is at work it needs ``space`` bytes (a convolution's
+    patches), while its input's gradient is made so many, and while its weight's is (``turned`` of them for a copy of
+    the operand that is read then); where it is computed again XLA keeps ``slow`` bytes of what is inside it until it
+    has been differentiated. ``passed`` are operands whose gradient is that of a result, as it is or in its place:
+    operand and result. ``over`` are those whose gradient may take the place of an operand that the derivative reads:
+    both operands.
+    """
+
+    flops: float
+    cost: float
+    ins: frozenset[int]
+    outs: frozenset[int]
+    inner: int
+    again: frozenset[int]
+    with_results: tuple[frozenset[int], frozenset[int]]
+    inner_flops: float
+    inner_cost: float
+    costly: bool
+    slow: int = 0
+    space: tuple[int, int, int] = (0, 0, 0)
+    passed: frozenset[tuple[int, int]] = frozenset()
+    over: frozenset[tuple[int, int]] = frozenset()
+    turned: int = 0
+
+    @property
+    def own(self) -> frozenset[int]:
+        """The results that its derivative reads where all are kept."""
+        return self.outs | self.with_results[1]
+
+
+class Kept(NamedTuple):
+    """What a function's pullback holds: operands, results, and bytes of anything else but constants.
+
+    The last are made from the operands ``again`` by ``primitives``, or from the operands and results
+    ``with_results`` (relu's sign from its result).
+    """
+
+    ins: frozenset[int]
+    outs: frozenset[int]
+    inner: int
+    again: frozenset[int]
+    with_results: tuple[frozenset[int], frozenset[int]]
+    primitives: frozenset[str]
+
+
+def price(call: Call, avals: Sequence[Any], wants: tuple[bool, ...], platform: str) -> Price:
+    """The price of a call.
+
+    Args:
+      avals: of the operands; dynamic scalars stand as their kinds.
+      wants: the operands that are differentiated.
+    """
+    return _price(call, tuple(avals), wants, platform)
+
+
+@lru_cache(maxsize=4096)
+def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform: str) -> Price:
+    structs = [SCALARS[a] if type(a) is str else a.struct for a in avals]
+    intensity = INTENSITY.get(platform, INTENSITY["cpu"])
+    with jax.enable_x64(True), compiler.for_platform(platform):
+        # A function of its own: JAX must not remember the trace for another platform.
+        with compiler.counting():
+            traced = jax.jit(lambda *a: call.fn(*a)).trace(*structs)
+        outs = jax.tree_util.tree_leaves(traced.out_info)
+        primitives = frozenset(_primitives(traced.jaxpr.jaxpr))
+        flops, moved = 0.0, 0
+        if not primitives <= _FREE:
+            with compiler.counting():
+                flops = counts(traced.lower()).get("flops", 0.0)
+            moved = sum(nbytes(s) for s in (*structs, *outs))
+        cost = max(flops, moved * intensity)
+        costly = any(map(is_costly, primitives))
+        if not any(wants):
+            none: frozenset[int] = frozenset()
+            return Price(flops, cost, none, none, 0, none, (none, none), 0.0, 0.0, costly)
+        with compiler.short_of_memory(all_kept=True):
+            found = kept(call.fn, structs, wants)
+    inner_flops = inner_cost = 0.0
+    if found.inner:
+        if any(map(is_costly, found.primitives)):
+            inner_flops, inner_cost = flops, cost
+        else:
+            # Fused into the loops that need it, which have read what it is made of: no bytes are moved for it.
+            inner_flops = 0.0 if costly or found.primitives <= _FREE else flops
+            inner_cost = inner_flops
+    slow = slow_bytes(call.fn, structs) if found.inner and not SLOW.keys().isdisjoint(primitives) else 0
+    with jax.enable_x64(True), compiler.for_platform(platform), compiler.short_of_memory(all_kept=True):
+        lean = jax.make_jaxpr(lambda *a: call.fn(*a))(*structs) if costly else traced.jaxpr
+    space = max(_space(lean.jaxpr, platform)[:2]), 0, 0
+    same = over = frozenset[tuple[int, int]]()
+    turned = 0
+    convolves = any(p == "conv_general_dilated" or p.startswith("convolution") for p in primitives)
+    if convolves or not costly:
+        back = _backward(call.fn, structs, wants, platform)
+        data, weight, turned = _space(back.jaxpr, platform)
+        space = space[0], data, weight
+        same = _passed(back.jaxpr, wants, len(outs))
+        if platform == "cpu":
+            operands = [i for i, w in enumerate(wants) if w]
+            with jax.enable_x64(True), compiler.for_platform(platform):
+                same |= {(operands[k], r) for k, r in overwritten(back, range(len(outs)))}
+                places = range(len(outs), len(outs) + len(structs))
+                pairs = [(operands[k], at - len(outs)) for k, at in overwritten(back, places)]
+                over = frozenset(p for p in pairs if p[1] in found.ins)
+    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow, space, same, over, turned)
+
+
+def _space(jaxpr: Any, platform: str) -> tuple[int, int, int]:
+    """The bytes of the largest array inside a convolution, where it is larger than what that takes and gives, or of
+    the copies that XLA makes of its operands; the same of a weight's gradient, and of the first such copy alone."""
+    most = [0, 0, 0]
+    for equation in jaxpr.eqns:
+        found = [_space(body, platform) for body in jaxprs_in_params(equation.params)]
+        name = equation.primitive.name
+        first, second = _turned(equation, platform)
+        found.append((0, first + second, first))
+        if name.startswith("convolution"):
+            structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
+            run = partial(equation.primitive.impl, **equation.params)
+            opened = list(_equations(jax.make_jaxpr(run)(*structs).jaxpr))
+            inside = max((nbytes(v.aval) for e in opened for v in e.outvars), default=0)
+            if inside <= max(nbytes(v.aval) for v in (*equation.invars, *equation.outvars)):
+                inside = 0
+            copies = [_turned(e, platform) for e in opened]
+            inside = max([inside, *map(sum, copies)])
+            first = max((c[0] for c in copies), default=0)
+            found.append((0, inside, first) if name.endswith("weight_gradient") else (inside, 0, 0))
+        most = [max(x) for x in zip(most, *found, strict=True)]
+    return most[0], most[1], most[2]
+
+
+def _turned(equation: Any, platform: str) -> tuple[int, int]:
+    """The bytes of each of a convolution's operands that XLA's CPU backend copies into the order that it works in: for
+    a weight's gradient both, the operand and the gradient that is given."""
+    if platform != "cpu" or equation.primitive.name != "conv_general_dilated":
+        return 0, 0
+    n = len(equation.outvars[0].aval.shape)
+    order = equation.params["dimension_numbers"]
+    orders = (order.lhs_spec, (0, n - 1, *range(1, n - 1))), (order.rhs_spec, (n - 1, n - 2, *range(n - 2)))
+    operands = zip(equation.invars, orders, strict=True)
+    first, second = (nbytes(v.aval) * (given != asked) for v, (given, asked) in operands)
+    return first, second
+
+
+def _equations(jaxpr: Any) -> Iterable[Any]:
+    for equation in jaxpr.eqns:
+        yield equation
+        for body in jaxprs_in_params(equation.params):
+            yield from _equations(body)
+
+
+def kept(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool]) -> Kept:
+    """What the derivative of a function keeps, found without running it."""
+    plan: list[tuple[str, int]] = []
+
+    def probe(*inputs: Any) -> Any:
+        out, pull = pullback(tupled(fn), inputs, wants)
+        plan[:], fresh = held(pull, inputs, out)
+        return fresh, out
+
+    with jax.enable_x64(True):
+        jaxpr, (rest, results) = jax.make_jaxpr(probe, return_shape=True)(*structs)
+    plan, left = once(plan, jaxpr.jaxpr, len(results))
+    inner = []
+    turned: set[int] = set()
+    for k in left:
+        operands, _, by = _slice(jaxpr.jaxpr, [k])
+        if by == {"transpose"}:  # the operand itself: XLA gives it the order that is read
+            turned |= operands
+        elif operands:  # where relu's derivative is zero it reads zeros, which are nowhere kept in a program
+            inner.append(k)
+    again, _, primitives = _slice(jaxpr.jaxpr, inner)
+    less, read, _ = _slice(jaxpr.jaxpr, inner, len(results))
+    return Kept(
+        frozenset(turned.union(i for kind, i in plan if kind == "in")),
+        frozenset(i for kind, i in plan if kind == "out"),
+        sum(nbytes(rest[k]) for k in inner),
+        frozenset(again),
+        (frozenset(less), frozenset(read)),
+        frozenset(primitives),
+    )
+
+
+def _backward(fn: Callable[..., Any], structs: Sequence[Any], wants: Sequence[bool], platform: str) -> Any:
+    """The jaxpr of a function's pullback: from its results' gradients and its operands to the operands' gradients."""
+
+    def gradients(given: Sequence[Any], inputs: Sequence[Any]) -> Any:
+        out, pull = pullback(tupled(fn), inputs, wants)
+        return pull(tuple(map(cotangent, out, given)))
+
+    with jax.enable_x64(True), compiler.for_platform(platform), compiler.short_of_memory(all_kept=True):
+        results = jax.eval_shape(tupled(fn), *structs)
+        return jax.make_jaxpr(gradients)(results, structs)
+
+
+def _passed(back: Any, wants: Sequence[bool], results: int) -> frozenset[tuple[int, int]]:
+    """The operands whose gradient is that of a result, in another shape at most, and that result; in pairs."""
+    found = set()
+    for k, operand in enumerate(i for i, w in enumerate(wants) if w):
+        read, _, by = _slice(back, [k])
+        if len(read) == 1 and by <= _FREE and min(read) < results:
+            found.add((operand, min(read)))
+    return frozenset(found)
+
+
+def _slice(jaxpr: Any, outs: Iterable[int], given: int = 0) -> tuple[set[int], set[int], set[str]]:
+    """The inputs on which some outputs of a jaxpr depend, the last outputs (so many are ``given``) that
+    spare the way to what they are made of, and the primitives in between."""
+    known = {id(v): k for k, v in enumerate(jaxpr.outvars[len(jaxpr.outvars) - given :])}
+    wanted = {id(jaxpr.outvars[k]) for k in outs}
+    primitives: set[str] = set()
+    found: set[int] = set()
+    for equation in reversed(jaxpr.eqns):
+        used = [k for k, v in enumerate(equation.outvars) if id(v) in wanted]
+        found.update(known[id(equation.outvars[k])] for k in used if id(equation.outvars[k]) in known)
+        used = [k for k in used if id(equation.outvars[k]) not in known]
+        if not used:
+            continue
+        bodies = list(jaxprs_in_params(equation.params))
+        reads = range(len(equation.invars))
+        name = equation.primitive.name
+        if name in _OPENED and len(bodies) == 1:
+            reads, _, inner = _slice(bodies[0], used)  # type: ignore[assignment]
+            primitives |= inner
+        else:
+            primitives.add(name)
+            for body in bodies:
+                primitives.update(_primitives(body))
+        wanted.update(id(equation.invars[k]) for k in reads if not isinstance(equation.invars[k], Literal))
+    return {k for k, v in enumerate(jaxpr.invars) if id(v) in wanted}, found, primitives
+
+
+def _primitives(jaxpr: Any) -> Iterable[str]:
+    for equation in jaxpr.eqns:
+        bodies = list(jaxprs_in_params(equation.params))
+        if not bodies or is_costly(equation.primitive.name):
+            yield equation.primitive.name
+        for body in bodies:
+            yield from _primitives(body)

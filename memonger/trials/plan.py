@@ -1,0 +1,397 @@
+"""Plans: memory to order."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mxjax import core, errors
+from mxjax.atomic import read_whole, write_whole
+
+from ..arrangement.parts import ALL, MIRROR, Part
+from .fit import Found, human, search
+from .session import MEMORY, PLAIN, Scheduled, Session
+
+if TYPE_CHECKING:
+    from mxjax.core import Graph
+
+FORMAT = "mxjax memonger plan"
+VERSION = 1
+DEEPEST = 32  # nested parts
+
+
+class Row(NamedTuple):
+    """A line of a plan: some units, what is done with them, bytes held and operations done again."""
+
+    block: str
+    decision: str
+    bytes: int
+    flops: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a search found.
+
+    ``bytes`` is XLA's count of the whole step under the plan, ``baseline_bytes`` that of the same step
+    with barriers and nothing recomputed; both are temporaries or the peak, as ``of`` says. ``recompute``
+    is the cost of what is computed again, in operations of the model, and ``bound`` a limit below which
+    no choice of these options within the budget can be.
+    """
+
+    of: str
+    budget: int
+    bytes: int
+    baseline_bytes: int
+    flops: float
+    baseline_flops: float
+    recompute: float
+    bound: float
+    compilations: int
+    seconds: float
+
+    @property
+    def slack(self) -> float:
+        """The share of the budget that is left."""
+        return 1 - self.bytes / self.budget
+
+
+class Plan(Scheduled):
+    """An arrangement that a budget asked for (``core.hooks.RematPolicy``); made by :func:`plan`.
+
+    ``net.hybridize(mirror=plan)`` uses it. It holds for graphs of the same operators, whatever the sizes
+    of their arrays; only for those it was made with are its bytes known.
+
+    Args:
+      parts: the transformations, the first one first.
+      operators: the operators, with how often each comes.
+      schedule: the order in which it is computed.
+      rows: the lines of its table.
+      report: what is known of it.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        operators: Sequence[tuple[str, int]],
+        schedule: str,
+        rows: Sequence[Row],
+        report: Report,
+    ):
+        self.parts = tuple(parts)
+        self.operators = tuple(operators)
+        self.rows = tuple(rows)
+        self.report = report
+        self._warned = False
+        super().__init__(self._arranged, (self.parts, self.operators), schedule)
+
+    @property
+    def bytes(self) -> int:
+        """XLA's count of the step's bytes: never more than the budget."""
+        return self.report.bytes
+
+    @property
+    def recompute(self) -> float:
+        """The cost of what is computed again, in the model's operations."""
+        return self.report.recompute
+
+    @property
+    def bound(self) -> float:
+        """The least cost that any choice within the budget could have, were choices divisible."""
+        return self.report.bound
+
+    @property
+    def slack(self) -> float:
+        """The share of the budget that is left."""
+        return self.report.slack
+
+    def _arranged(self, graph: Graph) -> Sequence[Part]:
+        if operators_of(graph) == self.operators:
+            return self.parts
+        if core.local.st.training and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"a plan for {len(self.operators)} operators does not fit {graph.name}, which has "
+                f"{len(graph.steps)} or others: it runs with nothing recomputed. Plan this network, or apply the "
+                "plan to the block it was made for",
+                stacklevel=2,
+            )
+        return [Part(len(graph.steps), ALL)] if graph.steps else []
+
+    def apply(self, net: Any) -> Any:
+        """Hybridize the network with this plan; gives the network.
+
+        Raises:
+          TypeError: not a HybridBlock.
+        """
+        if not hasattr(net, "hybridize") or not hasattr(net, "graph"):
+            raise errors.MXNetTypeError(f"a plan is applied to a HybridBlock, got {type(net).__name__}")
+        net.hybridize(mirror=self)
+        return net
+
+    def save(self, path: Any) -> None:
+        """Write the plan as JSON, for :meth:`load`: the whole file or none."""
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "schedule": self.schedule,
+            "operators": [list(o) for o in self.operators],
+            "parts": [_packed(p) for p in self.parts],
+            "rows": [list(r) for r in self.rows],
+            "report": asdict(self.report),
+        }
+        text = json.dumps(document, indent=1) + "\n"
+        write_whole(path, lambda file: file.write(text.encode()))
+
+    @classmethod
+    def load(cls, path: Any) -> Plan:
+        """Read what :meth:`save` wrote. Nothing in the file is executed; all of it is checked.
+
+        Raises:
+          FormatError: the file is no plan, or one that contradicts itself.
+        """
+        try:
+            document = json.loads(read_whole(path).decode())
+        except (ValueError, RecursionError) as error:  # no text, no JSON, numbers of thousands of digits
+            raise errors.FormatError(f"{path} is not a plan: {error}") from None
+        try:
+            return _unpacked(cls, document)
+        except _Wrong as wrong:
+            raise errors.FormatError(f"{path} is not a plan: {wrong}") from None
+
+    def __str__(self) -> str:
+        r = self.report
+        width = max([len("block"), *(len(row.block) for row in self.rows)])
+        wide = min(60, max([len("decision"), *(len(row.decision) for row in self.rows)]))
+        line = f"{{:<{width}}}  {{:<{wide}}}  {{:>11}}  {{:>13}}"
+        total = sum(row.flops for row in self.rows)
+        lines = [line.format("block", "decision", "held", "recomputed")]
+        lines += [
+            line.format(row.block, row.decision[:wide], human(row.bytes), f"{row.flops / 1e6:.1f} Mflop")
+            for row in self.rows
+        ]
+        lines += [
+            line.format("total", "", human(sum(row.bytes for row in self.rows)), f"{total / 1e6:.1f} Mflop"),
+            f"budget ({r.of})  {human(r.budget)}; XLA's count {human(r.bytes)}, slack {r.slack:.1%}; "
+            f"everything kept {human(r.baseline_bytes)}",
+            f"arithmetic     {r.flops / max(r.baseline_flops, 1):.3f} x; recompute {r.recompute:.4g}, relaxed "
+            f"optimum {r.bound:.4g}",
+            f"search         {r.compilations} compilations, {r.seconds:.1f} s",
+        ]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        r = self.report
+        return f"<Plan: {len(self.parts)} parts, {human(r.bytes)} of {human(r.budget)} {r.of}>"
+
+
+def plan(
+    net: Any,
+    inputs: Any,
+    budget: Any,
+    of: str = "peak",
+    optimizer: Any = "sgd",
+    loss: Any = None,
+    labels: Any = None,
+    compilations: int = 5,
+) -> Plan:
+    """The training step that fits into so many bytes with the least recomputation.
+
+    The network's graph becomes a chain of units. A knapsack chooses for each what it keeps for the
+    backward pass, or recomputes several as one; the step is compiled (nothing runs, nothing is
+    allocated), XLA's own count corrects what the model missed, and the knapsack is solved again.
+
+    Args:
+      net: an initialized HybridBlock.
+      inputs: an array, or a tuple of them: a batch.
+      budget: bytes, ``'4GiB'``, ``'500MB'``, or a float up to 1: a share of what the step takes with
+        barriers between units and nothing recomputed.
+      of: ``'peak'`` (everything the step needs: arguments, results and temporaries) or ``'temp'``.
+      optimizer: a name, an optimizer, or the ``gluon.Trainer`` to be used.
+      loss: called with the network's output (and ``labels`` where given); default: mean squares.
+      compilations: at most so many.
+      labels: the labels, for the loss.
+
+    Returns:
+      Plan: to be handed to `hybridize(mirror=...)`.
+
+    Raises:
+      InfeasibleBudget: there is none; ``least_bytes`` is what the leanest one found needs.
+
+    After Chen et al. 2016 (sublinear memory) and Jain et al. 2020 (Checkmate), with the compiler asked.
+
+    >>> import mxjax as mx
+    >>> net = mx.gluon.nn.HybridSequential()
+    >>> for _ in range(8):
+    ...     net.add(mx.gluon.nn.Dense(64, activation="tanh", in_units=64))
+    >>> net.initialize()
+    >>> found = mx.memonger.plan(net, mx.np.ones((512, 64)), budget=0.8, of="temp")
+    >>> found.bytes <= found.report.budget
+    True
+    >>> net = found.apply(net)
+    """
+    start = time.perf_counter()
+    check(of, compilations)
+    session = Session(net, as_inputs(inputs), optimizer, loss, labels)
+    return planned(session, search(session, budget, of, compilations), of, start)
+
+
+def planned(session: Session, found: Found, of: str, start: float) -> Plan:
+    """A plan out of a search that began at ``start``."""
+    chosen = found.trial.chosen
+    names = {u.start: i for i, u in enumerate(session.chain.units)}
+    units = session.chain.units
+    rows = []
+    for o in chosen:
+        first = names[o.start]
+        last = next(i for i in range(first, len(units)) if units[i].stop == o.stop)
+        block = units[first].name
+        if last > first:
+            block = f"{block} ... {units[last].name}"
+        rows.append(Row(block, o.decision, o.held, o.flops))
+    report = Report(
+        of,
+        found.budget,
+        found.trial.bytes(of),
+        found.baseline.bytes(of),
+        found.trial.measured.flops,
+        found.baseline.measured.flops,
+        found.trial.cost,
+        found.bound,
+        found.compilations,
+        time.perf_counter() - start,
+    )
+    parts = [o.part for o in chosen]
+    return Plan(parts, operators_of(session.graph), found.trial.schedule, rows, report)
+
+
+def as_inputs(inputs: Any) -> tuple[Any, ...]:
+    found = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    if not found or not hasattr(found[0], "_value"):
+        got = type(found[0]).__name__ if found else "nothing"
+        raise errors.MXNetTypeError(
+            f"a plan is made for a batch: an mx.np array, or a tuple of what the network is called with that begins "
+            f"with one, got {got}. mx.np.array(...) makes one"
+        )
+    return found
+
+
+def check(of: str, compilations: int) -> None:
+    if of not in ("peak", "temp"):
+        raise errors.MXNetValueError(f"of is 'peak' or 'temp', got {of!r}")
+    if not isinstance(compilations, int):
+        raise errors.MXNetTypeError(f"compilations is a number of them (an int), got {compilations!r}")
+    if compilations < 2:
+        raise errors.MXNetValueError(
+            f"a search takes two compilations at least, one without recomputation and one with, got {compilations}"
+        )
+
+
+def operators_of(graph: Graph) -> tuple[tuple[str, int], ...]:
+    """What a graph must share with another to be arranged alike: operators and numbers of results."""
+    return tuple((s.call.name, len(s.avals)) for s in graph.steps)  # type: ignore[union-attr]
+
+
+def load_plan(path: Any) -> Plan:
+    """:meth:`Plan.load`.
+
+    Args:
+      path: the path.
+
+    Returns:
+      Plan: the plan.
+    """
+    return Plan.load(path)
+
+
+# ---- files -----------------------------------------------------------------------------------------
+
+
+class _Wrong(Exception):
+    """What is wrong with a document."""
+
+
+def _packed(part: Part) -> dict[str, Any]:
+    keep = part.keep if isinstance(part.keep, str) else sorted(part.keep)
+    found: dict[str, Any] = {"stop": part.stop, "keep": keep}
+    if part.parts:
+        found["parts"] = [_packed(p) for p in part.parts]
+    return found
+
+
+def _unpacked(cls: type[Plan], document: Any) -> Plan:
+    _need(isinstance(document, dict) and document.get("format") == FORMAT, f"its format is not {FORMAT!r}")
+    _need(document.get("version") == VERSION, f"version {document.get('version')!r}, this reads {VERSION}")
+    keys = {"format", "version", "schedule", "operators", "parts", "rows", "report"}
+    _need(set(document) == keys, f"it has {sorted(document)}, expected {sorted(keys)}")
+    _need(document["schedule"] in (MEMORY, PLAIN), f"schedule {document['schedule']!r}")
+    operators = [
+        (_text(name), _count(outs)) for name, outs in _rows(document["operators"], 2, "operators")
+    ]
+    _need(bool(operators), "no operators")
+    results = sum(outs for _, outs in operators)
+    parts = _parts(document["parts"], 0, len(operators), results, 0)
+    rows = [
+        Row(_text(block), _text(decision), _count(held), _number(flops))
+        for block, decision, held, flops in _rows(document["rows"], 4, "rows")
+    ]
+    report = document["report"]
+    names = [f.name for f in fields(Report)]
+    _need(isinstance(report, dict) and sorted(report) == sorted(names), f"the report has not the entries {names}")
+    _need(report["of"] in ("peak", "temp"), f"of {report['of']!r}")
+    whole = ("budget", "bytes", "baseline_bytes", "compilations")
+    values = {n: _count(report[n]) if n in whole else _number(report[n]) for n in names if n != "of"}
+    _need(0 < values["bytes"] <= values["budget"], "its bytes are over its budget")
+    return cls(parts, operators, document["schedule"], rows, Report(of=report["of"], **values))  # type: ignore[arg-type]
+
+
+def _parts(found: Any, start: int, end: int, results: int, depth: int) -> tuple[Part, ...]:
+    _need(isinstance(found, list) and bool(found), "parts are a list that is not empty")
+    _need(depth < DEEPEST, f"parts nested deeper than {DEEPEST}")
+    parts = []
+    for one in found:
+        _need(isinstance(one, dict) and {"stop", "keep"} <= set(one) <= {"stop", "keep", "parts"}, f"part {one!r:.80}")
+        stop, keep = _count(one["stop"]), one["keep"]
+        _need(start < stop <= end, f"a part from {start} to {stop} of {end}")
+        if isinstance(keep, list):
+            keep = frozenset(_count(k) for k in keep)
+            _need(all(k < results for k in keep), f"a part keeps results beyond {results}")
+        else:
+            _need(keep in (ALL, MIRROR), f"a part keeps {keep!r}")
+        inner = _parts(one["parts"], start, stop, results, depth + 1) if "parts" in one else ()
+        parts.append(Part(stop, keep, inner))
+        start = stop
+    _need(start == end, f"the parts end at {start}, not at {end}")
+    return tuple(parts)
+
+
+def _need(condition: bool, problem: str) -> None:
+    if not condition:
+        raise _Wrong(problem)
+
+
+def _rows(found: Any, width: int, name: str) -> list[Any]:
+    _need(
+        isinstance(found, list) and all(isinstance(r, list) and len(r) == width for r in found),
+        f"{name} are not lists of {width}",
+    )
+    return found  # type: ignore[no-any-return]
+
+
+def _text(x: Any) -> str:
+    _need(isinstance(x, str), f"{x!r:.80} is no text")
+    return x  # type: ignore[no-any-return]
+
+
+def _count(x: Any) -> int:
+    _need(type(x) is int and x >= 0, f"{x!r:.80} is no count")
+    return x  # type: ignore[no-any-return]
+
+
+def _number(x: Any) -> float:
+    _need(type(x) in (int, float) and 0 <= x < float("inf"), f"{x!r:.80} is no number")
+    return float(x)

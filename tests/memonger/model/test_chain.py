@@ -1,0 +1,415 @@
+"""Chains: where they are cut, that what an option holds is what JAX keeps, and the knapsack."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxjax as mx
+from benchmarks import memory_networks as networks
+from mxjax.core import SCALAR
+from mxjax.gluon import nn
+from mxjax.memonger.arrangement.parts import ALL, Part, _runs, unit
+from mxjax.memonger.model import chain as chain_module
+from mxjax.memonger.model.chain import Chain
+from mxjax.memonger.model.knapsack import _possible, bound, least, peak, solve
+from mxjax.memonger.model.options import Option, Options, Way
+from mxjax.memonger.model.price import kept, price
+from mxjax.memonger.trials.session import training_chain
+
+
+@pytest.fixture(scope="module")
+def chains() -> dict[str, Chain]:
+    return _chains()
+
+
+@pytest.fixture(scope="module")
+def coarse() -> dict[str, Chain]:
+    """The same with larger units: a cut must hold back more than twice of what crosses it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chain_module, "WORTH", 2.5)
+        made = _chains()
+        assert all(chain.units for chain in made.values())  # they are found when they are asked for
+    return made
+
+
+def _chains() -> dict[str, Chain]:
+    zero = mx.init.Zero()  # nothing is computed with them, and random ones take their time
+    made = {
+        "transformer": networks.transformer(3, 16, 2, 32, 2, init=zero),
+        "resnet": networks.resnet((1, 2), side=32, batch=2, width=8, init=zero),
+        "unet": networks.unet(3, 4, 32, 2, init=zero),
+        "translator": networks.translator(1, 2, 16, 2, 16, 2, init=zero),
+    }
+    for net, _ in made.values():
+        net.setattr("grad_req", "add")  # such a gradient has no room for others: all that is held counts
+    return {name: training_chain(*network) for name, network in made.items()}
+
+
+@cache
+def stretches(chain: Chain) -> Options:
+    return Options(chain)
+
+
+@cache
+def options_of(chain: Chain) -> list[list[Option]]:
+    return stretches(chain)()
+
+
+def families(chain: Chain) -> list[list[Way]]:
+    return [s.ways for s in stretches(chain).units]
+
+
+def test_residual_blocks_are_cut_where_one_array_crosses(chains: dict[str, Chain]) -> None:
+    chain = chains["resnet"]
+    inside = 0
+    for u in chain.units[:-1]:
+        before, after = (chain.steps[at].scope.split("/")[0] for at in (u.stop - 1, u.stop))
+        own = [s for s in chain.steps[: u.stop] if s.scope.split("/")[0] == before]
+        crossing = [k for s in own for k in range(s.first, s.first + len(s.avals)) if chain.last.get(k, -1) >= u.stop]
+        crossing = [k for k in crossing if chain.last[k] < len(chain.steps)]  # moving statistics leave the network
+        if before == after and before.startswith("bottleneck"):
+            inside += 1
+            assert len(crossing) == 1
+    assert inside
+    names = {u.name.split("/")[0] for u in chain.units}
+    # The last block, after the one that changes the number of channels.
+    assert "bottleneck6" in names
+
+
+def test_blocks_of_a_transformer_are_two_large_units_of_equal_kinds(coarse: dict[str, Chain]) -> None:
+    units = coarse["transformer"].units
+    assert len(units) == 6
+    assert [u.kind for u in units[2:]] == [units[2].kind, units[3].kind] * 2
+    for u in units:  # each ends with the residual addition
+        assert coarse["transformer"].steps[u.stop - 1].call.name == "add"
+
+
+def test_equal_blocks_of_a_transformer_are_units_of_equal_kinds(chains: dict[str, Chain]) -> None:
+    chain = chains["transformer"]
+    blocks = {}
+    for u in chain.units:
+        blocks.setdefault(u.name.split("/")[0], []).append(u)
+    first, second, third = blocks.values()
+    assert [u.kind for u in second] == [u.kind for u in third] and len(first) == len(second) >= 2
+    for units in blocks.values():  # each block ends with the residual addition
+        assert chain.steps[units[-1].stop - 1].call.name == "add"
+
+
+@pytest.mark.parametrize("name", ["transformer", "resnet", "unet", "translator"])
+def test_units_cover_the_graph_and_options_thetraining_chain(name: str, chains: dict[str, Chain]) -> None:
+    chain = chains[name]
+    ends = [0, *(u.stop for u in chain.units)]
+    assert [u.start for u in chain.units] == ends[:-1] and ends[-1] == len(chain.steps)
+    for here, u in zip(options_of(chain), chain.units, strict=True):
+        assert here[0].part == Part(u.stop, ALL)
+        assert {o.start for o in here} == {u.start} and {o.stop for o in here} <= set(ends)
+        assert all(0 <= o.held <= o.work for o in here)
+
+
+@pytest.mark.parametrize(
+    "name", ["transformer", "translator", *(pytest.param(n, marks=pytest.mark.slow) for n in ("resnet", "unet"))]
+)
+def test_what_an_option_holds_is_what_jax_keeps(name: str, chains: dict[str, Chain]) -> None:
+    chain = chains[name]
+    options = stretches(chain)
+    seen = set()
+    for stretch in (*options.units, *[pair for joined in options.joined for pair in joined[:1]]):
+        start, stop = chain.units[stretch.first].start, chain.units[stretch.end - 1].stop
+        if (kind := chain.likeness(start, stop)) in seen:
+            continue
+        seen.add(kind)
+        steps = unit(chain.steps, start, stop, chain.last)
+        structs = [chain.avals[i].struct for i in steps.takes]
+        for way in stretch.ways:
+            if way.part == Part(stop, ALL):  # as XLA likes
+                continue
+            run = next(_runs(chain.steps, start, [way.part], chain.last, chain.wanted))
+            found = kept(run.fn, structs, [i in chain.wanted for i in steps.takes])
+            taken = {steps.takes[i] for i in found.ins if 0 <= steps.takes[i] < SCALAR}
+            assert taken == way.treatment.takes
+            fresh = found.inner + chain.bytes(steps.gives[k] for k in found.outs) - chain.bytes(way.treatment.kept)
+            # BatchNorm's mean and variance, where they are of 1024 numbers or more, are kept besides.
+            norms = [s.avals[0].shape for s in steps.steps if s.call.name == "BatchNorm"]
+            assert 0 <= fresh <= sum(2 * 4 * c for n, c, h, w in norms if n * h * w >= 1024)
+
+
+def test_more_bytes_cost_less(chains: dict[str, Chain]) -> None:
+    for chain in chains.values():
+        for u, family in zip(chain.units, families(chain), strict=True):
+            there = chain.read_later(u.start, u.stop)
+            found = [t for _, t, _ in family[1:]]
+            # Each may be followed by the same without what waits anyway for later units.
+            twins = [b for a, b in itertools.pairwise(found) if a.kept & there and b.kept <= a.kept - there]
+            assert all(there.isdisjoint(t.kept) for t in twins)
+            rest = [t for t in found if t not in twins]
+            bytes_, costs = [chain.bytes(t.kept - there) for t in rest], [t.cost for t in rest]
+            assert bytes_ == sorted(bytes_) and costs == sorted(costs, reverse=True)
+            assert family[0][1].cost == 0
+
+
+def test_the_way_across_is_held_once(coarse: dict[str, Chain]) -> None:
+    """An encoder's result, which every decoder reads, counts for one of them."""
+    chain = coarse["translator"]
+    memory = next(s.first for s in reversed(chain.steps) if s.scope == "encoders/encoder0")
+    ways = families(chain)
+    readers = [i for i, f in enumerate(ways) if any(memory in t.takes for _, t, _ in f)]
+    assert len(readers) == 2
+    size = chain.size[memory]
+    for i, own in ((readers[0], size), (readers[1], 0)):
+        lean = ways[i][1].treatment
+        others = chain.bytes(k for k in lean.takes if k != memory)
+        assert options_of(chain)[i][1].held == others + own + chain.bytes(lean.kept)
+
+
+@pytest.mark.parametrize("name", ["transformer", "resnet", "unet", "translator"])
+@pytest.mark.parametrize(("first", "size"), [(0, 2), (1, 2), (0, 3), (2, 3), (1, 4)])
+def test_segments_hold_what_they_take_once(
+    name: str, first: int, size: int, coarse: dict[str, Chain], chains: dict[str, Chain]
+) -> None:
+    """However units are grouped, also where a block is cut inside and its input is made in the segment before.
+
+    What a decoder adds its cross attention to may be counted although nobody computes the sum again; of small units
+    so may other results that later ones use. Never is less held than what is taken.
+    """
+    held, taken = _held_and_taken(coarse[name], first, size)
+    assert held == taken or (name == "translator" and held > taken)
+    held, taken = _held_and_taken(chains[name], first, size)
+    assert held >= taken
+
+
+def _held_and_taken(chain: Chain, first: int, size: int) -> tuple[int, int]:
+    options, stops = options_of(chain), [u.stop for u in chain.units]
+    n = len(stops)
+    ends = [*range(first, n, size), n] if first else [*range(size, n, size), n]
+    held, taken, at = 0, set[int](), 0
+    for end in ends:
+        words = "recompute" if end - at == 1 else f"recompute {end - at} as one"
+        option = next(o for o in options[at] if o.decision == words and o.stop == stops[end - 1])
+        held += option.held
+        taken |= chain.treat(option.start, option.stop, frozenset()).takes
+        at = end
+    return held, chain.bytes(taken)
+
+
+@pytest.mark.parametrize("name", ["transformer", "resnet"])
+def test_a_segment_that_keeps_more_meanwhile_costs_less(name: str, chains: dict[str, Chain]) -> None:
+    several = 0
+    for here in options_of(chains[name]):
+        segments = [o for o in here if o.part.parts and o.part.keep != ALL]
+        for _, group in itertools.groupby(segments, key=lambda o: o.stop):
+            ways = list(group)
+            assert all(a.work < b.work and a.cost >= b.cost for a, b in itertools.pairwise(ways))
+            assert all(o.held == ways[0].held for o in ways)  # nothing of it waits from the forward pass
+            several += len(ways) > 1
+    assert several
+
+
+def test_cuts_stand_where_something_is_computed_again() -> None:
+    """Convolution, BatchNorm, sum with the input, relu; then two more convolutions with a relu."""
+
+    class Net(nn.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.convs = [nn.Conv2D(4, 1, in_channels=4, use_bias=False) for _ in range(3)]
+            for k, conv in enumerate(self.convs):
+                self.register_child(conv, str(k))
+            self.norm = nn.BatchNorm(in_channels=4)
+
+        def forward(self, x: Any) -> Any:
+            x = mx.npx.relu(x + self.norm(self.convs[0](x)))
+            return self.convs[2](mx.npx.relu(self.convs[1](x)))
+
+    net = Net()
+    net.initialize()
+    chain = training_chain(net, [mx.np.zeros((2, 4, 8, 8))])
+    names = [s.call.name for s in chain.steps]  # type: ignore[union-attr]
+    assert names == ["Convolution", "BatchNorm", "add", "relu", "Convolution", "relu", "Convolution"]
+    first, second = (chain.steps[names.index("relu", k)].first for k in (0, 4))
+    inner = chain.steps[4].first
+    n = len(names)
+    # relu and the sum pass the gradient by what is kept; BatchNorm asks for the convolution's result.
+    assert chain.cuts(0, n, frozenset({first, second})) == [2]
+    assert chain.cuts(0, n, frozenset({first, second, chain.steps[0].first})) == []
+    # The second relu's result is made again from what is kept, while the last convolution asks for it.
+    assert chain.cuts(0, n, frozenset({first, inner})) == [2]
+    # The first one's only for the convolution that reads it.
+    assert chain.cuts(0, n, frozenset({inner})) == [5]
+    assert chain.cuts(0, n, frozenset()) == []
+
+
+def test_ways_that_meet_again_are_walked_once() -> None:
+    """In each of 40 sums two ways lead to the one before: 2^40 ways in all."""
+
+    class Ladder(nn.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Dense(4, in_units=4), nn.Dense(4, in_units=4)
+
+        def forward(self, x: Any) -> Any:
+            x = self.first(x)
+            for _ in range(40):
+                x = mx.np.tanh(x) + x
+            return self.last(x)
+
+    class Counted(dict[int, int]):
+        looks = 0
+
+        def __getitem__(self, key: int) -> int:
+            self.looks += 1
+            assert self.looks < 10 * n * n, "walked more than once"
+            return super().__getitem__(key)
+
+    net = Ladder()
+    net.initialize()
+    chain = training_chain(net, (mx.np.ones((2, 4)),))
+    n = len(chain.steps)
+    chain.maker = Counted(chain.maker)
+    kept = {s.first for s in chain.steps[::7]}
+    for keep in (frozenset[int](), frozenset(kept)):
+        assert chain.treat(0, n, keep).kept <= keep
+    assert chain.maker.looks
+
+
+def test_a_result_spares_its_operand_where_all_is_kept() -> None:
+    """relu's derivative goes by the result's sign, which the next layer reads: its operand is not kept, be it named."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(8, activation="relu", in_units=16), nn.Dense(2, in_units=8))
+    net.initialize()
+    chain = training_chain(net, (mx.np.ones((4, 16)),))
+    dense, relu, *_ = (s.first for s in chain.steps)
+    assert chain.treat(0, len(chain.steps), None).kept == {relu}
+    assert chain.treat(0, len(chain.steps), frozenset({dense, relu})).kept == {relu}
+    assert chain.treat(0, len(chain.steps), frozenset({dense})).kept == {dense}
+
+
+@pytest.mark.parametrize(("wide", "held"), [(64, 0), (3, 4 * 16 * 4)])
+def test_what_waits_in_a_gradients_room_takes_none(wide: int, held: int) -> None:
+    """tanh's result (4 x 16) is read for the last time before the gradients of the first two matrices are written:
+    where one of them has as many numbers it waits there."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(wide, in_units=wide), nn.Dense(16, activation="tanh", in_units=wide), nn.Dense(8, in_units=16))
+    net.initialize()
+    batch = (mx.np.ones((4, wide)),)
+    chain = training_chain(net, batch)
+    tanh = next(s.first for s in chain.steps if s.call.name == "Activation")
+    assert chain.room([tanh]) == held and chain.bytes([tanh]) == 4 * 16 * 4
+    # The last matrix' gradient is written while tanh's result is read for it.
+    for parameter in list(net.collect_params().values())[:-2]:
+        parameter.grad_req = "add"
+    assert training_chain(net, batch).room([tanh]) == 4 * 16 * 4
+
+
+class Residual(nn.HybridSequential):
+    """x + dense(x), and relu of that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = nn.Dense(8, in_units=8, use_bias=False)
+
+    def forward(self, x: Any) -> Any:
+        return mx.npx.relu(x + self.dense(x))
+
+
+def test_a_sum_passes_its_gradient_on_as_it_is() -> None:
+    net = nn.HybridSequential()
+    net.add(nn.Dense(8, in_units=2, use_bias=False), Residual(), nn.Dense(2, in_units=8))
+    net.initialize()
+    chain = training_chain(net, (mx.np.ones((64, 2)),))
+    names = [s.call.name for s in chain.steps]
+    first, dense, add, relu = (names.index("FullyConnected"), 1, names.index("add"), names.index("relu"))
+    assert chain.prices[add].passed == {(0, 0), (1, 0)}
+    assert not chain.prices[relu].passed and not chain.prices[dense].passed
+    # One array from the sum's turn to the product's, which adds its own share: 64 x 8 numbers once, not three times.
+    start, stop = add - 1, add + 1
+    own = range(chain.steps[start].first, chain.steps[add].first + 1)
+    flow = list(chain._flow(start, stop, own, {}))
+    assert first == 0 and start == dense
+    whole = 64 * 8 * 4
+    assert sorted(flow) == [(2 * start, 2 * start, whole), (2 * start, 2 * stop, whole)]
+
+
+def test_prices() -> None:
+    net = nn.HybridSequential()
+    net.add(nn.Dense(8, activation="tanh", in_units=16))
+    net.initialize()
+    chain = training_chain(net, (mx.np.ones((4, 16)),))
+    dense, tanh = chain.prices
+    assert dense.costly and not tanh.costly
+    assert dense.flops == 2 * 4 * 8 * 16 + 4 * 8
+    assert dense.ins == {0} and not dense.inner  # the data need no gradient: the weight is not read
+    assert tanh.flops < dense.flops / 8
+    step = chain.steps[0]
+    avals = [chain.avals[i] for i in step.args]
+    frozen = price(step.call, avals, (False, False, False), "cpu")
+    assert not frozen.ins and frozen.flops == dense.flops
+
+
+def _random(rng: np.random.RandomState, n: int) -> list[list[Option]]:
+    def option(start: int, stop: int) -> Option:
+        held = int(rng.randint(0, 50))
+        return Option(start, stop, Part(stop), held, held + int(rng.randint(0, 30)), 0.0, float(rng.randint(0, 90)), "")
+
+    chain = []
+    for i in range(n):
+        here = [option(i, i + 1) for _ in range(3)]
+        here += [option(i, j) for j in (i + 2, i + 3) if j <= n]
+        chain.append(here)
+    return chain
+
+
+def _ways(options: list[list[Option]], at: int = 0) -> Any:
+    if at == len(options):
+        yield []
+        return
+    for o in options[at]:
+        for rest in _ways(options, o.stop):
+            yield [o, *rest]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_knapsack_is_exact(seed: int) -> None:
+    rng = np.random.RandomState(seed)
+    options = _random(rng, 6)
+    ways = list(_ways(options))
+    floor = min(map(peak, ways))
+    assert least(options) == floor
+    assert solve(options, floor - 1) is None
+    for budget in (floor, floor * 1.2, floor * 1.6, floor * 3):
+        best = min(sum(o.cost for o in w) for w in ways if peak(w) <= budget)
+        found = solve(options, budget)
+        assert found is not None and peak(found) <= budget
+        assert sum(o.cost for o in found) == best
+        limit = bound(options, budget)
+        assert limit is not None and limit <= best + 1e-6
+        within = {id(o) for w in ways if peak(w) <= budget for o in w}
+        assert {id(o) for here in _possible(options, budget) for o in here} == within
+
+
+def test_the_relaxation_has_nothing_that_no_choice_has() -> None:
+    fat, lean = (Option(0, 1, Part(1), 0, work, 0.0, cost, "") for work, cost in ((20, 0.0), (5, 10.0)))
+    assert bound([[fat, lean]], 10) == 10  # a third of the fat one would fit beside two thirds of the lean one
+    assert bound([[fat, lean]], 20) == 0
+    assert bound([[fat]], 10) is None
+    # What a later unit needs at least counts as well.
+    large, small = (Option(0, 1, Part(1), held, held, 0.0, cost, "") for held, cost in ((9, 0.0), (1, 10.0)))
+    assert bound([[large, small], [Option(1, 2, Part(2), 0, 8, 0.0, 0.0, "")]], 10) == 10
+
+
+def test_lean_stretches_come_before_fat_ones() -> None:
+    """What is recomputed needs work, which is hidden where little is held yet."""
+    lean, fat = (1, 11, 5.0), (6, 6, 0.0)
+    options = [
+        [Option(i, i + 1, Part(i + 1), h, w, 0.0, c, "") for h, w, c in (lean, fat)] for i in range(4)
+    ]
+    found = solve(options, 16)
+    assert found is not None
+    assert [o.held for o in found] == [1, 1, 6, 6]
+    orders = itertools.permutations(found)
+    assert peak(found) == min(
+        peak([o._replace(start=i, stop=i + 1) for i, o in enumerate(order)]) for order in orders
+    )
