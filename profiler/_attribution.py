@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ._hlo import Instruction, Program
+from mxjax.hlo import Instruction, Program
+
 from ._statements import Statements
 
 # Path components that JAX adds for its own structure.

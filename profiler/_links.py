@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from mxjax.hlo import read
+
 from ._attribution import Site
 from ._recorder import Recorder, Run
 from ._session import DeviceEvent
 from ._statements import Statement, Statements
-from ._wire import read
 
 _ids: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 

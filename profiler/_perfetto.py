@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ._wire import fixed64, write
+from mxjax.hlo import fixed64, write
 
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _SEQUENCE = 1

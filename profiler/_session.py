@@ -16,9 +16,11 @@ from typing import Any
 
 import jax
 
+from mxjax.hlo import Instruction, Program, parse
+
 from ._attribution import Attribution, Attributor
-from ._hlo import Instruction, Program, parse, programs
 from ._statements import Statements
+from ._traced_programs import programs
 
 # Lines of a device that XLA derives from its other lines would count time twice.
 _DERIVED = ("XLA ", "Framework", "Steps", "Source", "TensorFlow")

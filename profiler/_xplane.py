@@ -16,12 +16,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mxjax.atomic import read_whole, write_whole
+from mxjax.hlo import read, write
 
 from ._chrome import natural
 from ._holdings import GROUPS
 from ._recorder import Mark, Span
 from ._steps import StepTimes
-from ._wire import read, write
 
 _IDS = {1: ("id", "int")}
 _PLANE: dict[int, tuple[str, Any]] = {

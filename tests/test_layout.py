@@ -21,7 +21,7 @@ LAYERS = (
     {
         *("settings", "errors", "elsewhere", "error", "_modules", "_module_names", "_collection", "_left_out"),
         *("_version", "as_mxnet"),
-        *("atomic", "codec", "idx", "recordio", "scopes", "shown"),
+        *("atomic", "codec", "hlo", "idx", "recordio", "scopes", "shown"),
     },
     {"core"},
     {"device"},

@@ -8,15 +8,28 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from mxjax.hlo import Instruction, Program, module_of, parse_module, read
+
 from ..model.gradient_buffers import Stay
-from .hlo import fields, integer, integers, module_of
 
 # The scope of the n-th part in the names of its operations.
 SCOPE = "memonger_part{}"
 _SCOPE = re.compile(SCOPE.format(r"(\d+)"))
 _INSIDE = frozenset({"while", "call", "conditional"})  # what these call has its buffers among the caller's
 _WORDS = frozenset({"tuple", "get-tuple-element", "bitcast", "parameter", "constant"})  # nothing is done there
-_SCHEDULE = 7  # the field of a module that holds it
+# Field numbers of xla/service/hlo.proto: buffers by the instruction that makes each, and what lies where.
+_ASSIGNED = {1: ("id", "int"), 2: ("offset", "int"), 3: ("size", "int")}
+_ALLOCATION = {
+    3: ("of_thread", "int"),
+    5: ("argument", "int"),
+    7: ("result", "int"),
+    12: ("constant", "int"),
+    9: ("assigned", [_ASSIGNED]),
+}
+_BUFFERS = {
+    1: ("logical", [{1: ("id", "int"), 3: ("made", {4: ("instruction", "int")})}]),
+    3: ("allocations", [_ALLOCATION]),
+}
 
 
 class Stage(NamedTuple):
@@ -33,10 +46,11 @@ def stages(compiled: Any, parts: int) -> list[Stage] | None:
     ``None`` where the backend tells no buffers or no order of work.
     """
     buffers: bytes = getattr(compiled.memory_analysis(), "serialized_buffer_assignment_proto", None) or b""
-    module = module_of(compiled) if buffers else {}
-    if _SCHEDULE not in module:
+    module = module_of(compiled) if buffers else b""
+    program = parse_module(module)
+    if not program.order:
         return None
-    order = _Order(module)
+    order = _Order(program)
     rooms = order.rooms(buffers)
     held = order.held(rooms)
     of, forward, backward = order.parts()
@@ -88,43 +102,19 @@ def _end(turns: np.ndarray, here: np.ndarray) -> int:
 _Value: TypeAlias = list[frozenset[int]]
 
 
-class _Instruction(NamedTuple):
-    opcode: str
-    operands: tuple[int, ...]
-    element: int  # of a tuple, where it takes one; of the operands of a computation, where it is one
-    name: str
-    calls: tuple[int, ...]
-
-
 class _Order:
-    """The instructions of a scheduled module's entry in order of work."""
+    """The instructions of a scheduled program's entry in order of work."""
 
-    def __init__(self, module: dict[int, list[Any]]):
-        computations = {integer(c, 5): c.get(2, []) for c in map(fields, module[3])}
-        entry = integer(module, 6)
-        schedules = {integer(s, 1): s for s in map(fields, fields(module[_SCHEDULE][0])[1])}
-        self.order = integers(fields(schedules[entry][2][0]).get(1, []))
-        self.at = {i: moment for moment, i in enumerate(self.order)}
-        self.entry = entry
-        self.bodies = {entry: self.order}  # the instructions of what the entry calls, and of itself
-        self.roots = {integer(c, 5): integer(c, 6) for c in map(fields, module[3])}
-        self.instructions: dict[int, _Instruction] = {}
-        todo: list[tuple[int, int | None]] = [(entry, None)]
-        while todo:
-            computation, caller = todo.pop()
-            found = [(integer(one, 35), one) for one in map(fields, computations[computation])]
-            self.bodies.setdefault(computation, [number for number, _ in found])
-            for number, one in found:
-                opcode = one[2][0].decode()
-                name = fields(one[7][0]).get(2, [b""])[0].decode() if 7 in one else ""
-                element = integer(one, 9 if opcode == "parameter" else 13)
-                calls = tuple(integers(one.get(38, []))) if opcode in _INSIDE else ()
-                operands = tuple(integers(one.get(36, [])))
-                self.instructions[number] = _Instruction(opcode, operands, element, name, calls)
-                if caller is not None:
-                    self.at[number] = self.at[caller]
-                if number in self.at:
-                    todo += [(c, number) for c in calls]
+    def __init__(self, program: Program):
+        self.order = program.order
+        self.entry = program.entry
+        self.at = {i.number: moment for moment, i in enumerate(self.order)}
+        todo = list(self.order)
+        while todo:  # what is inside of a loop is at work when that is
+            caller = todo.pop()
+            for computation in caller.called if caller.opcode in _INSIDE else ():
+                self.at.update((i.number, self.at[caller.number]) for i in computation.instructions)
+                todo += computation.instructions
 
     def parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For each instruction whose it is (that of the one before where its name does not tell, -1 before the
@@ -133,34 +123,29 @@ class _Order:
         forward, backward = np.zeros((2, len(self.order)), bool)
         last = -1
         for moment, i in enumerate(self.order):
-            name = self.instructions[i].name
-            scope = _SCOPE.search(name)
+            scope = _SCOPE.search(i.op_name)
             if scope:
                 last = int(scope[1])
-                if self.instructions[i].opcode not in _WORDS:
-                    (backward if "transpose(" in name else forward)[moment] = True
+                if i.opcode not in _WORDS:
+                    (backward if "transpose(" in i.op_name else forward)[moment] = True
             of[moment] = last
         return of, forward, backward
 
     def rooms(self, buffers: bytes) -> list[list[Stay]]:
         """The temporaries, those that begin at one place together."""
-        assignment = fields(buffers)
-        maker = {}
-        for found in assignment.get(1, []):
-            buffer = fields(found)
-            maker[integer(buffer, 1)] = integer(fields(buffer[3][0]), 4)
+        assignment = read(buffers, _BUFFERS)
+        maker = {b.get("id", 0): b["made"].get("instruction", 0) for b in assignment["logical"]}
         until = self._last_uses()
         rooms: dict[tuple[int, int], list[Stay]] = {}
-        for k, found in enumerate(assignment.get(3, [])):
-            allocation = fields(found)
-            if any(integer(allocation, f) for f in (3, 5, 7, 12)):  # of a thread, an argument, a result, a constant
+        for k, allocation in enumerate(assignment["allocations"]):
+            if any(allocation.get(f) for f in ("of_thread", "argument", "result", "constant")):
                 continue
-            for placed in map(fields, allocation.get(9, [])):
-                made = maker[integer(placed, 1)]
+            for placed in allocation["assigned"]:
+                made = maker[placed.get("id", 0)]
                 if made in self.at:
                     moment = self.at[made]
-                    stay = Stay(made, moment, max(moment, until.get(made, moment)), integer(placed, 3))
-                    rooms.setdefault((k, integer(placed, 2)), []).append(stay)
+                    stay = Stay(made, moment, max(moment, until.get(made, moment)), placed.get("size", 0))
+                    rooms.setdefault((k, placed.get("offset", 0)), []).append(stay)
         return list(rooms.values())
 
     def held(self, rooms: Sequence[Sequence[Stay]]) -> np.ndarray:
@@ -177,28 +162,31 @@ class _Order:
         """For each instruction that makes something the last moment at which it is read, by whatever name."""
         last: dict[int, int] = {}
 
-        def walk(computation: int, given: Sequence[_Value]) -> _Value:
-            """What the result of a computation on such operands is made by; a part of what it calls."""
+        def walk(body: Sequence[Instruction], given: Sequence[_Value]) -> dict[int, _Value]:
+            """What the results of some instructions are made by; ``given`` are the operands of what is called."""
             values: dict[int, _Value] = {}
-            for i in self.bodies[computation]:
-                opcode, operands, element, _, calls = self.instructions[i]
-                read = [values[o] for o in operands]
-                taken = [v for value in read for v in value]
-                if opcode == "get-tuple-element" and element < len(read[0]):
-                    taken = [read[0][element]]
-                for maker in frozenset[int]().union(*taken):
-                    last[maker] = max(last.get(maker, 0), self.at[i])
-                if opcode == "tuple":
-                    values[i] = [frozenset[int]().union(*value) for value in read]
-                elif opcode in ("get-tuple-element", "opt-barrier", "bitcast", "while"):
-                    values[i] = taken
-                elif opcode == "parameter" and given:
-                    values[i] = given[element]
-                elif opcode == "call":  # small loops are called where jax is 0.12
-                    values[i] = walk(calls[0], read)
-                else:
-                    values[i] = [frozenset((i,))]
-            return values[self.roots[computation]]
+            for i in body:
+                taken = [values[o.number] for o in i.operands]
+                read = [v for value in taken for v in value]
+                if i.opcode == "get-tuple-element" and i.place < len(taken[0]):
+                    read = [taken[0][i.place]]
+                for maker in frozenset[int]().union(*read):
+                    last[maker] = max(last.get(maker, 0), self.at[i.number])
+                values[i.number] = made(i, taken, read, given)
+            return values
 
-        walk(self.entry, ())
+        def made(i: Instruction, taken: Sequence[_Value], read: _Value, given: Sequence[_Value]) -> _Value:
+            if i.opcode == "tuple":
+                return [frozenset[int]().union(*value) for value in taken]
+            if i.opcode in ("get-tuple-element", "opt-barrier", "bitcast", "while"):
+                return read
+            if i.opcode == "parameter" and given:
+                return given[i.place]
+            if i.opcode == "call":  # small loops are called where jax is 0.12
+                (called,) = i.called
+                assert called.root is not None
+                return walk(called.instructions, taken)[called.root.number]
+            return [frozenset((i.number,))]
+
+        walk(self.order, ())
         return last

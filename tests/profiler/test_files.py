@@ -14,11 +14,11 @@ import pytest
 import mxjax as mx
 from mxjax import profiler
 from mxjax.errors import MXNetError
+from mxjax.hlo import fixed64, read, varint, write
 from mxjax.profiler import _chrome, _state, verify
 from mxjax.profiler.__main__ import main
 from mxjax.profiler._recorder import Mark, Span
 from mxjax.profiler._view import Server
-from mxjax.profiler._wire import fixed64, read, varint, write
 
 pytestmark = pytest.mark.programs
 

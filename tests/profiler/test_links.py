@@ -1,8 +1,8 @@
 """A GPU's trace tells when the host launched each kernel, not which run of which program it is."""
 
+from mxjax.hlo import Instruction
+from mxjax.hlo import Program as Hlo
 from mxjax.profiler._attribution import Attribution, Site
-from mxjax.profiler._hlo import Instruction
-from mxjax.profiler._hlo import Program as Hlo
 from mxjax.profiler._links import Programs
 from mxjax.profiler._recorder import Run
 from mxjax.profiler._session import DeviceEvent, instruction_of, kernels_of

@@ -7,11 +7,11 @@ import pytest
 
 import mxjax as mx
 from mxjax import profiler
+from mxjax.hlo import read, write
 from mxjax.profiler import _chrome, _xplane, verify
 from mxjax.profiler._recorder import Mark, Span
 from mxjax.profiler._session import read_trace, reading
 from mxjax.profiler._steps import StepTimes
-from mxjax.profiler._wire import read, write
 
 pytestmark = pytest.mark.programs
 

@@ -15,7 +15,6 @@ from benchmarks import memory_networks as networks
 from mxjax.core import keep_barriers
 from mxjax.gluon import nn
 from mxjax.memonger.trials.buffers import SCOPE, Stage, _end, stages
-from mxjax.memonger.trials.hlo import fields, integers
 from mxjax.memonger.trials.session import MEMORY, Session
 
 ROWS, WIDE = 512, 256
@@ -109,19 +108,6 @@ def test_a_program_without_an_order_of_work_tells_nothing(found: tuple[Any, list
             return b"\x0a\x01m\x30\x01"
 
     assert stages(Unordered(), PARTS) is None
-
-
-def test_messages() -> None:
-    # Field 1: 150; field 2: "hi"; field 3, packed: 3 and 270; after the examples of the protocol buffers' encoding.
-    message = b"\x08\x96\x01" + b"\x12\x02hi" + b"\x1a\x03\x03\x8e\x02"
-    found = fields(message)
-    assert found[1] == [150] and found[2] == [b"hi"] and integers(found[3]) == [3, 270]
-
-
-@pytest.mark.parametrize("message", [b"\x12\x05hi", b"\x0b"])
-def test_what_is_no_message_is_refused(message: bytes) -> None:
-    with pytest.raises(ValueError, match="no message"):
-        fields(message)
 
 
 def test_of_images_xla_holds_no_more_than_the_model_says() -> None:

@@ -1,23 +1,14 @@
-"""The compiled programs that XLA leaves in a trace: their instructions and who uses which."""
+"""Compiled programs as XLA writes them down: their instructions, who uses which, and their order of work."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._wire import read
+from .wire import read
 
-# Field numbers of tsl/profiler/protobuf/xplane.proto and xla/service/hlo.proto.
-_STAT = {1: ("metadata_id", "int"), 6: ("bytes", "bytes")}
-_NAMED = {1: ("id", "int"), 2: ("name", "str")}
-_PROGRAM = {2: ("name", "str"), 5: ("stats", [_STAT])}
-_PLANE = {
-    2: ("name", "str"),
-    4: ("programs", [{2: ("value", _PROGRAM)}]),
-    5: ("stat_names", [{2: ("value", _NAMED)}]),
-}
-_SPACE = {1: ("planes", ["bytes"])}
-
+# Field numbers of xla/service/hlo.proto and xla/xla_data.proto.
 _SHAPE: dict[int, tuple[str, Any]] = {2: ("type", "int"), 3: ("dimensions", ["int"])}
 _SHAPE[4] = ("tuple", [_SHAPE])
 _SHAPE[5] = ("layout", {1: ("minor_to_major", ["int"])})
@@ -50,12 +41,14 @@ _INSTRUCTION = {
     3: ("shape", _SHAPE),
     7: ("metadata", _METADATA),
     9: ("parameter", "int"),
+    13: ("element", "int"),
     15: ("window", _WINDOW),
     16: ("convolution", _CONVOLUTION),
     30: ("dot", _DOT),
     35: ("id", "int"),
     36: ("operands", ["int"]),
     38: ("called", ["int"]),
+    43: ("backend", "bytes"),
 }
 _COMPUTATION = {
     1: ("name", "str"),
@@ -64,10 +57,12 @@ _COMPUTATION = {
     6: ("root", "int"),
 }
 _ALIAS = {1: ("output", ["int"]), 2: ("parameter", "int")}
+_SEQUENCE = {1: ("computation", "int"), 2: ("value", {1: ("instructions", ["int"])})}
 _MODULE = {
     1: ("name", "str"),
     3: ("computations", [_COMPUTATION]),
     6: ("entry", "int"),
+    7: ("schedule", {1: ("sequences", [_SEQUENCE])}),
     8: ("aliases", {1: ("entries", [_ALIAS])}),
 }
 _HLO = {1: ("module", _MODULE)}
@@ -90,7 +85,11 @@ _IDLE = frozenset("parameter constant bitcast tuple get-tuple-element while cond
 
 @dataclass(slots=True)
 class Instruction:
-    """One instruction of a program; `called` are the computations a fusion or a loop runs."""
+    """One instruction of a program; `called` are the computations a fusion or a loop runs.
+
+    `place` is which of a tuple's elements it takes, or which operand of its computation it is; `turns` how often
+    a loop turns, as far as XLA knows.
+    """
 
     name: str
     opcode: str
@@ -104,6 +103,9 @@ class Instruction:
     nbytes: int = 0
     layout: tuple[int, ...] = ()
     details: dict[str, Any] = field(default_factory=dict, repr=False)
+    number: int = 0
+    place: int = 0
+    turns: int = 1
 
     @property
     def flops(self) -> int:
@@ -131,41 +133,38 @@ class Computation:
 class Program:
     """A compiled program: its computations, and every instruction by name.
 
-    `overwritten` holds the inputs whose memory a result takes, by name, with what makes that result.
+    `overwritten` holds the inputs whose memory a result takes, by name, with what makes that result. `entry` is
+    what runs first, and `order` its instructions in order of work, where XLA tells it.
     """
 
     name: str
     computations: list[Computation]
     instructions: dict[str, Instruction]
     overwritten: dict[str, Instruction] = field(default_factory=dict)
+    entry: Computation | None = None
+    order: list[Instruction] = field(default_factory=list)
 
 
-def programs(space: bytes) -> dict[str, bytes]:
-    """The programs in a serialized XSpace, by the key that events name: `module(program_id)`.
-
-    A trace holds every program of the process; `parse` those whose events are in it.
-    """
-    found: dict[str, bytes] = {}
-    for raw in read(space, _SPACE)["planes"]:
-        if read(raw, {2: ("name", "str")}).get("name") != "/host:metadata":
-            continue
-        plane = read(raw, _PLANE)
-        hlo_stats = {
-            entry["value"].get("id", 0)
-            for entry in plane["stat_names"]
-            if "value" in entry and entry["value"].get("name") == "Hlo Proto"
-        }
-        for entry in plane["programs"]:
-            value = entry.get("value", {})
-            for stat in value.get("stats", []):
-                if stat.get("metadata_id") in hlo_stats and "bytes" in stat:
-                    found[value.get("name", "")] = stat["bytes"]
-    return found
+def module_of(compiled: Any) -> bytes:
+    """A program that JAX compiled, serialized; empty where it has several modules, or its backend tells none."""
+    try:
+        modules = compiled.runtime_executable().hlo_modules()
+    except RuntimeError:  # this backend keeps none
+        modules = ()
+    return modules[0].as_serialized_hlo_module_proto() if len(modules) == 1 else b""
 
 
 def parse(data: bytes) -> Program:
-    """A program from its serialized form."""
-    module = read(data, _HLO).get("module", {})
+    """A program from its serialized form, as a trace has it."""
+    return _program(read(data, _HLO).get("module", {}))
+
+
+def parse_module(data: bytes) -> Program:
+    """A program from its serialized module."""
+    return _program(read(data, _MODULE))
+
+
+def _program(module: dict[str, Any]) -> Program:
     by_id: dict[int, Instruction] = {}
     computations: dict[int, Computation] = {}
     for c in module.get("computations", []):
@@ -182,8 +181,11 @@ def parse(data: bytes) -> Program:
                 nbytes=_nbytes(shape),
                 layout=tuple(shape.get("layout", {}).get("minor_to_major", ())),
                 details={k: raw[k] for k in ("window", "convolution", "dot") if k in raw},
+                number=raw.get("id", 0),
+                place=raw.get("element", raw.get("parameter", 0)),
+                turns=_turns(raw.get("backend", b"")),
             )
-            by_id[raw.get("id", 0)] = instruction
+            by_id[instruction.number] = instruction
             own.append(instruction)
         root = by_id.get(c.get("root", 0))
         computations[c.get("id", 0)] = Computation(c.get("name", ""), own, root)
@@ -195,8 +197,27 @@ def parse(data: bytes) -> Program:
             for operand in instruction.operands:
                 operand.users.append(instruction)
     every = {i.name: i for c in computations.values() for i in c.instructions}
-    overwritten = _overwritten(module, by_id)
-    return Program(module.get("name", ""), list(computations.values()), every, overwritten)
+    entry = module.get("entry", 0)
+    sequences = module.get("schedule", {}).get("sequences", ())
+    orders = {s.get("computation"): s.get("value", {}).get("instructions", ()) for s in sequences}
+    return Program(
+        module.get("name", ""),
+        list(computations.values()),
+        every,
+        _overwritten(module, by_id),
+        computations.get(entry),
+        [by_id[i] for i in orders.get(entry, ())],
+    )
+
+
+def _turns(backend: bytes) -> int:
+    """How often a loop turns, as what XLA notes for its backend tells."""
+    if b"known_trip_count" not in backend:
+        return 1
+    try:
+        return int(json.loads(backend)["known_trip_count"]["n"])
+    except (KeyError, ValueError):
+        return 1
 
 
 def _overwritten(module: dict[str, Any], by_id: dict[int, Instruction]) -> dict[str, Instruction]:

@@ -1,7 +1,7 @@
 """Read protocol buffers from a short description of the fields that matter, without a package.
 
 XLA leaves its programs inside the trace as serialized messages.  Of their hundreds of fields the
-profiler needs a dozen, so a description lists those and everything else is stepped over unread.
+profiler and memonger need a dozen, so a description lists those and everything else is stepped over unread.
 """
 
 from __future__ import annotations

@@ -1,0 +1,19 @@
+"""XLA's compiled programs, read from their serialized form; `wire` reads and writes protocol buffers."""
+
+from __future__ import annotations
+
+from .program import Computation, Instruction, Program, module_of, parse, parse_module
+from .wire import fixed64, read, varint, write
+
+__all__ = [
+    "Computation",
+    "Instruction",
+    "Program",
+    "fixed64",
+    "module_of",
+    "parse",
+    "parse_module",
+    "read",
+    "varint",
+    "write",
+]

@@ -1,0 +1,66 @@
+"""Compiled programs, read back: operations, bytes and the order of work of their instructions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as onp
+import pytest
+
+from mxjax.hlo import module_of, parse_module
+
+
+def _instructions(fn, *args):
+    return parse_module(module_of(jax.jit(fn).lower(*args).compile()))
+
+
+def test_operations_and_bytes_of_products():
+    program = _instructions(jnp.matmul, jnp.ones((5, 7)), jnp.ones((7, 11)))
+    (dot,) = [i for i in program.instructions.values() if i.opcode == "dot"]
+    assert dot.flops == 2 * 5 * 7 * 11
+    assert dot.traffic == 4 * (5 * 7 + 7 * 11 + 5 * 11)
+    assert dot.shape == "f32[5,11]"
+
+
+@pytest.mark.parametrize(
+    ("stride", "pad", "dilation", "base"), [(1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 1), (1, 1, 1, 2)]
+)
+def test_operations_of_convolutions(stride, pad, dilation, base):
+    """Counted one by one: each product of an element of the kernel with one of the image."""
+    n, c, f, size, k = 2, 3, 4, 6, 3
+
+    def conv(x, w):
+        return jax.lax.conv_general_dilated(
+            x, w, (stride,), [(pad, pad)], rhs_dilation=(dilation,), lhs_dilation=(base,)
+        )
+
+    program = _instructions(conv, jnp.ones((n, c, size)), jnp.ones((f, c, k)))
+    (found,) = [i for i in program.instructions.values() if i.opcode == "convolution"]
+    inside = onp.zeros(2 * pad + (size - 1) * base + 1, int)
+    inside[pad : pad + (size - 1) * base + 1 : base] = 1
+    out = (len(inside) - (k - 1) * dilation - 1) // stride + 1
+    pairs = sum(inside[o * stride + i * dilation] for o in range(out) for i in range(k))
+    assert found.flops == 2 * n * f * c * pairs
+
+
+def test_the_order_of_work():
+    """Each instruction of the entry once, after its operands."""
+    program = _instructions(lambda x, w: jnp.tanh(x @ w).sum(), jnp.ones((5, 7)), jnp.ones((7, 11)))
+    assert {i.name for i in program.order} == {i.name for i in program.entry.instructions}
+    done = set()
+    for i in program.order:
+        assert {o.name for o in i.operands} <= done
+        done.add(i.name)
+    assert program.order[-1] is program.entry.root
+
+
+def test_turns_of_loops():
+    program = _instructions(lambda x: jax.lax.fori_loop(0, 7, lambda k, y: y @ x, x), jnp.ones((8, 8)))
+    assert {i.turns for i in program.instructions.values() if i.opcode == "while"} == {7}
+    assert {i.turns for i in program.instructions.values() if i.opcode != "while"} == {1}
+
+
+def test_a_backend_that_keeps_no_modules():
+    class Compiled:
+        def runtime_executable(self):
+            raise jax.errors.JaxRuntimeError("UNIMPLEMENTED")
+
+    assert module_of(Compiled()) == b""
