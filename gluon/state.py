@@ -17,6 +17,12 @@ class ParameterState:
     var: Any
     _missing: Any
 
+    def _repr_html_(self) -> str:
+        """A parameter as a notebook shows it: a table of one row."""
+        from .summary import parameters_html
+
+        return parameters_html([(self.name, self)])  # type: ignore[attr-defined]
+
     @property
     def _allow_deferred_init(self) -> bool:
         return self.allow_deferred_init

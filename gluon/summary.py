@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
-from mxjax import errors
+from mxjax import displays, errors
 from mxjax.array.ndarray import NDArray
 from mxjax.core import SCALARS, Dynamic, compiler, end_note, note_calls
 
@@ -131,3 +132,23 @@ def html_of(block: Block, name: str = "", depth: int = 0) -> str:
     inner = "".join(html_of(child, key, depth + 1) for key, child in children.items())
     margin = f" style='margin-left: {1.2 * bool(depth)}em'"
     return f"<details{' open' if depth < 2 else ''}{margin}><summary>{text}</summary>{inner}</details>"
+
+
+def parameters_html(parameters: Iterable[tuple[str, Any]]) -> str:
+    """Parameters for a notebook: a row each, and how many numbers there are in all."""
+    rows = []
+    total = trained = 0
+    for name, p in parameters:
+        known = p.shape is not None and all(n > 0 for n in p.shape)
+        size = math.prod(p.shape) if known else 0
+        total += size
+        trained += size if p.grad_req != "null" else 0
+        devices = p.list_ctx() if p._arrays is not None or p._deferred is not None else None
+        where = "not initialized" if devices is None else ", ".join(map(str, devices))
+        where += " (once its shape is known)" if p._deferred is not None else ""
+        shape = "unknown" if p.shape is None else " x ".join("?" if n <= 0 else str(n) for n in p.shape) or "()"
+        dtype = str(np.dtype(p.dtype)) if p._stype == "default" else f"{np.dtype(p.dtype)}, {p._stype}"
+        rows.append((name, shape, dtype, f"{size:,}" if known else "", p.grad_req, where))
+    so_far = " so far" if any(not row[3] for row in rows) else ""
+    below = f"<div>{total:,} numbers{so_far}, {trained:,} of them trained</div>" if len(rows) > 1 else ""
+    return displays.table(("parameter", "shape", "dtype", "numbers", "gradient", "on"), rows, left=1) + below

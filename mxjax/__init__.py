@@ -13,7 +13,7 @@ with paused():
     from . import settings as config
 
     # isort: split
-    from . import _modules, autograd, device, engine, errors, nd, np, npx, random
+    from . import _modules, autograd, device, engine, errors, nd, np, npx, random, type_texts
     from . import nd as ndarray
 
 from ._version import __version__
@@ -213,3 +213,5 @@ if config.get("profiler.autostart") or config.get("profiler.config"):
     _import_profiler()
 
 _modules.give_names(sys.modules[__name__])
+for _module in (config, sys.modules[__name__]):  # which were loaded before others were seen to
+    type_texts.show(_module)

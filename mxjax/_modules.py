@@ -16,6 +16,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from . import type_texts
+
 #: Name after `mxjax.` -> the module that it is; what is inside follows.
 NAMES = {
     "contrib.amp": "amp",
@@ -105,6 +107,8 @@ _HERE = __package__ or "mxjax"
 _INSIDE = f"{_HERE}."
 #: Parts that MXNet does not have: nobody asks them for its names.
 _OWN = tuple(f"{_HERE}.{part}" for part in ("array", "core", "effects", "launch", "ops", "settings"))
+#: Parts that show users none of their functions.
+_INNER = tuple(f"{_HERE}.{part}" for part in ("core", "effects", "ops"))
 _BEGINNINGS = tuple(f"{_HERE}.{name}" for name in NAMES)
 
 
@@ -163,11 +167,13 @@ def give_names(module: ModuleType) -> None:
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Runs a module of the package and gives it the names that it holds in MXNet."""
+    """Runs a module of the package, lets it show its types, and gives it the names that it holds in MXNet."""
 
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
-        give_names(module)
+        type_texts.show(module)
+        if not module.__name__.startswith(_OWN):
+            give_names(module)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -175,7 +181,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         origin = real(fullname)
-        if origin is None and fullname.startswith(_INSIDE) and not fullname.startswith(_OWN):
+        if origin is None and fullname.startswith(_INSIDE) and not fullname.startswith(_INNER):
             spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
             if spec is not None and type(spec.loader) is importlib.machinery.SourceFileLoader:
                 spec.loader = _Loader(fullname, spec.loader.path)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from mxjax import displays
+
 from . import _steps, _svg
 from ._aggregate import Aggregate
 from ._holdings import GROUPS
@@ -110,9 +112,7 @@ def _table(rows: Sequence[tuple[str, int, float]], most: int = 60) -> str:
 
 
 def _cells(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(h)}</th>" for h in heads)
-    lines = ("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
-    return f'<div class="scroll"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
+    return f'<div class="scroll">{displays.table(heads, rows)}</div>'
 
 
 class Shown:

@@ -3,9 +3,11 @@
 import inspect
 import re
 import statistics
+import typing
 
 import pytest
 
+import mxjax as mx
 from tools.docs.names import MODULES, public
 
 #: What their docstrings tell in prose: the files are at the limit of their length.
@@ -69,6 +71,29 @@ def test_what_is_said_in_prose_is_there():
     there = {name for name, _ in NAMES.values()}
     assert set(IN_PROSE) <= there
     assert all(len(words(value)) > 10 for name, value in NAMES.values() if name in IN_PROSE)
+
+
+def test_signatures_show_types_and_no_texts():
+    quoted = {}
+    for name, value in NAMES.values():
+        if of_numpy(value):
+            continue
+        methods = [v for n, v in vars(value).items() if not n.startswith("_")] if inspect.isclass(value) else []
+        for function in (value, *filter(inspect.isfunction, methods)):
+            try:
+                shown = inspect.signature(function)
+            except ValueError:
+                continue
+            said = [p.annotation for p in shown.parameters.values()] + [shown.return_annotation]
+            if any(repr(a).startswith(("'", '"')) for a in said):
+                quoted[name] = str(shown)
+    assert quoted == {}
+
+
+def test_annotations_are_evaluated_as_before():
+    hints = typing.get_type_hints(mx.nd.onehot_encode)
+    assert hints == {"indices": mx.nd.NDArray, "out": mx.nd.NDArray, "return": mx.nd.NDArray}
+    assert str(inspect.signature(mx.gluon.nn.Dense)).startswith("(units: int, activation: str | None = None, ")
 
 
 def test_docstrings_are_sentences_and_not_short():

@@ -301,6 +301,12 @@ class ParameterDict(dict[str, Parameter]):
         for p, value in chosen:
             p._load_init(value, ctx)
 
+    def _repr_html_(self) -> str:
+        """The parameters as a notebook shows them: a table."""
+        from ..summary import parameters_html
+
+        return parameters_html(self.items())
+
     def __repr__(self) -> str:
         if not self.prefix or self._maker is not None:
             return super().__repr__()

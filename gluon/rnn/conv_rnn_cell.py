@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mxjax import errors, npx
+from mxjax.type_texts import Text
 
 from ._gated import WeightedCell
 
@@ -53,7 +54,9 @@ class _ConvCell(WeightedCell):
         cls.__doc__ = f"{cls.__doc__ or ''}\n" + _TEXT.format(layout=layout, axes=axes, space=axes[3:], states=states)
         defaults = {"i2h_pad": (0,) * dims, "i2h_dilate": (1,) * dims, "h2h_dilate": (1,) * dims, "conv_layout": layout}
         known = list(inspect.signature(cls.__init__).parameters.values())[1:]
-        cls.__signature__ = inspect.Signature([p.replace(default=defaults.get(p.name, p.default)) for p in known])  # type: ignore[attr-defined]
+        cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [p.replace(default=defaults.get(p.name, p.default), annotation=Text(p.annotation)) for p in known]
+        )
 
     def __init__(
         self, input_shape: Sequence[int], hidden_channels: int, i2h_kernel: Size, h2h_kernel: Size, i2h_pad: Size = 0,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mxjax import errors
+from mxjax.displays import Tabled
 
 from .fit import InfeasibleBudget, human, search
 from .plan import Plan, as_inputs, check, planned
@@ -28,22 +29,19 @@ class Block(NamedTuple):
     work: int
 
 
-class Blocks(tuple[Block, ...]):
+class Blocks(Tabled, tuple[Block, ...]):
     """A network's units in order; prints as a table.
 
     Args:
       iterable: what is iterated over.
     """
 
-    def __str__(self) -> str:
-        width = max([len("block"), *(len(b.name) for b in self)])
-        line = f"{{:<{width}}}  {{:>11}}  {{:>13}}  {{:>15}}  {{:>11}}"
-        rows = [line.format("block", "residuals", "of these taken", "recompute Mflop", "work")]
-        rows += [
-            line.format(b.name, human(b.residuals), human(b.takes), f"{b.flops / 1e6:.1f}", human(b.work))
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]], tuple[()]]:
+        rows = [
+            (b.name, human(b.residuals), human(b.takes), f"{b.flops / 1e6:.1f}", human(b.work))
             for b in self
         ]
-        return "\n".join(rows)
+        return ("block", "residuals", "of these taken", "recompute Mflop", "work"), rows, ()
 
 
 def blocks(net: Any, *inputs: Any) -> Blocks:
@@ -90,18 +88,16 @@ def blocks(net: Any, *inputs: Any) -> Blocks:
     return Blocks(found)
 
 
-class Curve(list[Plan]):
+class Curve(Tabled, list[Plan]):
     """Plans from the one with most bytes to the one with least.
 
     Args:
       iterable: what is iterated over.
     """
 
-    def __str__(self) -> str:
-        line = "{:>12}  {:>12}  {:>7}  {:>11}"
-        rows = [line.format("budget", "bytes", "share", "arithmetic")]
-        rows += [
-            line.format(
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]], tuple[()]]:
+        rows = [
+            (
                 human(p.report.budget),
                 human(p.bytes),
                 f"{p.bytes / p.report.baseline_bytes:.1%}",
@@ -109,7 +105,7 @@ class Curve(list[Plan]):
             )
             for p in self
         ]
-        return "\n".join(rows)
+        return ("budget", "bytes", "share", "arithmetic"), rows, ()
 
     def plot(self, ax: Any = None) -> Any:
         """Draw arithmetic against bytes (matplotlib); gives the axes.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mxjax import core, errors
 from mxjax.atomic import read_whole, write_whole
+from mxjax.displays import Tabled
 
 from ..arrangement.parts import ALL, MIRROR, Part
 from .fit import Found, human, search
@@ -60,7 +61,7 @@ class Report:
         return 1 - self.bytes / self.budget
 
 
-class Plan(Scheduled):
+class Plan(Tabled, Scheduled):
     """An arrangement that a budget asked for (``core.hooks.RematPolicy``); made by :func:`plan`.
 
     ``net.hybridize(mirror=plan)`` uses it. It holds for graphs of the same operators, whatever the sizes
@@ -163,26 +164,21 @@ class Plan(Scheduled):
         except _Wrong as wrong:
             raise errors.FormatError(f"{path} is not a plan: {wrong}") from None
 
-    def __str__(self) -> str:
+    _left = 2
+
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]:
         r = self.report
-        width = max([len("block"), *(len(row.block) for row in self.rows)])
-        wide = min(60, max([len("decision"), *(len(row.decision) for row in self.rows)]))
-        line = f"{{:<{width}}}  {{:<{wide}}}  {{:>11}}  {{:>13}}"
+        rows = [(row.block, row.decision[:60], human(row.bytes), f"{row.flops / 1e6:.1f} Mflop") for row in self.rows]
         total = sum(row.flops for row in self.rows)
-        lines = [line.format("block", "decision", "held", "recomputed")]
-        lines += [
-            line.format(row.block, row.decision[:wide], human(row.bytes), f"{row.flops / 1e6:.1f} Mflop")
-            for row in self.rows
-        ]
-        lines += [
-            line.format("total", "", human(sum(row.bytes for row in self.rows)), f"{total / 1e6:.1f} Mflop"),
+        rows.append(("total", "", human(sum(row.bytes for row in self.rows)), f"{total / 1e6:.1f} Mflop"))
+        notes = (
             f"budget ({r.of})  {human(r.budget)}; XLA's count {human(r.bytes)}, slack {r.slack:.1%}; "
             f"everything kept {human(r.baseline_bytes)}",
             f"arithmetic     {r.flops / max(r.baseline_flops, 1):.3f} x; recompute {r.recompute:.4g}, relaxed "
             f"optimum {r.bound:.4g}",
             f"search         {r.compilations} compilations, {r.seconds:.1f} s",
-        ]
-        return "\n".join(lines)
+        )
+        return ("block", "decision", "held", "recomputed"), rows, notes
 
     def __repr__(self) -> str:
         r = self.report

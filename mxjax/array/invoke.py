@@ -497,6 +497,7 @@ def function(op: Op, name: str, cls: type[NDArray], module: str, *, method: bool
     front = ("nd" if cls._legacy else "np") if method else module.removeprefix("mxjax.")
     made.__doc__ = help.text(op, name, front, cls.__name__, method=method)
     made.__signature__ = help.Signature(functools.partial(help.parameters, op, cls))  # type: ignore[attr-defined]
+    made.__wrapped__ = op.fn  # type: ignore[attr-defined]  # what `np.stack??` shows
     return made
 
 

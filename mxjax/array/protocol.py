@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import errors
+from .. import displays, errors
 from ..core import default_device, placed
 from ..device import Device
 from .handle import Handle
@@ -102,6 +102,16 @@ class Protocol(Handle):
             text = f"{text[:-1]}, dtype={aval.dtype})"
         device = self.device  # type: ignore[attr-defined]
         return text if device.device_type == "cpu" else f"{text[:-1]}, device={device})"
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: bytes that are an image as a picture, two axes as a table, others as text."""
+        dense = self.stype == "default"  # type: ignore[attr-defined]
+        aval = self._value().aval if dense and traced_text(self) is None else None
+        if aval is None or not (displays.is_table(aval.shape) or displays.is_picture(aval.shape, aval.dtype)):
+            return None
+        shape = "x".join(map(str, aval.shape))
+        device = self.device  # type: ignore[attr-defined]
+        return displays.array(self._host(), f"{type(self).__name__} {shape} {aval.dtype} @{device}")
 
     def __str__(self) -> str:
         tracer = traced_text(self, recorded=False)  # print(x) asks for numbers

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ..displays import TextOfTable, table
 from .option import Applies, Fidelity, Option
 from .registry import Registry, backend_is_up
 
@@ -99,6 +100,12 @@ class Explanation(NamedTuple):
                          "use mx.config.set")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """The same lines as a notebook shows them."""
+        rows = [line.strip().partition(":")[::2] for line in str(self).split("\n")[2:]]
+        head = (f"{self.name} = {shown(self.value)}", f"from {self.source}")
+        return table(head, [("", self.doc), *((name.strip(), said.strip()) for name, said in rows)], left=2)
+
 
 def shown(value: Any) -> str:
     """A value as a reader would write it."""
@@ -172,16 +179,11 @@ def changed(registry: Registry) -> list[str]:
     return [name for name in registry.options if registry.sources(name)[0].source != "default"]
 
 
-def describe(registry: Registry, names: list[str] | None = None) -> str:
+def describe(registry: Registry, names: list[str] | None = None) -> TextOfTable:
     """A table of the options (all, unless `names`): name, value, source, and what they do."""
     rows = [explain(registry, name) for name in (registry.options if names is None else names)]
-    cells = [("option", "value", "source", "meaning")]
-    cells += [(row.name, shown(row.value), row.source, _meaning(row)) for row in rows]
-    widths = [max(len(line[column]) for line in cells) for column in range(3)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, [*widths, 0], strict=True))
-        for line in cells
-    )
+    cells = [(row.name, shown(row.value), row.source, _meaning(row)) for row in rows]
+    return TextOfTable(("option", "value", "source", "meaning"), cells)
 
 
 def _meaning(row: Explanation) -> str:

@@ -223,6 +223,7 @@ def function(op: Op, name: str, cls: type[Symbol], module: str, *, method: bool 
     symbolic.__module__ = module
     symbolic.__doc__ = help.text(op, name, front, "Symbol", method=method)
     symbolic.__signature__ = help.Signature(functools.partial(_parameters, op, cls))  # type: ignore[attr-defined]
+    symbolic.__wrapped__ = op.fn  # type: ignore[attr-defined]
     return symbolic
 
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as _np
 
-from .. import attribute, errors
+from .. import attribute, displays, errors
 from ..base import NotImplementedForSymbol
 from ..library import check_backend
 from ..ops.texts import DTYPES
@@ -63,7 +63,7 @@ class Symbol:
         return f"<{type(self).__name__} {name}>"
 
     def _repr_svg_(self) -> str | None:
-        """The graph in a notebook, where graphviz and its programs are there."""
+        """The graph, where graphviz and its programs are there."""
         from importlib import import_module
 
         try:
@@ -71,6 +71,23 @@ class Symbol:
             return str(made.pipe(format="svg").decode())
         except (ImportError, OSError, RuntimeError):
             return None
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What a notebook shows: the graph drawn by graphviz, or else its nodes as a table."""
+        drawn = self._repr_svg_()
+        if drawn is not None:
+            return {"text/plain": repr(self), "image/svg+xml": drawn}
+        rows = [
+            (
+                node.name,
+                "variable" if node.is_variable else node.operator,
+                ", ".join(child.outputs()[k] for child, k in node.inputs),
+                ", ".join(f"{k}={v}" for k, v in node.params.items()),
+            )
+            for node in self._nodes()
+        ]
+        html = displays.table(("node", "operator", "takes", "attributes"), rows, left=4)
+        return {"text/plain": repr(self), "text/html": html}
 
     def _nodes(self) -> list[Node]:
         return walk(self._entries)

@@ -104,6 +104,21 @@ def test_signatures_show_types(function, text):
     assert pickle.loads(pickle.dumps(signature)) == signature.replace() == signature
 
 
+@pytest.mark.parametrize("function", [mx.np.stack, mx.nd.stack, mx.sym.stack, mx.npx.softmax, mx.np.ndarray.mean])
+def test_the_source_of_an_operator_is_its_row(function):
+    """What `np.stack??` shows."""
+    source = inspect.getsource(function)
+    assert source.lstrip().startswith("@op(")
+    assert "/ops/" in inspect.getsourcefile(inspect.unwrap(function))
+    assert isinstance(inspect.signature(function), help.Signature)  # and not that of the row
+
+
+def test_ipython_shows_the_row():
+    oinspect = pytest.importorskip("IPython.core.oinspect", reason="IPython is optional")
+    assert "def stack(*arrays" in oinspect.getsource(mx.np.stack)
+    assert oinspect.find_file(mx.np.stack).endswith("ops/shape.py")
+
+
 def test_a_signature_is_made_when_somebody_looks():
     made = []
     signature = help.Signature(lambda: made.append(1) or ([], int))
