@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import errors
@@ -79,15 +79,29 @@ def _known(nodes: Sequence[Node], shape: Mapping[str, Any] | None) -> _infer.Inf
 
 
 def _parameters(node: Node, found: _infer.Inference | None, inputs: set[str]) -> int:
-    """How many numbers a node's own variables hold: what no shape was given for, auxiliary states left out."""
-    if found is None or node.is_variable:
+    """How many numbers a node's own variables hold: what no shape was given for, auxiliary states left out.
+
+    Without shapes, as in MXNet, what the node's own attributes say: the biases, and the whole of an embedding.
+    """
+    if node.is_variable:
         return 0
+    if found is None:
+        p = node.params
+        if node.operator == "Embedding":
+            return int(p["input_dim"]) * int(p["output_dim"])
+        return 0 if p.get("no_bias") else int(_BIASES.get(node.operator, lambda _: 0)(p))
     states = node.aux()
     own = [n for k, (n, _) in enumerate(node.inputs) if n.is_variable and k not in states and k > 0]
     return sum(
         math.prod(n or 0 for n in found.found[v][0] or (0,)) for v in own if v.name not in inputs and _is_weight(v)
     )
 
+
+#: How many biases an operator has, by its attributes.
+_BIASES: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "Convolution": lambda p: p["num_filter"],
+    "FullyConnected": lambda p: p["num_hidden"],
+}
 
 _WEIGHTS = (
     "weight", "bias", "beta", "gamma", "moving_var", "moving_mean", "running_var", "running_mean", "alpha",
@@ -102,9 +116,9 @@ def _is_weight(node: Node) -> bool:
 
 # The colours of layers, by what they do.
 _COLOURS = {
-    "null": "#8dd3c7", "Convolution": "#fb8072", "Deconvolution": "#fb8072", "FullyConnected": "#fb8072",
+    "null": "#8dd3c7", "Convolution": "#fb8072", "FullyConnected": "#fb8072",
     "Activation": "#ffffb3", "LeakyReLU": "#ffffb3", "BatchNorm": "#bebada", "Pooling": "#80b1d3", "Concat": "#fdb462",
-    "Flatten": "#fdb462", "Reshape": "#fdb462", "SoftmaxOutput": "#b3de69",
+    "Flatten": "#fdb462", "Reshape": "#fdb462",
 }  # fmt: skip
 
 
@@ -115,8 +129,8 @@ def _label(node: Node) -> str:
     def by(value: Any) -> str:
         return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
-    if node.operator in ("Convolution", "Deconvolution"):
-        return f"{node.operator}\n{by(p.get('kernel'))}/{by(p.get('stride') or 1)}, {p.get('num_filter')}"
+    if node.operator == "Convolution":
+        return f"Convolution\n{by(p.get('kernel'))}/{by(p.get('stride') or 1)}, {p.get('num_filter')}"
     if node.operator == "FullyConnected":
         return f"FullyConnected\n{p.get('num_hidden')}"
     if node.operator in ("Activation", "LeakyReLU"):
@@ -171,9 +185,10 @@ def plot_network(
     plain = {"shape": "box", "fixedsize": "true", "width": "1.3", "height": "0.8034", "style": "filled"}
     plain.update(node_attrs or {})
     dot = graphviz.Digraph(name=title, format=save_format)
-    hidden = {n for n in nodes if n.is_variable and _is_weight(n)} if hide_weights else set()
+    weights = {n for n in nodes if n.is_variable and _is_weight(n)}
+    hidden = weights if hide_weights else set()
     for node in nodes:
-        if node not in hidden:
+        if node not in weights:  # those that are shown are the ends of arrows, without a look of their own
             look = {**plain, "fillcolor": _COLOURS.get(node.operator, "#fccde5")}
             if node.is_variable:
                 look["shape"] = "oval"

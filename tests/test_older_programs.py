@@ -126,3 +126,75 @@ def test_parts_of_records(tmp_path):
             labels = [int(batch.label[0].asnumpy()[0]) for batch in batches]
             found.append((len(labels), labels[0]))
         assert found == want, (parts, indexed)
+
+
+def test_foreach_over_numbers_gives_rows_of_one(mxnet1):
+    def body(x, states):
+        return x * states[0], [states[0] * 2]
+
+    out, (last,) = mx.sym.contrib.foreach(body, mx.sym.var("d"), [mx.sym.var("s")])
+    both = mx.sym.Group([out, last])
+    assert both.infer_shape(d=(3,), s=(1,)) == ([(3,), (1,)], [(3, 1), (1,)], [])
+    grads = {"d": mx.nd.zeros(3), "s": mx.nd.zeros(1)}
+    bound = both.bind(mx.cpu(), {"d": mx.nd.arange(3), "s": mx.nd.array([2.0])}, args_grad=grads)
+    bound.forward(is_train=True)
+    bound.backward([mx.nd.ones((3, 1)), mx.nd.ones(1)])
+    assert bound.outputs[0].asnumpy().tolist() == [[0], [4], [16]] and bound.outputs[1].asnumpy().tolist() == [16]
+    assert grads["d"].asnumpy().tolist() == [2, 4, 8] and grads["s"].asnumpy().tolist() == [18]
+
+    class Looped(nn.HybridBlock):
+        def hybrid_forward(self, F, x, s):
+            return F.contrib.foreach(body, x, [s])
+
+    for net in (Looped(), Looped()):
+        for _ in range(2):
+            out, (last,) = net(mx.nd.arange(3), mx.nd.array([2.0]))
+            assert out.asnumpy().tolist() == [[0], [4], [16]] and last.asnumpy().tolist() == [16]
+            net.hybridize()
+
+
+def test_an_unfused_layer_has_its_parameters(mxnet1):
+    layer = mx.gluon.rnn.LSTM(3, 2, input_size=4, prefix="u_", bidirectional=True)
+    stack = layer._unfuse()
+    assert stack.prefix == "u_" and set(stack.collect_params()) == set(layer.collect_params())
+    layer.initialize(mx.init.Constant(0.1))
+    x = mx.nd.ones((2, 3, 4))
+    found = stack.unroll(2, x, layout="TNC", merge_outputs=True)[0].asnumpy()
+    np.testing.assert_allclose(found, layer(x).asnumpy(), rtol=1e-5)
+    layer.l0_i2h_weight.set_data(mx.nd.zeros((12, 4)))
+    changed = stack.unroll(2, x, layout="TNC", merge_outputs=True)[0].asnumpy()
+    np.testing.assert_allclose(changed, layer(x).asnumpy(), rtol=1e-5)
+    assert np.abs(changed - found).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("cell", "order"),
+    [
+        (mx.rnn.RNNCell, ["i2h_weight", "i2h_bias", "h2h_weight", "h2h_bias"]),
+        (mx.rnn.GRUCell, ["i2h_weight", "i2h_bias", "h2h_weight", "h2h_bias"]),
+        (mx.rnn.LSTMCell, ["i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias"]),
+    ],
+)
+def test_cells_of_symbols_ask_for_their_weights_in_order(cell, order):
+    assert [name.removeprefix("c_") for name in cell(4, prefix="c_").params._params] == order
+
+
+def test_a_deformable_convolution_says_what_is_not_as_usual(mxnet1):
+    layer = mx.gluon.contrib.cnn.DeformableConvolution
+    unlike = {"padding": (1, 1), "dilation": (2, 2), "use_bias": False, "strides": (2, 2)}
+    assert repr(layer(4, kernel_size=(3, 3), **unlike)).removeprefix("DeformableConvolution") == (
+        "(None -> 4, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1), dilation=(2, 2), bias=False)"
+    )
+    assert repr(layer(4, kernel_size=(3, 3))) == "DeformableConvolution(None -> 4, kernel_size=(3, 3), stride=(1, 1))"
+
+
+def test_the_store_updates_what_several_devices_train():
+    data = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
+    found = {}
+    for devices in (1, 2):
+        module = mx.mod.Module(mx.sym.SoftmaxOutput(data, name="softmax"), context=[mx.cpu(k) for k in range(devices)])
+        module.bind([("data", (4, 3))], [("softmax_label", (4,))])
+        module.init_params(mx.init.One())
+        module.init_optimizer(optimizer_params={"learning_rate": 0.5, "momentum": 0.9})
+        found[devices] = module._update_on_kvstore
+    assert found == {1: False, 2: True}

@@ -12,23 +12,8 @@ from ..hybrid_block import HybridBlock
 from ..layer import Layer
 from ..parameter import Parameter
 from ..shapes import infer, parameter_shapes
+from ._windows import Size, _tuple, check_layout, described
 from .activations import activation_in
-
-Size = int | Sequence[int]
-
-
-def _tuple(value: Size, n: int, what: str) -> tuple[int, ...]:
-    made = (value,) * n if isinstance(value, int) else tuple(value)
-    if len(made) != n:
-        raise errors.MXNetAssertionError(f"{what} must be a number or a list of {n} ints, got {value}")
-    return made
-
-
-def check_layout(layout: str, n: int) -> None:
-    """Raise MXNetAssertionError unless this is a layout of images with ``n`` spatial axes."""
-    space = "DHW"[3 - n :]
-    if layout not in (f"NC{space}", f"N{space}C"):
-        raise errors.MXNetAssertionError(f"layout must be 'NC{space}' or 'N{space}C', got {layout!r}")
 
 
 class _Conv(Layer):
@@ -138,18 +123,7 @@ class _Conv(Layer):
             arrow = f"{second or None} -> {shape[0]}"
         else:
             arrow = f"{shape[0]} -> {second}" if self._transposed else f"{second} -> {shape[0]}"
-        parts = [arrow, f"kernel_size={self._kernel}", f"stride={self._kwargs['stride']}"]
-        if any(self._kwargs["pad"]):
-            parts.append(f"padding={self._kwargs['pad']}")
-        if any(k != 1 for k in self._kwargs["dilate"]):
-            parts.append(f"dilation={self._kwargs['dilate']}")
-        if self._groups != 1:
-            parts.append(f"groups={self._groups}")
-        if self.bias is None:
-            parts.append("bias=False")
-        if self.act is not None:
-            parts.append(repr(self.act))
-        return f"{type(self).__name__}({', '.join(parts)})"
+        return described(self, arrow, self.bias)
 
 
 class _PlainConv(_Conv):

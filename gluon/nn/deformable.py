@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from mxjax import errors, nd, npx
+from mxjax.modes import generation
 
 from ..layer import Layer
 from ..parameter import Parameter
+from ._windows import Size, _tuple, described
 from .activations import Activation
-from .conv import Size, _tuple
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 
@@ -132,8 +133,9 @@ class DeformableConvolution(Layer):
     def __repr__(self) -> str:
         shape = self.deformable_conv_weight.shape or ()
         channels = shape[1 if self._layout == "NCHW" else -1]
-        arrow = f"{channels if channels > 0 else None} -> {shape[0]}"
-        return f"{type(self).__name__}({arrow}, kernel_size={self._kwargs['kernel']}, stride={self._kwargs['stride']})"
+        if generation() == 1 and channels <= 0:
+            channels = None
+        return described(self, f"{channels} -> {shape[0]}", self.deformable_conv_bias)
 
 
 class ModulatedDeformableConvolution(DeformableConvolution):

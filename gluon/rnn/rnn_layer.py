@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from math import prod
 from typing import Any
 
@@ -310,7 +311,8 @@ class _RNNLayer(HybridBlock):
                 loaded[prefix + "rnn_param"] = packed
 
     def _unfuse(self) -> HybridSequentialRNNCell:
-        """A stack of cells that computes the same, with copies of the weights if there are any yet.
+        """A stack of cells that computes the same: with this layer's parameters where they are pieces (MXNet 1),
+        otherwise with copies of the weights if there are any yet.
 
         Raises:
           AssertionError: a projection or clipped states, which the cells have not.
@@ -319,23 +321,24 @@ class _RNNLayer(HybridBlock):
             raise errors.MXNetAssertionError("_unfuse does not support projection or state clipping")
         kinds = {"rnn_relu": RNNCell, "rnn_tanh": RNNCell, "lstm": LSTMCell, "gru": GRUCell}
         options = {"activation": self._mode[4:]} if self._mode.startswith("rnn") else {}
-        stack = HybridSequentialRNNCell()
-        known = self._one._arrays is not None
-        weights = self.unpack_weights() if known else {}
+        shared = self._in_pieces
+        stack = HybridSequentialRNNCell(**({"prefix": self.prefix, "params": self.params} if shared else {}))
+        weights = self.unpack_weights() if not shared and self._one._arrays is not None else {}
         width = self._input_size
-        for k in range(self._num_layers):
-            cells = []
-            for d in "lr"[: self._dir]:
-                cell = kinds[self._mode](self._hidden_size, input_size=width, **options)
-                for name, p in cell._reg_params.items():
-                    if known:
+        with stack.name_scope() if shared else nullcontext():
+            for k in range(self._num_layers):
+                cells = []
+                for d in "lr"[: self._dir]:
+                    named = {"prefix": f"{d}{k}_"} if shared else {}
+                    cell = kinds[self._mode](self._hidden_size, input_size=width, **named, **options)
+                    for name, p in cell._reg_params.items() if weights else ():
                         p.initialize(device=self._one.list_device())
                         p.set_data(weights[f"{d}{k}_{name}"])
-                cells.append(cell)
-            stack.add(BidirectionalCell(*cells) if self._dir == 2 else cells[0])
-            if self._dropout and k != self._num_layers - 1:
-                stack.add(DropoutCell(self._dropout))
-            width = self._hidden_size * self._dir
+                    cells.append(cell)
+                stack.add(BidirectionalCell(*cells) if self._dir == 2 else cells[0])
+                if self._dropout and k != self._num_layers - 1:
+                    stack.add(DropoutCell(self._dropout))
+                width = self._hidden_size * self._dir
         return stack
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import nd, settings
+from .. import nd
 from ..array import NDArray
 from ..base import _as_list
 from ..errors import MXNetAssertionError, MXNetTypeError
@@ -29,9 +29,7 @@ def _create_kvstore(kvstore: Any, num_device: int, arg_params: dict[str, Any]) -
     Raises:
       TypeError: neither a store nor the name of one, nor None.
     """
-    said = settings.get("comm.update_on_kvstore")
-    with settings.scope("comm.update_on_kvstore", True if said is None else said):
-        return steps.create_kvstore(kvstore, num_device, arg_params)
+    return steps.create_kvstore(kvstore, num_device, arg_params)
 
 
 def _create_sparse_kvstore(kvstore: Any) -> tuple[Any, bool]:

@@ -44,7 +44,8 @@ def create_kvstore(kvstore: Any, devices: int, arg_params: dict[str, Any]) -> tu
     """
     from ..kvstore import base
 
-    on_store = bool(settings.get("comm.update_on_kvstore"))
+    said = settings.get("comm.update_on_kvstore")
+    on_store = True if said is None else bool(said)
     if kvstore is None:
         return None, False
     if isinstance(kvstore, str):

@@ -22,6 +22,7 @@ from ..core.cut import calls_python, is_traced
 from ..core.reading import ReadWhileRecording
 from ..core.segment import Written
 from ..core.state import local
+from ..modes import is_np_shape
 from ..ops.table import TABLE, hashable
 
 __all__ = ["cond", "foreach", "while_loop"]
@@ -238,12 +239,13 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "
     keep = _legacy(data, init_states)
     xs, rows = _given(data, "foreach", "data", keep)
     states, tree = _given(init_states, "foreach", "init_states", keep)
-    lengths = {x.shape[:1] for x in xs}
-    if len(lengths) != 1 or () in lengths:
+    if len({x.shape[:1] for x in xs}) != 1 or () in {x.shape for x in xs}:
         raise errors.MXNetValueError(
             "foreach runs over the first axis of its data, which must have one length: got data of shapes "
             f"{', '.join(str(x.shape) for x in xs) or '(no arrays)'}"
         )
+    if keep and not is_np_shape():  # a number of an array of MXNet 1 has an axis
+        xs = [x.reshape((-1, 1)) if x.ndim == 1 else x for x in xs]
     steps = xs[0].shape[0]
     arrays = [*xs, *states]
     if compiles(arrays, steps) or not steps:

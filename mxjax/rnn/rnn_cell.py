@@ -206,13 +206,18 @@ class BaseRNNCell:
 class _Dense(BaseRNNCell):
     """Cells whose gates are sums of a product with the input and one with a state of the same size."""
 
+    _weights_first = False
+
     def __init__(self, num_hidden: int, prefix: str, params: RNNParams | None, **bias: Any):
         super().__init__(prefix=prefix, params=params)
         self._num_hidden = num_hidden
-        self._iW = self.params.get("i2h_weight")
-        self._hW = self.params.get("h2h_weight")
-        self._iB = self.params.get("i2h_bias", **bias)
-        self._hB = self.params.get("h2h_bias")
+        get = self.params.get
+        self._iW = get("i2h_weight")
+        if self._weights_first:  # the order in which MXNet's cells ask, which `params` keeps
+            self._hW, self._iB = get("h2h_weight"), get("i2h_bias", **bias)
+        else:
+            self._iB, self._hW = get("i2h_bias", **bias), get("h2h_weight")
+        self._hB = get("h2h_bias")
 
     @property
     def state_info(self) -> list[Any]:
@@ -287,6 +292,8 @@ class LSTMCell(_Dense):
       prefix, params: as in `BaseRNNCell`.
       forget_bias: what the forget gate's bias begins with.
     """
+
+    _weights_first = True
 
     def __init__(
         self, num_hidden: int, prefix: str = "lstm_", params: RNNParams | None = None, forget_bias: float = 1.0

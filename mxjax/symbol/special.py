@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from .. import errors, nd
 from .. import np as mnp
 from ..array.classes import NDArray, ndarray
+from ..modes import is_np_shape
 from ..npx import constraint_check, control_flow
 from ..npx import nonzero as npx_nonzero
 from ..operator.running import run as run_operator
@@ -121,12 +122,16 @@ def _shapes_of_foreach(node: Node, ins: Sequence[Any]) -> Any:
     data, states, rest = (places(node, f"{k}_locs") for k in ("in_data", "in_state", "remain"))
     order = (*data, *states, *rest)
     given: list[Any] = [None] * len(ins)
+    numbers = () if node.is_np or is_np_shape() else (1,)  # what a row of one axis is
     for k, at in enumerate(order):
-        given[at] = (None if ins[k] is None else ins[k][1:]) if k < len(data) else ins[k]
+        given[at] = (None if ins[k] is None else ins[k][1:] or numbers) if k < len(data) else ins[k]
     variables, results = _inferred(node, 0, given)
     length = next((s[0] for s in ins[: len(data)] if s), None)
     inner = [variables[at] for at in order]
-    back = [None if s is None else (length, *s) for s in inner[: len(data)]] + inner[len(data) :]
+    back = [
+        s if s is not None and len(s) == 1 else (None if row is None else (length, *row))
+        for s, row in zip(ins[: len(data)], inner, strict=False)
+    ] + inner[len(data) :]
     outs = int(value(node, "num_out_data"))
     return back, [None if s is None else (length, *s) for s in results[:outs]] + results[outs:]
 
