@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 
 from mxjax.core import compiler
-from mxjax.core.compiler_options import default_options, keep_barriers
+from mxjax.core.compile.compiler_options import default_options, keep_barriers
 
 CHANNELS, SIDE, BATCH, CLASSES = 16, 32, 8, 10
 

@@ -33,7 +33,7 @@ import mxjax as mx
 from benchmarks import memory_networks as networks
 from benchmarks.memory_jax import Written
 from mxjax import gluon
-from mxjax.core.compiler_options import cores
+from mxjax.core.compile.compiler_options import cores
 from mxjax.memonger.trials.rehearse import counting
 
 DEPTHS = {kind: (16, 32, 64, 128) for kind in ("perceptron", "residual")}

@@ -1,4 +1,4 @@
-"""The compiler's price as `core/price.py` estimates it, beside what the compiler takes: `make bench-price`.
+"""The compiler's price as `core/run/price.py` estimates it, beside what the compiler takes: `make bench-price`.
 
     python -m benchmarks.price [PART ...]     # parts: ops, networks, and the jobs of `make bench-jobs`
 
@@ -108,7 +108,8 @@ def fit(programs: list[dict[str, Any]], kind: str) -> dict[str, float]:
 def within(part: str) -> list[dict[str, Any]]:
     """The programs of a part, in this process."""
     import mxjax as mx
-    from mxjax.core import kept, price, tiers
+    from mxjax.core.compile import kept
+    from mxjax.core.run import price, tiers
 
     seen: collections.Counter[Any] = collections.Counter()
     programs: list[dict[str, Any]] = []
@@ -141,7 +142,7 @@ def within(part: str) -> list[dict[str, Any]]:
 
 def kinds_of(jaxpr: Any) -> collections.Counter[str]:
     """How many equations of each kind there are (`KINDS`), loops and bodies of calls included."""
-    from mxjax.core.jaxprs import bodies
+    from mxjax.core.graph.jaxprs import bodies
 
     found: collections.Counter[str] = collections.Counter()
     todo = [jaxpr]

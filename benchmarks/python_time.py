@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import mxjax as mx
-from mxjax.core.program import Program
+from mxjax.core.compile.program import Program
 
 
 def python_seconds(step: Callable[[], Any], runs: int) -> float:

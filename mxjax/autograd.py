@@ -14,9 +14,9 @@ from . import core, errors, settings
 from .array.handle import cast
 from .array.ndarray import NDArray, Variable, head_gradient, values
 from .array.sparse import taped_value, wrap
-from .core.reading import asked
-from .core.state import ThreadState, local
-from .core.value import Value, traced
+from .core.calls.reading import asked
+from .core.calls.state import ThreadState, local
+from .core.calls.value import Value, traced
 from .scopes import Scope
 
 __all__ = [

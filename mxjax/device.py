@@ -8,9 +8,10 @@ from typing import Any
 import jax
 
 from . import errors
-from .core import devices, wait_all
-from .core.aval import physical
-from .core.state import ThreadState, local
+from .core import wait_all
+from .core.calls.aval import physical
+from .core.calls.state import ThreadState, local
+from .core.placement import devices
 from .scopes import Scope
 
 #: Types of devices that only keep arrays; what is computed of those is on the CPU of the same number.

@@ -6,11 +6,11 @@ import functools
 from typing import Any
 
 from . import core, effects, settings
-from .core.compiler_options import default_options
-from .core.kept import compile_or_load
-from .core.state import Limits, Modes, local, rules
-from .core.store import store
-from .core.tiers import explain as explained
+from .core.calls.state import Limits, Modes, local, rules
+from .core.compile.compiler_options import default_options
+from .core.compile.kept import compile_or_load
+from .core.compile.store import store
+from .core.run.tiers import explain as explained
 from .errors import explain_names as _explain_names
 
 __all__ = ["bulk", "explain", "history", "reset", "set_bulk_size", "stats"]

@@ -96,10 +96,10 @@ def seed(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(autouse=True)
 def engine_without_history() -> None:
     """What earlier tests ran must not decide whether this one's calls are compiled together."""
-    scheduler = sys.modules.get("mxjax.core.scheduler")
+    scheduler = sys.modules.get("mxjax.core.run.scheduler")
     if scheduler is not None:
-        sys.modules["mxjax.core.by_call"].strict[0] = True  # type: ignore[attr-defined]
-        sys.modules["mxjax.core.aval"].layouts_in_use[0] = False  # type: ignore[attr-defined]
+        sys.modules["mxjax.core.interpret.by_call"].strict[0] = True  # type: ignore[attr-defined]
+        sys.modules["mxjax.core.calls.aval"].layouts_in_use[0] = False  # type: ignore[attr-defined]
         with contextlib.suppress(Exception):  # an error that the test before left pending
             scheduler.wait_all()
         scheduler.forget(programs=False)

@@ -12,7 +12,8 @@ from unittest import mock
 import jax
 from jax._src.interpreters import mlir
 
-from mxjax.core import compiler, cpu_code, program
+from mxjax.core import compiler
+from mxjax.core.compile import cpu_code, program
 
 #: JAX's platform, and the one that operators choose their lowering by.
 PLATFORMS = {"cuda": "gpu", "tpu": "tpu"}

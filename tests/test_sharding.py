@@ -11,7 +11,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, errors, gluon
-from mxjax.core import scheduler
+from mxjax.core.run import scheduler
 from mxjax.gluon import nn
 
 BATCH = 8

@@ -16,7 +16,7 @@ from jax import lax
 from jax.extend.core import Literal
 
 from mxjax.core import compiler, images
-from mxjax.core.jaxprs import AGAIN, INLINED, bound, evaluate
+from mxjax.core.graph.jaxprs import AGAIN, INLINED, bound, evaluate
 
 from ..model.primitives import nbytes
 from .late import late

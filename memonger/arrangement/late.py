@@ -13,7 +13,7 @@ import jax
 from jax import lax
 from jax.extend.core import Literal
 
-from mxjax.core.jaxprs import bound
+from mxjax.core.graph.jaxprs import bound
 
 from ..model.primitives import is_costly, nbytes
 

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from mxjax.core import SCALAR, SCALARS, Step, compiler
-from mxjax.core.jaxprs import differentiable
+from mxjax.core.graph.jaxprs import differentiable
 
 from ..arrangement.cuts import common_levels
 from ..arrangement.parts import last_uses

@@ -10,7 +10,7 @@ import jax
 from jax.extend.core import Literal, jaxprs_in_params
 
 from mxjax.core import SCALARS, compiler
-from mxjax.core.jaxprs import AGAIN, INLINED, cotangent, held, once, pullback
+from mxjax.core.graph.jaxprs import AGAIN, INLINED, cotangent, held, once, pullback
 
 from ..arrangement.in_place import overwritten
 from ..trials.measure import counts

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 from jax.extend.core import Literal, jaxprs_in_params
 
-from mxjax.core.jaxprs import differentiable, held, pullback
+from mxjax.core.graph.jaxprs import differentiable, held, pullback
 
 # Not to be computed twice.
 ONCE = frozenset(

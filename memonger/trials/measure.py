@@ -208,7 +208,7 @@ def counts(stage: Any) -> dict[str, float]:
 
 
 def cost(program: Any, runs: int) -> Cost:
-    """What XLA says of a compiled program (``core.program.Program``)."""
+    """What XLA says of a compiled program (``core.compile.program.Program``)."""
     memory = program.compiled.memory_analysis()
     counted = counts(program.compiled)
     return Cost(

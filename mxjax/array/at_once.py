@@ -15,9 +15,9 @@ import numpy as np
 
 from .. import errors
 from ..core import concrete, default_device, host, read, rng
+from ..core.calls.state import local
+from ..core.calls.value import TRACED, Value, quick_put
 from ..core.hooks import call_listeners, memory_managers, operator_wrappers, trace_watchers
-from ..core.state import local
-from ..core.value import TRACED, Value, quick_put
 from ..ops.draws import HostKey
 from ..ops.table import Op
 from .handle import Handle, to_value

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import errors, settings
 from ..core import default_device, physical, record_on, renamed
-from ..core.sync import transfer
+from ..core.run.sync import transfer
 from ..ops.table import TABLE
 from . import interop
 from .classes import ndarray

@@ -28,13 +28,13 @@ from ..core import (
     record2,
     spread,
 )  # fmt: skip
-from ..core.aval import physical
-from ..core.compiler import wide_types
-from ..core.host_compute import stays
-from ..core.state import local
-from ..core.sync import transfer
-from ..core.tape import ADD, Node, passes
-from ..core.value import TRACED, Value, quick_put, traced
+from ..core.calls.aval import physical
+from ..core.calls.state import local
+from ..core.calls.value import TRACED, Value, quick_put, traced
+from ..core.compile.compiler import wide_types
+from ..core.graph.tape import ADD, Node, passes
+from ..core.run.host_compute import stays
+from ..core.run.sync import transfer
 from ..ops.table import TABLE
 from .storage import fallback
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from .. import errors
 from ..core import Call, is_recording, record, record2, record_scalar
-from ..core.state import local
-from ..core.sync import transfer
-from ..core.value import TRACED, Dynamic, Value, seen
+from ..core.calls.state import local
+from ..core.calls.value import TRACED, Dynamic, Value, seen
+from ..core.run.sync import transfer
 from ..ops.internal import shape_text
 from ..ops.keys import ARRAY, AT, WHOLE, Run, Slice, Window, in_range, nested
 from ..ops.table import TABLE

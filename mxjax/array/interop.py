@@ -13,8 +13,8 @@ import numpy as np
 
 from .. import errors
 from ..core import read
-from ..core.compiler import wide_types
-from ..core.state import local
+from ..core.calls.state import local
+from ..core.compile.compiler import wide_types
 from ..core.stats import stats
 from .handle import Handle, to_value
 

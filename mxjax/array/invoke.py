@@ -11,7 +11,6 @@ import numpy as np
 from .. import errors, settings
 from ..core import (
     changing,
-    cold,
     record,
     record1,
     record2,
@@ -22,10 +21,11 @@ from ..core import (
     record_scalar,
     rng,
 )
-from ..core.failures import Postponed
-from ..core.state import local
-from ..core.value import TRACED, Dynamic, Value, seen
-from ..core.varying import Handed
+from ..core.calls.state import local
+from ..core.calls.value import TRACED, Dynamic, Value, seen
+from ..core.calls.varying import Handed
+from ..core.run import cold
+from ..core.run.failures import Postponed
 from ..device import Device
 from ..ops import help
 from ..ops.table import Op, hashable

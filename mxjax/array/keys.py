@@ -10,9 +10,9 @@ import numpy as np
 
 from .. import errors
 from ..core import hooks, is_recording, record
-from ..core.reading import asked
-from ..core.state import local
-from ..core.value import TRACED
+from ..core.calls.reading import asked
+from ..core.calls.state import local
+from ..core.calls.value import TRACED
 from ..ops.keys import ARRAY, Slice, Window, checked, grows, in_range, window
 from ..ops.table import TABLE
 from .handle import Handle, to_value

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 
 from ..core import read, wait_all
-from ..core.compiler import wide_types
-from ..core.state import local
-from ..core.value import TRACED, Value
+from ..core.calls.state import local
+from ..core.calls.value import TRACED, Value
+from ..core.compile.compiler import wide_types
 from ..ops.keys import resolve
 from .handle import Handle
 from .ndarray import NDArray

@@ -10,11 +10,11 @@ import numpy as np
 
 from .. import errors
 from ..core import Leaf, NamedDevice, backward, concrete, memory, read, record1
+from ..core.calls.state import local
+from ..core.calls.value import TRACED, Value
+from ..core.graph.tape import is_constant_in, passes
 from ..core.hooks import memory_managers
-from ..core.state import local
-from ..core.sync import to_host, transfer, wait
-from ..core.tape import is_constant_in, passes
-from ..core.value import TRACED, Value
+from ..core.run.sync import to_host, transfer, wait
 from ..device import Device
 from ..device import of as device_of
 from ..ops.table import TABLE

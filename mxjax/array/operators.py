@@ -9,9 +9,9 @@ import numpy as np
 
 from .. import errors
 from ..core import record1, record2, record_handed, record_scalar
-from ..core.state import local
-from ..core.value import Value
-from ..core.varying import Handed
+from ..core.calls.state import local
+from ..core.calls.value import Value
+from ..core.calls.varying import Handed
 from ..ops.table import TABLE, Op
 from .indexing import check_write
 from .invoke import call

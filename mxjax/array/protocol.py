@@ -146,7 +146,7 @@ def _without_shape(text: str, size: int) -> str:
 
 def traced_text(x: Handle, recorded: bool = True) -> str | None:
     """What is printed of an array without numbers: in jax.jit, or (``recorded``) of a graph that is recorded."""
-    from ..core.value import TRACED
+    from ..core.calls.value import TRACED
 
     if x._v is None and not hasattr(x._base, "base"):
         return f"<{type(x).__name__} that stands for {x._base.leaf!r} in a pytree>"

@@ -11,8 +11,8 @@ import numpy as np
 
 from .. import errors
 from ..core import aval, default_device
-from ..core.failures import failed_value
-from ..core.value import Failure
+from ..core.calls.value import Failure
+from ..core.run.failures import failed_value
 from .handle import Handle, to_value
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from .. import errors
 from ..core import Call, record, untaped_record
-from ..core.state import local
-from ..core.value import Value
+from ..core.calls.state import local
+from ..core.calls.value import Value
 from ..ops.shape import ND_CODES, coded_shape
 from ..ops.table import TABLE
 from .handle import Handle

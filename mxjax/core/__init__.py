@@ -4,60 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import ahead as ahead
-from . import callback, compiler, holders, hooks, images, jaxprs, memory, rng, varying
-from .aval import Aval, MeshDevice, aval, physical
-from .aval import NamedDevice as NamedDevice
-from .aval import aval_of as aval_of
-from .call import ROWS as ROWS
-from .call import SCALARS, Call, Row, row
-from .call import Derivative as Derivative
-from .call import enter as enter
-from .cold import goes_by_call, hold
-from .compiler import platform_of
-from .compiler_options import keep_barriers
-from .cut import Cut, calls_python, is_traced
-from .cut import Places as Places
-from .cut import cut_of as cut_of
-from .devices import default_device
-from .graph import (
-    Graph,
-    GraphCall,
-    apart,
-    is_recording,
-    outside,
-    record_pair,
-    recording,
-    wants_of,
-)
-from .graph import record_paired as record_paired
-from .hooks import call_listeners, observers
-from .interrupts import is_asynchronous, shielded
-from .mesh import in_flight, lay, relaid
-from .mesh import mesh_device as mesh_device
-from .mesh import spread as spread
-from .program import compile_function, match_donations, needed, pack, unpack
-from .reading import ReadWhileRecording
-from .record import changing as changing
-from .record import record, record2
-from .record import record1 as record1
-from .record import record_handed as record_handed
-from .record import record_on as record_on
-from .record import record_refused as record_refused
-from .record import record_scalar as record_scalar
-from .record import untaped_record as untaped_record
-from .rehearsal import rehearsal
-from .scheduler import Work, flush, flush_all, flush_thread, read, wait_all
-from .scheduler import drop_programs as drop_programs
-from .segment import SCALAR, Step, Tree, mirroring, user_site
-from .segment import Mirroring as Mirroring
-from .state import local, span, states
-from .stats import stats
-from .tape import Leaf, Node
-from .tape import attach_python as attach_python
-from .tape import backward as backward
-from .tape import gradients as gradients
-from .value import (
+from . import hooks
+from .calls import rng, varying
+from .calls.aval import Aval, MeshDevice, aval, physical
+from .calls.aval import NamedDevice as NamedDevice
+from .calls.aval import aval_of as aval_of
+from .calls.call import ROWS as ROWS
+from .calls.call import SCALARS, Call, Row, row
+from .calls.call import Derivative as Derivative
+from .calls.call import enter as enter
+from .calls.reading import ReadWhileRecording
+from .calls.record import changing as changing
+from .calls.record import record, record2
+from .calls.record import record1 as record1
+from .calls.record import record_handed as record_handed
+from .calls.record import record_on as record_on
+from .calls.record import record_refused as record_refused
+from .calls.record import record_scalar as record_scalar
+from .calls.record import untaped_record as untaped_record
+from .calls.segment import SCALAR, Step, Tree, mirroring, user_site
+from .calls.segment import Mirroring as Mirroring
+from .calls.state import local, span, states
+from .calls.value import (
     TRACED,
     Dynamic,
     Evicted,
@@ -72,6 +40,36 @@ from .value import (
     renamed,
     traced,
 )
+from .compile import compiler, images
+from .compile.compiler import platform_of
+from .compile.compiler_options import keep_barriers
+from .compile.program import compile_function, match_donations, needed, pack, unpack
+from .graph import jaxprs
+from .graph.cut import Cut, calls_python, is_traced
+from .graph.cut import Places as Places
+from .graph.cut import cut_of as cut_of
+from .graph.graph import Graph, apart, is_recording, outside, recording
+from .graph.pairs import GraphCall, record_pair, wants_of
+from .graph.pairs import record_paired as record_paired
+from .graph.tape import Leaf, Node
+from .graph.tape import attach_python as attach_python
+from .graph.tape import backward as backward
+from .graph.tape import gradients as gradients
+from .hooks import call_listeners, observers
+from .placement import ahead as ahead
+from .placement import holders, memory
+from .placement.devices import default_device
+from .placement.mesh import in_flight, lay, relaid
+from .placement.mesh import mesh_device as mesh_device
+from .placement.mesh import spread as spread
+from .run import callback
+from .run.cold import goes_by_call, hold
+from .run.interrupts import is_asynchronous, shielded
+from .run.rehearsal import rehearsal
+from .run.scheduler import drop_programs as drop_programs
+from .run.scheduler import flush, flush_all, flush_thread, read, wait_all
+from .run.work import Work
+from .stats import stats
 
 #: What the wings use, and nothing else (tests/test_layout.py). The other names shown here (``record1 as record1``) are
 #: for the package itself, from ops to the front ends.

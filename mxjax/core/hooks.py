@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from .call import Call
-    from .graph import Graph
-    from .scheduler import Work
-    from .segment import Step
-    from .state import Modes
-    from .tape import Node
-    from .value import Value
+    from .calls.call import Call
+    from .calls.segment import Step
+    from .calls.state import Modes
+    from .calls.value import Value
+    from .graph.graph import Graph
+    from .graph.tape import Node
+    from .run.work import Work
 
 T = TypeVar("T")
 

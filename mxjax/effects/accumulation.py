@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..core.call import Call
+from ..core.calls.call import Call
 
 Fn = Callable[..., Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import core, settings
-from ..core import kept
-from ..core.store import store
+from ..core.compile import kept
+from ..core.compile.store import store
 
 _in_force: tuple[Any, ...] | None = None
 

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 
 from .. import settings
 from ..core import compiler
-from ..core.call import Call
-from ..core.kept import compile_or_load
+from ..core.calls.call import Call
+from ..core.compile.kept import compile_or_load
 
 #: More channels than these fill a convolution's own product well enough.
 FEW = 4

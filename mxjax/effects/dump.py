@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import core, settings
+from ..core.graph.jaxprs import differentiable
 from ..core.hooks import step_listeners, trace_watchers
-from ..core.jaxprs import differentiable
 from ..errors import MXNetFloatingPointError
 from ..settings import SettingError
 from .precision import narrows

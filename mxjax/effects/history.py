@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import core, settings
-from ..core.call import Call
-from ..core.value import Dynamic, Value
+from ..core.calls.call import Call
+from ..core.calls.value import Dynamic, Value
 
 #: A chain of calls longer than this loses its beginning: in training every weight has a long one.
 LONGEST = 10_000

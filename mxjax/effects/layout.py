@@ -16,8 +16,8 @@ import numpy as np
 
 from .. import core, settings
 from ..core import SCALAR, SCALARS, TRACED, Aval, Call, Graph, Value, compiler
+from ..core.compile.kept import compile_or_load
 from ..core.hooks import graph_listeners, memory_managers
-from ..core.kept import compile_or_load
 
 Order = tuple[int, ...]
 

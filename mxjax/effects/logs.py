@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import core, settings
-from ..core.segment import Step
+from ..core.calls.segment import Step
 
 _logger = logging.getLogger("mxjax")
 _COLLECTIVE = re.compile(

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import core, settings
-from ..core.call import Call, place_now
-from ..core.graph import Graph, again
+from ..core.calls.call import Call, place_now
+from ..core.calls.segment import Step
+from ..core.calls.value import Value
+from ..core.graph.graph import Graph, again
 from ..core.hooks import operator_wrappers
-from ..core.segment import Step
-from ..core.value import Value
 from ..errors import did_you_mean
 from ..ops.table import TABLE
 from ..settings import SettingError

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 
 from .. import core, settings
 from ..core import compiler
+from ..core.calls.segment import SCALAR, Step
 from ..core.hooks import program_rewriters
-from ..core.segment import SCALAR, Step
 
 
 class Found(NamedTuple):

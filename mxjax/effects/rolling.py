@@ -16,9 +16,9 @@ import jax.numpy as jnp
 
 from .. import settings
 from ..core import Aval
+from ..core.calls.segment import SCALAR, Step
+from ..core.compile.program import needed, run_steps
 from ..core.hooks import ProgramRun, program_rollers
-from ..core.program import needed, run_steps
-from ..core.segment import SCALAR, Step
 
 #: From so many turns on a loop is worth its copies (of what is stacked, and of what it carries).
 TURNS = 4

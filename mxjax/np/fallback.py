@@ -16,9 +16,9 @@ from ..array.creation import array
 from ..array.invoke import call
 from ..array.ndarray import NDArray
 from ..core import record1
-from ..core.state import local
+from ..core.calls.state import local
+from ..core.graph.tape import attach_python
 from ..core.stats import stats
-from ..core.tape import attach_python
 from ..ops.table import TABLE
 
 # Functions that give arrays, under NumPy's names.

@@ -262,5 +262,5 @@ from mxjax.array.creation import to_dlpack_for_read as to_dlpack_for_read
 from mxjax.array.creation import to_dlpack_for_write as to_dlpack_for_write
 def topk(data: Any, axis: builtins.int = -1, k: builtins.int = 1, ret_typ: builtins.str = 'indices', is_ascend: builtins.bool = False, dtype: builtins.str | numpy.dtype[Any] | builtins.type = 'float32', *, out: Any = None, **kwargs: Any) -> Any: ...
 from mxjax.device import tpu as tpu
-from mxjax.core.scheduler import wait_all as waitall
+from mxjax.core.run.scheduler import wait_all as waitall
 from mxjax.npx.control_flow import while_loop as while_loop

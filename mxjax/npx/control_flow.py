@@ -18,10 +18,10 @@ from ..array.invoke import call
 from ..array.ndarray import NDArray
 from ..core import TRACED, Value, aval, is_recording, record_paired, recording, rng
 from ..core import host as host_value
-from ..core.cut import calls_python, is_traced
-from ..core.reading import ReadWhileRecording
-from ..core.segment import Written
-from ..core.state import local
+from ..core.calls.reading import ReadWhileRecording
+from ..core.calls.segment import Written
+from ..core.calls.state import local
+from ..core.graph.cut import calls_python, is_traced
 from ..modes import is_np_shape
 from ..ops.table import TABLE, hashable
 

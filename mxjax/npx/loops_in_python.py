@@ -1,4 +1,4 @@
-"""Loops and branches of a graph whose bodies call Python: run step by step in the caller's thread (core/cut.py).
+"""Loops and branches of a graph whose bodies call Python: run step by step in the caller's thread (core/graph/cut.py).
 
 The operands stand in the order of `ops/control_flow.py`. Each step of a loop has operators of its own, as in MXNet.
 """

@@ -13,9 +13,9 @@ from .. import autograd, core, errors
 from ..array.classes import ndarray
 from ..array.invoke import wrap
 from ..array.ndarray import NDArray
-from ..core.callback import guarded
-from ..core.cut import by_itself
-from ..core.value import traced
+from ..core.calls.value import traced
+from ..core.graph.cut import by_itself
+from ..core.run.callback import guarded
 from ..device import of as device_of
 
 Options = tuple[tuple[str, str], ...]

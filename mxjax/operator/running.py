@@ -1,8 +1,8 @@
 """How a custom operator runs: its Python in the caller's thread at each call, its `backward` as the derivative.
 
 In imperative code each call has an operator of its own. While a graph is recorded, a call is a step of that graph
-(`Row` "Custom"), which is cut there (`core/cut.py`): the graph's call runs the Python. Inside a transformation of JAX
-the step is a function with a derivative of its own, which calls back (`inside_jax.py`).
+(`Row` "Custom"), which is cut there (`core/graph/cut.py`): the graph's call runs the Python. Inside a transformation of
+JAX the step is a function with a derivative of its own, which calls back (`inside_jax.py`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ..array.classes import ndarray
 from ..array.invoke import wrap
 from ..array.ndarray import NDArray, values
 from ..core import Value
-from ..core.cut import Loan
-from ..core.failures import failed_value
+from ..core.calls.state import local
+from ..core.graph.cut import Loan
 from ..core.hooks import observers
-from ..core.state import local
+from ..core.run.failures import failed_value
 from ..device import Device, current_device
 from ..modes import resumed, taken
 from ..ops.table import TABLE

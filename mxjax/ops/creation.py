@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.dims import is_symbolic
+from ..core.interpret.dims import is_symbolic
 from .numbers import cast_like_c, fitted, kind
 from .samples import case, f, i
 from .table import op

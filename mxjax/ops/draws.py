@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.cpu_code import erf_inv_of
-from ..core.numpy_random import pair
+from ..core.compile.cpu_code import erf_inv_of
+from ..core.interpret.numpy_random import pair
 
 
 class HostKey:

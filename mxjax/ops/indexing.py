@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core.dims import is_symbolic
+from ..core.interpret.dims import is_symbolic
 from ..errors import MXNetIndexError
 from .elementwise import divided
 from .numbers import cast_like_c, fitted, is_number

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import errors
-from ..core.graph_text import LITERALS
+from ..core.graph.graph_text import LITERALS
 
 ARRAY = "array"
 AT = "at"

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core.failures import holding
+from ..core.run.failures import holding
 from .lowering.product import of_rows, product
 from .numbers import fitted
 from .samples import Given, Spd, case, f

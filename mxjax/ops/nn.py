@@ -235,7 +235,7 @@ def deconvolution(
     w = flipped.reshape(g, weight.shape[0] // g, weight.shape[1], *window)
     w = jnp.swapaxes(w, 1, 2).reshape(g * weight.shape[1], weight.shape[0] // g, *window)
     edges = [(r - 1 - p, r - 1 - p + a) for r, p, a in zip(reach, pad, adj, strict=True)]
-    images_last = compiler.platform_now() == "cpu"  # see core/images.py
+    images_last = compiler.platform_now() == "cpu"  # see core/compile/images.py
     space = "DHW"[3 - n :]
     images = f"N{space}C" if images_last else f"NC{space}"
     out = lax.conv_general_dilated(

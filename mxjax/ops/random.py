@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.failures import require
+from ..core.run.failures import require
 from .creation import dtype_of, shape_of
 from .lowering.gamma import gamma as draw_gamma
 from .lowering.gamma import log_gamma

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core.dims import is_symbolic, symbolic_in
+from ..core.interpret.dims import is_symbolic, symbolic_in
 from .numbers import fitted
 from .samples import case, f
 from .table import op

@@ -42,7 +42,7 @@ class Op(Row):
     ``looks(known, shapes, attributes)`` refuses arrays for their numbers, where these lie ready (`core.seen`): ``known`` has
     them by name; `Each` as ``check`` has one that asks about the smallest and the largest.
     ``settled(attributes)`` gives attributes that follow from numbers which come so, and from which shapes are made.
-    ``lengths`` and ``restates`` name attributes that say lengths (`core.call.Row`): one trace serves all of them.
+    ``lengths`` and ``restates`` name attributes that say lengths (`core.calls.call.Row`): one trace serves all of them.
     ``paired`` rows are costly (loops): where they have several results, the backward pass takes what they kept.
     ``scalars`` are the rows of an array and a number, on the right of it and on the left (`_beside_numbers`).
     ``ref`` is the NumPy function the row must agree with, ``samples`` the inputs its tests use.

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from mxjax.array.handle import store
 from mxjax.core import Call, Row, Value, aval_of, concrete, memory, record
-from mxjax.core.compiler import wide_types
+from mxjax.core.compile.compiler import wide_types
 from mxjax.errors import MXNetTypeError
 
 from . import rules

@@ -23,8 +23,8 @@ from mxjax.core import (
     record,
     spread,
 )
-from mxjax.core.ahead import Ahead
-from mxjax.core.compiler import wide_types
+from mxjax.core.compile.compiler import wide_types
+from mxjax.core.placement.ahead import Ahead
 from mxjax.elsewhere import called_here
 from mxjax.errors import MXNetNotImplementedError, MXNetTypeError, MXNetValueError, did_you_mean
 from mxjax.modes import generation

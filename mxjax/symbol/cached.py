@@ -27,7 +27,7 @@ from ..core import (
     rng,
     wants_of,
 )
-from ..core.value import Value
+from ..core.calls.value import Value
 from .node import Entry, Node
 from .run import run
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import errors, util
 from ..core import Call, aval, default_device, rng
-from ..core.value import Dynamic
+from ..core.calls.value import Dynamic
 from ..ops.table import Op
 from ..ops.texts import value_of
 from .node import Node, states_of, walk

@@ -9,7 +9,7 @@ from typing import Any
 from ..array.classes import NDArray, ndarray
 from ..array.invoke import call
 from ..attribute import AttrScope
-from ..core.state import local
+from ..core.calls.state import local
 from . import special
 from .infer import with_shape
 from .node import Entry, Node, walk

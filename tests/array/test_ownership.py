@@ -13,7 +13,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, engine
-from mxjax.core import scheduler
+from mxjax.core.run import scheduler
 
 pytestmark = pytest.mark.programs
 

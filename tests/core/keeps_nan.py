@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mxjax.core import cpu_code
-from mxjax.core.compiler_options import default_options
+from mxjax.core.compile import cpu_code
+from mxjax.core.compile.compiler_options import default_options
 from mxjax.ops.lowering.softmax import log_softmax, softmax
 
 SHAPES = ((2, 40, 70), (4096,))

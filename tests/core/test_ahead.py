@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax.core import ahead, program
-from mxjax.core.ahead import PROVEN, STEPS, Ahead
+from mxjax.core import ahead
+from mxjax.core.compile import program
+from mxjax.core.placement.ahead import PROVEN, STEPS, Ahead
 
 HERE = jax.local_devices(backend="cpu")[0]
 

@@ -21,7 +21,7 @@ import pytest
 import mxjax as mx
 from mxjax import autograd, gluon, scopes
 from mxjax.core import in_flight, mirroring, rng
-from mxjax.core.state import local
+from mxjax.core.calls.state import local
 from mxjax.gluon import nn
 
 pytestmark = [

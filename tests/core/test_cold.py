@@ -12,7 +12,9 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon, profiler
-from mxjax.core import by_call, cold, platform_of, scheduler
+from mxjax.core import platform_of
+from mxjax.core.interpret import by_call
+from mxjax.core.run import cold, scheduler
 from mxjax.gluon import nn
 
 

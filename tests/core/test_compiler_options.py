@@ -5,8 +5,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from mxjax.core import compiler, compiler_options
-from mxjax.core.compiler_options import cpu_features, default_options
+from mxjax.core import compiler
+from mxjax.core.compile import compiler_options
+from mxjax.core.compile.compiler_options import cpu_features, default_options
 
 WIDE = frozenset({"sse2", "avx512f"})
 

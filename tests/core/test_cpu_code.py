@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax.core import compiler_options, cpu_code
-from mxjax.core.compiler_options import default_options
+from mxjax.core.compile import compiler_options, cpu_code
+from mxjax.core.compile.compiler_options import default_options
 
 from ..codegen import of_users
 

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mxjax.core import cpu_code, cpu_nan
-from mxjax.core.numpy_code import Code
+from mxjax.core.compile import cpu_code, cpu_nan
+from mxjax.core.interpret.numpy_code import Code
 
 
 def lost(*args):

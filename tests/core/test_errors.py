@@ -9,7 +9,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import core
-from mxjax.core.callback import guarded
+from mxjax.core.run.callback import guarded
 
 
 def test_a_wrong_shape_raises_at_its_line_and_names_everything():

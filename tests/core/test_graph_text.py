@@ -14,7 +14,8 @@ from benchmarks import memory_networks
 from mxjax import core
 from mxjax.array.classes import NDArray
 from mxjax.array.invoke import call
-from mxjax.core import scheduler
+from mxjax.core.graph.graph import again
+from mxjax.core.run import scheduler
 from mxjax.gluon import HybridBlock, nn
 from mxjax.ops import TABLE
 from mxjax.ops.samples import Body
@@ -317,7 +318,7 @@ def test_a_visitor_puts_others_in_place():
     tanh = TABLE["tanh"].bind()
 
     def visit(step, operands):
-        return core.record(tanh, operands) if step.call.name == "Activation" else core.graph.again(step, operands)
+        return core.record(tanh, operands) if step.call.name == "Activation" else again(step, operands)
 
     other = graph.replay(visit)
     assert [s.call.name for s in other.steps] == ["FullyConnected", "tanh"]
@@ -325,7 +326,7 @@ def test_a_visitor_puts_others_in_place():
     assert other.inputs == graph.inputs
 
     def wrong(step, operands):
-        return (*core.graph.again(step, operands), operands[0])
+        return (*again(step, operands), operands[0])
 
     with pytest.raises(mx.MXNetError, match="has 1 results, and what took its place gave 2"):
         graph.replay(wrong)

@@ -9,7 +9,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import np as mnp
-from mxjax.core import scheduler
+from mxjax.core.run import scheduler
 
 SHAPE = 1000, 1000
 

@@ -29,7 +29,7 @@ def left_behind(size):
 KEPT_OR_RETURNED = """
 import numpy as np
 import mxjax as mx
-from mxjax.core import host_memory
+from mxjax.core.placement import host_memory
 from tests.core.test_host_memory import left_behind, resident
 
 size = 96 << 20

@@ -13,7 +13,7 @@ import pytest
 import mxjax as mx
 from mxjax import core
 from mxjax.core import images, jaxprs
-from mxjax.core.program import run_steps
+from mxjax.core.compile.program import run_steps
 from mxjax.gluon import nn
 from mxjax.memonger.arrangement.parts import ALL, Part, lower
 

@@ -12,8 +12,11 @@ import pytest
 import mxjax as mx
 from mxjax import autograd, gluon
 from mxjax.array import packing
-from mxjax.core import interrupts, read
-from mxjax.core.program import Program
+from mxjax.core import read
+from mxjax.core.calls.segment import Segment, Step
+from mxjax.core.compile.program import Program
+from mxjax.core.interpret.by_call import ByCall
+from mxjax.core.run import cold, interrupts
 from mxjax.gluon import nn
 
 pytestmark = pytest.mark.skipif(
@@ -116,11 +119,13 @@ def test_an_initialization_that_was_broken_off_is_done_later() -> None:
     assert net(mx.np.ones((1, 3))).asnumpy().tolist() == [[0.75, 0.75]]
 
 
-PLACES = ["cold.by_call", "segment.Step.grow", "by_call.ByCall.run", "segment.Segment.enter"]
+PLACES = [(cold, "by_call"), (Step, "grow"), (ByCall, "run"), (Segment, "enter")]
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_what_was_interrupted_is_not_mistaken_for_what_comes_later(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+@pytest.mark.parametrize("place", PLACES, ids=[name for _, name in PLACES])
+def test_what_was_interrupted_is_not_mistaken_for_what_comes_later(
+    monkeypatch: pytest.MonkeyPatch, place: tuple[object, str]
+) -> None:
     """Calls that did not run are run when they are asked for, and the calls after them give right numbers."""
     n = 3 + PLACES.index(place)  # nobody recorded these calls before
     numbers = np.arange(2.0 * n).reshape(2, n)
@@ -133,7 +138,7 @@ def test_what_was_interrupted_is_not_mistaken_for_what_comes_later(monkeypatch: 
             raise KeyboardInterrupt
 
         a = x * 3.25
-        monkeypatch.setattr(f"mxjax.core.{place}", interrupted)
+        monkeypatch.setattr(*place, interrupted)
         with pytest.raises(KeyboardInterrupt):
             (a + z).asnumpy()
         b = y * 2.5 + mx.np.arange(7.0 * n)

@@ -19,7 +19,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import settings
-from mxjax.core import kept
+from mxjax.core.compile import kept
 from mxjax.core.stats import stats
 
 ROOT = Path(__file__).parents[2]

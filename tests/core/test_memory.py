@@ -187,7 +187,7 @@ def test_a_call_on_a_failed_array_leaves_no_inputs_behind():
 
 
 def test_an_error_raised_at_a_read_is_not_raised_by_waitall():
-    from mxjax.core.value import pending_errors
+    from mxjax.core.calls.value import pending_errors
 
     x = failed()
     pending_errors.append(x._value().arr.error)

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from mxjax.core import cpu_code
-from mxjax.core.numpy_code import Code
-from mxjax.core.numpy_primitives import TABLE
-from mxjax.core.numpy_rules import NotHere
-from mxjax.core.numpy_shared import ROUNDED
+from mxjax.core.compile import cpu_code
+from mxjax.core.interpret.numpy_code import Code
+from mxjax.core.interpret.numpy_primitives import TABLE
+from mxjax.core.interpret.numpy_rules import NotHere
+from mxjax.core.interpret.numpy_shared import ROUNDED
 
 BF = np.dtype(ml_dtypes.bfloat16)
 NAN, INF = np.nan, np.inf

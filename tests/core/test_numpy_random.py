@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from mxjax.core.numpy_random import _BLOCK, threefry
-from mxjax.core.numpy_shared import exactly
+from mxjax.core.interpret.numpy_random import _BLOCK, threefry
+from mxjax.core.interpret.numpy_shared import exactly
 
 from .test_numpy_primitives import Case, check
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax.core import kept, outline
-from mxjax.core.outline import ToLower, digest
+from mxjax.core.compile import kept, outline
+from mxjax.core.compile.outline import ToLower, digest
 from mxjax.core.stats import stats
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -178,8 +178,8 @@ def test_operands_count(dtype):
 
 def test_rules_of_lowering_read_no_settings():
     """A digest does not know them."""
-    root = Path(outline.__file__).parents[1]
-    rules = [*root.glob("ops/lowering/*.py"), *root.glob("core/cpu_*.py")]
+    root = Path(outline.__file__).parents[2]
+    rules = [*root.glob("ops/lowering/*.py"), *root.glob("core/compile/cpu_*.py")]
     assert len(rules) > 8
     assert not [path for path in rules if re.search(r"\bsettings\b", path.read_text())]
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax.core import random_blocks, rng
-from mxjax.core.cpu_code import lowering
-from mxjax.core.jaxprs import bodies
+from mxjax.core import rng
+from mxjax.core.compile import random_blocks
+from mxjax.core.compile.cpu_code import lowering
+from mxjax.core.graph.jaxprs import bodies
 from mxjax.ops.table import TABLE
 
 jr = jax.random

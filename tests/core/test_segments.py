@@ -10,8 +10,8 @@ import pytest
 
 import mxjax as mx
 from mxjax.core import flush_thread
-from mxjax.core.program import overwriting
-from mxjax.core.scheduler import forget
+from mxjax.core.compile.program import overwriting
+from mxjax.core.run.scheduler import forget
 
 pytestmark = pytest.mark.programs
 
@@ -264,7 +264,7 @@ def test_inputs_that_need_no_copy_to_be_written_over():
     """On a GPU others are not donated: XLA puts copies into one kernel, in any order."""
     from types import SimpleNamespace
 
-    from mxjax.core.program import last_read
+    from mxjax.core.compile.program import last_read
 
     def steps(*args):
         return [SimpleNamespace(args=a, avals=(None,), first=k) for k, a in enumerate(args)]
@@ -280,7 +280,7 @@ def test_inputs_that_need_no_copy_to_be_written_over():
 def test_what_failed_beside_the_host_is_raised_once_as_an_error_of_ours():
     import weakref
 
-    from mxjax.core import scheduler
+    from mxjax.core.run import scheduler
 
     class Broken:
         def is_deleted(self):

@@ -18,7 +18,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon
-from mxjax.core import interrupts
+from mxjax.core.run import interrupts
 from mxjax.gluon import nn
 from mxjax.gluon.data import ArrayDataset, DataLoader
 

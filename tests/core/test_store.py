@@ -12,11 +12,12 @@ import numpy as onp
 import pytest
 
 import mxjax as mx
-from mxjax.core import call as calls
-from mxjax.core import jaxprs, segment
-from mxjax.core.scheduler import forget
-from mxjax.core.state import local
-from mxjax.core.store import COMPUTATION_BYTES, PROGRAM_BYTES, store
+from mxjax.core import jaxprs
+from mxjax.core.calls import call as calls
+from mxjax.core.calls import segment
+from mxjax.core.calls.state import local
+from mxjax.core.compile.store import COMPUTATION_BYTES, PROGRAM_BYTES, store
+from mxjax.core.run.scheduler import forget
 from mxjax.gluon import nn
 
 pytestmark = pytest.mark.programs
@@ -323,8 +324,8 @@ def test_400_small_networks_end_below_700_megabytes():
 @pytest.mark.parametrize(("platform", "evicted"), [("cpu", 1), ("gpu", 0), ("tpu", 0)])
 def test_where_compiling_takes_long_more_programs_stay(monkeypatch, platform, evicted):
     # Two training steps of a large network, as it is on a GPU: each takes half of a CPU's bound and a little more.
-    monkeypatch.setattr("mxjax.core.store.platform_of", lambda device: platform)
-    monkeypatch.setattr("mxjax.core.program.size_of", lambda compiled: 65 << 20)
+    monkeypatch.setattr("mxjax.core.compile.store.platform_of", lambda device: platform)
+    monkeypatch.setattr("mxjax.core.compile.program.size_of", lambda compiled: 65 << 20)
     store.bound(None, None)
     (x,) = vectors(7)
     several(x)
@@ -333,8 +334,8 @@ def test_where_compiling_takes_long_more_programs_stay(monkeypatch, platform, ev
 
 
 def test_a_bound_that_is_given_holds_on_a_gpu_too(monkeypatch):
-    monkeypatch.setattr("mxjax.core.store.platform_of", lambda device: "gpu")
-    monkeypatch.setattr("mxjax.core.program.size_of", lambda compiled: 65 << 20)
+    monkeypatch.setattr("mxjax.core.compile.store.platform_of", lambda device: "gpu")
+    monkeypatch.setattr("mxjax.core.compile.program.size_of", lambda compiled: 65 << 20)
     store.bound(128 << 20, None)
     (x,) = vectors(9)
     several(x)

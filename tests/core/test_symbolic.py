@@ -14,9 +14,9 @@ import mxjax as mx
 from mxjax import core
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.invoke import call as invoke
-from mxjax.core import dims, symbolic
 from mxjax.core.hooks import operator_wrappers
-from mxjax.core.numpy_rules import NotHere
+from mxjax.core.interpret import dims, symbolic
+from mxjax.core.interpret.numpy_rules import NotHere
 from mxjax.ops import TABLE
 from mxjax.ops.keys import Slice
 from mxjax.ops.samples import Body

@@ -12,7 +12,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon
-from mxjax.core import cold, price, scheduler, tiers
+from mxjax.core.run import cold, price, scheduler, tiers
 
 
 @pytest.fixture(autouse=True)

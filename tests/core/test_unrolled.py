@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax.core import unrolled
-from mxjax.core.jaxprs import bodies
+from mxjax.core.compile import unrolled
+from mxjax.core.graph.jaxprs import bodies
 
 
 def length(jaxpr):

@@ -8,8 +8,9 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon, nd, np, npx
-from mxjax.core import Graph, local, recording, scheduler, varying
-from mxjax.core.segment import Tree
+from mxjax.core import Graph, local, recording, varying
+from mxjax.core.calls.segment import Tree
+from mxjax.core.run import scheduler
 from mxjax.ops import TABLE
 
 pytestmark = pytest.mark.programs

@@ -105,7 +105,7 @@ def tiers_of(seed: int, tiers: tuple[str, ...]) -> tuple[str, ...]:
 
 def quick_flags() -> str:
     """Flags of XLA by which all programs of a process are compiled as the engine's quick ones are."""
-    from mxjax.core import price
+    from mxjax.core.run import price
 
     options = price.on("cpu").options or {}
     return " ".join(f"--{name}={str(value).lower()}" for name, value in options.items())

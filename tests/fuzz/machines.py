@@ -213,7 +213,7 @@ def modelled(program: Program, mx: Any) -> list[Seen]:
 @contextlib.contextmanager
 def tier(mx: Any, name: str) -> Iterator[None]:
     """The engine runs so."""
-    from mxjax.core import scheduler
+    from mxjax.core.run import scheduler
 
     scheduler.wait_all()
     scheduler.forget(programs=False)

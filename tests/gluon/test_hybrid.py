@@ -13,7 +13,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd
-from mxjax.core import scheduler
+from mxjax.core.run import scheduler
 from mxjax.gluon import Block, HybridBlock, nn
 
 from ..closeness import assert_sums_close

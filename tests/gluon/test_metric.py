@@ -8,7 +8,7 @@ import numpy as onp
 import pytest
 
 import mxjax as mx
-from mxjax.core.scheduler import forget
+from mxjax.core.run.scheduler import forget
 from mxjax.gluon import metric
 
 ROWS = json.loads((Path(__file__).parents[1] / "data" / "metrics.json").read_text())

@@ -9,7 +9,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon
-from mxjax.core.scheduler import forget
+from mxjax.core.run.scheduler import forget
 from mxjax.gluon.trainer import StaleGradientError
 
 RUNS = json.loads((Path(__file__).parents[1] / "data" / "trainer.json").read_text())

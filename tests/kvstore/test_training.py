@@ -7,7 +7,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, core, gluon
-from mxjax.core import scheduler
+from mxjax.core.run import scheduler
 from mxjax.gluon import nn
 from tests.kvstore.watching import Runs
 

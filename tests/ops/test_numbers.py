@@ -10,7 +10,8 @@ import pytest
 import mxjax as mx
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.invoke import call
-from mxjax.core import aval, default_device, local, rng, scheduler
+from mxjax.core import aval, default_device, local, rng
+from mxjax.core.run import scheduler
 from mxjax.ops import TABLE
 from mxjax.ops.samples import Body
 

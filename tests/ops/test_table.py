@@ -14,7 +14,7 @@ import pytest
 import mxjax as mx
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.invoke import call
-from mxjax.core.jaxprs import bodies
+from mxjax.core.graph.jaxprs import bodies
 from mxjax.ops import TABLE
 from mxjax.ops.samples import Body, Given
 

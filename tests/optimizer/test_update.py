@@ -12,7 +12,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import optimizer
-from mxjax.core.scheduler import forget
+from mxjax.core.run.scheduler import forget
 from mxjax.errors import FormatError
 from mxjax.optimizer import saving
 from mxjax.optimizer.optimizer import flatten

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import pytest
 
 from mxjax import core
-from mxjax.core.state import tell_calls
+from mxjax.core.calls.state import tell_calls
 from mxjax.profiler._recorder import Recorder, _read
 
 EXP = core.Row("exp", jnp.exp).bind()

@@ -8,7 +8,8 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, core, gluon, profiler
-from mxjax.core import failures, holders
+from mxjax.core import holders
+from mxjax.core.run import failures
 from mxjax.gluon import nn
 
 pytestmark = pytest.mark.programs

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax.core import scheduler
+from mxjax.core.run import scheduler
 from mxjax.errors import MXNetError, MXNetNotImplementedError, MXNetValueError
 from mxjax.gluon import nn
 

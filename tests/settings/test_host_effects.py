@@ -117,7 +117,7 @@ def test_what_nobody_read_goes_into_the_next_program(dtype):
 
 def test_on_another_device_small_numbers_stay_where_they_came_from(monkeypatch):
     from mxjax.array import handle
-    from mxjax.core import host_compute
+    from mxjax.core.run import host_compute
 
     copies = []
     put = handle.quick_put

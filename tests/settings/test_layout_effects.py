@@ -72,7 +72,7 @@ def test_weights_of_convolutions_are_turned_round_once(programs, tmp_path):
 
 
 def test_an_array_in_another_order_is_an_array_as_any(programs):
-    from mxjax.core.memory import laid_out
+    from mxjax.core.placement.memory import laid_out
 
     numbers = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
     x = mx.np.array(numbers)

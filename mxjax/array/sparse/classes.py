@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ... import errors
-from ...core.state import local
-from ...core.value import Value
+from ...core.calls.state import local
+from ...core.calls.value import Value
 from ...device import Device
 from ...device import of as device_of
 from ...ops.table import TABLE

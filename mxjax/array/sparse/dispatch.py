@@ -9,9 +9,9 @@ import numpy as np
 
 from ... import errors
 from ...core import attach_python, default_device, record
-from ...core.graph import again
-from ...core.state import local
-from ...core.value import Value
+from ...core.calls.state import local
+from ...core.calls.value import Value
+from ...core.graph.graph import again
 from ...ops.table import Op
 from .. import invoke
 from ..handle import dense, to_value

@@ -1,8 +1,8 @@
 """What rows of the table compute of sparse values, where these need not become dense: the column ``sparse`` of a row.
 
 A form takes the arrays of a call (`Stored`, `Value`, numbers, None) and its attributes, and gives a `Stored` or a
-`Value`; None where MXNet, too, works on dense arrays then. It may give a pull besides, as `core.tape.Node` has it:
-without one the gradients are those of the dense row.
+`Value`; None where MXNet, too, works on dense arrays then. It may give a pull besides, as `core.graph.tape.Node` has
+it: without one the gradients are those of the dense row.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 
 from ... import errors
 from ...core import aval, record
-from ...core.sync import to_host
-from ...core.tape import Leaf
-from ...core.value import Value
+from ...core.calls.value import Value
+from ...core.graph.tape import Leaf
+from ...core.run.sync import to_host
 from ...ops.stored import bound
 from ...ops.table import TABLE, Op
 from .value import INDEX, Stored, in_stype, joined, nothing, of_dense, padded, untaped

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core import record
-from ...core.value import Value
+from ...core.calls.value import Value
 from ...ops.stored import bound
 from ...ops.table import TABLE, Op
 from ..invoke import call

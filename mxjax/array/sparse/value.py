@@ -10,10 +10,10 @@ import numpy as np
 
 from ... import errors
 from ...core import Aval, aval, record
-from ...core.state import local
-from ...core.sync import to_host, transfer
-from ...core.tape import ADD
-from ...core.value import Value
+from ...core.calls.state import local
+from ...core.calls.value import Value
+from ...core.graph.tape import ADD
+from ...core.run.sync import to_host, transfer
 from ...ops.stored import bound
 from ...scopes import Scope
 from ..handle import cast, on_device

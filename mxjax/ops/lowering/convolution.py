@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mxjax.core.compiler_options import convolves_in_one_thread, cores
+from mxjax.core.compile.compiler_options import convolves_in_one_thread, cores
 from mxjax.ops.lowering import grouped
 from mxjax.ops.lowering.columns import Window, col2im, im2col
 from mxjax.ops.lowering.linear import bilinear_triple, linear_pair, materialize

@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ...core.calls.segment import SCALAR, Step
 from ...core.hooks import operator_wrappers, program_rewriters
-from ...core.segment import SCALAR, Step
 from ..indexing import fit_index, pick
 from .softmax import below_largest
 

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from jax.experimental.layout import Layout, with_layout_constraint
 from jax.interpreters import ad, batching, mlir
 
-from mxjax.core import cpu_code, outline
-from mxjax.core.numpy_control import TERMS
+from mxjax.core.compile import cpu_code, outline
+from mxjax.core.interpret.numpy_control import TERMS
 
 if TYPE_CHECKING:
     from jax.extend.core import Primitive
@@ -85,7 +85,7 @@ def bilinear_triple(
 
     Each is bilinear, and the other two are its transposes. The functions take hashable keywords. From those ``thin``
     may find others, for which ``left`` gives less, and what makes the whole of it (a linear function); or None.
-    ``quick`` gives the plan that a quick program (`core/tiers.py`) has in the place of theirs.
+    ``quick`` gives the plan that a quick program (`core/run/tiers.py`) has in the place of theirs.
     """
     from jax.extend.core import Primitive
 

@@ -12,7 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from ...core.cpu_nan import without_nan
+from ...core.compile.cpu_nan import without_nan
 
 
 def below_largest(x: Any, axis: int) -> Any:

@@ -13,7 +13,7 @@ from benchmarks.memory_jax import Written
 from benchmarks.memory_mirror import ours
 from mxjax import errors, memonger, settings
 from mxjax.core import GraphCall, compiler
-from mxjax.core.graph import Pair
+from mxjax.core.graph.pairs import Pair
 from mxjax.gluon import nn
 from mxjax.memonger.trials.rehearse import counting
 

@@ -15,7 +15,7 @@ import mxjax as mx
 from benchmarks import memory_networks as networks
 from mxjax import autograd, core, errors, gluon, memonger, settings
 from mxjax.core import SCALARS, GraphCall, memory
-from mxjax.core.graph import Pair
+from mxjax.core.graph.pairs import Pair
 from mxjax.gluon import nn
 
 # On a CPU, where these tests run, the memory is named and nothing is saved: one test looks at the warning.
@@ -377,7 +377,7 @@ def pair_of(graph: Any, policy: Any) -> tuple[Pair, list[Any]]:
 @contextmanager
 def core_programs() -> Iterator[list[Any]]:
     """The programs that run inside."""
-    from mxjax.core import program
+    from mxjax.core.compile import program
 
     found: list[Any] = []
     run = program.Program.run

@@ -10,7 +10,7 @@ import pytest
 import mxjax as mx
 from benchmarks import memory_sublinear
 from mxjax import autograd, errors, gluon, memonger
-from mxjax.core.state import local
+from mxjax.core.calls.state import local
 from mxjax.gluon import nn
 from mxjax.memonger.trials.rehearse import counting
 

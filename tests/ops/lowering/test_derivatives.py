@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 from jax.test_util import check_grads
 
-from mxjax.core.compiler_options import default_options, keep_barriers
+from mxjax.core.compile.compiler_options import default_options, keep_barriers
 from mxjax.ops.lowering.convolution import PLAIN, Plan, choose, convolution
 from mxjax.ops.lowering.pooling import avg_pool, lp_pool, max_pool, sum_pool
 
@@ -172,7 +172,7 @@ def test_filters_for_neighbouring_pixels_equal_lax(kernel, stride, pad, channels
                                                   ("0.10.2", 2, "lax"), ("0.12.0.1", 8, "abreast")])  # fmt: skip
 def test_narrow_convolutions_give_neighbouring_pixels(monkeypatch, version, cores, narrow):
     monkeypatch.setattr("jaxlib.__version__", version)
-    monkeypatch.setattr("mxjax.core.compiler_options.cores", lambda: cores)
+    monkeypatch.setattr("mxjax.core.compile.compiler_options.cores", lambda: cores)
 
     def form(x, w, stride=(1, 1), dilate=(1, 1), pad=(1, 1), dtype="float32"):
         return choose("cpu", dtype, x, w, stride, dilate, pad)

@@ -1,0 +1,103 @@
+"""The compiler options every program gets, by platform and processor.
+
+Settings, profiler and rematerialisation add theirs; `mxjax.core.compile.compiler` merges them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform as host
+from typing import Any
+
+import jaxlib
+
+from ..graph.jaxprs import computes_complex
+
+_WIDTH = "xla_cpu_prefer_vector_width"
+#: XLA:GPU puts copies into one kernel after it has settled which arrays share a buffer: one copy saves what was in a
+#: donated input, another writes the result there, and who comes first is open (https://github.com/jax-ml/jax/issues/39625).
+_COPIES_TOGETHER = "horizontal-loop-fusion-for-copy"
+
+
+def default_options(platform: str, features: frozenset[str] | None = None) -> dict[str, Any]:
+    """Options for a program on ``cpu``, ``gpu`` or ``tpu``.
+
+    features are the processor's, as in /proc/cpuinfo; those of this machine where not given.
+
+    >>> default_options("cpu", features=frozenset({"avx512f"}))["xla_cpu_prefer_vector_width"]
+    512
+    """
+    if platform == "gpu":
+        return {"xla_disable_hlo_passes": _COPIES_TOGETHER}
+    if platform != "cpu":
+        return {}
+    # The order of work that needs least memory: a stack of convolutions takes a third of the bytes
+    # and, fitting caches better, a tenth less time; small programs are as fast either way.
+    options: dict[str, Any] = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+    # XLA's loops use 256 bits unless told otherwise; 512 halve a chain of elementwise operators.
+    if "avx512f" in (cpu_features() if features is None else features):
+        options[_WIDTH] = 512
+    return options
+
+
+def leave_width(options: dict[str, Any], jaxpr: Any) -> None:
+    """Take the width of vectors out of a CPU program's options where XLA is wrong with it.
+
+    jaxlib 0.10.2 to 0.11 links `xla.atan.v16f32` and `xla.atan.v8f64` from bitcode that clang made for 256 bits, where
+    such a vector is passed in memory (``ptr byval(<16 x float>)``), and calls them with the vector itself: every arc
+    tangent of 64 numbers or more reads what lies elsewhere, or ends the process. XLA comes to them by `atan2(y, 1)`
+    alone. Those of real numbers have code of ours (`cpu_code`); here are the logarithms of complex ones.
+
+        jax.jit(jax.numpy.arctan).lower(x).compile({"xla_cpu_prefer_vector_width": 512})(x)  # x: 64 numbers
+    """
+    if _WIDTH in options and atan_is_wrong() and computes_complex(jaxpr):
+        del options[_WIDTH]
+
+
+def atan_is_wrong() -> bool:
+    """Whether this XLA passes 512 bits to its arc tangent in another way than that takes them."""
+    version = tuple(int("".join(filter(str.isdigit, part)) or 0) for part in jaxlib.__version__.split(".")[:3])
+    return (0, 10, 2) <= version < (0, 12)
+
+
+def keep_barriers(platform: str) -> dict[str, Any]:
+    """Options under which ``jax.lax.optimization_barrier`` holds until the program is compiled.
+
+    XLA:CPU drops barriers early, then merges what they kept apart and reorders across them.
+
+    >>> keep_barriers("gpu")
+    {}
+    """
+    return {"xla_disable_hlo_passes": "cse_barrier_expander"} if platform == "cpu" else {}
+
+
+def convolves_in_one_thread() -> bool:
+    """Whether XLA:CPU's kernel library leaves cores idle while it computes a convolution.
+
+    That of jaxlib 0.10.2 does, where there is more than one core (0.10.1, 0.11 and 0.12 do not).
+    """
+    return jaxlib.__version__ == "0.10.2" and cores() > 1
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@functools.cache
+def cpu_features() -> frozenset[str]:
+    """Instruction-set names of the first processor; empty where the system does not list them."""
+    # Only x86 has AVX-512, and of systems that run on x86 only Linux states it in a file; macOS
+    # had it on a few machines, which then keep XLA's default.
+    if host.system() != "Linux":
+        return frozenset()
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
+            for line in lines:
+                name, _, value = line.partition(":")
+                if name.strip() in ("flags", "Features"):
+                    return frozenset(value.split())
+    except OSError:
+        pass
+    return frozenset()

@@ -1,0 +1,248 @@
+"""A segment run call by call: each computed by NumPy, or by a program of its own that everybody shares."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ..calls.call import Call, Derivative
+from ..calls.segment import SCALAR, Step, Tree
+from ..calls.value import quick_put
+from ..compile.compiler import platform_of
+from ..compile.program import Program, needed
+from ..compile.store import store
+from ..hooks import observers
+from ..run import price as price_of
+from ..run.forks import forked
+from .symbolic import Bound, NotHere, trace
+
+# Microseconds on one core; only their ratios count.
+CALL = 6.0  # a call, beside its work
+LINE = 1.5  # a call of NumPy, as `Bound.steps` counts them, beside its work
+UNKNOWN = 20  # equations that a call is taken for which was not traced
+FETCH = 1000.0  # an array that an accelerator computed: NumPy waits for it and for what was begun before it
+RUN = 6.0  # a run of a program, beside its work
+SINGLE = 25.0  # a run of a program of one call, from NumPy's arrays to NumPy's, beside its work
+UNFUSED = 0.25  # what a program of several calls saves of the work that programs of single ones do
+
+# Whether a fault in NumPy's rules is raised; without, a program computes the call.
+strict = [False]
+
+# Compiles a step that is a segment by itself, with all its results, for everybody.
+Build = Callable[[Step], Program]
+
+
+class Part(NamedTuple):
+    """A call of a segment: where its operands come from (`Step.args`), what they are, and how NumPy computes it."""
+
+    step: Step
+    call: Call
+    gets: tuple[int, ...]
+    operands: tuple[Any, ...]
+    bound: Bound | None
+    work: float  # microseconds of NumPy's
+
+
+class ByCall:
+    """The calls of a segment that its live results need.
+
+    ``price``: what the next run costs, in microseconds, missing programs included. ``equations`` and ``long``: what
+    a compiler would have to work for (`price.Size`). ``gains``: a program of the segment
+    would be more than the program of its only call, which there is, and which takes the call's numbers as operands.
+    ``numpy=False``: programs alone.
+    """
+
+    __slots__ = ("_build", "_device", "_ends", "_fetch", "_numbers", "_parts", "_prices", "equations", "gains", "long",
+                 "numpy", "price")  # fmt: skip
+
+    def __init__(self, step: Step, live: Sequence[int], device: Any, build: Build, *, numpy: bool):
+        path = step.path()
+        inputs = [a for s in path for a in s.new_ins]
+        results = [a for s in path for a in s.avals]
+        kept = path if len(live) == step.n_outs else needed(path, live)
+        self._device = device
+        self._build = build
+        self.numpy = numpy
+        platform = platform_of(device)
+        self._fetch = 0.0 if platform == "cpu" else FETCH
+        self._prices = price_of.on(platform)
+        self.gains = True
+        self._parts: list[Part] = []
+        self.price = 0.0
+        self.equations = self.long = 0
+        last: dict[int, int] = {}
+        self._numbers: list[float | int] = []
+        for at, (s, call, gets, operands) in enumerate(loosened(kept, inputs, results, step.fmt, self._numbers)):
+            for i in gets:
+                last[i] = at
+            bound = bound_of(s, call, operands, device) if numpy else None
+            work = 0.0 if bound is None else work_of(bound)
+            equations, long = (UNKNOWN, 0) if bound is None else bound.size[:2]
+            self.equations += equations
+            self.long += long
+            part = Part(s, call, gets, operands, bound, work)
+            self._parts.append(part)
+            self.price += CALL + work
+            if bound is None and not self._compiled(part):
+                self.price += self._prices.quick(UNKNOWN, 0)
+        # The results that nobody reads after the call of this number.
+        self._ends: list[tuple[int, ...]] = [()] * len(kept)
+        keep = set(live)
+        for k, at in last.items():
+            if 0 <= k < SCALAR and k not in keep:
+                self._ends[at] += (k,)
+
+    def _single(self, part: Part, operands: tuple[Any, ...]) -> Step:
+        """The step that is a segment of this call alone."""
+        root = Tree.root(self._device)
+        key = (part.call, *operands)
+        return root.next.get(key) or root.grow(key, operands, self._device, part.step.scope)
+
+    def _compiled(self, part: Part) -> bool:
+        found = Tree.root(self._device).next.get((part.call, *part.operands))
+        return found is not None and _whole(found) in found.programs
+
+    def run(
+        self, live: Sequence[int], arrays: Sequence[Any], scalars: Sequence[Any]
+    ) -> tuple[list[Any], dict[int, tuple[int, ...]]]:
+        """The live results, and the orders of axes of those that have one of their own."""
+        with np.errstate(all="ignore"):
+            return self._run(live, arrays, scalars)
+
+    def _run(
+        self, live: Sequence[int], arrays: Sequence[Any], scalars: Sequence[Any]
+    ) -> tuple[list[Any], dict[int, tuple[int, ...]]]:
+        env: dict[int, Any] = {}
+        layouts: dict[int, tuple[int, ...]] = {}
+        scalars = [*scalars, *self._numbers]
+        watched = bool(observers)
+        price = 0.0
+        self.gains = len(self._parts) > 1 or bool(self._numbers)
+        for part, ends in zip(self._parts, self._ends, strict=True):
+            args = [env[i] if 0 <= i < SCALAR else arrays[-1 - i] if i < 0 else scalars[i - SCALAR] for i in part.gets]
+            outs = None
+            if part.bound is not None:
+                start = time.time_ns() if watched else 0
+                outs = self._numpy(part, args)
+                price += part.work if outs is not None else part.work * UNFUSED
+                if self._fetch and outs is not None:
+                    price += self._fetch * sum(isinstance(a, jax.Array) for a in args)
+                self.gains = self.gains or outs is not None
+                if start and outs is not None:
+                    _tell(part.step, start)
+            if outs is None:
+                outs = self._program(part, args, layouts)
+            for k, out in enumerate(outs, part.step.first):
+                env[k] = out
+            price += CALL
+            for k in ends:
+                del env[k]
+        self.price = price if self.gains else CALL
+        return [env[k] for k in live], layouts
+
+    def _given(self, a: Any) -> Any:
+        """An array as programs take it: NumPy's 64-bit numbers only in JAX's 64-bit mode, so these travel now."""
+        return quick_put(a, self._device) if type(a) is np.ndarray and a.itemsize == 8 else a
+
+    def _numpy(self, part: Part, args: list[Any]) -> Sequence[Any] | None:
+        """What NumPy gives; None where a program is better: there is one, or it would have paid for itself."""
+        lost = part.work - SINGLE  # what a program would save at most
+        if lost > 0 and not forked[0]:
+            single = self._single(part, part.operands)
+            pays = self._prices.quick(*part.bound.size[:2])  # type: ignore[union-attr]
+            # At half of it already the first time, so that no second run is the first of a program (`cold.ONE_RUN`).
+            if _whole(single) in single.programs or single.spent + lost > pays * (1 if single.spent else 1 / 2):
+                return None
+            single.spent += lost
+        try:
+            return part.bound.run([a if type(a) is np.ndarray else _array(a) for a in args])  # type: ignore[union-attr]
+        except NotHere:
+            return None
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            if strict[0]:
+                raise
+            part.step.bound = False  # a fault in a rule of ours is no reason to stop the user's program
+            return None
+
+    def _program(self, part: Part, args: list[Any], layouts: dict[int, tuple[int, ...]]) -> Sequence[Any]:
+        operands = part.operands
+        if layouts:
+            operands = tuple(
+                [a.in_layout(layouts[i]) if i in layouts else a for i, a in zip(part.gets, operands, strict=True)]
+            )
+        single = self._single(part, operands)
+        program = single.programs.get(_whole(single))
+        if program is None:
+            program = self._build(single)
+        program.used = store.now
+        arrays = [self._given(a) for a, i in zip(args, part.gets, strict=True) if i < SCALAR]
+        numbers = [a for a, i in zip(args, part.gets, strict=True) if i >= SCALAR]
+        for k, order in program.layouts.items():
+            layouts[part.step.first + k] = order
+        return program.run(arrays, numbers)
+
+
+def work_of(bound: Bound) -> float:
+    """The microseconds that NumPy takes for a call."""
+    return bound.steps() * LINE + bound.work() * 1e-6
+
+
+def loosened(
+    steps: Sequence[Step], inputs: Sequence[Any], results: Any, fmt: str, numbers: list[float | int]
+) -> Iterator[tuple[Step, Call, tuple[int, ...], tuple[Any, ...]]]:
+    """Each step's call without numbers of its own, where its operands come from and what they are.
+
+    ``inputs`` and ``results`` are the avals of a segment or graph (by their numbers), ``fmt`` the kinds of its dynamic
+    scalars. The calls' own numbers are appended to ``numbers`` and follow these: no program or trace for each value.
+    """
+    for s in steps:
+        call, before, own = s.call.loose()  # type: ignore[union-attr]
+        gets = s.args
+        if own:
+            before = len(gets) if before < 0 else before
+            gets = (*gets[:before], *range(SCALAR + len(fmt), SCALAR + len(fmt) + len(own)), *gets[before:])
+            fmt += "".join(["d" if type(n) is float else "q" for n in own])
+            numbers += own
+        operands = tuple(
+            [results[i] if 0 <= i < SCALAR else inputs[-1 - i] if i < 0 else fmt[i - SCALAR] for i in gets]
+        )
+        yield s, call, gets, operands
+
+
+def _whole(single: Step) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return tuple(range(single.n_outs)), ()
+
+
+def _array(a: Any) -> Any:
+    """An operand as NumPy takes it: a number in the dtype of a dynamic scalar (`call.SCALARS`)."""
+    return np.float64(a) if type(a) is float else np.int64(a) if type(a) is int else np.asarray(a)
+
+
+def _tell(step: Step, start: int) -> None:
+    stop = time.time_ns()
+    for o in observers:
+        on_interpreted = getattr(o, "on_interpreted", None)
+        if on_interpreted is not None:
+            on_interpreted(step, start, stop)
+
+
+def is_asked_for(call: Call) -> bool:
+    """Whether this is a program that somebody asked for: a hybridized block's graph, or what holds its weights."""
+    return call.graph is not None or call.places is not None
+
+
+def bound_of(s: Step, call: Call, operands: tuple[Any, ...], device: Any) -> Bound | None:
+    """How NumPy computes a step, if it does; found once for each."""
+    if s.bound is None:
+        # The derivative of a graph has no `forward`.
+        s.bound = False
+        if not is_asked_for(call) and (type(call) is not Derivative or call.forward is not None):
+            with contextlib.suppress(NotHere):
+                found = trace(call, operands, device)
+                s.bound = found if found.runs else False
+    return s.bound or None

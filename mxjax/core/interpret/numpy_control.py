@@ -1,0 +1,118 @@
+"""Primitives of JAX that hold others: those inlined, and loops and branches as NumPy runs them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..compile.compiler import wide_types
+from ..graph.jaxprs import AGAIN, INLINED
+from .numpy_rules import NotHere, Op
+
+#: Makes ``fn(s, *operands) -> results`` of a closed jaxpr.
+Inner = Callable[[Any], Callable[..., Any]]
+
+
+class _All:
+    """Stands among dimensions for all sizes, which bodies of loops take."""
+
+
+ALL = _All()
+
+_BODIES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(INLINED, ("jaxpr", "call_jaxpr")),
+    **dict.fromkeys(AGAIN, ("jaxpr",)),
+    "custom_jvp_call": ("call_jaxpr", "fun_jaxpr"),
+    "custom_vjp_call": ("call_jaxpr", "fun_jaxpr"),
+    "custom_vjp_call_jaxpr": ("fun_jaxpr", "call_jaxpr"),
+}
+
+
+#: Primitives of the table's own, by name: functions of the operands, and of the parameters by name, in JAX's.
+TERMS: dict[str, Callable[..., Any]] = {}
+
+
+def body_of(eqn: Any) -> Any:
+    """The jaxpr that an equation is nothing but a call of, or None."""
+    terms = TERMS.get(eqn.primitive.name)
+    if terms is not None:
+        structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
+        with wide_types():
+            return jax.make_jaxpr(functools.partial(terms, **eqn.params))(*structs)
+    for name in _BODIES.get(eqn.primitive.name, ()):
+        if name in eqn.params:
+            return eqn.params[name]
+    return None
+
+
+def _cond(eqn: Any, inner: Inner) -> Op:
+    branches = [inner(b) for b in eqn.params["branches"]]
+    last = len(branches) - 1
+
+    def cond(which: Any, *rest: Any) -> Any:
+        return branches[min(max(int(which), 0), last)](rest[-1], *rest[:-1])
+
+    return Op(cond, (ALL,), many=True)
+
+
+def _asked(eqn: Any, inner: Inner) -> Op:
+    """A function of the host's, which may refuse its numbers (`failures.holding`)."""
+    fn = eqn.params["callback"]
+    return Op(lambda *xs: fn(*xs), many=True)
+
+
+def _while(eqn: Any, inner: Inner) -> Op:
+    p = eqn.params
+    test, step = inner(p["cond_jaxpr"]), inner(p["body_jaxpr"])
+    a, b = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
+    if eqn.outvars and len(p["cond_jaxpr"].out_avals[0].shape):
+        raise NotHere("many loops at once")
+
+    def loop(*rest: Any) -> Any:
+        s, of_test, of_step, carry = rest[-1], rest[:a], rest[a:b], rest[b:-1]
+        while test(s, *of_test, *carry)[0]:
+            carry = step(s, *of_step, *carry)
+        return carry
+
+    return Op(loop, (ALL,), many=True)
+
+
+def _scan(eqn: Any, inner: Inner) -> Op:
+    p = eqn.params
+    step = inner(p["jaxpr"])
+    if "num_consts" in p:
+        a, n_carry = p["num_consts"], p["num_carry"]
+    else:  # from JAX 0.12 on
+        a, n_carry = map(len, p["ft_in"].unpack()[:2])
+    reverse, b = p["reverse"], a + n_carry
+    ys = eqn.outvars[n_carry:]
+    dtypes = [v.aval.dtype for v in ys]
+
+    def scan(*rest: Any) -> Any:
+        s, shapes, length = rest[-1], rest[-2], rest[-3]
+        consts, carry, xs = rest[:a], rest[a:b], rest[b:-3]
+        made = [np.empty(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+        for k in range(length - 1, -1, -1) if reverse else range(length):
+            outs = step(s, *consts, *carry, *[x[k] for x in xs])
+            carry = outs[:n_carry]
+            for y, out in zip(made, outs[n_carry:], strict=True):
+                y[k] = out
+        return (*carry, *made)
+
+    return Op(scan, (p["length"], tuple(tuple(v.aval.shape) for v in ys), ALL), many=True)
+
+
+def _platform_index(eqn: Any, inner: Inner) -> Op:
+    for k, names in enumerate(eqn.params["platforms"]):
+        if names is None or "cpu" in names:
+            return Op(functools.partial(np.int32, k))
+    raise NotHere("there is no branch for CPUs")
+
+
+CONTROL: dict[str, Callable[[Any, Inner], Op]] = {
+    "cond": _cond, "pure_callback": _asked, "platform_index": _platform_index, "scan": _scan, "while": _while,
+}  # fmt: skip

@@ -1,0 +1,160 @@
+"""Functions of JAX over flat arrays: programs of one function that serve all shapes."""
+
+from __future__ import annotations
+
+import functools
+import math
+import platform
+from collections.abc import Callable
+from contextlib import nullcontext
+from statistics import NormalDist
+from typing import Any
+
+import jax
+import numpy as np
+
+from ... import settings
+from ..compile import cpu_code
+from ..compile.compiler import wide_types
+from ..graph.jaxprs import is_staged
+from ..run import forks
+
+#: Sizes to which flat arrays are padded: few programs, of which none does more than 16 times the work.
+_BUCKETS = (64, 1024, 16384, 262144)
+
+
+def shared(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of arrays, element by element, as one program of JAX for all shapes of a dtype."""
+
+    def flat(*xs: Any) -> Any:
+        return fn(*xs)
+
+    program = jax.jit(flat)
+
+    def run(*xs: Any) -> Any:
+        arrays = np.broadcast_arrays(*xs) if len(xs) > 1 else [np.asarray(xs[0])]
+        shape, size = arrays[0].shape, arrays[0].size
+        forks.check()
+        concrete: Any = jax.ensure_compile_time_eval() if is_staged() else nullcontext()  # whatever JAX traces around
+        with wide_types(), jax.default_device(_cpu()), concrete:
+            parts = []
+            for start in range(0, max(size, 1), _BUCKETS[-1]):
+                rows = [a.reshape(-1)[start : start + _BUCKETS[-1]] for a in arrays]
+                n = rows[0].size
+                room = next(b for b in _BUCKETS if b >= n)
+                padded = []
+                for row in rows:
+                    wide = np.ones(room, row.dtype)
+                    wide[:n] = row
+                    padded.append(wide)
+                parts.append(np.asarray(program(*padded))[:n])
+        return (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(shape)
+
+    return run
+
+
+@functools.cache
+def _cpu() -> Any:
+    return jax.local_devices(backend="cpu")[0]
+
+
+#: Primitives that NumPy has no function for. Others are added when functions of random bits ask for them.
+_SHARED: dict[str, Callable[..., Any]] = {}
+
+
+def exactly(name: str, params: tuple[tuple[str, Any], ...] = ()) -> Callable[..., Any]:
+    """The primitive of this name as a program of JAX, to the last bit."""
+    key = f"{name} {params}"
+    found = _SHARED.get(key)
+    if found is None:
+        primitive = getattr(jax.lax, f"{name}_p")
+
+        def bind(*xs: Any) -> Any:
+            if name == "erf_inv" and xs[0].dtype == np.float32 and cpu_code.lowering():
+                return cpu_code.erf_inv(*xs)  # as in programs
+            return primitive.bind(*xs, **dict(params))
+
+        program, nearly = shared(bind), _NEARLY.get(name)
+
+        def run(*xs: Any) -> Any:
+            if forks.forked[0] and nearly is not None:
+                return np.asarray(nearly(*xs), np.result_type(*xs))
+            return program(*xs)
+
+        found = _SHARED.setdefault(key, run)
+    return found
+
+
+def _by_number(fn: Callable[[float], float]) -> Callable[..., Any]:
+    return np.vectorize(fn, otypes=[np.float64])
+
+
+def _erf_inv(x: float) -> float:
+    if not abs(x) < 1:
+        return math.copysign(math.inf, x) if abs(x) == 1 else math.nan
+    return NormalDist().inv_cdf((1 + x) / 2) / math.sqrt(2)
+
+
+#: What stands for programs where there are none (`forks`): equal to rounding.
+_NEARLY: dict[str, Callable[..., Any]] = {
+    "erf": _by_number(math.erf), "erfc": _by_number(math.erfc), "erf_inv": _by_number(_erf_inv),
+    "lgamma": _by_number(lambda x: math.lgamma(x) if x > 0 or x % 1 else math.inf),
+    "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan,
+    "atan2": np.arctan2, "atanh": np.arctanh, "logistic": lambda x: 1 / (1 + np.exp(-x)), "pow": np.power,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    **{name: getattr(np, name) for name in "cbrt cos cosh exp exp2 expm1 log log1p sin sinh tan tanh".split()},
+}  # fmt: skip
+
+
+@functools.cache
+def product_and_sum(name: str, at: int) -> Callable[..., Any]:
+    """``a * b + c`` of (a, b, c), rounded as XLA rounds it; ``at``: the product's place in the sum."""
+    if name == "sub":
+        program = shared((lambda a, b, c: a * b - c) if at == 0 else (lambda a, b, c: c - a * b))
+        signs = (1, -1) if at == 0 else (-1, 1)
+    else:
+        program = shared(lambda a, b, c: a * b + c)
+        signs = (1, 1)
+
+    def fused(a: Any, b: Any, c: Any) -> Any:
+        if forks.forked[0]:
+            return a * b + c if name != "sub" else a * b - c if at == 0 else c - a * b
+        if np.result_type(a, b, c) != np.float32 or not _rounds_once():
+            return program(a, b, c)
+        return _fused(np.multiply(a, signs[0], dtype=np.float64), b, np.multiply(c, signs[1], dtype=np.float64))
+
+    return fused
+
+
+@functools.cache
+def _rounds_once() -> bool:
+    """Whether XLA's programs round a product and its sum at once, as they do unless LLVM shall not optimise."""
+    told = "xla_backend_optimization_level" in (settings.variable("XLA_FLAGS") or "")
+    if platform.machine() in ("x86_64", "AMD64") and not told:
+        return True
+    one = np.full(1, 1 + 2.0**-12, np.float32)  # its square is 1 + 2 ** -11 and what only one rounding keeps
+    return bool(shared(lambda a, b, c: a * b + c)(one, one, np.full(1, -1 - 2.0**-11, np.float32))[0])
+
+
+def _fused(a: Any, b: Any, c: Any) -> Any:
+    """``a * b + c`` of float32 numbers, rounded once.
+
+    The product is exact in float64. The sum is rounded to odd (Boldo, Melquiond: Emulation of a FMA and correctly
+    rounded sums, 2008), so that rounding it to float32 is as if it had never been rounded.
+    """
+    product = np.asarray(a * b)
+    total = np.asarray(product + c)
+    back = total - product
+    lost = (product - (total - back)) + (c - back)
+    bits = total.view(np.int64)
+    even = (lost != 0) & ((bits & 1) == 0) & np.isfinite(total)
+    away = (lost > 0) == (total > 0)
+    odd = np.where(even, np.where(away, bits + 1, bits - 1), bits)
+    return odd.view(np.float64).astype(np.float32)
+
+
+#: Functions whose last bits differ between NumPy and XLA.
+ROUNDED = frozenset(
+    "acos acosh asin asinh atan atan2 atanh cbrt cos cosh exp exp2 expm1 log log1p logistic pow rsqrt sin sinh tan "
+    "tanh".split()
+)

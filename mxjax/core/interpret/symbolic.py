@@ -1,0 +1,395 @@
+"""One operator call traced once for all sizes: shapes of its results without JAX, and its numbers by NumPy.
+
+A call is traced by its operands' ranks and dtypes. Dimensions of 0 and 1 are constants, each other one is a symbol of
+its own. Where JAX cannot decide something then, equal sizes share a symbol (this is tried first where several operands
+have sizes); then small ones and those that the attributes name are constants, and the others have bounds (powers of
+two); then all that has not changed yet is a constant; at last the shapes are traced as they are. A form that never
+served a row is not tried for its later calls. What a trace took for granted is asked of each size (`dims.Layout.true`):
+that symbols are unequal, and which is larger for the sizes it was made of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from ..calls.aval import SCALARS, Aval
+from ..compile.compiler import for_platform, platform_of, wide_types
+from ..graph.jaxprs import bodies
+from ..hooks import operator_wrappers
+from ..run.interrupts import shielded
+from ..run.price import Size, size_of
+from . import dims
+from .numpy_code import Code
+from .numpy_rules import NotHere as NotHere
+
+if TYPE_CHECKING:
+    from ..calls.call import Call
+
+Shape = tuple[tuple[int, ...], np.dtype]
+
+#: Traces and shapes that one call may have.
+_MOST = 4096
+_LATEST = 16  # that are found by their operands alone
+#: Sizes that are constants where two symbols do not do: axes of channels, kernels, coordinates.
+_SMALL = 4
+_ANY = (2, dims.LONGEST)
+_KEY = (2,)  # of two uint32: a random key
+
+
+class Trace:
+    """A call's jaxpr for shapes of one form."""
+
+    __slots__ = (
+        "_bound",
+        "_closed",
+        "_code",
+        "_layout",
+        "_symbols",
+        "_true",
+        "dtypes",
+        "lengths",
+        "many",
+        "size",
+        "why",
+    )
+
+    def __init__(self, closed: Any, many: bool, symbols: int, noted: dims.Noted):
+        self._bound: Bound | None = None  # the last one: a loop asks for the same sizes again and again
+        self._closed = closed
+        self._code: Code | None = None
+        self._symbols = symbols
+        self.why = ""  # NumPy does not compute it
+        self.many = many
+        self.size = size_of(closed.jaxpr)
+        self.dtypes = [np.dtype(a.dtype) for a in closed.out_avals]
+        self._layout = layout = dims.Layout(symbols)
+        self.lengths = layout.getter(tuple([tuple(a.shape) for a in closed.out_avals]))
+        self._true = layout.true(noted, _reshaped(closed.jaxpr) if symbols else ())
+
+    def holds(self, sizes: Sequence[int]) -> bool:
+        """Whether it is right for these sizes."""
+        return self._true is None or self._true(self._layout.values(sizes))
+
+    def at(self, sizes: tuple[int, ...]) -> Bound:
+        found = self._bound
+        if found is None or found.sizes != sizes:
+            found = self._bound = Bound(self, sizes)
+        return found
+
+    def shapes(self, sizes: Sequence[int]) -> tuple[Shape, ...]:
+        return tuple(zip(self.lengths(self._layout.values(sizes)), self.dtypes, strict=True))
+
+    def code(self) -> Code:
+        """The jaxpr for NumPy; raises :class:`NotHere`."""
+        if self._code is None:
+            if not self.why:
+                try:
+                    self._code = Code(self._closed, self._symbols)
+                except NotHere as error:
+                    self.why = str(error) or "NumPy computes it otherwise"
+                except (AttributeError, LookupError, TypeError, ValueError) as error:  # another JAX's parameters
+                    self.why = f"{type(error).__name__}: {error}"
+                self._closed = None
+            if self._code is None:
+                raise NotHere(self.why)
+        return self._code
+
+
+def _reshaped(jaxpr: Any) -> Iterator[tuple[Any, Any]]:
+    """The numbers of elements before and after each reshape: of symbols JAX does not compare them."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "reshape":
+            yield math.prod(eqn.invars[0].aval.shape), math.prod(eqn.params["new_sizes"])
+        for inner in bodies(eqn.params):
+            yield from _reshaped(inner)
+
+
+class Bound:
+    """A call for operands of certain shapes.
+
+    ``many``: whether the call's function gives a tuple.
+    """
+
+    __slots__ = ("_fn", "_trace", "_values", "many", "sizes")
+
+    def __init__(self, trace: Trace, sizes: tuple[int, ...]):
+        self._trace = trace
+        self._fn: Any = None
+        self._values: Any = ()
+        self.sizes = sizes
+        self.many = trace.many
+
+    def shapes(self) -> tuple[Shape, ...]:
+        """Shape and dtype of each result."""
+        return self._trace.shapes(self.sizes)
+
+    @property
+    def runs(self) -> bool:
+        """Whether NumPy knows all of its primitives."""
+        try:
+            self._trace.code()
+        except NotHere:
+            return False
+        return True
+
+    @property
+    def why(self) -> str:
+        """Why NumPy does not compute it; empty where it does."""
+        return "" if self.runs else self._trace.why
+
+    @property
+    def size(self) -> Size:
+        """What of it a compiler works for (its numbers where lengths are symbols: none)."""
+        return self._trace.size
+
+    def work(self) -> int:
+        """Roughly the picoseconds that NumPy works on its numbers; raises :class:`NotHere`."""
+        code = self._trace.code()
+        return code.work(code.layout.values(self.sizes))
+
+    def steps(self) -> int:
+        """How many calls of NumPy it takes, with 100 rounds for loops whose numbers decide; raises :class:`NotHere`."""
+        code = self._trace.code()
+        return code.steps(code.layout.values(self.sizes))
+
+    def run(self, operands: Sequence[Any], scalars: Sequence[Any] = ()) -> list[np.ndarray]:
+        """The results, computed by NumPy; none of them shares memory with an operand.
+
+        The caller sees to `np.errstate`: to enter it takes as long as a small call.
+
+        Args:
+          operands: NumPy arrays, of the shapes that this was bound to.
+          scalars: the numbers of dynamic scalars, in NumPy's dtypes (`call.SCALARS`), after them.
+
+        Raises:
+          NotHere: NumPy does not compute this call, or not these numbers.
+        """
+        if self._fn is None:
+            code = self._trace.code()
+            self._values, self._fn = code.layout.values(self.sizes), code.fn
+        found = self._fn(self._values, *operands, *scalars)
+        return [_own(a, operands) for a in found]
+
+
+def _own(array: Any, operands: Sequence[Any]) -> np.ndarray:
+    """The array, or a copy where its memory is another's or does not lie in rows."""
+    if type(array) is not np.ndarray:
+        return np.asarray(array)
+    base = array.base
+    if base is None:
+        owner = array
+    elif type(base) is np.ndarray and base.nbytes == array.nbytes:
+        owner = base
+    else:
+        return np.array(array, order="C")
+    for a in operands:
+        if a is owner or a.base is owner:
+            return np.array(array, order="C")
+    return array if array.flags.carray else np.array(array, order="C")
+
+
+# ---- tracing ----------------------------------------------------------------------------
+
+
+def trace(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
+    """The call for operands like these; a kind (:data:`call.SCALARS`) stands for a dynamic scalar.
+
+    Raises:
+      NotHere: operators have wrappers.
+      Whatever the call's function raises for these shapes.
+    """
+    if operator_wrappers:
+        raise NotHere("operators are wrapped")
+    # Who asked for the shapes asks for the numbers next, and layers of an unrolled network take turns.
+    latest = call.traces.get("latest")
+    if latest is None:
+        latest = call.traces["latest"] = {}
+    asked = (device, *avals)
+    bound = latest.get(asked)
+    if bound is None:
+        bound = _bound(call, avals, device)
+        if len(latest) >= _LATEST:
+            latest.clear()
+        latest[asked] = bound
+    return bound
+
+
+def _bound(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
+    call, own = call.general(avals)
+    platform = platform_of(device)
+    sizes: list[int] = []
+    form: list[Any] = [platform]
+    for a in avals:
+        if type(a) is str:
+            form.append(a)
+            continue
+        form.append(a.dtype)  # type: ignore[union-attr]
+        shape = a.shape  # type: ignore[union-attr]
+        if shape == _KEY and a.dtype == np.uint32:  # type: ignore[union-attr]
+            form.append(shape)
+            continue
+        pattern = []
+        for n in shape:
+            if n < 2:
+                pattern.append(n)
+            else:
+                pattern.append(-1)
+                sizes.append(n)
+        form.append(tuple(pattern))
+    sizes += own
+    traces = call.traces
+    key: Any = tuple(form)
+    given = tuple(sizes)
+    found = traces.get(key, traces)  # the first form: it serves most calls
+    if found is not None and found is not traces and found.holds(given):
+        return found.at(given)  # type: ignore[no-any-return]
+    for kind, labels, bounds in _forms(call, key, given):
+        this = (labels, bounds, key) if labels else key
+        found = traces.get(this, traces)
+        known = given
+        if labels:
+            known = tuple(dict.fromkeys([n for n, label in zip(given, labels, strict=True) if label >= 0]))
+        if found is traces:
+            if len(traces) > _MOST:
+                traces.clear()
+            if bounds:  # what it asks may not be known, or the shapes are wrong: then the last form raises, too
+                if _is_hopeless(call, kind):
+                    continue
+                found = _apart(_traced, call, avals, platform, labels or range(len(given)), bounds, known)
+                _served(call, kind)[found is not None] += 1
+            else:
+                found = _traced(call, avals, platform, labels or range(len(given)), bounds, known)
+            traces[this] = found
+        if found is not None and found.holds(known):
+            return found.at(known)  # type: ignore[no-any-return]
+    raise NotHere("no form of trace holds")
+
+
+def _apart(fn: Callable[..., Trace], *args: Any) -> Trace | None:
+    """The function's result in a thread of its own, or None where it raises.
+
+    For every symbolic dimension JAX leaves an error behind in a cycle with its frame, until the next collection: frames
+    that called it would hold values that nobody else holds (README: reference counts decide).
+    """
+    found: list[Trace] = []
+
+    def run() -> None:
+        with contextlib.suppress(Exception):
+            found.append(fn(*args))
+
+    thread = threading.Thread(target=run, name="mxjax symbolic trace", daemon=True)
+    thread.start()
+    thread.join()
+    return found[0] if found else None
+
+
+#: So many calls of a row must fail before the form is left out, more for each that served; one is enough for its
+#: derivatives where it never did.
+_FAILURES, _PER_TRACE = 2, 4
+
+
+def _served(call: Call, kind: str) -> list[int]:
+    """How often JAX could not, and could, trace a form of this kind for the row, or for its derivatives."""
+    of = call.forward or call
+    return of.row.tries.setdefault((of is not call, kind), [0, 0])
+
+
+def _is_hopeless(call: Call, kind: str) -> bool:
+    """Whether JAX hardly ever traced a form of this kind for the row (convolutions: their sizes decide)."""
+    failed, traced = _served(call, kind)
+    if not traced and call.forward is not None and not failed:
+        failed, traced = _served(call.forward, kind)
+        failed *= _FAILURES
+    return failed >= _FAILURES + _PER_TRACE * traced
+
+
+#: Its kind, which symbol each size is, and the symbols' bounds.
+Form = tuple[str, tuple[int, ...], tuple[tuple[int, int], ...]]
+
+
+def _forms(call: Call, key: Any, sizes: tuple[int, ...]) -> Iterator[Form]:
+    """The forms to try. A size that is a constant has minus itself for a symbol.
+
+    Symbols stand in the order of their first size; a form without labels has one for each size.
+    """
+    if call.row.ragged and dims.available() and sizes and max(sizes) <= dims.LONGEST:
+        forms: list[Form] = [("own", (), (_ANY,) * len(sizes))]
+        labels = _labels(sizes, ())
+        if max(labels) + 1 < len(labels):
+            forms.append(("equal", labels, (_ANY,) * (max(labels) + 1)))
+            if sum(type(k) is tuple and -1 in k for k in key) > 1:  # shapes of several operands mostly have to agree
+                forms.reverse()
+        yield from forms
+        fixed = {*range(_SMALL + 1), *_whole_numbers(call.attrs)}
+        labels = _labels(sizes, [n in fixed for n in sizes])
+        large = tuple(dict.fromkeys([n for n in sizes if n not in fixed]))
+        if large:
+            yield "bounded", labels, tuple([dims.bucket(n) for n in large])
+        # What was the same in all shapes so far stays a constant.
+        seen = call.traces.setdefault(("seen", key), list(sizes))
+        for k, n in enumerate(sizes):
+            if seen[k] != n:
+                seen[k] = -1
+        labels = _labels(sizes, [n >= 0 for n in seen])
+        if max(labels) >= 0:
+            yield "seen", labels, (_ANY,) * (max(labels) + 1)
+    yield "as it is", tuple([-n for n in sizes]), ()
+
+
+def _labels(sizes: Sequence[int], constant: Sequence[bool]) -> tuple[int, ...]:
+    """A label for each size: equal ones have the same."""
+    known: dict[int, int] = {}
+    made = []
+    for k, n in enumerate(sizes):
+        made.append(-n if constant and constant[k] else known.setdefault(n, len(known)))
+    return tuple(made)
+
+
+def _whole_numbers(attrs: Any) -> Iterator[int]:
+    if type(attrs) is int:
+        yield attrs
+    elif isinstance(attrs, tuple):
+        for a in attrs:
+            yield from _whole_numbers(a)
+
+
+@shielded
+def _traced(
+    call: Call,
+    avals: Sequence[Aval | str],
+    platform: str,
+    labels: Sequence[int],
+    bounds: Sequence[tuple[int, int]],
+    sizes: Sequence[int],
+) -> Trace:
+    symbols = dims.symbols(bounds)
+    at = iter(labels)
+    structs = []
+    for a in avals:
+        if isinstance(a, str):
+            structs.append(SCALARS[a])
+            continue
+        shape: list[Any] = []
+        for n in a.shape:
+            label = next(at) if n > 1 and not (a.shape == _KEY and a.dtype == np.uint32) else -n
+            shape.append(n if label < 0 or n < 2 else symbols[label])
+        structs.append(jax.ShapeDtypeStruct(tuple(shape), a.dtype))
+    lengths = [-label if label < 0 else symbols[label] for label in at]
+    fn_of = (call.of_lengths(iter(lengths)) if lengths else call).unjitted
+    many: list[bool] = []
+
+    def fn(*operands: Any) -> Any:
+        out = fn_of(*operands)
+        many.append(isinstance(out, (tuple, list)))
+        return out
+
+    with dims.noting(symbols, sizes) as noted, wide_types(), for_platform(platform):
+        closed = jax.make_jaxpr(fn)(*structs)
+    return Trace(closed, many[0], len(symbols), noted)

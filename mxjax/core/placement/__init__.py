@@ -1,0 +1,1 @@
+"""Placement: devices, meshes and memories, and who holds them."""

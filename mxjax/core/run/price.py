@@ -1,0 +1,180 @@
+"""What compiling a program costs, and what each run of a quick one loses: estimates, by counts alone.
+
+Counts, because a program must take the same way in every run: no clock is asked. All prices are microseconds on one
+core; only their ratios count, and the setting `engine.compile_price` scales the compiler's. Measured on CPUs (AVX-512,
+jax 0.10.2) over training steps of a LeNet, perceptrons, LSTMs, unrolled cells and a ResNet-18, single operators and
+chains of them: XLA takes 2.4 to 3.6 ms an equation and 10 to 40 ms besides; without LLVM's optimisation, by the
+emitters it had before and in one module, 0.3 to 0.55 ms an equation and 8 ms (up to 0.9 in unrolled networks), and a
+run takes 0.5 to 2 ns longer for each number that an element-wise equation gives, and as long where libraries compute.
+A convolution takes 40 to 100 ms besides, a loop 40 to 110,
+random bits 30 to 60 (quick: 10, 10 and 20 to 50; `make bench-price` measures them). Tracing and lowering are 0.1 to
+0.45 ms an equation of either. Of the everyday jobs (`make bench-jobs`) none took longer with 1 ms
+than with 0.45, and those of unrolled cells took three quarters of the time.
+
+GPUs (an H200, jax 0.11.2, 16 cores): a program of one kernel takes 45 to 60 ms, each equation 4 to 6 (2.5 in a
+ResNet-18), with any optimisation of LLVM's. Most goes into trials of each product and convolution, 0.25 s for each: an
+LSTM language model took 4.9 s, 1.5 without them, and 12.4 ms a step for 5.0; a ResNet-50 4.8 s a step, so that programs
+with convolutions are never quick there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+
+from ... import settings
+from ..graph.jaxprs import bodies
+
+ROUNDS = 5  # that a loop is taken for whose length is not known
+# Numbers that take as long as so many: a quick program calls a function for each, or compares many times.
+_WEIGHTS = {
+    "exp": 4, "log": 4, "tanh": 4, "logistic": 4, "sin": 4, "cos": 4, "pow": 8, "erf": 4, "log1p": 4, "expm1": 4,
+    "sort": 50, "cumsum": 37, "cumprod": 37, "cummax": 37, "cummin": 37, "cumlogsumexp": 37,
+}  # fmt: skip
+#: These read of their operand no more than they give.
+_PARTS = frozenset({"dynamic_slice", "gather", "slice", "squeeze"})
+#: These are written in their operand's place, so that the update counts alone: which operand that is.
+_PLACED = {
+    "dynamic_update_slice": 1, "scatter": 2, "scatter-add": 2, "scatter-max": 2, "scatter-min": 2, "scatter-mul": 2,
+}  # fmt: skip
+#: Libraries compute these, whatever the program is compiled with.
+_LIBRARY = frozenset({"dot_general", "conv_general_dilated", "custom_call", "fft"})
+_DRAWS = frozenset({"random_bits", "threefry2x32"})
+_CONVOLUTIONS = ("conv_general_dilated", "convolution", "convolution_input_gradient", "convolution_weight_gradient")
+#: One equation, and longer code: how much longer.
+_LONG = {**dict.fromkeys(_DRAWS, 2), **dict.fromkeys(_CONVOLUTIONS, 4), "scan": 4, "while": 4}
+
+
+class Prices(NamedTuple):
+    """What the programs of a platform cost, in microseconds: ``quick`` ones, and those that are optimised.
+
+    ``tuned``: what each kind of product or convolution adds to an optimised program. ``slower``, ``each``: what a quick
+    one loses for each number that it computes, and for each product. ``options``: XLA's for a quick program; without,
+    there are none.
+    """
+
+    base: float
+    equation: float
+    long: float
+    tuned: float
+    quick_base: float
+    quick_equation: float
+    quick_long: float
+    slower: float
+    each: float
+    options: Mapping[str, Any] | None
+
+    def whole(self, size: Size) -> float:
+        """The price of the optimised program."""
+        tuned = self.tuned * (size.products + size.convolutions)
+        return _scale() * (self.base + self.equation * size.equations + self.long * size.long + tuned)  # type: ignore[no-any-return]
+
+    def quick(self, equations: int, long: int) -> float:
+        """The price of a quick program of so many equations, and what `Size.long` counts."""
+        return _scale() * (self.quick_base + self.quick_equation * equations + self.quick_long * long)  # type: ignore[no-any-return]
+
+    def lost(self, size: Size) -> float:
+        """What a run of the quick program takes longer."""
+        return self.slower * size.numbers + self.each * size.multiplied
+
+    def has_quick(self, size: Size) -> bool:
+        """Whether there is a quick program at all: cuDNN's choice without a trial took a hundred times as long."""
+        return self.options is not None and not (size.convolutions and self.tuned)
+
+
+#: Versions without the emitters that XLA had before take half of the whole price for a quick program.
+_OLDER = jax.__version_info__ < (0, 11)
+_CPU = Prices(
+    base=20_000.0, equation=3_000.0, long=10_000.0, tuned=0.0,
+    quick_base=10_000.0, quick_equation=1_000.0 if _OLDER else 1_700.0, quick_long=2_500.0,
+    slower=1e-3, each=0.0,
+    options={"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
+    | ({"xla_cpu_use_fusion_emitters": False} if _OLDER else {}),
+)  # fmt: skip
+_GPU = Prices(
+    base=50_000.0, equation=5_000.0, long=0.0, tuned=250_000.0,
+    quick_base=50_000.0, quick_equation=5_000.0, quick_long=0.0,
+    slower=0.0, each=30.0,
+    options={"xla_gpu_autotune_level": 0},
+)  # fmt: skip
+_PLATFORMS = {"cpu": _CPU, "gpu": _GPU}
+
+_scale = settings.snapshot("engine.compile_price")
+
+
+def on(platform: str) -> Prices:
+    """The prices of a platform (`compiler.platform_of`); of others those of GPUs, but no quick programs."""
+    found = _PLATFORMS.get(platform)
+    if found is None:
+        found = _PLATFORMS[platform] = _GPU._replace(options=None)
+    return found
+
+
+class Size(NamedTuple):
+    """What there is in a program, by which it is priced.
+
+    ``equations``, and what convolutions, loops and random bits add to them (``long``); the ``numbers`` that a run
+    computes, libraries aside; different ``products`` of matrices and ``convolutions``, and how many of the former a run
+    computes (``multiplied``).
+    """
+
+    equations: int
+    long: int
+    numbers: float
+    products: int = 0
+    convolutions: int = 0
+    multiplied: float = 0.0
+
+
+def size_of(jaxpr: Any) -> Size:
+    """What there is in a jaxpr, bodies of calls and loops included; lengths that are symbols count as one.
+
+    >>> size_of(jax.make_jaxpr(lambda x: x * 2 + 1)(jax.numpy.zeros(10)).jaxpr)
+    Size(equations=2, long=0, numbers=20.0, products=0, convolutions=0, multiplied=0.0)
+    """
+    equations = long = 0
+    numbers = multiplied = 0.0
+    products: set[Any] = set()
+    convolutions: set[Any] = set()
+    todo = [(jaxpr, 1.0)]
+    while todo:
+        body, times = todo.pop()
+        for e in body.eqns:
+            name = e.primitive.name
+            inner = list(bodies(e.params))
+            long += _LONG.get(name, 0)
+            if name in _CONVOLUTIONS:
+                convolutions.add(_shapes(e))
+            if inner:
+                rounds = e.params.get("length", ROUNDS) if name in ("scan", "while") else 1
+                todo += [(b, times * (rounds if isinstance(rounds, int) else 1)) for b in inner]
+                continue
+            equations += 1
+            if name in _LIBRARY:
+                if name == "dot_general":
+                    products.add(_shapes(e))
+                    multiplied += times
+                continue
+            if name in _PLACED:
+                seen = [e.invars[_PLACED[name]]]
+            else:
+                seen = [*e.outvars] if name in _PARTS else [*e.outvars, *e.invars[:1]]
+            most = max([_numbers(v) for v in seen], default=0.0)
+            numbers += times * most * (20 if name in _DRAWS else _WEIGHTS.get(name, 1))
+    return Size(equations, long, numbers, len(products), len(convolutions), multiplied)
+
+
+def _shapes(e: Any) -> Any:
+    """What tells a product or a convolution from others: who tunes one does it once."""
+    return tuple([(v.aval.dtype, getattr(v.aval, "shape", ())) for v in (*e.invars, *e.outvars)])
+
+
+def _numbers(v: Any) -> float:
+    shape = getattr(v.aval, "shape", ())
+    return float(math.prod([n if isinstance(n, int) else 1 for n in shape]))
+
+
+__all__ = ["Prices", "Size", "on", "size_of"]

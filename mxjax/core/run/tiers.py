@@ -1,0 +1,213 @@
+"""A program's second compilation: a quick program is optimised once its runs have lost what that costs.
+
+Renting or buying again (cold.py), so that no more is spent on the compiler than was lost without it. On more than one
+core a thread compiles beside the program (XLA lets go of the interpreter's lock); the optimised program takes over at
+a run that is counted beforehand, and waited for if it is not there, so that numbers repeat.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from typing import Any
+
+import jax
+
+from ... import settings
+from ..compile.compiler import platform_of
+from ..compile.compiler_options import cores
+from ..compile.kept import compile_or_load
+from ..hooks import compile_listeners, observers
+from ..stats import stats
+from . import price
+from .interrupts import is_asynchronous
+from .price import Size
+
+LITTLE = 30_000.0  # microseconds: what is saved at least, for a quick operator does not run as `Step.solo`
+SURE = 3  # runs that come after the first in all likelihood: what these would lose is not lost
+# At these parts of the price a program is exchanged, and, on several cores, a thread begins to compile: a loop mostly
+# goes on, a run takes longer than what it loses, and the time of an idle core costs nobody anything.
+PAID, BESIDE = 1 / 2, 1 / 16
+FOREVER = 100_000  # runs: a program that does not lose the price in so many stays as it is
+
+SILENT = 1_000_000.0  # what the compiler takes longer for, it says
+
+_says = settings.snapshot("debug.log_compiling")
+_cold = settings.snapshot("engine.cold")
+_deterministic = settings.snapshot("determinism.enabled")
+
+
+#: What was decided last, for `mx.engine.explain`, and the quick programs that may be optimised yet.
+decisions: deque[str] = deque(maxlen=256)
+_open: weakref.WeakSet[Later] = weakref.WeakSet()
+
+
+def explain() -> list[str]:
+    """The last decisions, oldest first, and the accounts of quick programs."""
+    return [*decisions, *sorted(later.account() for later in _open)]
+
+
+def say(name: str, size: Size, takes: float, what: str, site: tuple[str, int] | None = None) -> None:
+    """Tell the user on stderr that the compiler will take a while (microseconds, by estimate), where it will.
+
+    Args:
+      site: the file and line of the user's; those at hand where not given.
+    """
+    if takes < SILENT or not _says():
+        return
+    from ..calls.segment import user_site
+
+    file, line = site or user_site()
+    print(
+        f"mxjax: {what} {name}, {size.equations:,} operations, for about {takes * 1e-6:.0f} s ({file}:{line})",
+        file=sys.stderr, flush=True,
+    )  # fmt: skip
+
+
+class Later:
+    """The optimised form of a quick program."""
+
+    __slots__ = (
+        "__weakref__", "_beside", "_closed", "_device", "_lost", "_lowered", "_name", "_options", "_price", "_size",
+        "_spent", "runs",
+    )  # fmt: skip
+
+    def __init__(self, name: str, device: Any, lowered: Any, options: dict[str, Any], closed: Any, size: Size):
+        self._name = name
+        self._device = device
+        self._lowered = lowered
+        self._options = options
+        self._closed = closed
+        self._size = size
+        prices = price.on(platform_of(device))
+        self._price = prices.whole(size)
+        self._lost = prices.lost(size)
+        self._spent = 0.0
+        self._beside: _Beside | None = None
+        self.runs = 0
+        _open.add(self)
+
+    def account(self) -> str:
+        """What the quick program has lost so far, beside what the optimised one costs."""
+        return (
+            f"{self._name}: quick, {self.runs} runs lost about {self._spent / 1e3:.0f} ms; optimising it costs about "
+            f"{self._price / 1e3:.0f} ms"
+        )
+
+    def is_paid(self) -> bool:
+        """Count a run; whether all there were have lost enough (`PAID`) of what the optimised program costs."""
+        self.runs += 1
+        self._spent += self._lost
+        if self._beside is None and self._spent > BESIDE * self._price and cores() > 1:
+            self._beside = _Beside(self._compile)
+        return self._spent > PAID * self._price
+
+    def compiled(self) -> Any:
+        """The optimised program, waited for or made now; None where the compiler fails: the quick one stays."""
+        start = time.time_ns()
+        try:
+            if self._beside is None or not self._beside.is_here():
+                say(self._name, self._size, self._price, f"after {self.runs} runs, optimising")
+                compiled = self._compile()
+            else:
+                compiled, start = self._beside.result(), self._beside.start
+        except Exception as error:
+            if is_asynchronous(error):
+                raise
+            return None
+        finally:
+            _open.discard(self)
+        reason = f"optimised: it ran {self.runs} times"
+        tell_compiled(self._name, self._device, compiled, self._options, reason, start, "again")
+        return compiled
+
+    def _compile(self) -> Any:
+        return compile_or_load(self._lowered, self._options, self._closed)[0]
+
+
+class _Beside:
+    """A function that runs in a thread of its own; the process ends after it."""
+
+    def __init__(self, fn: Any):
+        self._fn = fn
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self.start = time.time_ns()
+        self._running = threading.Thread(target=self._run, name="mxjax compiles")
+        self._running.start()
+
+    def _run(self) -> None:
+        with _one_at_a_time:
+            try:
+                if threading.main_thread().is_alive():
+                    self.start = time.time_ns()
+                    self._result = self._fn()
+            except BaseException as error:
+                self._error = error
+        self._fn = None
+
+    def is_here(self) -> bool:
+        """Whether this process is the one that began it; of a fork's child the thread stayed behind."""
+        return self._running in threading.enumerate() or self._result is not None or self._error is not None
+
+    def result(self) -> Any:
+        self._running.join()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+_one_at_a_time = threading.Lock()
+
+
+_KINDS = {"quick": "compiled quickly", "whole": "optimised at once", "loaded": "loaded", "again": "optimised"}
+
+
+def tell_compiled(
+    name: str, device: Any, compiled: Any, options: Any, reason: str, start: int, kind: str
+) -> int:
+    """Tell everybody of a program that is there now, and count it; when that was, in nanoseconds.
+
+    Args:
+      kind: ``"quick"``, ``"whole"``, ``"loaded"`` from an earlier process, or ``"again"``: in a quick one's place.
+    """
+    for listen in compile_listeners:
+        listen(name, device, compiled, options)
+    stop = time.time_ns()
+    seconds = (stop - start) * 1e-9
+    decisions.append(f"{name}: {_KINDS[kind]} in {seconds * 1e3:.0f} ms ({reason or 'it came back, or is large'})")
+    if kind == "quick":
+        stats.quick += 1
+        stats.seconds_quick += seconds
+    elif kind != "loaded":
+        stats.seconds_optimised += seconds
+    if kind == "again":
+        stats.optimised += 1
+    elif kind != "loaded":
+        stats.compiled += 1
+    for o in observers:
+        o.on_compile(name, reason, start, stop)
+    return stop
+
+
+def begin(
+    name: str, device: Any, lowered: Any, options: dict[str, Any], closed: Any, size: Size
+) -> tuple[bool, Later | None]:
+    """Whether a program is compiled quickly first, and its optimised form, where that may pay at all."""
+    if not isinstance(device, jax.Device) or _cold() == "compile" or _deterministic():
+        return False, None
+    prices = price.on(platform_of(device))
+    whole, lost = prices.whole(size), prices.lost(size)
+    if not prices.has_quick(size):
+        return False, None
+    if whole - prices.quick(size.equations, size.long) < max(LITTLE, SURE * lost):
+        return False, None
+    if lost * FOREVER < whole:
+        return True, None
+    return True, Later(name, device, lowered, options, closed, size)
+
+
+__all__ = ["Later", "begin", "tell_compiled"]
