@@ -15,8 +15,8 @@ SHAPE = (16, 8, 3, 3)
 @pytest.fixture(autouse=True)
 def convolutions_stay_convolutions(monkeypatch):
     """Small ones would be lowered to matrix products on a CPU."""
-    monkeypatch.setattr("mxjax.ops.lowering.convolution.VALUE_BYTES", 0)
-    monkeypatch.setattr("mxjax.ops.lowering.convolution.WEIGHT_BYTES", 0)
+    monkeypatch.setattr("mxjax.ops.lowering.convolution_plan.VALUE_BYTES", 0)
+    monkeypatch.setattr("mxjax.ops.lowering.convolution_plan.WEIGHT_BYTES", 0)
 
 
 def order(array):

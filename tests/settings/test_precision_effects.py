@@ -185,8 +185,8 @@ def settings_are_default():
 @pytest.mark.observes
 def test_few_channels_make_a_product_of_a_convolution(programs, monkeypatch):
     # As where the windows are too many for the lowering's own choice of a product.
-    monkeypatch.setattr("mxjax.ops.lowering.convolution.VALUE_BYTES", 0)
-    monkeypatch.setattr("mxjax.ops.lowering.convolution.WEIGHT_BYTES", 0)
+    monkeypatch.setattr("mxjax.ops.lowering.convolution_plan.VALUE_BYTES", 0)
+    monkeypatch.setattr("mxjax.ops.lowering.convolution_plan.WEIGHT_BYTES", 0)
     conv = nn.Conv2D(5, (3, 2), strides=(2, 1), padding=(1, 0), dilation=(1, 2), in_channels=3)
     conv.initialize()
     x = mx.np.array(np.random.uniform(size=(2, 3, 9, 8)))

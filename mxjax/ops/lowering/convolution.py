@@ -2,412 +2,24 @@
 
 On a GPU or TPU the plain `lax.conv_general_dilated` is best. On a CPU, XLA's convolution is
 good for many channels and slow for few, its weight gradient is slow nearly everywhere, and a
-1x1 kernel costs two layout changes; matrix products over kernel patches do better there. The
-rule is `choose`; README.md beside this file has the measurements it stands on.
+1x1 kernel costs two layout changes; other forms do better there (`convolution_forms.py`). The
+rule is `convolution_plan.choose`; README.md beside this file has the measurements it stands on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
 from math import prod
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
-from mxjax.core.compile.compiler_options import convolves_in_one_thread, cores
 from mxjax.ops.lowering import grouped
-from mxjax.ops.lowering.columns import Window, col2im, im2col
-from mxjax.ops.lowering.linear import bilinear_triple, linear_pair, materialize
+from mxjax.ops.lowering.convolution_forms import primitives
+from mxjax.ops.lowering.convolution_plan import PLAIN, Plan, Shape, choose
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
-
-
-class Plan(NamedTuple):
-    """Which form computes the value, the input's gradient and the weight's gradient.
-
-    ``lax`` is XLA's convolution, ``abreast`` the same with filters that give several neighbouring pixels each, and
-    ``cols`` one matrix product over all kernel patches (a 1x1 kernel needs none made). Of groups: ``shifts`` a sum of
-    shifted products, ``blocks`` a few convolutions of one group (see grouped.py).
-    """
-
-    value: str
-    input_gradient: str
-    weight_gradient: str
-
-
-PLAIN = Plan("lax", "lax", "lax")
-
-# Beyond these bytes of patches, writing and reading them costs what the better product gains.
-VALUE_BYTES = 10 << 20
-WEIGHT_BYTES = 16 << 20
-# A weight gradient sums over the batch: patches that it alone needs are made, and gone again, so many
-# bytes at a time.
-PIECE_BYTES = 2 << 20
-# The same where memory is short. There a gradient that is larger is made of so many channels at least at a time.
-LEAN_BYTES = 512 << 10
-BLOCK = 32
-# At most so many pieces of an input's gradient, which are all written down in the program.
-PIECES = 8
-# With so many channels at most, of image and result, XLA:CPU does not ask its kernel library. Where each filter stands
-# for several neighbouring pixels, so many at most, there are more of them. Narrower images gain nothing.
-NARROW = 16
-ABREAST = 8
-
-
-# ---- three products, each bilinear and the others' transpose, channels last -----------------
-# x (N, H, W, C) and w, (O, KH, KW, C) or (O, C, KH, KW), give y (N, OH, OW, O). As primitives they
-# keep x and w themselves for the backward pass: never x's patches, which are larger by the kernel's
-# number of elements, nor w in another order.
-class Shape(NamedTuple):
-    """What the two operands of a product do not tell; ``first``: the weight's channels come first; ``lean``: its
-    gradient makes the patches again (piece by piece, behind a barrier, which must hold), lest the value's wait for it."""
-
-    size: tuple[int, int]
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilate: tuple[int, int]
-    pad: tuple[int, int]
-    first: bool = False
-    lean: bool = False
-    groups: int = 1
-
-    @property
-    def axis(self) -> int:
-        """Of the weight's channels."""
-        return 1 if self.first else 3
-
-    @property
-    def window(self) -> Window:
-        size = tuple(n + 2 * p for n, p in zip(self.size, self.pad, strict=True))
-        return Window(size, self.kernel, self.stride, self.dilate)  # type: ignore[arg-type]
-
-
-def _lax(x, w, shape):
-    return lax.conv_general_dilated(
-        x,
-        w,
-        shape.stride,
-        [(p, p) for p in shape.pad],
-        rhs_dilation=shape.dilate,
-        dimension_numbers=("NHWC", "OIHW" if shape.first else "OHWI", "NHWC"),
-        feature_group_count=shape.groups,
-    )
-
-
-def _blocks_of(shape, images, dtype, filters, of):
-    """In how many convolutions of one group those of a few groups are made; the shape of one, and what cuts the k-th
-    part out of an array along its last or its first axis. ``images``: their shape; ``of``: the field of a plan.
-
-    Blocks of 16 channels multiply by fewer zeros, where there is a form for so narrow ones.
-    """
-    *_, channels = images
-    parts = grouped.parts(shape.groups, channels, filters)
-    narrow = grouped.parts(shape.groups, channels, filters, NARROW)
-    if narrow > parts and dtype == jnp.float32:
-        own = (filters // narrow, *shape.kernel, channels // narrow)
-        found = choose("cpu", dtype, (*images[:3], own[-1]), own, shape.stride, shape.dilate, shape.pad, 1, shape.lean)
-        parts = parts if getattr(found, of) == "lax" else narrow
-
-    def cut(a, k, axis):
-        size = a.shape[axis] // parts
-        return lax.slice_in_dim(a, k * size, (k + 1) * size, axis=axis)
-
-    return parts, shape._replace(groups=1), cut
-
-
-def _dense_plan(x, w_shape, shape):
-    own = (w_shape[0], *shape.kernel, w_shape[shape.axis])
-    return choose("cpu", x.dtype, x.shape, own, shape.stride, shape.dilate, shape.pad, 1, shape.lean)
-
-
-def _abreast(x, w, shape):
-    """The same with filters for several pixels that lie side by side, each moved by as much in the kernel's width.
-
-    They have zeros where their neighbours read: where an image is not finite, that many pixels more are not (as in
-    Winograd's and Fourier's ways).
-    """
-    count, stride = _neighbours(shape.window.out[1], len(w)), shape.stride[1]
-    width = 3 if shape.first else 2
-
-    def moved(k):
-        around = k * stride, (count - 1 - k) * stride
-        return jnp.pad(w, [around if axis == width else (0, 0) for axis in range(4)])
-
-    filters = jnp.concatenate([moved(k) for k in range(count)])
-    out = _lax(x, filters, shape._replace(stride=(shape.stride[0], count * stride)))
-    return out.reshape(len(x), *shape.window.out, len(w))
-
-
-def _neighbours(width, filters):
-    """For how many neighbouring pixels of so many there are filters enough together; 0: for none."""
-    counts = range(2, ABREAST + 1) if width >= NARROW else ()
-    return next((k for k in counts if width % k == 0 and k * filters > NARROW), 0)
-
-
-def _mirrored(w, shape):
-    """With which weight and shape the convolution of a result's gradient is the image's, where the stride is 1."""
-    pad = [d * (k - 1) - p for d, k, p in zip(shape.dilate, shape.kernel, shape.pad, strict=True)]
-    w = lax.rev(w, (2, 3) if shape.first else (1, 2))
-    return jnp.swapaxes(w, 0, 1 if shape.first else 3), shape._replace(size=shape.window.out, pad=tuple(pad))
-
-
-def _rows(a):
-    return a.reshape(-1, a.shape[-1])
-
-
-def _by_channel(n, filters, shape):
-    """Whether patches lie as the weight does, channels first, which spares it the change of order.
-
-    Either they or the weight change their order for a product of both: the smaller ones.
-    """
-    return shape.first and n * prod(shape.window.out) <= filters
-
-
-def _patches(x, shape, by_channel):
-    """x as one row of all its kernel's elements per output pixel."""
-    if shape.kernel == (1, 1) and not any(shape.pad):
-        return _rows(x[:, :: shape.stride[0], :: shape.stride[1]])
-    if any(shape.pad):
-        ph, pw = shape.pad
-        x = jnp.pad(x, ((0, 0), (ph, ph), (pw, pw), (0, 0)))
-    cols = im2col(x, geometry=shape.window)
-    if by_channel:
-        cols = jnp.moveaxis(cols, -1, 3)
-    return cols.reshape(-1, prod(shape.kernel) * x.shape[-1])
-
-
-def _filters(w, shape, by_channel):
-    """w as one row per filter, in the order of the patches."""
-    if shape.first and not by_channel:
-        w = jnp.moveaxis(w, 1, -1)
-    return w.reshape(len(w), -1)
-
-
-def _value(x, w, *, plan, shape):
-    if plan.value == "lax":
-        return _lax(x, w, shape)
-    if plan.value == "abreast":
-        return _abreast(x, w, shape)
-    if plan.value == "shifts":
-        return grouped.shifted(x, w, shape)
-    if plan.value == "blocks":
-        parts, one, cut = _blocks_of(shape, x.shape, x.dtype, len(w), "value")
-        made = []
-        for k in range(parts):
-            images, filters = cut(x, k, 3), grouped.dense(cut(w, k, 0), shape.groups // parts, shape.axis)
-            made.append(_value(images, filters, plan=_dense_plan(images, filters.shape, one), shape=one))
-        return jnp.concatenate(made, -1)
-    pieces = _few(len(x), prod(shape.kernel) * x.shape[-1], len(w), shape)
-    if pieces > 1:
-        return _in_pieces(partial(_value, w=w, plan=plan, shape=shape._replace(lean=False)), x, pieces)
-    by_channel = _by_channel(len(x), len(w), shape)
-    rows, filters = _patches(x, shape, by_channel), _filters(w, shape, by_channel)
-    out = lax.dot_general(rows, filters, (((1,), (1,)), ((), ())))
-    return out.reshape(x.shape[0], *shape.window.out, -1)
-
-
-def _input_gradient(g, w, *, plan, shape):
-    channels = w.shape[shape.axis] * shape.groups
-    if plan.input_gradient == "lax":
-        x = jax.ShapeDtypeStruct((g.shape[0], *shape.size, channels), g.dtype)
-        return jax.linear_transpose(lambda x: _lax(x, w, shape), x)(g)[0]
-    if plan.input_gradient == "abreast":
-        return _abreast(g, *_mirrored(w, shape))
-    if plan.input_gradient == "shifts":
-        return grouped.shifted_input_gradient(g, w, shape)
-    if plan.input_gradient == "blocks":
-        parts, one, cut = _blocks_of(shape, (len(g), *shape.size, channels), g.dtype, len(w), "input_gradient")
-        made = []
-        for k in range(parts):
-            filters, given = grouped.dense(cut(w, k, 0), shape.groups // parts, shape.axis), cut(g, k, 3)
-            image = jax.ShapeDtypeStruct((len(g), *shape.size, channels // parts), g.dtype)
-            made.append(_input_gradient(given, filters, plan=_dense_plan(image, filters.shape, one), shape=one))
-        return jnp.concatenate(made, -1)
-    pieces = _few(len(g), prod(shape.window.out) * prod(shape.kernel), prod(shape.size), shape)
-    if pieces > 1:
-        return _in_pieces(partial(_input_gradient, w=w, plan=plan, shape=shape._replace(lean=False)), g, pieces)
-    by_channel = _by_channel(len(g), len(w), shape)
-    cols = _rows(g) @ _filters(w, shape, by_channel)
-    if by_channel:
-        cols = jnp.moveaxis(cols.reshape(*g.shape[:3], channels, *shape.kernel), 3, -1)
-    cols = cols.reshape(*g.shape[:3], *shape.kernel, channels)
-    padded = col2im(cols, geometry=shape.window)
-    (ph, pw), (h, w_) = shape.pad, shape.size
-    return padded[:, ph : ph + h, pw : pw + w_]
-
-
-def _few(images, columns, made, shape):
-    """In how many pieces the images are treated: where memory is short in so many, or a few, that the ``columns`` of a
-    piece are no larger than what is ``made`` of all."""
-    return min(PIECES, images, -(-columns // max(1, made))) if shape.lean else 1
-
-
-def _in_pieces(fn, x, pieces):
-    """fn(x), piece by piece, each written before the next begins."""
-    size = -(-len(x) // pieces)
-    out = fn(x[:size])
-    out = lax.pad(out, jnp.zeros((), out.dtype), [(0, len(x) - size, 0), *[(0, 0, 0)] * (out.ndim - 1)])
-    for k in range(size, len(x), size):
-        x, out = lax.optimization_barrier((x, out))
-        out = lax.dynamic_update_slice_in_dim(out, fn(x[k : k + size]), k, 0)
-    return out
-
-
-def _weight_gradient(x, g, *, plan, shape):
-    filters, channels = g.shape[-1], x.shape[-1] // shape.groups
-    own = (filters, channels, *shape.kernel) if shape.first else (filters, *shape.kernel, channels)
-    if plan.weight_gradient == "shifts":
-        return grouped.shifted_weight_gradient(x, g, shape).reshape(own)
-    if plan.weight_gradient == "blocks":
-        parts, one, cut = _blocks_of(shape, x.shape, x.dtype, filters, "weight_gradient")
-        made = []
-        for k in range(parts):
-            images, given = cut(x, k, 3), cut(g, k, 3)
-            whole = list(own)
-            whole[0], whole[shape.axis] = filters // parts, images.shape[-1]
-            found = _weight_gradient(images, given, plan=_dense_plan(images, tuple(whole), one), shape=one)
-            made.append(grouped.of_groups(found, shape.groups // parts, shape.axis))
-        return jnp.concatenate(made, 0)
-    if plan.weight_gradient == "lax":
-        w = jax.ShapeDtypeStruct(own, x.dtype)
-        out = jax.linear_transpose(lambda w: _lax(x, w, shape), w)(g)[0]
-        return materialize(out) if shape.first else out
-    by_channel = _by_channel(len(g), filters, shape)
-
-    def product(x, g, shape):
-        # Small dimension first: with it last this product runs at half the speed.
-        return lax.dot_general(_rows(g), _patches(x, shape, by_channel), (((0,), (0,)), ((), ())))
-
-    size = len(x) if plan.value == "cols" and not shape.lean else _piece(x, g, shape)
-    blocks = _blocks(x, filters, shape)
-    if blocks > 1:
-        return _in_blocks(partial(_weight_gradient, plan=plan), x, g, blocks, shape)
-    piece, cut = (_bands if size < 1 else _images)(x, g, shape, size)
-    # The first outside of the loop: zeros to begin with would be shared by all loops, and wait from one to the next.
-    first = cut(0)
-    if shape.lean and shape.kernel != (1, 1):  # not before there is what its patches are needed for
-        first = lax.optimization_barrier(first)
-    out = product(*first, piece)
-    if size < len(x):
-        out = lax.fori_loop(1, round(len(x) / size), lambda k, out: out + product(*cut(k), piece), out)
-    if by_channel or not shape.first:
-        return out.reshape(own)
-    # In its own order at once: XLA:CPU would carry it in the product's order to the end of the program
-    # and copy it there, when that takes room for two of every weight.
-    return materialize(jnp.moveaxis(out.reshape(filters, *shape.kernel, channels), -1, 1))
-
-
-def _piece(x, g, shape):
-    """How many images' patches a weight gradient makes at a time, or what share of one's; its sum takes room as well."""
-    item = x.dtype.itemsize
-    one = prod(shape.window.out) * prod(shape.kernel) * x.shape[-1] * item
-    total = g.shape[-1] * prod(shape.kernel) * x.shape[-1] * item
-    if shape.kernel == (1, 1) or len(x) * one <= max(PIECE_BYTES, 2 * total):
-        return len(x)
-    most = max(LEAN_BYTES, total) if shape.lean else max(PIECE_BYTES, total)
-    if one > most and shape.lean:
-        rows = shape.window.out[0]
-        parts = next(n for n in range(1, rows + 1) if rows % n == 0 and (one <= n * most or n == rows))
-        return 1 / parts if parts > 1 else 1
-    return max(n for n in range(1, len(x) + 1) if len(x) % n == 0 and n <= max(1, most // one))
-
-
-def _blocks(x, filters, shape):
-    """In how many blocks of channels a weight's gradient is made: where a sum over pieces of the batch would be carried
-    through a loop in the gradient's own room, which then waits empty, though patches are large beside it."""
-    channels = x.shape[-1]
-    if not shape.lean or shape.kernel == (1, 1):
-        return 1
-    patches = len(x) * prod(shape.window.out) * prod(shape.kernel) * channels * x.dtype.itemsize
-    total = filters * prod(shape.kernel) * channels * x.dtype.itemsize
-    for n in range(1, PIECES + 1):
-        if channels % n == 0 and patches <= n * LEAN_BYTES:
-            return n if channels >= n * BLOCK and patches + total < n * patches else 1
-    return 1
-
-
-def _in_blocks(fn, x, g, blocks, shape):
-    """fn(x, g, shape=shape), a weight's gradient, of so many blocks of x's channels, each written before the next
-    begins."""
-    axis, size = 1 if shape.first else 3, x.shape[-1] // blocks
-    shape = shape._replace(lean=False)
-    x, g = lax.optimization_barrier((x, g))
-    out = fn(x[..., :size], g, shape=shape)
-    out = lax.pad(out, jnp.zeros((), out.dtype), [(0, (d == axis) * (x.shape[-1] - size), 0) for d in range(4)])
-    for k in range(size, x.shape[-1], size):
-        g, out = lax.optimization_barrier((g, out))
-        out = lax.dynamic_update_slice_in_dim(out, fn(x[..., k : k + size], g, shape=shape), k, axis)
-    return out
-
-
-def _images(x, g, shape, size):
-    """So many images at a time: their shape, and what cuts the k-th piece out of both arrays."""
-
-    def cut(k):
-        if size == len(x):
-            return x, g
-        return tuple(lax.dynamic_slice_in_dim(a, k * size, size) for a in (x, g))
-
-    return shape, cut
-
-
-def _bands(x, g, shape, share):
-    """A band of one image at a time, what so many of its rows are made of."""
-    (out, _), bands = shape.window.out, round(1 / share)
-    rows = out // bands
-    (high, wide), (kernel, _), (stride, _), (dilate, _), (up, left) = shape[:5]
-    read = (rows - 1) * stride + (kernel - 1) * dilate + 1
-    piece = shape._replace(size=(read, wide + 2 * left), pad=(0, 0))
-
-    def cut(k):
-        image, band = k // bands, k % bands
-        one = jnp.pad(lax.dynamic_slice_in_dim(x, image, 1), ((0, 0), (up, up), (left, left), (0, 0)))
-        given = lax.dynamic_slice(g, (image, band * rows, 0, 0), (1, rows, *g.shape[2:]))
-        return lax.dynamic_slice_in_dim(one, band * rows * stride, read, 1), given
-
-    return piece, cut
-
-
-def _pick(x, *, geometry):
-    """The pixels that a kernel of one element reads: ``geometry`` is the image's size and the stride."""
-    _, (sh, sw) = geometry
-    return x[:, ::sh, ::sw]
-
-
-def _spread(g, *, geometry):
-    """An image of zeros but for those pixels."""
-    size, stride = geometry
-    return col2im(g[:, :, :, None, None], geometry=Window(size, (1, 1), stride, (1, 1)))
-
-
-@cache
-def _strided() -> tuple[Any, Any]:
-    return linear_pair("convolution_strided", _pick, _spread)
-
-
-def _thin(*, plan, shape):
-    """The gradient of a strided kernel of one element at the pixels that it reads, and how to spread it."""
-    if not shape.lean or shape.kernel != (1, 1) or shape.stride == (1, 1) or any(shape.pad):
-        return None
-    small = shape._replace(size=shape.window.out, stride=(1, 1))
-    return {"plan": plan, "shape": small}, partial(_strided()[1].bind, geometry=(shape.size, shape.stride))
-
-
-@cache
-def _primitives() -> tuple[Any, Any, Any]:
-    return bilinear_triple("convolution", _value, _input_gradient, _weight_gradient, _thin, _quick)
-
-
-def _quick(plan, shape):
-    """The plan of a quick program: what LLVM does not optimise takes 6 to 16 times as long, and a library of XLA's does
-    not go by it. Few channels (8, 8, 64, 64) took 15 and 41 ms, forward and backward, and take 3 and 6; NumPy 5 and 7.
-    """
-    matrices = shape.kernel == (1, 1) and not any(shape.pad)
-    return plan if matrices or shape.groups > 1 or shape.lean else PLAIN
 
 
 def _bias(out: jax.Array, bias: jax.Array) -> jax.Array:
@@ -417,57 +29,6 @@ def _bias(out: jax.Array, bias: jax.Array) -> jax.Array:
     """
     ones = jnp.ones((prod(out.shape[:-1]), 1), out.dtype)
     return out + (ones @ bias[None]).reshape(out.shape)
-
-
-def choose(
-    platform: str,
-    dtype: np.dtype | type,
-    x_shape: Sequence[int],
-    w_shape: Sequence[int],
-    stride: Sequence[int],
-    dilate: Sequence[int],
-    pad: Sequence[int],
-    num_group: int = 1,
-    lean: bool = False,
-) -> Plan:
-    """The plan for one convolution; shapes are channels-last, (N, H, W, C) and (O, KH, KW, C).
-
-    Where memory is short (``lean``) a weight's gradient is never XLA's own, which turns both images first.
-    The thresholds are measurements (README.md), not theory: move them only with new ones.
-    """
-    if platform != "cpu" or len(x_shape) != 4 or prod(x_shape) == 0 or prod(w_shape) == 0:
-        return PLAIN
-    if num_group > 1:
-        if not jnp.issubdtype(dtype, jnp.floating) or not all(isinstance(n, int) for n in x_shape):
-            return PLAIN
-        one = x_shape[-1] == w_shape[0] and grouped.is_depthwise(num_group, x_shape[-1], w_shape[0], w_shape[1:3])
-        return Plan(*["shifts" if one else "blocks"] * 3)
-    if jnp.dtype(dtype) not in (jnp.float32, jnp.float64):
-        return PLAIN
-    shape = Shape(tuple(x_shape[1:3]), tuple(w_shape[1:3]), stride, dilate, pad)
-    out, channels = shape.window.out, x_shape[-1]
-    if shape.kernel == (1, 1) and not any(pad):
-        return Plan("cols", "cols", "cols")
-    if not all(isinstance(n, int) for n in shape.size):
-        return PLAIN  # for images of any size: only NumPy computes such a trace, and it makes patches by itself
-    size = prod(out) * x_shape[0] * prod(w_shape[1:]) * jnp.dtype(dtype).itemsize
-    few = channels < 16
-    deep = channels >= 256 and prod(out) <= 200
-    # A full correlation over a small image multiplies mostly padding.
-    waste = prod(shape.size) / (prod(out) * prod(shape.stride)) >= 1.5
-    value = few or deep or prod(shape.kernel) >= 25
-    narrow = max(channels, w_shape[0]) <= NARROW and jnp.dtype(dtype) == jnp.float32
-    abreast = narrow and tuple(dilate) == (1, 1) and not convolves_in_one_thread()
-    turns = tuple(stride) == (1, 1) and all(p < k for k, p in zip(shape.kernel, pad, strict=True))
-
-    def form(cols, beside):
-        return "cols" if cols and size <= VALUE_BYTES else "abreast" if abreast and beside else "lax"
-
-    return Plan(
-        form(value, _neighbours(out[1], w_shape[0])),
-        form(few or deep or waste, turns and _neighbours(shape.size[1], channels)),
-        "cols" if lean or size <= WEIGHT_BYTES or (w_shape[0] <= NARROW and cores() == 1) else "lax",
-    )
 
 
 def convolution(
@@ -531,23 +92,45 @@ def convolution(
     if whole and platform == "cpu" and x.dtype in (jnp.float32, jnp.float64):
         # Each kernel covers its image: a product of matrices, as the images lie. XLA's gradient of the image would go
         # over a padded one four times as large for each of its pixels.
-        rows, columns = x.reshape(x.shape[0], prod(x.shape[1:])), weight.reshape(weight.shape[0], prod(weight.shape[1:]))
+        rows, columns = (
+            x.reshape(x.shape[0], prod(x.shape[1:])),
+            weight.reshape(weight.shape[0], prod(weight.shape[1:])),
+        )
         out = rows @ columns.T
         out = out if bias is None else out + bias
         ones = (1,) * nd
-        return out.reshape(out.shape[0], *ones, out.shape[1]) if last else out.reshape(*out.shape, *ones)
+        return (
+            out.reshape(out.shape[0], *ones, out.shape[1])
+            if last
+            else out.reshape(*out.shape, *ones)
+        )
 
     def to_last(a: jax.Array) -> jax.Array:
         return a if last else jnp.moveaxis(a, 1, -1)
 
-    if nd == 3 and platform == "cpu" and plan is None and prod(x.shape) and all(isinstance(n, int) for n in x.shape):
+    if (
+        nd == 3
+        and platform == "cpu"
+        and plan is None
+        and prod(x.shape)
+        and all(isinstance(n, int) for n in x.shape)
+    ):
         out = _by_planes(to_last(x), weight, bias, stride, dilate, pad, num_group, not last, lean)
         return out if last else jnp.moveaxis(out, -1, 1)
     if nd == 1:  # as an image of one row, so that the rules below serve it too
         lifted = weight[:, None] if last else weight[:, :, None]
         out = _last(
-            to_last(x)[:, None], lifted, bias, (1, *stride), (1, *dilate), (0, *pad), num_group,
-            platform, plan, not last, lean,
+            to_last(x)[:, None],
+            lifted,
+            bias,
+            (1, *stride),
+            (1, *dilate),
+            (0, *pad),
+            num_group,
+            platform,
+            plan,
+            not last,
+            lean,
         )[:, 0]
     else:
         out = _last(
@@ -565,12 +148,29 @@ def _by_planes(x, w, bias, stride, dilate, pad, num_group, first, lean):
     out = (deep + 2 * around - dilate * (planes - 1) - 1) // step + 1
     x = jnp.pad(x, ((0, 0), (around, around), (0, 0), (0, 0), (0, 0))) if around else x
     x = x.reshape(*x.shape[:-1], num_group, channels // num_group)
-    read = [lax.slice_in_dim(x, k * dilate, k * dilate + (out - 1) * step + 1, step, 1) for k in range(planes)]
+    read = [
+        lax.slice_in_dim(x, k * dilate, k * dilate + (out - 1) * step + 1, step, 1)
+        for k in range(planes)
+    ]
     images = jnp.stack(read, -2).reshape(n * out, *size, planes * channels)
-    w = jnp.swapaxes(w, 1, 2) if first else jnp.moveaxis(w, 1, -2)  # (filters, planes, channels, ...) or (..., planes, channels)
+    w = (
+        jnp.swapaxes(w, 1, 2) if first else jnp.moveaxis(w, 1, -2)
+    )  # (filters, planes, channels, ...) or (..., planes, channels)
     at = 1 if first else 3
     w = w.reshape(*w.shape[:at], planes * channels // num_group, *w.shape[at + 2 :])
-    made = _last(images, w, bias, tuple(stride), tuple(dilation), tuple(pad), num_group, "cpu", None, first, lean)
+    made = _last(
+        images,
+        w,
+        bias,
+        tuple(stride),
+        tuple(dilation),
+        tuple(pad),
+        num_group,
+        "cpu",
+        None,
+        first,
+        lean,
+    )
     return made.reshape(n, out, *made.shape[1:])
 
 
@@ -583,7 +183,14 @@ def transposed(g, w, stride, dilate, pad, size, num_group, platform, lean):
 
     def forward(x):
         return convolution(
-            x, w, stride=stride, dilate=dilate, pad=pad, num_group=num_group, platform=platform, lean=lean
+            x,
+            w,
+            stride=stride,
+            dilate=dilate,
+            pad=pad,
+            num_group=num_group,
+            platform=platform,
+            lean=lean,
         )
 
     return jax.linear_transpose(forward, x)(g)[0]
@@ -593,7 +200,9 @@ def _last(x, w, bias, stride, dilate, pad, num_group, platform, plan, first, lea
     """The convolution of a channels-last image; ``first``: the weight's channels come first."""
     w_shape = (w.shape[0], *w.shape[2:], w.shape[1]) if first else w.shape
     if platform == "cpu" and plan is None and num_group > 1 and len(w) > x.shape[-1]:
-        if grouped.is_depthwise(num_group, x.shape[-1], len(w), w_shape[1:-1]):  # as many channels as filters
+        if grouped.is_depthwise(
+            num_group, x.shape[-1], len(w), w_shape[1:-1]
+        ):  # as many channels as filters
             x, num_group = jnp.repeat(x, len(w) // num_group, -1), len(w)
     plan = plan or choose(platform, x.dtype, x.shape, w_shape, stride, dilate, pad, num_group, lean)
     if plan == PLAIN:
@@ -601,10 +210,15 @@ def _last(x, w, bias, stride, dilate, pad, num_group, platform, plan, first, lea
         spatial = "HW" if x.ndim == 4 else "DHW"
         spec = (f"N{spatial}C", f"OI{spatial}" if first else f"O{spatial}I", f"N{spatial}C")
         out = lax.conv_general_dilated(
-            x, w, stride, [(p, p) for p in pad], rhs_dilation=dilate, dimension_numbers=spec,
+            x,
+            w,
+            stride,
+            [(p, p) for p in pad],
+            rhs_dilation=dilate,
+            dimension_numbers=spec,
             feature_group_count=num_group,
         )
         return out if bias is None else out + bias
     shape = Shape(x.shape[1:3], w_shape[1:3], stride, dilate, pad, first, lean, num_group)
-    out = _primitives()[0].bind(x, w, plan=plan, shape=shape)
+    out = primitives()[0].bind(x, w, plan=plan, shape=shape)
     return out if bias is None else _bias(out, bias)

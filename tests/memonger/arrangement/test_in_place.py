@@ -22,7 +22,8 @@ from mxjax.memonger.arrangement import late
 from mxjax.memonger.arrangement.in_place import in_place, overwritten
 from mxjax.memonger.arrangement.parts import Part, lower
 from mxjax.memonger.model.price import _backward
-from mxjax.ops.lowering.convolution import Plan, convolution
+from mxjax.ops.lowering.convolution import convolution
+from mxjax.ops.lowering.convolution_plan import Plan
 from mxjax.ops.nn import batch_norm
 
 RNG = np.random.default_rng(11)

@@ -13,7 +13,8 @@ from jax import lax
 from jax.test_util import check_grads
 
 from mxjax.core.compile.compiler_options import default_options, keep_barriers
-from mxjax.ops.lowering.convolution import PLAIN, Plan, choose, convolution
+from mxjax.ops.lowering.convolution import convolution
+from mxjax.ops.lowering.convolution_plan import PLAIN, Plan, choose
 from mxjax.ops.lowering.pooling import avg_pool, lp_pool, max_pool, sum_pool
 
 RNG = np.random.default_rng(3)
@@ -82,7 +83,7 @@ def test_patches_that_lie_as_the_weight_does_equal_lax():
 
 
 def test_weight_gradients_in_pieces_equal_lax(monkeypatch):
-    monkeypatch.setattr("mxjax.ops.lowering.convolution.PIECE_BYTES", 1)  # one image's patches at a time
+    monkeypatch.setattr("mxjax.ops.lowering.convolution_forms.PIECE_BYTES", 1)  # one image's patches at a time
     equals_lax(PLANS[1], (7, 9), 2, (3, 2), (2, 1), (1, 2), (1, 0))
 
 
@@ -92,7 +93,7 @@ def test_weight_gradients_in_pieces_equal_lax(monkeypatch):
 def test_where_memory_is_short_pieces_equal_lax(monkeypatch, images, kernel, stride, dilate, pad, layout):
     """The value by images, the weight's gradient by bands of an image."""
     for name in ("PIECE_BYTES", "LEAN_BYTES"):
-        monkeypatch.setattr(f"mxjax.ops.lowering.convolution.{name}", 1)
+        monkeypatch.setattr(f"mxjax.ops.lowering.convolution_forms.{name}", 1)
     x, w = normal(images, 3, 8, 9), normal(2, 3, *kernel)
 
     def loss(x, w):
@@ -110,7 +111,7 @@ def test_where_memory_is_short_pieces_equal_lax(monkeypatch, images, kernel, str
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_weight_gradients_in_blocks_of_channels_equal_lax(monkeypatch, layout):
-    monkeypatch.setattr("mxjax.ops.lowering.convolution.LEAN_BYTES", 1 << 17)
+    monkeypatch.setattr("mxjax.ops.lowering.convolution_forms.LEAN_BYTES", 1 << 17)
     x, w, g = normal(2, 128, 5, 5), normal(16, 128, 3, 3), normal(2, 16, 5, 5)
 
     def gradient(w, **how):
@@ -190,7 +191,7 @@ def test_narrow_convolutions_give_neighbouring_pixels(monkeypatch, version, core
 
 @pytest.mark.parametrize("cores,form", [(1, "cols"), (2, "lax")])
 def test_weight_gradients_of_few_filters_have_patches_on_one_core(monkeypatch, cores, form):
-    monkeypatch.setattr("mxjax.ops.lowering.convolution.cores", lambda: cores)
+    monkeypatch.setattr("mxjax.ops.lowering.convolution_plan.cores", lambda: cores)
     where = (1, 1), (1, 1), (1, 1)
     assert choose("cpu", "float32", (4, 128, 128, 16), (16, 3, 3, 16), *where).weight_gradient == form
     assert choose("cpu", "float32", (4, 128, 128, 16), (32, 3, 3, 16), *where).weight_gradient == "lax"

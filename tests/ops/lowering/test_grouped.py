@@ -13,8 +13,9 @@ from jax.test_util import check_grads
 
 from mxjax.core import compiler
 from mxjax.ops import nn
-from mxjax.ops.lowering import convolution as module
-from mxjax.ops.lowering.convolution import PLAIN, choose, convolution
+from mxjax.ops.lowering import convolution_plan as module
+from mxjax.ops.lowering.convolution import convolution
+from mxjax.ops.lowering.convolution_plan import PLAIN, choose
 
 RNG = np.random.default_rng(4)
 
