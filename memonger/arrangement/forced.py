@@ -9,12 +9,22 @@ from mxjax import core
 
 from ..model.segments import Chain
 from ..trials.plan import Plan
-from .cuts import forced
+from .mirror import stretches
 from .offload import Offload
-from .parts import Arranged
+from .parts import ALL, DRAWN, Arranged, Part
 
 if TYPE_CHECKING:
     from mxjax.core import Graph
+
+
+def forced(graph: Graph) -> list[Part]:
+    """The graph in parts where only stretches are computed again that say so themselves."""
+    found: list[Part] = []
+    for _, stop, again in stretches(graph.steps):
+        if found and found[-1].keep == ALL and not again:
+            found.pop()
+        found.append(Part(stop, DRAWN if again else ALL))
+    return found
 
 
 class Forced(Arranged):

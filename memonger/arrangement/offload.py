@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from mxjax.core import SCALAR
 
-from .cuts import boundaries
-from .mirror import Keeps
+from .mirror import Cuts
 from .parts import Arranged, Offloaded, Part, last_uses, refuse_without_host_memory, unit
 
 if TYPE_CHECKING:
@@ -53,15 +52,16 @@ class Offload(Arranged):
 
 def parts(graph: Graph, smallest: int = SMALLEST) -> list[Part]:
     """The graph cut as for mirroring, with what each part keeps and takes sent to the host."""
-    steps, keeps = graph.steps, Keeps(graph)
+    steps, cuts = graph.steps, Cuts(graph)
     last = last_uses(steps, graph.outputs)
     size = {s.first + k: a.nbytes for s in steps for k, a in enumerate(s.avals)}
     found = []
     start = 0
-    for stop in boundaries(steps, graph.outputs, [not keeps(s) for s in steps]):
+    for stop in cuts(0, len(steps)):
         part = unit(steps, start, stop, last)
         # What a part gives is kept, and so offloaded, by the part that takes it.
-        own = {k for s in part.steps if keeps(s) for k in range(s.first, s.first + len(s.avals))}
+        kept = [s for s, keeps in zip(part.steps, cuts.keeps[start:stop], strict=True) if keeps]
+        own = {k for s in kept for k in range(s.first, s.first + len(s.avals))}
         wanted = own.difference(part.gives).union(i for i in part.takes if 0 <= i < SCALAR)
         far = frozenset(k for k in wanted if size[k] >= smallest)
         found.append(Part(stop, Offloaded(far, frozenset(wanted) - far)))

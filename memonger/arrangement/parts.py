@@ -12,12 +12,11 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 from mxjax import errors
-from mxjax.core import SCALAR, MeshDevice, compiler, images, keep_barriers, memory, platform_of
+from mxjax.core import SCALAR, compiler, images, keep_barriers, memory, platform_of
 from mxjax.ops.lowering.linear import materialize
 
 from ..model.primitives import ONCE, is_costly
 from .barriers import branches, together
-from .in_place import in_place
 from .named_results import name
 from .named_results import run as run_named
 
@@ -144,12 +143,6 @@ class Lowered:
                 wanted.update(k for k, a in enumerate(s.avals, s.first) if a.differentiable)
         return Lowered(self._graph, self._parts, frozenset(wanted), self._trial)
 
-    def backward(self, fn: Callable[..., Any], own: Set[int], residuals: int) -> Callable[..., Any]:
-        """The backward pass with fewer arrays, where what is kept was chosen by bytes."""
-        # Pieces of what is spread over several devices would be gathered on each.
-        alone = not any(isinstance(a.device, MeshDevice) for a in self._graph.avals)
-        return in_place(fn, own, residuals) if alone and any(map(_is_chosen, self._parts)) else fn
-
 
 def _turned(x: Any) -> Any:
     """A result as its caller has it. An image is turned at once: left to XLA it waits for that until the end."""
@@ -238,11 +231,6 @@ def last_uses(steps: Sequence[Step], outputs: Sequence[int]) -> dict[int, int]:
     for k in outputs:
         last[k] = len(steps)
     return last
-
-
-def _is_chosen(part: Part) -> bool:
-    """Whether it says result by result what is kept of it, or of a part of it."""
-    return isinstance(part.keep, frozenset) or any(map(_is_chosen, part.parts))
 
 
 def _offloads(part: Part) -> bool:

@@ -1,4 +1,4 @@
-"""Which arrays wait in the room of a parameter's gradient that is not written yet."""
+"""Arrays that reuse the buffer of a parameter's gradient that is not written yet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 
-class Stay(NamedTuple):
+class LiveRange(NamedTuple):
     """An array of so many bytes, in memory from one moment to another (inclusive)."""
 
     key: Hashable
@@ -15,27 +15,27 @@ class Stay(NamedTuple):
     nbytes: int
 
 
-def lodged(stays: Iterable[Stay], rooms: Iterable[tuple[int, int]]) -> set[Hashable]:
+def reusing(ranges: Iterable[LiveRange], gradients: Iterable[tuple[int, int]]) -> set[Hashable]:
     """The keys of the arrays that take no bytes of their own.
 
-    Gradients of parameters are results of a program; until one is written its room holds other arrays, one
-    at a time. As XLA's buffer assignment does, the largest array goes first, each into the smallest room
-    that is free as long as it stays.
+    Gradients of parameters are results of a program; until one is written its buffer holds other arrays, one
+    at a time. As XLA's buffer assignment does, the largest array goes first, each into the smallest buffer
+    that is free as long as it lives.
 
     Args:
-      rooms: bytes of a gradient, and the moment at which it is written.
+      gradients: bytes of a gradient, and the moment at which it is written.
     """
-    ordered = sorted(rooms)
-    guests: list[list[Stay]] = [[] for _ in ordered]
+    buffers = sorted(gradients)
+    placed: list[list[LiveRange]] = [[] for _ in buffers]
     found: set[Hashable] = set()
-    for stay in sorted(stays, key=lambda s: (-s.nbytes, s.start)):
-        for (nbytes, written), here in zip(ordered, guests, strict=True):
+    for array in sorted(ranges, key=lambda a: (-a.nbytes, a.start)):
+        for (nbytes, written), here in zip(buffers, placed, strict=True):
             if (
-                0 < stay.nbytes <= nbytes
-                and stay.end < written
-                and all(stay.end < g.start or g.end < stay.start for g in here)
+                0 < array.nbytes <= nbytes
+                and array.end < written
+                and all(array.end < other.start or other.end < array.start for other in here)
             ):
-                here.append(stay)
-                found.add(stay.key)
+                here.append(array)
+                found.add(array.key)
                 break
     return found

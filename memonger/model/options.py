@@ -9,9 +9,11 @@ from mxjax.core import SCALAR
 
 from ..arrangement.parts import ALL, Part
 from .knapsack import least, peak, solve
+from .treatment import pauses
 
 if TYPE_CHECKING:
-    from .chain import Chain, Treatment
+    from .chain import Chain
+    from .treatment import Treatment
 
 JOINED = 6  # units at most that are treated as one of which some results are kept
 RESULTS = 36  # at most in such a stretch: the sets of them that are tried are about its square
@@ -128,7 +130,7 @@ class Options:
     def _part(self, start: int, stop: int, kept: frozenset[int]) -> Part:
         """A part that keeps these results: in pieces, where what is computed again of one may wait for the next."""
         steps = self.chain.steps
-        ends = [*self.chain.cuts(start, stop, kept), stop]
+        ends = [*pauses(self.chain, start, stop, kept), stop]
         first = [steps[at].first for at in (start, *ends[:-1])]
         pieces = tuple(
             Part(end, frozenset(k for k in kept if a <= k < b))

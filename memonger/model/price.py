@@ -12,7 +12,6 @@ from jax.extend.core import Literal, jaxprs_in_params
 from mxjax.core import SCALARS, compiler
 from mxjax.core.graph.jaxprs import AGAIN, INLINED, cotangent, held, once, pullback
 
-from ..arrangement.in_place import overwritten
 from ..trials.measure import counts
 from .primitives import SLOW, is_costly, nbytes, slow_bytes, tupled
 
@@ -37,12 +36,10 @@ class Price(NamedTuple):
     ``flops`` is its arithmetic as XLA counts it; ``cost`` the same in the time of the processor at hand,
     as operations. Its derivative reads the operands ``ins``, the results ``outs`` and ``inner`` bytes of
     its own, which can be made from the operands ``again`` at ``inner_cost``; or, where all results are
-    kept, from the operands and results ``with_results``. While it is at work it needs ``space`` bytes (a convolution's
-    patches), while its input's gradient is made so many, and while its weight's is (``turned`` of them for a copy of
-    the operand that is read then); where it is computed again XLA keeps ``slow`` bytes of what is inside it until it
-    has been differentiated. ``passed`` are operands whose gradient is that of a result, as it is or in its place:
-    operand and result. ``over`` are those whose gradient may take the place of an operand that the derivative reads:
-    both operands.
+    kept, from the operands and results ``with_results``. ``space`` are the bytes that it needs while it is at work (a
+    convolution's patches), while its input's gradient is made, and while its weight's is. Where it is computed again
+    XLA keeps ``slow`` bytes of what is inside it until it has been differentiated. ``passed`` are operands whose
+    gradient is that of a result, as it is: operand and result.
     """
 
     flops: float
@@ -58,8 +55,6 @@ class Price(NamedTuple):
     slow: int = 0
     space: tuple[int, int, int] = (0, 0, 0)
     passed: frozenset[tuple[int, int]] = frozenset()
-    over: frozenset[tuple[int, int]] = frozenset()
-    turned: int = 0
 
     @property
     def own(self) -> frozenset[int]:
@@ -125,60 +120,33 @@ def _price(call: Call, avals: tuple[Any, ...], wants: tuple[bool, ...], platform
     slow = slow_bytes(call.fn, structs) if found.inner and not SLOW.keys().isdisjoint(primitives) else 0
     with jax.enable_x64(True), compiler.for_platform(platform), compiler.short_of_memory(all_kept=True):
         lean = jax.make_jaxpr(lambda *a: call.fn(*a))(*structs) if costly else traced.jaxpr
-    space = max(_space(lean.jaxpr, platform)[:2]), 0, 0
-    same = over = frozenset[tuple[int, int]]()
-    turned = 0
+    space = max(_space(lean.jaxpr)), 0, 0
+    passed = frozenset[tuple[int, int]]()
     convolves = any(p == "conv_general_dilated" or p.startswith("convolution") for p in primitives)
     if convolves or not costly:
         back = _backward(call.fn, structs, wants, platform)
-        data, weight, turned = _space(back.jaxpr, platform)
-        space = space[0], data, weight
-        same = _passed(back.jaxpr, wants, len(outs))
-        if platform == "cpu":
-            operands = [i for i, w in enumerate(wants) if w]
-            with jax.enable_x64(True), compiler.for_platform(platform):
-                same |= {(operands[k], r) for k, r in overwritten(back, range(len(outs)))}
-                places = range(len(outs), len(outs) + len(structs))
-                pairs = [(operands[k], at - len(outs)) for k, at in overwritten(back, places)]
-                over = frozenset(p for p in pairs if p[1] in found.ins)
-    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow, space, same, over, turned)
+        space = space[0], *_space(back.jaxpr)
+        passed = _passed(back.jaxpr, wants, len(outs))
+    return Price(flops, cost, *found[:5], inner_flops, inner_cost, costly, slow, space, passed)
 
 
-def _space(jaxpr: Any, platform: str) -> tuple[int, int, int]:
-    """The bytes of the largest array inside a convolution, where it is larger than what that takes and gives, or of
-    the copies that XLA makes of its operands; the same of a weight's gradient, and of the first such copy alone."""
-    most = [0, 0, 0]
-    for equation in jaxpr.eqns:
-        found = [_space(body, platform) for body in jaxprs_in_params(equation.params)]
+def _space(jaxpr: Any) -> tuple[int, int]:
+    """The bytes of the largest array inside a convolution, where it is larger than what that takes and gives; the same
+    of a weight's gradient."""
+    data = weight = 0
+    for equation in _equations(jaxpr):
         name = equation.primitive.name
-        first, second = _turned(equation, platform)
-        found.append((0, first + second, first))
         if name.startswith("convolution"):
             structs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
             run = partial(equation.primitive.impl, **equation.params)
-            opened = list(_equations(jax.make_jaxpr(run)(*structs).jaxpr))
+            opened = _equations(jax.make_jaxpr(run)(*structs).jaxpr)
             inside = max((nbytes(v.aval) for e in opened for v in e.outvars), default=0)
-            if inside <= max(nbytes(v.aval) for v in (*equation.invars, *equation.outvars)):
-                inside = 0
-            copies = [_turned(e, platform) for e in opened]
-            inside = max([inside, *map(sum, copies)])
-            first = max((c[0] for c in copies), default=0)
-            found.append((0, inside, first) if name.endswith("weight_gradient") else (inside, 0, 0))
-        most = [max(x) for x in zip(most, *found, strict=True)]
-    return most[0], most[1], most[2]
-
-
-def _turned(equation: Any, platform: str) -> tuple[int, int]:
-    """The bytes of each of a convolution's operands that XLA's CPU backend copies into the order that it works in: for
-    a weight's gradient both, the operand and the gradient that is given."""
-    if platform != "cpu" or equation.primitive.name != "conv_general_dilated":
-        return 0, 0
-    n = len(equation.outvars[0].aval.shape)
-    order = equation.params["dimension_numbers"]
-    orders = (order.lhs_spec, (0, n - 1, *range(1, n - 1))), (order.rhs_spec, (n - 1, n - 2, *range(n - 2)))
-    operands = zip(equation.invars, orders, strict=True)
-    first, second = (nbytes(v.aval) * (given != asked) for v, (given, asked) in operands)
-    return first, second
+            if inside > max(nbytes(v.aval) for v in (*equation.invars, *equation.outvars)):
+                if name.endswith("weight_gradient"):
+                    weight = max(weight, inside)
+                else:
+                    data = max(data, inside)
+    return data, weight
 
 
 def _equations(jaxpr: Any) -> Iterable[Any]:

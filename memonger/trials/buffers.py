@@ -10,7 +10,7 @@ import numpy as np
 
 from mxjax.hlo import Instruction, Program, module_of, parse_module, read
 
-from ..model.gradient_buffers import Stay
+from ..model.gradient_buffers import LiveRange
 
 # The scope of the n-th part in the names of its operations.
 SCOPE = "memonger_part{}"
@@ -77,7 +77,7 @@ def stages(compiled: Any, parts: int) -> list[Stage] | None:
     return found
 
 
-def _left(rooms: Sequence[Sequence[Stay]], of: np.ndarray, turn: int, parts: int) -> np.ndarray:
+def _left(rooms: Sequence[Sequence[LiveRange]], of: np.ndarray, turn: int, parts: int) -> np.ndarray:
     """Bytes that the forward pass, which is over after the moment ``turn``, left for the backward pass of each part:
     of all that read an array the one that does so last."""
     found = np.zeros(parts, np.int64)
@@ -131,12 +131,12 @@ class _Order:
             of[moment] = last
         return of, forward, backward
 
-    def rooms(self, buffers: bytes) -> list[list[Stay]]:
+    def rooms(self, buffers: bytes) -> list[list[LiveRange]]:
         """The temporaries, those that begin at one place together."""
         assignment = read(buffers, _BUFFERS)
         maker = {b.get("id", 0): b["made"].get("instruction", 0) for b in assignment["logical"]}
         until = self._last_uses()
-        rooms: dict[tuple[int, int], list[Stay]] = {}
+        rooms: dict[tuple[int, int], list[LiveRange]] = {}
         for k, allocation in enumerate(assignment["allocations"]):
             if any(allocation.get(f) for f in ("of_thread", "argument", "result", "constant")):
                 continue
@@ -144,11 +144,11 @@ class _Order:
                 made = maker[placed.get("id", 0)]
                 if made in self.at:
                     moment = self.at[made]
-                    stay = Stay(made, moment, max(moment, until.get(made, moment)), placed.get("size", 0))
+                    stay = LiveRange(made, moment, max(moment, until.get(made, moment)), placed.get("size", 0))
                     rooms.setdefault((k, placed.get("offset", 0)), []).append(stay)
         return list(rooms.values())
 
-    def held(self, rooms: Sequence[Sequence[Stay]]) -> np.ndarray:
+    def held(self, rooms: Sequence[Sequence[LiveRange]]) -> np.ndarray:
         """Bytes of temporaries in use at each instruction."""
         held = np.zeros(len(self.order), np.int64)
         for stays in rooms:  # one after another has the same place

@@ -254,8 +254,7 @@ class RematPolicy(Protocol):
         """A function equal to ``graph.run`` that carries the rematerialisation in it.
 
         It may have a method ``wanting(wants)``: the same function in the form for its derivative by those
-        of its inputs. That form may have a method ``backward(fn, own, residuals)``: the backward pass ``fn`` in a
-        form of its own, where the operands ``own`` exist for it alone, and the first so many are no gradients.
+        of its inputs.
         """
 
     def compiler_options(self, platform: str) -> dict[str, Any]:

@@ -76,7 +76,6 @@ class Pair:
     __slots__ = (
         "_again",
         "_backwards",
-        "_form",
         "_offloaded",
         "_outs",
         "_places",
@@ -100,7 +99,6 @@ class Pair:
         self.wants = wants
         self._backwards: dict[Any, Call] = {}
         fn = wanting(call.fn, wants)
-        self._form = getattr(fn, "backward", None)
 
         def linear(*inputs: Any) -> tuple[Any, Any]:
             return pullback(lambda *full: tuple(fn(*full)), inputs, wants)
@@ -119,7 +117,7 @@ class Pair:
         with wide_types(), for_platform(platform_of(device)):
             traced, (_, self._outs) = shielded(jax.make_jaxpr(probe, return_shape=True))(*structs)
         self.n_outs = len(self._outs)
-        self._again = narrowed(plan, traced.jaxpr, lasting) if self._form is None else {}
+        self._again = narrowed(plan, traced.jaxpr, lasting)
         plan = [("in", self._again[at][0]) if at in self._again else place for at, place in enumerate(plan)]
         merged, left = once(plan, traced.jaxpr, self.n_outs)
         self._plan = tuple(merged)
@@ -169,9 +167,6 @@ class Pair:
                 cts = [cotangent(o, next(given) if h else None) for h, o in zip(has, self._outs, strict=True)]
                 return tuple(pull(tuple(cts)))
 
-            if self._form is not None:
-                own = frozenset(at for at, (kind, _) in enumerate(self._plan) if kind == "kept")
-                run = self._form(run, own, n)
             made = _Backward(Row("_backward_" + self.name, run))
             made.given = tuple(tuple(o.shape) for h, o in zip(has, self._outs, strict=True) if h)
             made.wanted = self._wanted

@@ -67,13 +67,12 @@ def test_what_is_kept_for_the_backward_pass() -> None:
 
 
 def test_parts_end_where_blocks_end() -> None:
-    from mxjax.memonger.arrangement.cuts import mirrored
-    from mxjax.memonger.arrangement.mirror import Keeps
+    from mxjax.memonger.arrangement.mirror import mirrored
 
     net = networks.residual_network(12)
     with mx.autograd.train_mode():
         graph = net.graph(networks.batch(2, 16)[0])
-    groups = mirrored(graph, Keeps(graph))
+    groups = mirrored(graph)
     assert 2 <= len(groups) <= 3
     assert groups[-1].stop == len(graph.steps)
     found = [inner for g in groups for inner in g.parts or (g,)]

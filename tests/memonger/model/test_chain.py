@@ -17,37 +17,38 @@ from mxjax.memonger.arrangement.parts import ALL, Part, _runs, unit
 from mxjax.memonger.model import chain as chain_module
 from mxjax.memonger.model.chain import Chain
 from mxjax.memonger.model.knapsack import _possible, bound, least, peak, solve
+from mxjax.memonger.model.lives import COARSE
 from mxjax.memonger.model.options import Option, Options, Way
 from mxjax.memonger.model.price import kept, price
+from mxjax.memonger.model.treatment import gradients, pauses
 from mxjax.memonger.trials.session import training_chain
 
+ZERO = mx.init.Zero()  # nothing is computed with them, and random ones take their time
+NETWORKS = {
+    "transformer": lambda: networks.transformer(3, 16, 2, 32, 2, init=ZERO),
+    "resnet": lambda: networks.resnet((1, 2), side=32, batch=2, width=8, init=ZERO),
+    "unet": lambda: networks.unet(3, 4, 32, 2, init=ZERO),
+    "translator": lambda: networks.translator(1, 2, 16, 2, 16, 2, init=ZERO),
+}
+# Two of them have all that a chain is made of but the long ways of the others.
+ALL_NETWORKS = ["transformer", "resnet", *(pytest.param(n, marks=pytest.mark.slow) for n in ("unet", "translator"))]
 
-@pytest.fixture(scope="module")
-def chains() -> dict[str, Chain]:
-    return _chains()
+
+@cache
+def fine(name: str) -> Chain:
+    net, inputs = NETWORKS[name]()
+    net.setattr("grad_req", "add")  # such a gradient has no room for others: all that is held counts
+    return training_chain(net, inputs)
 
 
-@pytest.fixture(scope="module")
-def coarse() -> dict[str, Chain]:
+@cache
+def coarse(name: str) -> Chain:
     """The same with larger units: a cut must hold back more than twice of what crosses it."""
+    chain = Chain(fine(name).graph, fine(name).wants)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chain_module, "WORTH", 2.5)
-        made = _chains()
-        assert all(chain.units for chain in made.values())  # they are found when they are asked for
-    return made
-
-
-def _chains() -> dict[str, Chain]:
-    zero = mx.init.Zero()  # nothing is computed with them, and random ones take their time
-    made = {
-        "transformer": networks.transformer(3, 16, 2, 32, 2, init=zero),
-        "resnet": networks.resnet((1, 2), side=32, batch=2, width=8, init=zero),
-        "unet": networks.unet(3, 4, 32, 2, init=zero),
-        "translator": networks.translator(1, 2, 16, 2, 16, 2, init=zero),
-    }
-    for net, _ in made.values():
-        net.setattr("grad_req", "add")  # such a gradient has no room for others: all that is held counts
-    return {name: training_chain(*network) for name, network in made.items()}
+        patch.setattr(chain_module, "FINE", COARSE)
+        assert chain.units  # they are found when they are asked for
+    return chain
 
 
 @cache
@@ -64,8 +65,8 @@ def families(chain: Chain) -> list[list[Way]]:
     return [s.ways for s in stretches(chain).units]
 
 
-def test_residual_blocks_are_cut_where_one_array_crosses(chains: dict[str, Chain]) -> None:
-    chain = chains["resnet"]
+def test_residual_blocks_are_cut_where_one_array_crosses() -> None:
+    chain = fine("resnet")
     inside = 0
     for u in chain.units[:-1]:
         before, after = (chain.steps[at].scope.split("/")[0] for at in (u.stop - 1, u.stop))
@@ -81,16 +82,16 @@ def test_residual_blocks_are_cut_where_one_array_crosses(chains: dict[str, Chain
     assert "bottleneck6" in names
 
 
-def test_blocks_of_a_transformer_are_two_large_units_of_equal_kinds(coarse: dict[str, Chain]) -> None:
-    units = coarse["transformer"].units
+def test_blocks_of_a_transformer_are_two_large_units_of_equal_kinds() -> None:
+    units = coarse("transformer").units
     assert len(units) == 6
     assert [u.kind for u in units[2:]] == [units[2].kind, units[3].kind] * 2
     for u in units:  # each ends with the residual addition
-        assert coarse["transformer"].steps[u.stop - 1].call.name == "add"
+        assert coarse("transformer").steps[u.stop - 1].call.name == "add"
 
 
-def test_equal_blocks_of_a_transformer_are_units_of_equal_kinds(chains: dict[str, Chain]) -> None:
-    chain = chains["transformer"]
+def test_equal_blocks_of_a_transformer_are_units_of_equal_kinds() -> None:
+    chain = fine("transformer")
     blocks = {}
     for u in chain.units:
         blocks.setdefault(u.name.split("/")[0], []).append(u)
@@ -100,9 +101,9 @@ def test_equal_blocks_of_a_transformer_are_units_of_equal_kinds(chains: dict[str
         assert chain.steps[units[-1].stop - 1].call.name == "add"
 
 
-@pytest.mark.parametrize("name", ["transformer", "resnet", "unet", "translator"])
-def test_units_cover_the_graph_and_options_thetraining_chain(name: str, chains: dict[str, Chain]) -> None:
-    chain = chains[name]
+@pytest.mark.parametrize("name", ALL_NETWORKS)
+def test_units_cover_the_graph_and_options_the_chain(name: str) -> None:
+    chain = fine(name)
     ends = [0, *(u.stop for u in chain.units)]
     assert [u.start for u in chain.units] == ends[:-1] and ends[-1] == len(chain.steps)
     for here, u in zip(options_of(chain), chain.units, strict=True):
@@ -112,10 +113,10 @@ def test_units_cover_the_graph_and_options_thetraining_chain(name: str, chains: 
 
 
 @pytest.mark.parametrize(
-    "name", ["transformer", "translator", *(pytest.param(n, marks=pytest.mark.slow) for n in ("resnet", "unet"))]
+    "name", ["transformer", *(pytest.param(n, marks=pytest.mark.slow) for n in ("resnet", "unet", "translator"))]
 )
-def test_what_an_option_holds_is_what_jax_keeps(name: str, chains: dict[str, Chain]) -> None:
-    chain = chains[name]
+def test_what_an_option_holds_is_what_jax_keeps(name: str) -> None:
+    chain = fine(name)
     options = stretches(chain)
     seen = set()
     for stretch in (*options.units, *[pair for joined in options.joined for pair in joined[:1]]):
@@ -138,23 +139,24 @@ def test_what_an_option_holds_is_what_jax_keeps(name: str, chains: dict[str, Cha
             assert 0 <= fresh <= sum(2 * 4 * c for n, c, h, w in norms if n * h * w >= 1024)
 
 
-def test_more_bytes_cost_less(chains: dict[str, Chain]) -> None:
-    for chain in chains.values():
-        for u, family in zip(chain.units, families(chain), strict=True):
-            there = chain.read_later(u.start, u.stop)
-            found = [t for _, t, _ in family[1:]]
-            # Each may be followed by the same without what waits anyway for later units.
-            twins = [b for a, b in itertools.pairwise(found) if a.kept & there and b.kept <= a.kept - there]
-            assert all(there.isdisjoint(t.kept) for t in twins)
-            rest = [t for t in found if t not in twins]
-            bytes_, costs = [chain.bytes(t.kept - there) for t in rest], [t.cost for t in rest]
-            assert bytes_ == sorted(bytes_) and costs == sorted(costs, reverse=True)
-            assert family[0][1].cost == 0
+@pytest.mark.parametrize("name", ALL_NETWORKS)
+def test_more_bytes_cost_less(name: str) -> None:
+    chain = fine(name)
+    for u, family in zip(chain.units, families(chain), strict=True):
+        there = chain.read_later(u.start, u.stop)
+        found = [t for _, t, _ in family[1:]]
+        # Each may be followed by the same without what waits anyway for later units.
+        twins = [b for a, b in itertools.pairwise(found) if a.kept & there and b.kept <= a.kept - there]
+        assert all(there.isdisjoint(t.kept) for t in twins)
+        rest = [t for t in found if t not in twins]
+        bytes_, costs = [chain.bytes(t.kept - there) for t in rest], [t.cost for t in rest]
+        assert bytes_ == sorted(bytes_) and costs == sorted(costs, reverse=True)
+        assert family[0][1].cost == 0
 
 
-def test_the_way_across_is_held_once(coarse: dict[str, Chain]) -> None:
+def test_the_way_across_is_held_once() -> None:
     """An encoder's result, which every decoder reads, counts for one of them."""
-    chain = coarse["translator"]
+    chain = coarse("translator")
     memory = next(s.first for s in reversed(chain.steps) if s.scope == "encoders/encoder0")
     ways = families(chain)
     readers = [i for i, f in enumerate(ways) if any(memory in t.takes for _, t, _ in f)]
@@ -166,19 +168,19 @@ def test_the_way_across_is_held_once(coarse: dict[str, Chain]) -> None:
         assert options_of(chain)[i][1].held == others + own + chain.bytes(lean.kept)
 
 
-@pytest.mark.parametrize("name", ["transformer", "resnet", "unet", "translator"])
+@pytest.mark.parametrize("name", ALL_NETWORKS)
 @pytest.mark.parametrize(("first", "size"), [(0, 2), (1, 2), (0, 3), (2, 3), (1, 4)])
 def test_segments_hold_what_they_take_once(
-    name: str, first: int, size: int, coarse: dict[str, Chain], chains: dict[str, Chain]
+    name: str, first: int, size: int
 ) -> None:
     """However units are grouped, also where a block is cut inside and its input is made in the segment before.
 
     What a decoder adds its cross attention to may be counted although nobody computes the sum again; of small units
     so may other results that later ones use. Never is less held than what is taken.
     """
-    held, taken = _held_and_taken(coarse[name], first, size)
+    held, taken = _held_and_taken(coarse(name), first, size)
     assert held == taken or (name == "translator" and held > taken)
-    held, taken = _held_and_taken(chains[name], first, size)
+    held, taken = _held_and_taken(fine(name), first, size)
     assert held >= taken
 
 
@@ -197,9 +199,9 @@ def _held_and_taken(chain: Chain, first: int, size: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", ["transformer", "resnet"])
-def test_a_segment_that_keeps_more_meanwhile_costs_less(name: str, chains: dict[str, Chain]) -> None:
+def test_a_segment_that_keeps_more_meanwhile_costs_less(name: str) -> None:
     several = 0
-    for here in options_of(chains[name]):
+    for here in options_of(fine(name)):
         segments = [o for o in here if o.part.parts and o.part.keep != ALL]
         for _, group in itertools.groupby(segments, key=lambda o: o.stop):
             ways = list(group)
@@ -209,7 +211,7 @@ def test_a_segment_that_keeps_more_meanwhile_costs_less(name: str, chains: dict[
     assert several
 
 
-def test_cuts_stand_where_something_is_computed_again() -> None:
+def test_it_pauses_where_something_is_computed_again() -> None:
     """Convolution, BatchNorm, sum with the input, relu; then two more convolutions with a relu."""
 
     class Net(nn.HybridBlock):
@@ -233,13 +235,13 @@ def test_cuts_stand_where_something_is_computed_again() -> None:
     inner = chain.steps[4].first
     n = len(names)
     # relu and the sum pass the gradient by what is kept; BatchNorm asks for the convolution's result.
-    assert chain.cuts(0, n, frozenset({first, second})) == [2]
-    assert chain.cuts(0, n, frozenset({first, second, chain.steps[0].first})) == []
+    assert pauses(chain, 0, n, frozenset({first, second})) == [2]
+    assert pauses(chain, 0, n, frozenset({first, second, chain.steps[0].first})) == []
     # The second relu's result is made again from what is kept, while the last convolution asks for it.
-    assert chain.cuts(0, n, frozenset({first, inner})) == [2]
+    assert pauses(chain, 0, n, frozenset({first, inner})) == [2]
     # The first one's only for the convolution that reads it.
-    assert chain.cuts(0, n, frozenset({inner})) == [5]
-    assert chain.cuts(0, n, frozenset()) == []
+    assert pauses(chain, 0, n, frozenset({inner})) == [5]
+    assert pauses(chain, 0, n, frozenset()) == []
 
 
 def test_ways_that_meet_again_are_walked_once() -> None:
@@ -326,8 +328,7 @@ def test_a_sum_passes_its_gradient_on_as_it_is() -> None:
     assert not chain.prices[relu].passed and not chain.prices[dense].passed
     # One array from the sum's turn to the product's, which adds its own share: 64 x 8 numbers once, not three times.
     start, stop = add - 1, add + 1
-    own = range(chain.steps[start].first, chain.steps[add].first + 1)
-    flow = list(chain._flow(start, stop, own, {}))
+    flow = list(gradients(chain, start, stop))
     assert first == 0 and start == dense
     whole = 64 * 8 * 4
     assert sorted(flow) == [(2 * start, 2 * start, whole), (2 * start, 2 * stop, whole)]

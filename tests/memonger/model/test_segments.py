@@ -162,7 +162,7 @@ def test_residual_blocks_come_out_whole() -> None:
     for p in live.places[1:-1]:
         before, after = (s.scope.split("/")[0] for s in graph.steps[p - 1 : p + 1])
         assert before != after
-    assert live.size - 1 >= 9
+    assert live.size - 1 == 8  # the first convolution is with the first block, the last layers with the last
 
 
 class Skips(nn.HybridBlock):
@@ -181,7 +181,8 @@ class Skips(nn.HybridBlock):
         return mx.np.tanh(self.d4(y + a))
 
 
-def test_what_crosses_and_what_is_inside() -> None:
+def test_what_crosses_and_what_is_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mxjax.memonger.model.liveness.COARSE", 2.0)  # a layer and its tanh are a stretch
     net = Skips()
     net.initialize()
     graph = _graph(net, mx.np.zeros((4, 8)))
@@ -242,8 +243,8 @@ def test_what_is_slow_is_not_computed_twice(fn: Any, arrays: int) -> None:
 
 def test_no_cuts_are_better() -> None:
     net = nn.HybridSequential()
-    for width in (16, 4, 4, 32, 8, 64, 8, 8):
-        net.add(nn.Dense(width, activation="tanh"))
+    for width in (16, 4, 4, 32, 8, 64, 8, 8):  # of two layers each: a place must hold back more than twice its bytes
+        net.add(nn.Dense(width, activation="tanh"), nn.Dense(width, activation="tanh"))
     net.initialize()
     live = Liveness(_graph(net, mx.np.zeros((64, 16))))
     end = live.size - 1

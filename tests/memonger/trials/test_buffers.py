@@ -146,7 +146,7 @@ def test_the_model_knows_what_waits_in_gradients_rooms() -> None:
         if option.start <= at < option.stop
     ]
     assert [(model < softmax, xla < softmax) for softmax, model, xla in held] == [(False, False)] + 2 * [(True, True)]
-    waiting = {k for k in chain._lodged if isinstance(k, int)}
+    waiting = {k for k in chain._reusing if isinstance(k, int)}
     assert waiting <= chain.treat(0, len(chain.steps), None).kept  # what is computed again from others would wait there
 
 

@@ -1,0 +1,196 @@
+"""What the backward pass through some steps needs, when it finds some of their results kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from mxjax.core import SCALAR
+
+if TYPE_CHECKING:
+    from .chain import Chain
+
+
+class Treatment(NamedTuple):
+    """What follows from keeping some results of a stretch.
+
+    ``kept`` are those of its results that wait for its backward pass, ``takes`` what it reads of earlier ones.
+    ``flops`` are computed again, which takes the time of ``cost`` operations; ``work`` bytes are in use at most.
+    """
+
+    kept: frozenset[int]
+    takes: frozenset[int]
+    flops: float
+    cost: float
+    work: int
+
+
+def treatment(chain: Chain, start: int, stop: int, keep: frozenset[int] | None, work: bool) -> Treatment:
+    """See :meth:`Chain.treat`."""
+    back = _Backward(chain, start, stop, keep)
+    for at in range(stop - 1, start - 1, -1):
+        back.differentiate(at)
+        back.compute_again(at)
+    every = {**dict.fromkeys(back.operands, start), **back.needed}
+    kept = {k for k in every if k in back.own and k not in back.again and (keep is None or k in keep)}
+    takes = frozenset(k for k in every if k not in back.own)
+    bytes_ = _most(chain, start, stop, back.stays(kept), back.making) if work else 0
+    return Treatment(frozenset(kept), takes, back.flops, back.cost, bytes_)
+
+
+class _Backward:
+    """The backward pass through some steps, gone through from the last one to the first.
+
+    A result is computed again just before it is needed, be it for others that are computed again; where that is one
+    pass over what it is made of, in the very loop that reads it.
+    """
+
+    def __init__(self, chain: Chain, start: int, stop: int, keep: frozenset[int] | None):
+        self.chain, self.start, self.stop, self.keep = chain, start, stop, keep
+        self.own = chain.made(start, stop)
+        self.needed: dict[int, int] = {}  # results and the first step whose derivative reads them
+        self.since: dict[int, int] = {}  # at which step's turn they, or what they are made of, are needed first
+        self.whole: dict[int, int] = {}  # and at which one as arrays, if a loop that reads them can compute them
+        self.again: dict[int, int] = {}  # those that are computed again, and at which step's turn
+        self.operands: set[int] = set()  # wanted only to compute others again
+        self.inside: list[tuple[int, int, int]] = []  # of calls that are computed again: until, since, bytes
+        self.making: list[tuple[int, int]] = []  # in which turn they are computed, and the bytes for that
+        self.flops = self.cost = 0.0
+
+    def differentiate(self, at: int) -> None:
+        """Note what the derivative of a step reads."""
+        chain, keep = self.chain, self.keep
+        todo = {i for i in chain.reads(at, keep) if 0 <= i < SCALAR}
+        looked: set[int] = set()
+        while todo:
+            k = todo.pop()
+            looked.add(k)
+            self.since.setdefault(k, at)
+            maker = chain.maker[k]
+            there = keep is None or k not in self.own or k in keep
+            if there or chain.prices[at].costly or chain.prices[maker].costly:
+                self.needed[k] = at
+                self.whole.setdefault(k, at)
+            else:  # one pass over what it is made of, in the loop that reads it
+                self.operands.add(k)
+                todo.update(x for x in chain.steps[maker].args if 0 <= x < SCALAR and x not in looked)
+
+    def compute_again(self, at: int) -> None:
+        """Note what a step's results cost, if later steps need them and they are not kept."""
+        keep, s, p = self.keep, self.chain.steps[at], self.chain.prices[at]
+        if keep is None:
+            return
+        lost = [k for k in range(s.first, s.first + len(s.avals)) if k not in keep]
+        if not any(k in self.needed or k in self.operands for k in lost):
+            # What calls keep inside themselves is made again from their operands.
+            self.flops += p.inner_flops
+            self.cost += p.inner_cost
+            self.inside.append((at, at, p.slow))
+            return
+        self.flops += p.flops
+        self.cost += p.cost
+        turn = max(self.since[k] for k in range(s.first, s.first + len(s.avals)) if k in self.since)
+        self.inside.append((at, turn, p.slow))
+        self.making.append((turn, p.space[0]))
+        for i in s.args:
+            if 0 <= i < SCALAR:
+                self.operands.add(i)
+                self.since[i] = max(self.since.get(i, turn), turn)
+                if p.costly:
+                    self.whole[i] = max(self.whole.get(i, turn), turn)
+        moment = self.since if p.costly else self.whole
+        self.again.update({k: moment[k] for k in lost if k in self.needed})
+
+    def stays(self, kept: Iterable[int]) -> Iterator[tuple[int, int, int]]:
+        """What is in memory until one place, from another on (:func:`_most`), and its bytes."""
+        for until, since, nbytes in self.inside:
+            yield 2 * until, 2 * since + 1, nbytes
+        for k, since in {**dict.fromkeys(kept, self.stop - 1), **self.again}.items():
+            yield 2 * max(self.needed.get(k, 0), self.start), 2 * since + 1, self.chain.room((k,))
+        yield from gradients(self.chain, self.start, self.stop)
+
+
+def _most(
+    chain: Chain, start: int, stop: int, stays: Iterable[tuple[int, int, int]], making: Iterable[tuple[int, int]]
+) -> int:
+    """The most bytes in use in the backward pass: what ``stays`` until one place, from another on (the backward
+    pass comes there before), so many bytes; and what ``making`` takes in a step's turn.
+
+    In a step's turn first is made what it needs, and of that its weight's gradient; then comes its input's. Each
+    has a place here: twice the number of the step and one, and twice the number.
+    """
+    change = [0] * (2 * (stop - start) + 1)
+
+    def use(low: int, high: int, nbytes: int) -> None:  # inclusive
+        change[low - 2 * start] += nbytes
+        change[high + 1 - 2 * start] -= nbytes
+
+    for until, since, nbytes in stays:
+        use(until, min(since, 2 * stop - 1), nbytes)
+    made: dict[int, int] = {}  # what is made again in a turn, and then the weight's gradient
+    for turn, nbytes in making:
+        made[turn] = max(made.get(turn, 0), nbytes)
+    for at, p in enumerate(chain.prices[start:stop], start):
+        use(2 * at, 2 * at, p.space[1] + (p.inner if p.costly and chain.has_room(("inner", at)) else 0))
+        use(2 * at + 1, 2 * at + 1, max(made.get(at, 0), p.space[2]))
+    most = now = 0
+    for x in change:
+        now += x
+        most = max(most, now)
+    return most
+
+
+def gradients(chain: Chain, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """The gradients of the backward pass through some steps: until a place (:func:`_most`), from another on, bytes.
+
+    A gradient lives from its first reader's turn (from the beginning those that are given) to its maker's. Where
+    that reader passes on the gradient that it was given (a sum), both are one array, up to the next reader's turn.
+    """
+    own = chain.made(start, stop)
+    readers: dict[int, list[int]] = {}
+    for at in range(start, stop):
+        for i in chain.steps[at].args:
+            if i >= 0 and i in chain.wanted:
+                readers.setdefault(i, []).append(at)
+    given = {k for k in own if k in chain.wanted and chain.last.get(k, -1) >= stop}
+    low = {k: chain.maker[k] if k in own else start for k in given.union(readers)}
+    high = {k: stop if k in given else readers[k][-1] for k in low}
+    whose: dict[int, int] = {}  # the array that a gradient is, where it has none of its own
+    for k in sorted(low, reverse=True):  # what is made later passes its gradient on first
+        at = high[k]
+        if k in given or readers[k].count(at) > 1:
+            continue
+        step = chain.steps[at]
+        source = next((step.first + r for o, r in chain.prices[at].passed if step.args[o] == k), None)
+        if source not in low:
+            continue
+        another = readers[k][-2] if len(readers[k]) > 1 else -1
+        source = whose.get(source, source)
+        low[source] = min(low[source], max(low[k], another + 1))
+        high[k] = another
+        if another < low[k]:
+            whose[k] = source
+    for k, until in low.items():
+        if until <= high[k]:
+            yield 2 * until, 2 * high[k], chain.gradients((k,))
+
+
+def pauses(chain: Chain, start: int, stop: int, keep: frozenset[int]) -> list[int]:
+    """Where the derivative of some steps that keep these results begins to compute something again, of which
+    nothing is read until then: the backward pass may be through with what comes behind before it does."""
+    found: list[int] = []
+    own = chain.made(start, stop)
+    missing: set[int] = set()  # what was read and is neither kept nor, so far, computed again
+    end = stop
+    for at in range(stop - 1, start - 1, -1) if keep else ():
+        s = chain.steps[at]
+        made = range(s.first, s.first + len(s.avals))
+        before = len(missing)
+        missing |= set(chain.reads(at, keep)).intersection(own) - keep
+        if not missing.isdisjoint(made):
+            missing.update(i for i in s.args if i in own and i not in keep)
+        if missing and not before and at + 1 < end:
+            found.append(at + 1)
+            end = at + 1
+        missing.difference_update(made)
+    return found[::-1]
