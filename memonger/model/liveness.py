@@ -47,7 +47,8 @@ class Liveness:
         crossing = list(self._crossing())
         free = self.priced.reusing(crossing)
         last = self.priced.last
-        return self._rectangles([(r.start, r.start + 1, last[r.key], r.nbytes) for r in crossing if r.key not in free])
+        held = [(made, made + 1, last[k], n) for k, made, _, n in crossing if k not in free]  # type: ignore[index]
+        return self._rectangles(held)
 
     def _crossing(self) -> Iterator[LiveRange]:
         """The results that cross a place: they wait until the backward pass comes to the first one behind them."""

@@ -176,7 +176,7 @@ class Fit:
     how much that differs from the model is known of parts that were compiled, and expected of others at the same
     place: the mean of what was seen there, that of trials near the budget counting most (``wary``: the worst). What
     a unit that keeps all holds is taken from the step in which all of them do. What is at work in that step teaches
-    nothing: in it alone no result is written in place. What XLA holds more, or less, for a unit of which something is
+    nothing: in it alone nothing is computed again. What XLA holds more, or less, for a unit of which something is
     computed again (for want of a gradient's room, which another took) is expected to be as for those of its kind
     around it.
     """

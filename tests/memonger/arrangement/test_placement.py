@@ -394,8 +394,8 @@ def core_programs() -> Iterator[list[Any]]:
 @pytest.fixture
 def as_if_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets graphs of this CPU be lowered for another backend."""
-    for module in ("_arrange", "_offload"):
-        monkeypatch.setattr(f"mxjax.memonger.{module}.refuse_without_host_memory", lambda device: None)
+    for module in ("parts", "offload"):
+        monkeypatch.setattr(f"mxjax.memonger.arrangement.{module}.refuse_without_host_memory", lambda device: None)
 
 
 def test_offloading_on_a_cpu_is_refused() -> None:
