@@ -9,7 +9,7 @@ import textwrap
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from mxjax import errors, initializer
 from mxjax.array.invoke import symbolic
@@ -63,7 +63,7 @@ class Block(Named, MirroredBlock):
         super().__init_subclass__(**kwargs)
         accept_names(cls)
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Block:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if kwargs:  # a misspelled option, by the layer's own name and with the option that was meant
             names = _keywords(cls.__init__)
             for name in kwargs:
@@ -456,9 +456,13 @@ class Block(Named, MirroredBlock):
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         return (self.forward if self._force_mirroring is None else self._scoped_forward)(*args, **kwargs)
 
-    def forward(self, *args: Any) -> Any:
-        """The computation; to be defined."""
-        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
+    if TYPE_CHECKING:  # each block's takes what it wants
+        forward: Callable[..., Any]
+    else:
+
+        def forward(self, *args: Any) -> Any:
+            """The computation; to be defined."""
+            raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
 
     def summary(self, *inputs: Any, flops: bool = False) -> None:
         """Print layers, output shapes and numbers of parameters for one batch; runs the network once.

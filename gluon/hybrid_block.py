@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
@@ -159,13 +159,15 @@ class HybridBlock(HybridState, Block):
         graphs = dict(self._graphs)
         return lambda: vars(self).update(before, _graphs=dict(graphs))
 
-    def forward(self, *args: Any) -> Any:
-        """The computation; to be defined, here or as `hybrid_forward`."""
-        if writes_hybrid_forward(self):
-            return run_hybrid_forward(self, args)
-        return super().forward(*args)
+    if not TYPE_CHECKING:
 
-    forward.calls_hybrid_forward = True  # type: ignore[attr-defined]
+        def forward(self, *args: Any) -> Any:
+            """The computation; to be defined, here or as `hybrid_forward`."""
+            if writes_hybrid_forward(self):
+                return run_hybrid_forward(self, args)
+            return super().forward(*args)
+
+        forward.calls_hybrid_forward = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

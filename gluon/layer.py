@@ -5,24 +5,26 @@ At run time a layer is a `HybridBlock`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .hybrid_block import HybridBlock
 
 if TYPE_CHECKING:
-    from mxjax.array.classes import NDArray, ndarray
+    from mxjax.array.classes import NDArray
     from mxjax.symbol.symbol import Symbol
+
+    #: No overloads: of an argument of no known type a strict checker knows the result of none of them.
+    A = TypeVar("A", bound=NDArray | Symbol)
 
     class Calls:
         """Calls of one array, and of what goes with it."""
 
-        @overload
-        def __call__(self, x: ndarray, *args: Any, **kwargs: Any) -> ndarray: ...
-        @overload
-        def __call__(self, x: NDArray, *args: Any, **kwargs: Any) -> NDArray: ...
-        @overload
-        def __call__(self, x: Symbol, *args: Any, **kwargs: Any) -> Symbol: ...
-        def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any: ...
+        def __call__(self, x: A, *args: Any, **kwargs: Any) -> A: ...
+
+    class CellCalls:
+        """Calls of a cell: one step and its states."""
+
+        def __call__(self, x: A, states: Any, *args: Any, **kwargs: Any) -> tuple[A, list[A]]: ...
 
     class Layer(Calls, HybridBlock):  # type: ignore[misc]
         """A hybrid block of one array that gives an array."""
@@ -34,4 +36,5 @@ else:
 
         __slots__ = ()
 
+    CellCalls = Calls
     Layer = HybridBlock

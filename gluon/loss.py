@@ -11,6 +11,7 @@ from mxjax.base import numeric_types
 from mxjax.errors import MXNetAssertionError, MXNetTypeError, MXNetValueError
 from mxjax.errors import explain_names as _explain_names
 from mxjax.modes import generation
+from mxjax.wording import worded
 
 from .layer import Layer
 from .legacy.symbols import is_symbol
@@ -116,14 +117,11 @@ def _softplus_of_minus_abs(x: Any) -> Any:
     return npx.activation(-np.abs(x), act_type="softrelu")
 
 
+@worded("loss")
 class L2Loss(Loss):
     """Half of the mean squared difference.
 
     Call with (pred, label[, sample_weight]); label may have any shape of pred's size.
-
-    Args:
-      weight: a factor of the loss; none without.
-      batch_axis: the axis of the samples.
 
     >>> import mxjax as mx
     >>> L2Loss()(mx.np.array([[1.0], [3.0]]), mx.np.array([0.0, 0.0]))
@@ -142,12 +140,9 @@ class L2Loss(Loss):
         return _batch_mean(loss, self._batch_axis)
 
 
+@worded("loss")
 class L1Loss(Loss):
     """The mean absolute difference; call with (pred, label[, sample_weight]).
-
-    Args:
-      weight: a factor of the loss; none without.
-      batch_axis: the axis of the samples.
 
     >>> import mxjax as mx
     >>> L1Loss()(mx.np.array([[1.0], [3.0]]), mx.np.array([0.0, 0.0]))
@@ -161,6 +156,7 @@ class L1Loss(Loss):
         return self._mean(np.abs(npx.reshape_like(label, pred) - pred), sample_weight)
 
 
+@worded("loss")
 class SigmoidBinaryCrossEntropyLoss(Loss):
     """Binary cross entropy of logits, or of probabilities with `from_sigmoid`.
 
@@ -169,8 +165,6 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
 
     Args:
       from_sigmoid: whether predictions are probabilities already.
-      weight: a factor of the loss; none without.
-      batch_axis: the axis of the samples.
 
     >>> import mxjax as mx
     >>> SigmoidBCELoss()(mx.np.array([[0.0]]), mx.np.array([[1.0]]))
@@ -217,6 +211,7 @@ def refuse_probabilities(pred: Any, label: Any, axis: int, name: str) -> None:
         )
 
 
+@worded("loss")
 class SoftmaxCrossEntropyLoss(Loss):
     """Cross entropy of scores over classes.
 
@@ -227,8 +222,6 @@ class SoftmaxCrossEntropyLoss(Loss):
       sparse_label: labels are class numbers, of pred's shape without `axis`; otherwise
         probabilities of pred's shape.
       from_logits: predictions are logarithms of probabilities already.
-      weight: a factor of the loss; none without.
-      batch_axis: the axis of the samples.
 
     >>> import mxjax as mx
     >>> SoftmaxCELoss()(mx.np.array([[0.0, 0.0]]), mx.np.array([1]))
@@ -259,6 +252,7 @@ class SoftmaxCrossEntropyLoss(Loss):
 SoftmaxCELoss = SoftmaxCrossEntropyLoss
 
 
+@worded("loss")
 class KLDivLoss(Loss):
     """The Kullback-Leibler divergence of predictions from labels.
 
@@ -268,8 +262,6 @@ class KLDivLoss(Loss):
     Args:
       from_logits: predictions are logarithms of probabilities; otherwise scores over `axis`.
       axis: the axis of the classes.
-      weight: a factor of the loss; none without.
-      batch_axis: the axis of the samples.
 
     >>> KLDivLoss(from_logits=False)
     KLDivLoss(batch_axis=0, w=None)
@@ -290,6 +282,7 @@ class KLDivLoss(Loss):
         return (_batch_sum if generation() == 1 else _batch_mean)(loss, self._batch_axis)
 
 
+@worded("loss")
 class CTCLoss(Loss):
     """Connectionist temporal classification (Graves et al. 2006); the last class is the blank.
 
@@ -299,7 +292,6 @@ class CTCLoss(Loss):
     Args:
       layout: "NTC" or "TNC", of predictions.
       label_layout: "NT" or "TN".
-      weight: a factor of the loss; none without.
 
     Raises:
       ValueError: another layout.
@@ -335,13 +327,12 @@ class CTCLoss(Loss):
         return self._weighted(loss, sample_weight)
 
 
+@worded("loss")
 class HuberLoss(Loss):
     """Squared near zero, linear beyond `rho`; call with (pred, label[, sample_weight]).
 
     Args:
       rho: the decay of the mean of squared gradients.
-      weight: a factor of the loss; none without.
-      batch_axis: the axis of the samples.
 
     >>> HuberLoss(rho=0.5)
     HuberLoss(batch_axis=0, w=None)
@@ -360,13 +351,12 @@ class HuberLoss(Loss):
         return self._mean(loss, sample_weight)
 
 
+@worded("loss")
 class HingeLoss(Loss):
     """max(0, margin - pred * label), for labels -1 and 1; call with (pred, label[, sample_weight]).
 
     Args:
       margin: how far apart predictions have to be.
-      weight: a factor of the loss; none without.
-      batch_axis: the axis of the samples.
 
     >>> HingeLoss(margin=2)
     HingeLoss(batch_axis=0, w=None)
@@ -401,13 +391,12 @@ class SquaredHingeLoss(HingeLoss):
         return self._mean(np.square(self._hinge(pred, label)), sample_weight)
 
 
+@worded("loss")
 class LogisticLoss(Loss):
     """log(1 + exp(-pred * label)); call with (pred, label[, sample_weight]).
 
     Args:
       label_format: "signed" for labels -1 and 1, "binary" for 0 and 1.
-      weight: a factor of the loss; none without.
-      batch_axis: the axis of the samples.
 
     Raises:
       ValueError: another label_format.
@@ -435,6 +424,7 @@ class LogisticLoss(Loss):
         return self._mean(loss, sample_weight)
 
 
+@worded("loss")
 class TripletLoss(Loss):
     """How much closer the negative is than the positive, plus a margin, where that is above zero.
 
@@ -442,8 +432,6 @@ class TripletLoss(Loss):
 
     Args:
       margin: how far apart predictions have to be.
-      weight: a factor of the loss; none without.
-      batch_axis: the axis of the samples.
 
     >>> TripletLoss(margin=0.2)
     TripletLoss(batch_axis=0, w=None)
@@ -462,6 +450,7 @@ class TripletLoss(Loss):
         return self._weighted(npx.relu(apart + self._margin), sample_weight)
 
 
+@worded("loss")
 class PoissonNLLLoss(Loss):
     """The negative logarithm of a Poisson likelihood; call with (pred, target[, sample_weight]).
 
@@ -470,8 +459,6 @@ class PoissonNLLLoss(Loss):
     Args:
       from_logits: predictions are logarithms of the rate.
       compute_full: add Stirling's approximation of log(target!), for targets above 1.
-      weight: a factor of the loss; none without.
-      batch_axis: the axis of the samples.
 
     >>> PoissonNLLLoss()
     PoissonNLLLoss(batch_axis=0, w=None)
@@ -502,6 +489,7 @@ class PoissonNLLLoss(Loss):
         return self._mean(loss, sample_weight)
 
 
+@worded("loss")
 class CosineEmbeddingLoss(Loss):
     """One minus the cosine for pairs labelled 1, the cosine above a margin for those labelled -1.
 
@@ -509,8 +497,6 @@ class CosineEmbeddingLoss(Loss):
     an axis of length 1.
 
     Args:
-      weight: a factor of the loss; none without.
-      batch_axis: the axis of the samples.
       margin: how far apart predictions have to be.
 
     >>> CosineEmbeddingLoss(margin=0.1)
@@ -536,6 +522,7 @@ class CosineEmbeddingLoss(Loss):
         return self._weighted(loss, sample_weight) if generation() == 1 else self._mean(loss, sample_weight)
 
 
+@worded("loss")
 class SDMLLoss(Loss):
     """Smoothed deep metric learning (https://arxiv.org/abs/1905.12786).
 
@@ -544,8 +531,6 @@ class SDMLLoss(Loss):
 
     Args:
       smoothing_parameter: the probability spread over the negatives, below 1.
-      weight: a factor of the loss; none without.
-      batch_axis: the axis of the samples.
 
     >>> SDMLLoss()
     SDMLLoss(batch_axis=0, w=1.0)

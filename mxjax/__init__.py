@@ -10,11 +10,11 @@ from ._collection import paused
 
 with paused():
     # The settings first: they tell JAX's libraries what those read when they are loaded.
-    from . import settings as config
+    from . import settings as config  # noqa: F401
 
     # isort: split
     from . import _modules, autograd, device, engine, errors, nd, np, npx, random, type_texts
-    from . import nd as ndarray
+    from . import nd as ndarray  # noqa: F401
 
 from ._version import __version__
 from .device import (
@@ -35,20 +35,52 @@ from .settings import RunConfig
 
 if TYPE_CHECKING:  # what is loaded when it is first used
     from . import amp as amp
+    from . import attribute as attribute
+    from . import base as base
+    from . import callback as callback
+    from . import contrib as contrib
+    from . import dlpack as dlpack
+    from . import error as error
+    from . import executor as executor
     from . import gluon as gluon
     from . import image as image
+    from . import image as img  # noqa: F401
+    from . import initializer as init  # noqa: F401
     from . import initializer as initializer
     from . import io as io
+    from . import kvstore as kv  # noqa: F401
     from . import kvstore as kvstore
+    from . import library as library
+    from . import log as log
     from . import lr_scheduler as lr_scheduler
     from . import memonger as memonger
+    from . import model as model
+    from . import module as mod  # noqa: F401
+    from . import module as module
+    from . import monitor as mon  # noqa: F401
+    from . import monitor as monitor
+    from . import name as name
+    from . import notebook as notebook
+    from . import onnx as onnx
+    from . import operator as operator
+    from . import optimizer as opt  # noqa: F401
     from . import optimizer as optimizer
     from . import profiler as profiler
+    from . import random as rnd  # noqa: F401
     from . import recordio as recordio
+    from . import registry as registry
+    from . import rnn as rnn
+    from . import runtime as runtime
+    from . import sharding as sharding
+    from . import symbol as sym  # noqa: F401
     from . import symbol as symbol
+    from . import test_utils as test_utils
+    from . import util as util
+    from . import visualization as visualization
+    from . import visualization as viz  # noqa: F401
+    from .attribute import AttrScope as AttrScope
     from .gluon import metric as metric
-
-    init, sym = initializer, symbol
+    from .memonger import dtr as dtr
 
 # Loaded when first used, so that `import mxjax` stays quick: name -> module.
 _LAZY = {

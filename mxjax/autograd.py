@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -387,13 +387,18 @@ class Function:
     def saved_tensors(self, kept: Any) -> None:
         self._saved = kept
 
-    def forward(self, *inputs: Any) -> Any:
-        """The function's value; to be defined."""
-        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
+    if TYPE_CHECKING:  # each function's take what they want
+        forward: Callable[..., Any]
+        backward: Callable[..., Any]
+    else:
 
-    def backward(self, *output_grads: Any) -> Any:
-        """The inputs' gradients from the outputs' ones; to be defined."""
-        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define backward()")
+        def forward(self, *inputs: Any) -> Any:
+            """The function's value; to be defined."""
+            raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
+
+        def backward(self, *output_grads: Any) -> Any:
+            """The inputs' gradients from the outputs' ones; to be defined."""
+            raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define backward()")
 
     def __call__(self, *inputs: NDArray) -> Any:
         if self._used:

@@ -21,7 +21,7 @@ LAYERS = (
     {
         *("settings", "errors", "elsewhere", "error", "_modules", "_module_names", "_collection", "_left_out"),
         *("_version", "as_mxnet"),
-        *("atomic", "codec", "displays", "hlo", "idx", "recordio", "scopes", "shown", "type_texts"),
+        *("atomic", "codec", "displays", "hlo", "idx", "recordio", "scopes", "shown", "type_texts", "wording"),
     },
     {"core"},
     {"device"},

@@ -1,5 +1,7 @@
 """What type checkers know of users' programs."""
 
+import importlib.util
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,15 +12,27 @@ ROOT = Path(__file__).parents[1]
 PROGRAMS = sorted((ROOT / "tests" / "typing").glob("*.py"))
 
 
-@pytest.mark.slow  # mypy reads the whole package
-def test_programs_have_the_types_they_say():
-    pytest.importorskip("mypy", reason="mypy comes with the extra lint")
-    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", *map(str, PROGRAMS)]
+def check(*command: str) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_there_are_programs_of_both_kinds_of_arrays():
+@pytest.mark.slow  # mypy reads the whole package
+def test_programs_have_the_types_they_say():
+    pytest.importorskip("mypy", reason="mypy comes with the extra lint")
+    check(sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", *map(str, PROGRAMS))
+
+
+@pytest.mark.slow
+def test_they_have_for_a_strict_pyright_too():
+    own = [sys.executable, "-m", "pyright"] if importlib.util.find_spec("pyright") else [shutil.which("pyright")]
+    if own == [None]:
+        pytest.skip("pyright is not installed: a program of Node.js, which no extra asks for")
+    check(*own, "-p", str(ROOT / "tests" / "typing"), "--pythonpath", sys.executable)
+
+
+def test_there_are_ten_programs_and_both_kinds_of_arrays():
     texts = [path.read_text() for path in PROGRAMS]
-    assert sum(text.count("\ndef ") + text.count("\nclass ") for text in texts) >= 10
+    assert len(texts) >= 10 and all(text.count("\ndef ") + text.count("\nclass ") >= 2 for text in texts)
+    assert sum(text.count("assert_type(") for text in texts) >= 40
     assert any("np.ndarray" in text for text in texts) and any("nd.NDArray" in text for text in texts)

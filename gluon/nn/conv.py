@@ -6,6 +6,7 @@ from typing import Any
 
 from mxjax import errors, np, npx
 from mxjax.modes import generation
+from mxjax.wording import worded
 
 from ..hybrid_block import HybridBlock
 from ..layer import Layer
@@ -177,119 +178,45 @@ class _TransposedConv(_Conv):
         )  # fmt: skip
 
 
+@worded("convolution")
 class Conv1D(_PlainConv):
-    """1-d convolution: (N, C, W) gives (N, channels, W').
-
-    Args:
-      channels: the number of output channels.
-      kernel_size: the length of the window on each spatial axis, or one number for all.
-      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
-      dilation, groups: the distance of a kernel's taps, and in how many groups channels are computed apart.
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-      activation: the function that follows, by its name in `npx.activation`; none without.
-      use_bias: whether a bias is added.
-      weight_initializer, bias_initializer: fill the weight, and the bias.
-      in_channels: the number of input channels; found at the first call if it is 0.
-      dtype: the dtype of the parameters.
-    """
+    """1-d convolution: (N, C, W) gives (N, channels, W')."""
 
     _dims, _default_layout = 1, "NCW"
 
 
+@worded("convolution")
 class Conv2D(_PlainConv):
     """2-d convolution: (N, C, H, W) gives (N, channels, H', W'); ``layout="NHWC"`` as well.
-
-    Args:
-      channels: the number of output channels.
-      kernel_size: the length of the window on each spatial axis, or one number for all.
-      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
-      dilation, groups: the distance of a kernel's taps, and in how many groups channels are computed apart.
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-      activation: the function that follows, by its name in `npx.activation`; none without.
-      use_bias: whether a bias is added.
-      weight_initializer, bias_initializer: fill the weight, and the bias.
-      in_channels: the number of input channels; found at the first call if it is 0.
-      dtype: the dtype of the parameters.
     """
 
     _dims, _default_layout = 2, "NCHW"
 
 
+@worded("convolution")
 class Conv3D(_PlainConv):
-    """3-d convolution: (N, C, D, H, W) gives (N, channels, D', H', W').
-
-    Args:
-      channels: the number of output channels.
-      kernel_size: the length of the window on each spatial axis, or one number for all.
-      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
-      dilation, groups: the distance of a kernel's taps, and in how many groups channels are computed apart.
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-      activation: the function that follows, by its name in `npx.activation`; none without.
-      use_bias: whether a bias is added.
-      weight_initializer, bias_initializer: fill the weight, and the bias.
-      in_channels: the number of input channels; found at the first call if it is 0.
-      dtype: the dtype of the parameters.
-    """
+    """3-d convolution: (N, C, D, H, W) gives (N, channels, D', H', W')."""
 
     _dims, _default_layout = 3, "NCDHW"
 
 
+@worded("convolution")
 class Conv1DTranspose(_TransposedConv):
-    """The transpose of a 1-d convolution.
-
-    Args:
-      channels: the number of output channels.
-      kernel_size: the length of the window on each spatial axis, or one number for all.
-      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
-      output_padding: how much longer the output is than the smallest possible.
-      dilation, groups: the distance of a kernel's taps, and in how many groups channels are computed apart.
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-      activation: the function that follows, by its name in `npx.activation`; none without.
-      use_bias: whether a bias is added.
-      weight_initializer, bias_initializer: fill the weight, and the bias.
-      in_channels: the number of input channels; found at the first call if it is 0.
-      dtype: the dtype of the parameters.
-    """
+    """The transpose of a 1-d convolution."""
 
     _dims, _default_layout = 1, "NCW"
 
 
+@worded("convolution")
 class Conv2DTranspose(_TransposedConv):
-    """The transpose of a 2-d convolution.
-
-    Args:
-      channels: the number of output channels.
-      kernel_size: the length of the window on each spatial axis, or one number for all.
-      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
-      output_padding: how much longer the output is than the smallest possible.
-      dilation, groups: the distance of a kernel's taps, and in how many groups channels are computed apart.
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-      activation: the function that follows, by its name in `npx.activation`; none without.
-      use_bias: whether a bias is added.
-      weight_initializer, bias_initializer: fill the weight, and the bias.
-      in_channels: the number of input channels; found at the first call if it is 0.
-      dtype: the dtype of the parameters.
-    """
+    """The transpose of a 2-d convolution."""
 
     _dims, _default_layout = 2, "NCHW"
 
 
+@worded("convolution")
 class Conv3DTranspose(_TransposedConv):
-    """The transpose of a 3-d convolution.
-
-    Args:
-      channels: the number of output channels.
-      kernel_size: the length of the window on each spatial axis, or one number for all.
-      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
-      output_padding: how much longer the output is than the smallest possible.
-      dilation, groups: the distance of a kernel's taps, and in how many groups channels are computed apart.
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-      activation: the function that follows, by its name in `npx.activation`; none without.
-      use_bias: whether a bias is added.
-      weight_initializer, bias_initializer: fill the weight, and the bias.
-      in_channels: the number of input channels; found at the first call if it is 0.
-      dtype: the dtype of the parameters.
-    """
+    """The transpose of a 3-d convolution."""
 
     _dims, _default_layout = 3, "NCDHW"
 
@@ -402,41 +329,23 @@ class _GlobalPool(_Pool):
         self._setup(1, None, 0, True, layout)
 
 
+@worded("convolution")
 class MaxPool1D(_MaxPool):
-    """The maximum over windows of the last axis.
-
-    Args:
-      pool_size: the length of the window on each spatial axis, or one number for all.
-      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-      ceil_mode: whether windows that do not fit are taken in at the end.
-    """
+    """The maximum over windows of the last axis."""
 
     _dims = 1
 
 
+@worded("convolution")
 class MaxPool2D(_MaxPool):
-    """The maximum over 2-d windows.
-
-    Args:
-      pool_size: the length of the window on each spatial axis, or one number for all.
-      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-      ceil_mode: whether windows that do not fit are taken in at the end.
-    """
+    """The maximum over 2-d windows."""
 
     _dims = 2
 
 
+@worded("convolution")
 class MaxPool3D(_MaxPool):
-    """The maximum over 3-d windows.
-
-    Args:
-      pool_size: the length of the window on each spatial axis, or one number for all.
-      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
-      ceil_mode: whether windows that do not fit are taken in at the end.
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-    """
+    """The maximum over 3-d windows."""
 
     _dims = 3
 
@@ -451,114 +360,72 @@ class MaxPool3D(_MaxPool):
         super().__init__(pool_size, strides, padding, layout, ceil_mode)
 
 
+@worded("convolution")
 class AvgPool1D(_AvgPool):
-    """The mean over windows of the last axis.
-
-    Args:
-      pool_size: the length of the window on each spatial axis, or one number for all.
-      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-      ceil_mode: whether windows that do not fit are taken in at the end.
-      count_include_pad: whether averages count the zeros of the padding.
-    """
+    """The mean over windows of the last axis."""
 
     _dims = 1
 
 
+@worded("convolution")
 class AvgPool2D(_CeilFirst):
-    """The mean over 2-d windows.
-
-    Args:
-      pool_size: the length of the window on each spatial axis, or one number for all.
-      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
-      ceil_mode: whether windows that do not fit are taken in at the end.
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-      count_include_pad: whether averages count the zeros of the padding.
-    """
+    """The mean over 2-d windows."""
 
     _dims = 2
 
 
+@worded("convolution")
 class AvgPool3D(_CeilFirst):
-    """The mean over 3-d windows.
-
-    Args:
-      pool_size: the length of the window on each spatial axis, or one number for all.
-      strides, padding: the distance of windows, and how many zeros are added at both ends, on each spatial axis.
-      ceil_mode: whether windows that do not fit are taken in at the end.
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-      count_include_pad: whether averages count the zeros of the padding.
-    """
+    """The mean over 3-d windows."""
 
     _dims = 3
 
 
+@worded("convolution")
 class GlobalMaxPool1D(_GlobalPool):
-    """The maximum over the last axis.
-
-    Args:
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-    """
+    """The maximum over the last axis."""
 
     _dims = 1
 
 
+@worded("convolution")
 class GlobalMaxPool2D(_GlobalPool):
-    """The maximum over both spatial axes.
-
-    Args:
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-    """
+    """The maximum over both spatial axes."""
 
     _dims = 2
 
 
+@worded("convolution")
 class GlobalMaxPool3D(_GlobalPool):
-    """The maximum over all spatial axes.
-
-    Args:
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-    """
+    """The maximum over all spatial axes."""
 
     _dims = 3
 
 
+@worded("convolution")
 class GlobalAvgPool1D(_GlobalPool):
-    """The mean over the last axis.
-
-    Args:
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-    """
+    """The mean over the last axis."""
 
     _dims, _kind = 1, "avg"
 
 
+@worded("convolution")
 class GlobalAvgPool2D(_GlobalPool):
-    """The mean over both spatial axes.
-
-    Args:
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-    """
+    """The mean over both spatial axes."""
 
     _dims, _kind = 2, "avg"
 
 
+@worded("convolution")
 class GlobalAvgPool3D(_GlobalPool):
-    """The mean over all spatial axes.
-
-    Args:
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-    """
+    """The mean over all spatial axes."""
 
     _dims, _kind = 3, "avg"
 
 
+@worded("convolution")
 class ReflectionPad2D(Layer):
-    """Pads height and width by reflection at the border.
-
-    Args:
-      padding: how many zeros are added at both ends of each spatial axis.
-    """
+    """Pads height and width by reflection at the border."""
 
     def __init__(self, padding: Size = 0):
         super().__init__()

@@ -6,6 +6,7 @@ from typing import Any
 
 from mxjax import errors, nd, npx
 from mxjax.modes import generation
+from mxjax.wording import worded
 
 from ..layer import Layer
 from ..parameter import Parameter
@@ -15,27 +16,16 @@ from .activations import Activation
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 
 
+@worded("convolution")
 class DeformableConvolution(Layer):
     """A 2-d convolution with learned offsets (https://arxiv.org/abs/1703.06211).
 
     (N, C, H, W) gives (N, channels, H', W').
 
     Args:
-      channels, kernel_size, strides, padding, dilation, groups, layout, use_bias, in_channels, activation,
-        weight_initializer, bias_initializer: of the convolution.
       num_deformable_group: how many groups of channels have offsets of their own.
       offset_weight_initializer, offset_bias_initializer, offset_use_bias: of the convolution that computes them.
       op_name, adj: accepted from MXNet; they change nothing.
-      channels: the number of output channels.
-      kernel_size: the length of the window on each spatial axis, or one number for all.
-      strides: the distance of windows on each spatial axis.
-      padding: how many zeros are added at both ends of each spatial axis.
-      dilation: the distance of a kernel's taps on each spatial axis.
-      groups: in how many groups channels are computed apart.
-      layout: the order of the axes, with N, C and the spatial ones D, H, W.
-      use_bias: whether a bias is added.
-      in_channels: the number of input channels; found at the first call if it is 0.
-      activation: the function that follows, by its name in `npx.activation`; none without.
 
     >>> import mxjax as mx
     >>> layer = mx.gluon.nn.DeformableConvolution(4, kernel_size=3, padding=1)

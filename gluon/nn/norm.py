@@ -6,6 +6,7 @@ from typing import Any
 
 from mxjax import errors, npx
 from mxjax.modes import generation
+from mxjax.wording import worded
 
 from ..layer import Layer
 from ..parameter import Parameter
@@ -47,23 +48,11 @@ def _channels(layer: Any) -> int | None:
     return n or None if generation() == 1 else n
 
 
+@worded("norm")
 class BatchNorm(_Affine):
     """Normalizes each channel over the batch in training, and by moving statistics in prediction.
 
     Ioffe and Szegedy 2015. ``axis`` is the channel axis; ``momentum`` is that of the moving statistics.
-
-    Args:
-      axis: the axis of the channels.
-      momentum: how much of the former direction, or statistic, is kept.
-      epsilon: what is added to a denominator, against a division by zero.
-      center: whether beta is added.
-      scale: whether the result is multiplied by gamma.
-      use_global_stats: whether the running statistics are used in training, too.
-      beta_initializer: fills beta.
-      gamma_initializer: fills gamma.
-      running_mean_initializer: fills the running mean.
-      running_variance_initializer: fills the running variance.
-      in_channels: the number of input channels; found at the first call if it is 0.
     """
 
     _relu = False
@@ -158,17 +147,12 @@ class BatchNormReLU(BatchNorm):
     _relu = True
 
 
+@worded("norm")
 class LayerNorm(_Affine):
     """Normalizes along one axis of each sample. Ba, Kiros and Hinton 2016.
 
     Args:
       axis: the axis that is normalised.
-      epsilon: what is added to a denominator, against a division by zero.
-      center: whether beta is added.
-      scale: whether the result is multiplied by gamma.
-      beta_initializer: fills beta.
-      gamma_initializer: fills gamma.
-      in_channels: the number of input channels; found at the first call if it is 0.
     """
 
     def __init__(
@@ -202,6 +186,7 @@ class LayerNorm(_Affine):
         return self._describe(eps=self._epsilon, axis=self._axis)
 
 
+@worded("norm")
 class GroupNorm(_Affine):
     """Normalizes groups of channels of each sample: (N, C, ...). Wu and He 2018.
 
@@ -209,12 +194,6 @@ class GroupNorm(_Affine):
 
     Args:
       num_groups: the number of groups of channels.
-      epsilon: what is added to a denominator, against a division by zero.
-      center: whether beta is added.
-      scale: whether the result is multiplied by gamma.
-      beta_initializer: fills beta.
-      gamma_initializer: fills gamma.
-      in_channels: the number of input channels; found at the first call if it is 0.
     """
 
     def __init__(
@@ -246,18 +225,9 @@ class GroupNorm(_Affine):
         return self._describe(eps=self._epsilon, num_groups=self._num_groups)
 
 
+@worded("norm")
 class InstanceNorm(_Affine):
-    """Normalizes each channel of each sample by itself. Ulyanov et al. 2016.
-
-    Args:
-      axis: the axis of the channels.
-      epsilon: what is added to a denominator, against a division by zero.
-      center: whether beta is added.
-      scale: whether the result is multiplied by gamma.
-      beta_initializer: fills beta.
-      gamma_initializer: fills gamma.
-      in_channels: the number of input channels; found at the first call if it is 0.
-    """
+    """Normalizes each channel of each sample by itself. Ulyanov et al. 2016."""
 
     def __init__(
         self,

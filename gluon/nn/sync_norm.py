@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from mxjax import autograd, core, errors, nd
+from mxjax.wording import worded
 
 from ..legacy.symbols import is_symbol
 from .norm import BatchNorm
@@ -188,6 +189,7 @@ class _Normalize(autograd.Function):
         return [dx, scale.astype(gamma.dtype), shift.astype(gamma.dtype)]
 
 
+@worded("norm")
 class SyncBatchNorm(BatchNorm):
     """BatchNorm by the statistics of a batch that several devices share: inputs (N, C, ...) on each of them.
 
@@ -198,16 +200,6 @@ class SyncBatchNorm(BatchNorm):
 
     Args:
       num_devices: how many parts a batch has; by default the devices that the parameters are on.
-      in_channels: the number of input channels; found at the first call if it is 0.
-      momentum: how much of the former direction, or statistic, is kept.
-      epsilon: what is added to a denominator, against a division by zero.
-      center: whether beta is added.
-      scale: whether the result is multiplied by gamma.
-      use_global_stats: whether the running statistics are used in training, too.
-      beta_initializer: fills beta.
-      gamma_initializer: fills gamma.
-      running_mean_initializer: fills the running mean.
-      running_variance_initializer: fills the running variance.
 
     Raises:
       MXNetError: a result is read that needs a part which has not come; a part on a device that has given one

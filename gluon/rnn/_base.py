@@ -15,6 +15,7 @@ from mxjax.npx.control_flow import compiles
 
 from ..block import Block
 from ..hybrid_block import HybridBlock
+from ..layer import CellCalls
 from ..legacy import writes_hybrid_forward
 from ..nn import LeakyReLU
 from ._sequences import checked, formatted, kept, masked, merged, steps_of
@@ -60,7 +61,7 @@ class Unrolling(NamedTuple):
         return formatted(sequence, self.axis, merge)
 
 
-class RecurrentCell(Block):
+class RecurrentCell(CellCalls, Block):  # type: ignore[misc]
     """The base of recurrent cells: ``cell(inputs, states)`` gives an output and a list of new states.
 
     A cell of your own defines ``state_info`` and ``forward``; ``unroll`` runs it over a sequence.

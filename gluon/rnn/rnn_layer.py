@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from mxjax import errors, initializer, np, npx
 from mxjax.array.invoke import symbolic
@@ -20,6 +20,9 @@ from ..utils import split_rnn_params
 from ._base import made_states, of_symbols, of_the_kind_of
 from ._gated import GRUCell, LSTMCell, RNNCell
 from ._modifiers import BidirectionalCell, DropoutCell, HybridSequentialRNNCell
+
+if TYPE_CHECKING:
+    from ..layer import A
 
 __all__ = ["GRU", "LSTM", "RNN"]
 
@@ -121,6 +124,12 @@ class _RNNLayer(HybridBlock):
 
     # ---- running -------------------------------------------------------------------------------------
 
+    @overload  # type: ignore[override]
+    def __call__(self, inputs: A, /, *, sequence_length: Any = None) -> A: ...
+    @overload
+    def __call__(
+        self, inputs: A, states: Any, sequence_length: Any = None, **kwargs: Any
+    ) -> tuple[A, list[A]]: ...
     def __call__(self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any) -> Any:
         skip_states = states is None
         if symbolic and of_symbols(inputs):

@@ -37,7 +37,7 @@ class Blocks(Tabled, tuple[Block, ...]):
     """
 
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]], tuple[()]]:
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (b.name, human(b.residuals), human(b.takes), f"{b.flops / 1e6:.1f}", human(b.work))
             for b in self
         ]
@@ -96,7 +96,7 @@ class Curve(Tabled, list[Plan]):
     """
 
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]], tuple[()]]:
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (
                 human(p.report.budget),
                 human(p.bytes),

@@ -168,6 +168,7 @@ class Plan(Tabled, Scheduled):
 
     def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]:
         r = self.report
+        rows: list[tuple[str, ...]]
         rows = [(row.block, row.decision[:60], human(row.bytes), f"{row.flops / 1e6:.1f} Mflop") for row in self.rows]
         total = sum(row.flops for row in self.rows)
         rows.append(("total", "", human(sum(row.bytes for row in self.rows)), f"{total / 1e6:.1f} Mflop"))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import nd
-from ..array import NDArray
+from ..array.classes import NDArray
 from ..errors import (
     MXNetAssertionError,
     MXNetNotImplementedError,
@@ -91,8 +91,8 @@ class DataBatch(Shown):
         for word, given in (("Data", data), ("Label", label)):
             if given is not None and not isinstance(given, list | tuple):
                 raise MXNetAssertionError(f"{word} must be list of NDArrays, got {type(given).__name__}")
-        self.data = data
-        self.label = label
+        self.data: list[NDArray] = data
+        self.label: list[NDArray] = label
         self.pad = pad
         self.index = index
         self.bucket_key = bucket_key

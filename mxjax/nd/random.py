@@ -11,6 +11,7 @@ from ..errors import explain_names as _explain_names
 from ..ops.random import is_of_one
 from ..ops.table import TABLE
 from ..random import seed
+from ..wording import worded
 
 
 def _draw(
@@ -28,54 +29,25 @@ def _draw(
     return call(TABLE[f"_random_{name}"], NDArray, (), {**attrs, "device": device, "out": out})
 
 
+@worded("random")
 def uniform(
     low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """Uniform over [low, high); of shape (1,) unless ``shape`` is given.
-
-    Args:
-      low: the lower end.
-      high: the upper end.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-      ctx: MXNet 1's name of `device`.
-      out: an array that the result is written into, and that is given back.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
-    """
+    """Uniform over [low, high); of shape (1,) unless ``shape`` is given."""
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
 
 
+@worded("random")
 def normal(
     loc: Any = 0, scale: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """The normal distribution.
-
-    Args:
-      loc: the mean, or the place of the centre.
-      scale: the standard deviation, not negative.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-      ctx: MXNet 1's name of `device`.
-      out: an array that the result is written into, and that is given back.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
-    """
+    """The normal distribution."""
     return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, ctx, out, kwargs)
 
 
+@worded("random")
 def randn(*shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, ctx: Any = None, **kwargs: Any) -> NDArray:
     """The normal distribution, with a shape given number by number.
-
-    Args:
-      loc: the mean, or the place of the centre.
-      scale: the standard deviation, not negative.
-      dtype: the dtype of the result.
-      ctx: MXNet 1's name of `device`.
 
     Returns:
       ndarray, NDArray or Symbol: of this shape, float32 by default.
@@ -83,26 +55,15 @@ def randn(*shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, ctx: Any
     return _draw("normal", {"loc": loc, "scale": scale}, shape or None, dtype, ctx, None, kwargs)
 
 
+@worded("random")
 def gamma(
     alpha: Any = 1, beta: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """The gamma distribution with scale ``beta``.
-
-    Args:
-      alpha: the shape parameter, positive.
-      beta: the scale, positive.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-      ctx: MXNet 1's name of `device`.
-      out: an array that the result is written into, and that is given back.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
-    """
+    """The gamma distribution with scale ``beta``."""
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out, kwargs)
 
 
+@worded("random")
 def exponential(
     scale: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
@@ -110,123 +71,58 @@ def exponential(
 
     Args:
       scale: the mean, positive.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-      ctx: MXNet 1's name of `device`.
-      out: an array that the result is written into, and that is given back.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
     """
     return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, ctx, out, kwargs)
 
 
+@worded("random")
 def poisson(
     lam: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """The Poisson distribution.
-
-    Args:
-      lam: the rate.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-      ctx: MXNet 1's name of `device`.
-      out: an array that the result is written into, and that is given back.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
-    """
+    """The Poisson distribution."""
     return _draw("poisson", {"lam": lam}, shape, dtype, ctx, out, kwargs)
 
 
+@worded("random")
 def binomial(
     n: Any = 1, p: Any = 0.5, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """The binomial distribution.
-
-    Args:
-      n: the number of trials, or of draws.
-      p: the probability, or the probabilities.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-      ctx: MXNet 1's name of `device`.
-      out: an array that the result is written into, and that is given back.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
-    """
+    """The binomial distribution."""
     return _draw("binomial", {"n": n, "p": p}, shape, dtype, ctx, out, kwargs)
 
 
+@worded("random")
 def negative_binomial(
     k: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """The negative binomial distribution.
-
-    Args:
-      k: the number of failures, positive.
-      p: the probability, or the probabilities.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-      ctx: MXNet 1's name of `device`.
-      out: an array that the result is written into, and that is given back.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
-    """
+    """The negative binomial distribution."""
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, ctx, out, kwargs)
 
 
+@worded("random")
 def generalized_negative_binomial(
     mu: Any = 1, alpha: Any = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
     """The negative binomial distribution by mean and dispersion.
 
     Args:
-      mu: the mean.
       alpha: the dispersion, positive.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-      ctx: MXNet 1's name of `device`.
-      out: an array that the result is written into, and that is given back.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
     """
     return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, ctx, out, kwargs)
 
 
+@worded("random")
 def randint(
     low: int, high: int, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> NDArray:
-    """Integers from ``low`` to below ``high``, int32.
-
-    Args:
-      low: the lower end.
-      high: the upper end.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-      ctx: MXNet 1's name of `device`.
-      out: an array that the result is written into, and that is given back.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
-    """
+    """Integers from ``low`` to below ``high``, int32."""
     attrs = {"low": low, "high": high, "shape": (1,) if shape is None else shape, "dtype": dtype}
     return call(TABLE["_random_randint"], NDArray, (), {**attrs, "device": ctx, "out": out})
 
 
+@worded("random")
 def shuffle(data: NDArray, **kwargs: Any) -> NDArray:
     """The rows in random order.
-
-    Args:
-      data: the probabilities, along the last axis, or the array whose rows are shuffled.
 
     Returns:
       NDArray or Symbol: of the input's shape and dtype.

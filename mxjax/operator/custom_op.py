@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import errors
 
@@ -11,30 +11,35 @@ from .. import errors
 class CustomOp:
     """The computation of a custom operator: define ``forward`` and, to train through it, ``backward``."""
 
-    def forward(
-        self,
-        is_train: bool,
-        req: Sequence[str],
-        in_data: Sequence[Any],
-        out_data: Sequence[Any],
-        aux: Sequence[Any],
-    ) -> None:
-        """Compute the outputs from ``in_data`` and store them with :meth:`assign`."""
-        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
+    if TYPE_CHECKING:  # what the arguments are called, and of which types, is the operator's
+        forward: Callable[..., None]
+        backward: Callable[..., None]
+    else:
 
-    def backward(
-        self,
-        req: Sequence[str],
-        out_grad: Sequence[Any],
-        in_data: Sequence[Any],
-        out_data: Sequence[Any],
-        in_grad: Sequence[Any],
-        aux: Sequence[Any],
-    ) -> None:
-        """Compute the inputs' gradients from the outputs' and store them with :meth:`assign`."""
-        raise errors.MXNetNotImplementedError(
-            f"{type(self).__name__} does not define backward(), which training through it needs"
-        )
+        def forward(
+            self,
+            is_train: bool,
+            req: Sequence[str],
+            in_data: Sequence[Any],
+            out_data: Sequence[Any],
+            aux: Sequence[Any],
+        ) -> None:
+            """Compute the outputs from ``in_data`` and store them with :meth:`assign`."""
+            raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define forward()")
+
+        def backward(
+            self,
+            req: Sequence[str],
+            out_grad: Sequence[Any],
+            in_data: Sequence[Any],
+            out_data: Sequence[Any],
+            in_grad: Sequence[Any],
+            aux: Sequence[Any],
+        ) -> None:
+            """Compute the inputs' gradients from the outputs' and store them with :meth:`assign`."""
+            raise errors.MXNetNotImplementedError(
+                f"{type(self).__name__} does not define backward(), which training through it needs"
+            )
 
     def assign(self, dst: Any, req: str, src: Any) -> None:
         """Store ``src`` in ``dst`` as ``req`` says: write, inplace, add or null."""
@@ -117,9 +122,13 @@ class CustomOpProp:
         _dense("infer_storage_type_backward", [s for kinds in given for s in kinds if s != "undefined"])
         return ograd_stype, in_stype, out_stype, ["default"] * len(igrad_stype), aux_stype
 
-    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> CustomOp:
-        """The operator itself; to be defined."""
-        raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define create_operator()")
+    if TYPE_CHECKING:
+        create_operator: Callable[..., CustomOp]
+    else:
+
+        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> CustomOp:
+            """The operator itself; to be defined."""
+            raise errors.MXNetNotImplementedError(f"{type(self).__name__} does not define create_operator()")
 
 
 def _dense(what: str, kinds: Iterable[str]) -> None:

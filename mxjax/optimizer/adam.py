@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from mxjax.errors import MXNetValueError
 
+from ..wording import worded
 from .optimizer import Optimizer, register
 from .rules import States, moment, norm, prepare
 
@@ -43,19 +44,12 @@ def adam_rule(
     return weight - lr * mean / (jnp.sqrt(var) + epsilon), (mean, var)
 
 
+@worded("optimizer")
 @register
 class Adam(_TwoMoments):
     """Adam (https://arxiv.org/abs/1412.6980), with the weight decay in the gradient.
 
     The bias correction is in the learning rate, so epsilon is added to the uncorrected root.
-
-    Args:
-      learning_rate: the learning rate, unless a scheduler has one.
-      beta1: the decay of the mean of gradients.
-      beta2: the decay of the mean of squared gradients.
-      epsilon: what is added to a denominator, against a division by zero.
-      lazy_update: whether rows without a gradient stay as they are, where the gradient is row_sparse.
-      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> Adam(beta1=0.8).beta1
     0.8
@@ -91,19 +85,12 @@ def adamw_rule(
     return weight - lr * wd * weight, (mean, var)
 
 
+@worded("optimizer")
 @register
 class AdamW(_TwoMoments):
     """Adam with decoupled weight decay (https://arxiv.org/abs/1711.05101).
 
     As in MXNet, the decay is multiplied by the bias-corrected learning rate.
-
-    Args:
-      learning_rate: the learning rate, unless a scheduler has one.
-      beta1: the decay of the mean of gradients.
-      beta2: the decay of the mean of squared gradients.
-      epsilon: what is added to a denominator, against a division by zero.
-      correct_bias: whether the means are corrected for their beginning at 0.
-      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> AdamW(wd=0.01).wd
     0.01
@@ -138,17 +125,10 @@ def adabelief_rule(
     return weight - lr * mean / (jnp.sqrt(var) + epsilon), (mean, var)
 
 
+@worded("optimizer")
 @register
 class AdaBelief(_TwoMoments):
     """Adam by the belief in observed gradients (https://arxiv.org/abs/2010.07468).
-
-    Args:
-      learning_rate: the learning rate, unless a scheduler has one.
-      beta1: the decay of the mean of gradients.
-      beta2: the decay of the mean of squared gradients.
-      epsilon: what is added to a denominator, against a division by zero.
-      correct_bias: whether the means are corrected for their beginning at 0.
-      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> AdaBelief().epsilon
     1e-06
@@ -179,16 +159,10 @@ def adamax_rule(
     return weight - lr * mean / (var + epsilon), (mean, var)
 
 
+@worded("optimizer")
 @register
 class Adamax(_TwoMoments):
     """Adam by the infinity norm (https://arxiv.org/abs/1412.6980, section 7.1).
-
-    Args:
-      learning_rate: the learning rate, unless a scheduler has one.
-      beta1: the decay of the mean of gradients.
-      beta2: the decay of the mean of squared gradients.
-      epsilon: what is added to a denominator, against a division by zero.
-      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> Adamax().lr
     0.002
@@ -218,6 +192,7 @@ def nadam_rule(
     return weight - lr * step, (mean, var)
 
 
+@worded("optimizer")
 @register
 class Nadam(_TwoMoments):
     """Adam with Nesterov's momentum (http://cs229.stanford.edu/proj2015/054_report.pdf).
@@ -225,12 +200,7 @@ class Nadam(_TwoMoments):
     As in MXNet, all weights share one product of momenta: it grows with every weight's update.
 
     Args:
-      learning_rate: the learning rate, unless a scheduler has one.
-      beta1: the decay of the mean of gradients.
-      beta2: the decay of the mean of squared gradients.
-      epsilon: what is added to a denominator, against a division by zero.
       schedule_decay: the decay of the momentum's schedule.
-      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> Nadam().m_schedule
     1.0
@@ -307,20 +277,13 @@ class _Layerwise(_TwoMoments):
         return lr, wd, 1.0 / (1.0 - beta1**t), 1.0 / (1.0 - beta2**t)
 
 
+@worded("optimizer")
 @register
 class LAMB(_Layerwise):
     """Layer-wise adaptive moments for large batches (https://arxiv.org/abs/1904.00962).
 
     Args:
-      learning_rate: the learning rate, unless a scheduler has one.
-      beta1: the decay of the mean of gradients.
-      beta2: the decay of the mean of squared gradients.
-      epsilon: what is added to a denominator, against a division by zero.
-      lower_bound: the smallest norm that counts; none without.
-      upper_bound: the largest norm that counts; none without.
       bias_correction: whether the means are corrected for their beginning at 0.
-      aggregate_num: taken for compatibility; a step is one call for all weights in any case.
-      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> LAMB(bias_correction=False).bias_correction
     False

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from mxjax.errors import MXNetValueError
 from mxjax.modes import generation
 
+from ..wording import worded
 from .optimizer import Optimizer, register
 from .rules import States, is_on, moment, prepare
 
@@ -44,6 +45,7 @@ def rmsprop_rule(
     return weight, states
 
 
+@worded("optimizer")
 @register
 class RMSProp(Optimizer):
     """RMSProp by Tieleman and Hinton; ``centered=True`` is Graves's (https://arxiv.org/abs/1308.0850).
@@ -51,13 +53,8 @@ class RMSProp(Optimizer):
     The momentum is used by the centered form only. MXNet 1 calls ``rho`` and ``momentum`` ``gamma1`` and ``gamma2``.
 
     Args:
-      learning_rate: the learning rate, unless a scheduler has one.
-      rho: the decay of the mean of squared gradients.
-      momentum: how much of the former direction, or statistic, is kept.
-      epsilon: what is added to a denominator, against a division by zero.
       centered: whether the mean of gradients is taken off.
       clip_weights: weights are cut off at this absolute value.
-      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> RMSProp(centered=True).rho
     0.9
@@ -105,14 +102,10 @@ def adagrad_rule(
     return weight - lr * grad / (jnp.sqrt(history) + epsilon), (history,)
 
 
+@worded("optimizer")
 @register
 class AdaGrad(Optimizer):
     """Adaptive subgradients (http://www.jmlr.org/papers/volume12/duchi11a/duchi11a.pdf).
-
-    Args:
-      learning_rate: the learning rate, unless a scheduler has one.
-      epsilon: what is added to a denominator, against a division by zero.
-      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> AdaGrad().epsilon
     1e-06
@@ -186,15 +179,10 @@ def adadelta_rule(
     return weight - lr * delta, (acc_grad, moment(delta, states[1], rho, 2))
 
 
+@worded("optimizer")
 @register
 class AdaDelta(Optimizer):
     """AdaDelta (https://arxiv.org/abs/1212.5701).
-
-    Args:
-      learning_rate: the learning rate, unless a scheduler has one.
-      rho: the decay of the mean of squared gradients.
-      epsilon: what is added to a denominator, against a division by zero.
-      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> AdaDelta().lr
     1.0
@@ -227,15 +215,14 @@ def ftrl_rule(
     return -shrunk / ((beta + jnp.sqrt(n)) / lr + wd), (z, n)
 
 
+@worded("optimizer")
 @register
 class Ftrl(Optimizer):
     """Follow the regularized leader, with L1 sparsity (http://dl.acm.org/citation.cfm?id=2488200).
 
     Args:
-      learning_rate: the learning rate, unless a scheduler has one.
       lamda1: the strength of the L1 penalty.
       beta: what is added to the root of the sum of squared gradients.
-      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> Ftrl(lamda1=0.1).lamda1
     0.1
@@ -272,16 +259,10 @@ def ftml_rule(
     return -z / new_d, (new_d, v, z)
 
 
+@worded("optimizer")
 @register
 class FTML(Optimizer):
     """Follow the moving leader (http://proceedings.mlr.press/v70/zheng17a/zheng17a.pdf).
-
-    Args:
-      learning_rate: the learning rate, unless a scheduler has one.
-      beta1: the decay of the mean of gradients.
-      beta2: the decay of the mean of squared gradients.
-      epsilon: what is added to a denominator, against a division by zero.
-      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> FTML().beta1
     0.6

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from mxjax.errors import MXNetValueError
 
+from ..wording import worded
 from .optimizer import Optimizer, register
 from .rules import States, norm, prepare
 
@@ -47,19 +48,12 @@ class _Momentum(Optimizer):
         return (jnp.zeros(weight.shape, weight.dtype),) if self.momentum else ()
 
 
+@worded("optimizer")
 @register
 class SGD(_Momentum):
     """Stochastic gradient descent with momentum and weight decay.
 
     ``state = momentum * state - lr * (clip(rescale_grad * grad) + wd * weight)`` is added to it.
-
-    Args:
-      learning_rate: the learning rate, unless a scheduler has one.
-      momentum: how much of the former direction, or statistic, is kept.
-      lazy_update: whether rows without a gradient stay as they are, where the gradient is row_sparse.
-      multi_precision: whether 16-bit weights have float32 copies that are updated.
-      use_fused_step: taken for compatibility; a step is one program in any case.
-      aggregate_num: taken for compatibility; a step is one call for all weights in any case.
 
     >>> SGD(learning_rate=0.1, momentum=0.9).learning_rate
     0.1
@@ -93,17 +87,12 @@ def nag_rule(
     )
 
 
+@worded("optimizer")
 @register
 class NAG(_Momentum):
     """Nesterov's accelerated gradient (https://proceedings.mlr.press/v28/sutskever13.html).
 
     The momentum of `SGD`, looked one step ahead.
-
-    Args:
-      learning_rate: the learning rate, unless a scheduler has one.
-      momentum: how much of the former direction, or statistic, is kept.
-      multi_precision: whether 16-bit weights have float32 copies that are updated.
-      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> NAG().momentum
     0.9
@@ -135,6 +124,7 @@ def signum_rule(
     return (1 - lr * wd_lh) * weight + lr * jnp.sign(mom), (mom,)
 
 
+@worded("optimizer")
 @register
 class Signum(_Momentum):
     """The sign of the momentum, or of the gradient (https://arxiv.org/abs/1802.04434).
@@ -142,9 +132,7 @@ class Signum(_Momentum):
     ``wd_lh`` decays the weight itself, outside the momentum.
 
     Args:
-      learning_rate: the learning rate, unless a scheduler has one.
       wd_lh: the weight decay that does not go through the momentum.
-      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> Signum(wd_lh=0.01).wd_lh
     0.01
@@ -173,15 +161,13 @@ def dcasgd_rule(
     return weight + step, (*after, weight)
 
 
+@worded("optimizer")
 @register
 class DCASGD(Optimizer):
     """Descent with compensation for delayed gradients (https://arxiv.org/abs/1609.08326).
 
     Args:
-      learning_rate: the learning rate, unless a scheduler has one.
-      momentum: how much of the former direction, or statistic, is kept.
       lamda: the strength of the correction by the former weight.
-      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> DCASGD().lamda
     0.04
@@ -222,6 +208,7 @@ def lars_rule(
     )
 
 
+@worded("optimizer")
 @register
 class LARS(_Momentum):
     """Layer-wise adaptive rates for large batches (https://arxiv.org/abs/1708.03888).
@@ -229,13 +216,7 @@ class LARS(_Momentum):
     Weights whose name ends in gamma, beta or bias take the plain learning rate.
 
     Args:
-      learning_rate: the learning rate, unless a scheduler has one.
-      momentum: how much of the former direction, or statistic, is kept.
       eta: the factor of the norms' ratio.
-      epsilon: what is added to a denominator, against a division by zero.
-      lazy_update: whether rows without a gradient stay as they are, where the gradient is row_sparse.
-      use_fused_step: taken for compatibility; a step is one program in any case.
-      aggregate_num: taken for compatibility; a step is one call for all weights in any case.
 
     >>> LARS(eta=0.01).eta
     0.01
@@ -268,16 +249,13 @@ class LARS(_Momentum):
         return (("adapt", not name.endswith(("gamma", "beta", "bias"))),)
 
 
+@worded("optimizer")
 @register
 class SGLD(Optimizer):
     """Stochastic gradient Langevin dynamics: half a step, and noise of variance `lr`.
 
     The noise comes from mxjax's generator, so `mx.random.seed` repeats it
     (https://www.stats.ox.ac.uk/~teh/research/compstats/WelTeh2011a.pdf).
-
-    Args:
-      learning_rate: the learning rate, unless a scheduler has one.
-      use_fused_step: taken for compatibility; a step is one program in any case.
 
     >>> SGLD().lr
     0.1

@@ -10,6 +10,7 @@ from ..errors import explain_names as _explain_names
 from ..modes import is_np_shape
 from ..ops.random import is_of_one
 from ..ops.table import TABLE
+from ..wording import worded
 from .compose import compose
 from .front import fill as _fill
 from .symbol import Symbol
@@ -35,45 +36,21 @@ def _draw(name: str, params: dict[str, Any], shape: Any, dtype: Any, kwargs: dic
     return compose(TABLE[f"_random_{name}"], Symbol, f"_random_{name}", (), attrs)
 
 
+@worded("random")
 def uniform(low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
-    """Uniform over [low, high).
-
-    Args:
-      low: the lower end.
-      high: the upper end.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
-    """
+    """Uniform over [low, high)."""
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, kwargs)
 
 
+@worded("random")
 def normal(loc: Any = 0, scale: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
-    """The normal distribution.
-
-    Args:
-      loc: the mean, or the place of the centre.
-      scale: the standard deviation, not negative.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
-    """
+    """The normal distribution."""
     return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, kwargs)
 
 
+@worded("random")
 def randn(*shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, **kwargs: Any) -> Any:
     """The normal distribution, with a shape given number by number.
-
-    Args:
-      loc: the mean, or the place of the centre.
-      scale: the standard deviation, not negative.
-      dtype: the dtype of the result.
 
     Returns:
       ndarray, NDArray or Symbol: of this shape, float32 by default.
@@ -81,123 +58,61 @@ def randn(*shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, **kwargs
     return _draw("normal", {"loc": loc, "scale": scale}, shape or None, dtype, kwargs)
 
 
+@worded("random")
 def gamma(alpha: Any = 1, beta: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
-    """The gamma distribution with scale ``beta``.
-
-    Args:
-      alpha: the shape parameter, positive.
-      beta: the scale, positive.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
-    """
+    """The gamma distribution with scale ``beta``."""
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, kwargs)
 
 
+@worded("random")
 def exponential(scale: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
     """The exponential distribution with mean ``scale``.
 
     Args:
       scale: the mean, positive.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
     """
     return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, kwargs)
 
 
+@worded("random")
 def poisson(lam: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
-    """The Poisson distribution.
-
-    Args:
-      lam: the rate.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
-    """
+    """The Poisson distribution."""
     return _draw("poisson", {"lam": lam}, shape, dtype, kwargs)
 
 
+@worded("random")
 def binomial(n: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
-    """The binomial distribution.
-
-    Args:
-      n: the number of trials, or of draws.
-      p: the probability, or the probabilities.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
-    """
+    """The binomial distribution."""
     return _draw("binomial", {"n": n, "p": p}, shape, dtype, kwargs)
 
 
+@worded("random")
 def negative_binomial(k: Any = 1, p: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
-    """The negative binomial distribution.
-
-    Args:
-      k: the number of failures, positive.
-      p: the probability, or the probabilities.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
-    """
+    """The negative binomial distribution."""
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, kwargs)
 
 
+@worded("random")
 def generalized_negative_binomial(
     mu: Any = 1, alpha: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any
 ) -> Any:
     """The negative binomial distribution by mean and dispersion.
 
     Args:
-      mu: the mean.
       alpha: the dispersion, positive.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
     """
     return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, kwargs)
 
 
+@worded("random")
 def randint(low: int, high: int, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
-    """Integers from ``low`` to below ``high``, int32.
-
-    Args:
-      low: the lower end.
-      high: the upper end.
-      shape: the shape of the result.
-      dtype: the dtype of the result.
-
-    Returns:
-      NDArray or Symbol: of the given shape (and a draw for each element of array parameters), in `dtype` or float32
-        (randint: int32).
-    """
+    """Integers from ``low`` to below ``high``, int32."""
     return _draw("randint", {"low": low, "high": high}, shape, dtype, kwargs)
 
 
+@worded("random")
 def shuffle(data: Any, **kwargs: Any) -> Any:
     """The rows in random order.
-
-    Args:
-      data: the probabilities, along the last axis, or the array whose rows are shuffled.
 
     Returns:
       NDArray or Symbol: of the input's shape and dtype.
@@ -205,14 +120,12 @@ def shuffle(data: Any, **kwargs: Any) -> Any:
     return compose(TABLE["shuffle"], Symbol, "_shuffle", (data,), kwargs)
 
 
+@worded("random")
 def categorical(data: Any, shape: Any = None, get_prob: bool = False, dtype: Any = "int32", **kwargs: Any) -> Any:
     """Outcomes drawn from rows of probabilities.
 
     Args:
-      data: the probabilities, along the last axis, or the array whose rows are shuffled.
-      shape: the shape of the result.
       get_prob: whether the logarithms of probabilities are given, too.
-      dtype: the dtype of the result.
 
     Returns:
       Symbol: the outcomes, int32.

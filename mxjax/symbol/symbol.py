@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as _np
 
@@ -13,12 +13,16 @@ from ..library import check_backend
 from ..ops.texts import DTYPES
 from . import attributes
 from .compose import dumped, one_entry
+from .declared import Declared
 from .node import Entry, Node, copied, states_of, walk
+
+if TYPE_CHECKING:
+    from ..executor import Executor
 
 __all__ = ["Group", "Symbol", "Variable", "_Symbol", "var"]
 
 
-class Symbol:
+class Symbol(Declared):
     """A graph of operators with one result or several; made by `var`, the functions of ``mx.sym`` and `Group`.
 
     Args:
@@ -330,7 +334,7 @@ class Symbol:
         shared_exec: Any = None,
         shared_buffer: Any = None,
         **kwargs: Any,
-    ) -> Any:
+    ) -> Executor:
         """An `Executor` with arrays of its own; ``kwargs`` are the shapes of some of them.
 
         ``group2ctx`` are the devices of nodes by their attribute ``ctx_group``. The shared buffers are accepted: what
@@ -357,7 +361,7 @@ class Symbol:
         aux_states: Any = None,
         group2ctx: Any = None,
         shared_exec: Any = None,
-    ) -> Any:
+    ) -> Executor:
         """An `Executor` on these arrays: lists in the order of the arguments, or dictionaries by name."""
         from ..executor import Executor
 

@@ -104,8 +104,10 @@ def check_numeric_gradient(
             down[place] -= eps
             step = float(up[place]) - float(down[place])
             numeric[place] = (value_at(key, up) - value_at(key, down)) / step
+        grad = arrays[key].grad
+        assert grad is not None
         assert_almost_equal(
-            arrays[key].grad.asnumpy(),
+            grad.asnumpy(),
             numeric.astype(dtype),
             1e-4 if rtol is None else rtol,
             atol,
@@ -154,7 +156,7 @@ def check_gluon_hybridize_consistency(
         found: list[Any] = [out.asnumpy()]
         if test_grad:
             out.backward()
-            found += [data.grad.asnumpy() for data in inputs]
+            found += [data.grad.asnumpy() for data in inputs if data.grad is not None]
             found += [p.grad().asnumpy() for p in parameters.values() if p.grad_req != "null"]
         if expected is None:
             expected = found

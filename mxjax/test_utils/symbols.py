@@ -245,6 +245,7 @@ def check_symbol_numeric_gradient(
             if grad is not None and not np.array_equal(grad.asnumpy(), before[name].astype(dtype)):
                 raise MXNetAssertionError(f"the gradient of {name} was written, though grad_req is 'null'")
             continue
+        assert grad is not None
         rt, at = get_tols(numeric[name], grad, rtol, atol)
         got = grad.asnumpy() - before[name] if request == "add" else grad.asnumpy()
         assert_almost_equal(numeric[name], got, rt, at, words)

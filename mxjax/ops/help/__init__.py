@@ -198,12 +198,22 @@ def annotation(op: Op, name: str, cls: type, default: Any) -> Any:
     return found | None if default is None and kind != "any" else found
 
 
+def is_starred(op: Op, name: str) -> bool:
+    """Whether a parameter is any number of arrays (``concat(x, y)``), not one list of them (``np.stack([x, y])``)."""
+    return op.variadic and name == op.array_params[-1] and name in ("args", "arys", "data", "xi")
+
+
 def parameters(op: Op, cls: type) -> tuple[list[inspect.Parameter], Any]:
     """What a `Signature` shows of a front end's function (``cls``: its arrays): parameters with their types, and the result's."""
     P = inspect.Parameter
     made = []
+    after = False
     for name, default, by_keyword in arguments(op, cls._legacy):  # type: ignore[attr-defined]
-        kind = P.KEYWORD_ONLY if by_keyword else P.POSITIONAL_OR_KEYWORD
+        if is_starred(op, name):
+            made.append(P(name, P.VAR_POSITIONAL, annotation=cls))
+            after = True
+            continue
+        kind = P.KEYWORD_ONLY if by_keyword or after else P.POSITIONAL_OR_KEYWORD
         shown = P.empty if default is ... else default
         made.append(P(name, kind, default=shown, annotation=annotation(op, name, cls, default)))
     return [*made, P("kwargs", P.VAR_KEYWORD)], result(op, cls)
@@ -243,7 +253,9 @@ def text(op: Op, name: str, front: str, array: str, *, method: bool = False) -> 
             continue
         kind, said = word(op, parameter)
         shown = (TYPES[kind] or array) if kind != "any" else "object"
-        if parameter in op.array_names and kind != "arrays":
+        if is_starred(op, parameter):
+            shown = f"any number of {array}"
+        elif parameter in op.array_names and kind != "arrays":
             shown = array if kind != "number" else f"{array} or float"
         lines.append(f"  {parameter} ({shown}{'' if default is ... else _default(default, kind)}): {said}")
     if lines[-1] == "Args:":
