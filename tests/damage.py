@@ -54,7 +54,7 @@ def in_json(document: Any, dice: random.Random) -> Any:
         elif what == 3 and isinstance(holder[last], int):
             holder[last] += dice.choice([-2, -1, 1, 2, 1 << 32])
         else:
-            holder[last] = dice.choice(_OTHERS)
+            holder[last] = copy.deepcopy(dice.choice(_OTHERS))  # the next change may write into it
     return document
 
 

@@ -559,6 +559,19 @@ def test_damage_is_the_same_each_time():
     assert one == other and len(set(one)) > 40 and os.sep not in one[:0]
 
 
+def test_changed_documents_share_nothing():
+    """A list or dict that was put in once was written into by later changes, until one of them held itself."""
+    document = {"a": [1, [2, "b"]], "c": {"d": None}}
+
+    def changed(seed: int) -> list[str]:
+        dice = random.Random(seed)
+        return [json.dumps(damage.in_json(document, dice)) for _ in range(2000)]
+
+    first = changed(3)
+    changed(4)
+    assert changed(3) == first and document == {"a": [1, [2, "b"]], "c": {"d": None}}
+
+
 def test_a_position_that_is_an_array():
     """Found among 20,000 positions with other fields; it was a bare IndexError."""
     arrays = {"a1": np.arange(3)}

@@ -320,11 +320,11 @@ def elementwise(
                 of = _LIMITS[made.dtype]
                 unknown = np.isinf(off)
                 by = np.where(unknown, Wide(0), by)
-                value = g * by
+                value, most = g * by, np.abs(g) + g_err  # twice saturated, the errors' product is all there is
                 error = (
                     g_err * np.abs(by)
-                    + np.abs(g) * np.where(unknown, 0, off)
-                    + of.eps * ((2 + ulps) * np.abs(value) + slack * np.abs(g))
+                    + most * np.where(unknown, 0, off)
+                    + of.eps * ((2 + ulps) * np.abs(value) + slack * most)
                 )
                 error = np.where(unknown | np.isnan(error), Wide(np.inf), error)
                 out.append(given_back(value, error, x.val.shape, made.dtype))
