@@ -18,7 +18,7 @@ import numpy as np
 from mxjax import random as numbers
 from mxjax import safetensors, settings
 from mxjax.atomic import read_whole, write_whole
-from mxjax.errors import FormatError, MXNetNotImplementedError, MXNetTypeError, MXNetValueError
+from mxjax.errors import MALFORMED, FormatError, MXNetNotImplementedError, MXNetTypeError, MXNetValueError
 from mxjax.launch import Checkpoints, member
 
 from .data import _position as position
@@ -161,7 +161,7 @@ def _beside_states(trainer: Any) -> dict[str, Any]:
 def _take_beside_states(trainer: Any, saved: Any) -> None:
     try:
         steps, scale = int(saved["steps"]), saved["scale"]
-    except (KeyError, TypeError, ValueError) as error:
+    except MALFORMED as error:
         raise FormatError(f"this is nothing that a checkpoint keeps of a Trainer: {error!r}") from None
     if (scale is None) != (trainer._amp_loss_scaler is None):
         had = "no" if scale is None else "a"
@@ -180,7 +180,7 @@ def _set_python_state(state: Any) -> None:
     try:
         words = tuple(np.asarray(state["words"]).tolist())
         random.setstate((state["version"], words, state["gauss"]))
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except MALFORMED as error:
         raise FormatError(f"this is no state of Python's random numbers: {error!r}") from None
 
 
@@ -241,7 +241,7 @@ def read_position(data: bytes) -> dict[str, Any]:
         if not isinstance(found["data"], dict) or not isinstance(found["trainers"], dict):
             raise TypeError("its data and trainers are no dictionaries")
         return {name: found[name] for name in ("data", "trainers", "random", "numpy", "python", "extra")}
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except MALFORMED as error:
         raise FormatError(f"this is no position of a checkpoint, or a damaged one: {error!r}") from None
 
 

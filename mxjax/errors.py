@@ -369,6 +369,10 @@ def optional_import(module: str, extra: str) -> ModuleType:
         ) from None
 
 
+#: What code raises that takes apart a document of another form: an array for a dictionary, a text for a number.
+MALFORMED = (LookupError, TypeError, ValueError, OverflowError, AttributeError, RecursionError)
+
+
 @contextlib.contextmanager
 def parsing(what: Any = "") -> Iterator[None]:
     """Around what makes sense of the contents of a file: whatever they lead to is an error of `what` (a path, a kind).

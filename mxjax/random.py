@@ -7,7 +7,7 @@ from typing import Any
 
 from .core import rng
 from .device import Device
-from .errors import FormatError
+from .errors import MALFORMED, FormatError
 
 __all__ = ["get_state", "seed", "set_state", "use_key"]
 
@@ -87,7 +87,7 @@ def set_state(state: dict[str, Any]) -> None:
     """
     try:
         rng.restore(state)
-    except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
+    except MALFORMED as error:
         raise FormatError(f"this is no state of random numbers as get_state gives it: {error!r}") from None
 
 

@@ -24,6 +24,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import codec, idx, memonger, recordio, safetensors
+from mxjax.amp.loss_scaler import LossScaler
 from mxjax.errors import (
     FormatError,
     MXNetAssertionError,
@@ -570,6 +571,34 @@ def test_changed_documents_share_nothing():
     first = changed(3)
     changed(4)
     assert changed(3) == first and document == {"a": [1, [2, "b"]], "c": {"d": None}}
+
+
+@pytest.mark.parametrize("name", ["loader", "epoch", "rows", "random", "numpy", "python", "scale", "trainer"])
+@pytest.mark.parametrize("other", [np.arange(3), [1], "text", 2.5, None], ids=lambda v: type(v).__name__)
+def test_a_state_that_is_of_another_kind(name, other):
+    """Arrays gave bare IndexErrors: they take a key of a dictionary for an index."""
+    loader, rows = some_loader()
+    begun = iter(loader)
+    next(begun)
+    take = {
+        "loader": loader.load_state_dict,
+        "epoch": lambda state: loader.load_state_dict({**loader.state_dict(), "epoch": {"begin": state}}),
+        "rows": rows.load_state_dict,
+        "random": mx.random.set_state,
+        "numpy": _position.checked,
+        "python": resuming._set_python_state,
+        "scale": LossScaler().load_state_dict,
+        "trainer": lambda state: resuming._take_beside_states(None, state),
+    }[name]
+    with pytest.raises(FormatError):
+        take(other)
+
+
+def test_a_loop_without_its_number_of_results():
+    """Found among 100,000 symbols with other fields; asking for its shapes was a bare TypeError."""
+    loop = next(each for each in symbols() if b'"_foreach"' in each)
+    with pytest.raises(FormatError, match="do not fit its graphs"):
+        mx.sym.fromjson(re.sub(rb'"num_out_data": "\d+",?', b"", loop))
 
 
 def test_a_position_that_is_an_array():

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mxjax.errors import FormatError
+from mxjax.errors import MALFORMED, FormatError
 
 from .sampler import BatchSampler
 
@@ -37,7 +37,7 @@ def checked(state: dict[str, Any]) -> dict[str, Any]:
             raise ValueError("MT19937 with 624 numbers is expected")
         more = {"has_gauss": int(state["has_gauss"]) & 1, "gauss": float(state["gauss"])}
         return {"kind": "MT19937", "keys": keys.astype(np.uint32), "position": position, **more}
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except MALFORMED as error:
         raise FormatError(f"this is no state of NumPy's generator: {error!r}") from None
 
 
@@ -111,7 +111,7 @@ def resumed(state: dict[str, Any], sampler: Any) -> tuple[bytes, int, dict[str, 
                 raise ValueError(f"{given} batches were given, the loader has {len(sampler)}")
             begin = checked(epoch["begin"])
             epoch = {"begin": begin, "left": [int(n) for n in epoch["left"]], "seed": seed, "given": given}
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+    except MALFORMED as error:
         raise FormatError(f"this is no position of this DataLoader, as state_dict gives it: {error!r}") from None
     _leave_in(sampler, left)
     return last, repeats, epoch

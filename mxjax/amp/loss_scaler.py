@@ -12,7 +12,7 @@ from mxjax import core
 from mxjax import np as mnp
 from mxjax.array.sparse import taped_value
 from mxjax.autograd import pause
-from mxjax.errors import FormatError
+from mxjax.errors import MALFORMED, FormatError
 from mxjax.optimizer import Guard
 from mxjax.shown import Shown
 
@@ -126,7 +126,7 @@ class LossScaler(Shown):
             counts = int(state["unskipped"]), int(state["skipped"])
             if not all(0 < each < float("inf") for each in scales) or not all(0 <= each < 1 << 31 for each in counts):
                 raise ValueError("a number is out of range")
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except MALFORMED as error:
             raise FormatError(f"this is no state of a loss scale: {error!r}") from None
         self._begin = (*scales, *counts)
         self._states.clear()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FormatError
+from ..errors import MALFORMED, FormatError
 
 __all__: list[str] = []
 
@@ -18,7 +18,7 @@ def as_position(owner: Any) -> Iterator[None]:
     """Whatever a state of another kind leads to is said as such."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+    except MALFORMED as error:
         if isinstance(error, FormatError):
             raise
         raise FormatError(

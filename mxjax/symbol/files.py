@@ -269,7 +269,7 @@ def _check_loop(node: Node) -> None:
         if sorted(at) != list(range(len(first.variables))) or len(at) != len(node.inputs):
             raise errors.FormatError(f"{node.name!r}: its positions do not fit {len(first.variables)} variables")
     last = node.subgraphs[-1]
-    outs = special.value(node, "num_out_data", len(last.entries))
+    outs = special.value(node, "num_out_data", len(last.entries) if node.registry == "_cond" else None)
     ok = type(outs) is int and 0 <= outs <= len(last.entries)
     if node.registry == "_while_loop":
         at = special.places(node, "func_var_locs")
