@@ -18,7 +18,13 @@ import numpy as np
 from mxjax import random as numbers
 from mxjax import safetensors, settings
 from mxjax.atomic import read_whole, write_whole
-from mxjax.errors import MALFORMED, FormatError, MXNetNotImplementedError, MXNetTypeError, MXNetValueError
+from mxjax.errors import (
+    MALFORMED,
+    FormatError,
+    MXNetNotImplementedError,
+    MXNetTypeError,
+    MXNetValueError,
+)
 from mxjax.launch import Checkpoints, member
 
 from .data import _position as position

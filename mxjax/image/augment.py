@@ -15,7 +15,7 @@ import numpy as np
 
 from ..array import NDArray
 from ..array.at_once import converted
-from ..errors import MXNetAssertionError, MXNetNotImplementedError, MXNetTypeError
+from ..errors import MXNetAssertionError, MXNetNotImplementedError
 from ..shown import Shown
 from .functions import (
     as_array,
@@ -27,6 +27,7 @@ from .functions import (
     random_crop,
     random_size_crop,
     resize_short,
+    written,
 )
 
 __all__ = [
@@ -210,13 +211,19 @@ class CenterCropAug(Augmenter):
 
 
 class _OfValues(Augmenter):
-    """An augmenter that computes with the values: floating ones stay as wide as they are, others become float32."""
+    """An augmenter that computes with the values: floating ones stay as wide as they are, others become float32.
+
+    A floating array of mxjax is written into where MXNet does so; one of NumPy is left as it is.
+    """
+
+    _in_place = True
 
     def __call__(self, src: Any) -> Any:
         pixels = on_host(src)
         if pixels.dtype.kind != "f":
-            pixels = pixels.astype(np.float32)
-        return as_array(self._of(pixels), src)
+            return as_array(self._of(pixels.astype(np.float32)), src)
+        made = self._of(pixels)
+        return written(src, made) if self._in_place else as_array(made, src)
 
     def _of(self, pixels: np.ndarray) -> np.ndarray:
         raise NotImplementedError
@@ -278,6 +285,7 @@ class HueJitterAug(_OfValues):
       hue: the largest share by which hues turn.
     """
 
+    _in_place = False
     _to_yiq = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
     _from_yiq = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
 
@@ -327,7 +335,7 @@ class LightingAug(_OfValues):
 
 
 class ColorNormalizeAug(Augmenter):
-    """`(src - mean) / std`.
+    """`(src - mean) / std`, written into `src`; see `color_normalize`.
 
     Args:
       mean: the mean of each channel, which is taken off.
@@ -350,6 +358,7 @@ class RandomGrayAug(_OfValues):
       p: the probability that it happens.
     """
 
+    _in_place = False
     _mix = np.array([0.21, 0.72, 0.07])
 
     def __init__(self, p: float):
@@ -395,13 +404,18 @@ class CastAug(Augmenter):
 
 
 def colour_statistics(given: Any, default: np.ndarray, name: str) -> Any:
-    """`mean` or `std` of `CreateAugmenter`: True stands for ImageNet's."""
+    """`mean` or `std` of `CreateAugmenter`: True stands for ImageNet's.
+
+    Raises:
+      AssertionError: it is something else.
+    """
     if given is True:
         return default
     if given is None or given is False:
         return None
     if not isinstance(given, np.ndarray | NDArray):
-        raise MXNetTypeError(f"{name} must be True, None or an array of 1 or 3 numbers, got {type(given).__name__}")
+        got = type(given).__name__
+        raise MXNetAssertionError(f"{name} must be True, None or an array of 1 or 3 numbers, got {got}")
     if given.shape[:1] not in ((1,), (3,)):
         raise MXNetAssertionError(f"{name} must have 1 or 3 numbers, got shape {given.shape}")
     return given
@@ -464,4 +478,6 @@ def CreateAugmenter(  # noqa: N802
         made.append(CenterCropAug(size, inter_method))
     if rand_mirror:
         made.append(HorizontalFlipAug(0.5))
+    mean = colour_statistics(mean, MEAN.astype(np.float32), "mean")
+    std = colour_statistics(std, STD.astype(np.float32), "std")
     return made + colour_augmenters(brightness, contrast, saturation, hue, pca_noise, rand_gray, mean, std)

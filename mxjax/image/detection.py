@@ -107,7 +107,7 @@ class DetRandomSelectAug(DetAugmenter):
 
 
 class DetHorizontalFlipAug(DetAugmenter):
-    """Mirrored, with probability `p`."""
+    """Mirrored, with probability `p`; the label is written into, as in MXNet."""
 
     def __init__(self, p: float):
         super().__init__(p=p)
@@ -116,7 +116,6 @@ class DetHorizontalFlipAug(DetAugmenter):
     def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
         if random.random() < self.p:
             src = part(src, (slice(None), slice(None, None, -1)))
-            label = label.copy()
             label[:, [1, 3]] = 1.0 - label[:, [3, 1]]
         return src, label
 
@@ -192,6 +191,7 @@ class DetRandomCropAug(DetAugmenter):
         boxes, areas = boxes[large], areas[large]
         ends = np.array([x / width, y / height, (x + w) / width, (y + h) / height])
         common = np.concatenate([np.maximum(boxes[:, :2], ends[:2]), np.minimum(boxes[:, 2:], ends[2:])], axis=1)
+        common = common.astype(boxes.dtype)
         covered = _areas(common) / areas
         covered = covered[covered > 0]
         return bool(covered.size and covered.min() > self.min_object_covered)
@@ -200,7 +200,8 @@ class DetRandomCropAug(DetAugmenter):
         """The label of a part (x, y, w, h): None if no object is left."""
         x, y, w, h = box[0] / width, box[1] / height, box[2] / width, box[3] / height
         out = label.copy()
-        out[:, 1:5] = np.clip((out[:, 1:5] - [x, y, x, y]) / [w, h, w, h], 0, 1)
+        out[:, 1:5] -= np.array([x, y, x, y], out.dtype)
+        out[:, 1:5] = np.clip(out[:, 1:5] / np.array([w, h, w, h], out.dtype), 0, 1)
         areas = _areas(label[:, 1:])
         left = _areas(out[:, 1:]) * w * h / np.where(areas > 0, areas, 1)
         valid = (out[:, 3] > out[:, 1]) & (out[:, 4] > out[:, 2]) & (left > self.min_eject_coverage)
@@ -223,9 +224,10 @@ class DetRandomCropAug(DetAugmenter):
             # Rounding may have left the range.
             if w * h < least:
                 h += 1
-            elif w * h > most:
+                w = round(h * ratio)
+            if w * h > most:
                 h -= 1
-            w = round(h * ratio)
+                w = round(h * ratio)
             if not (least <= w * h <= most and 0 <= w <= width and 0 <= h <= height):
                 continue
             y, x = random.randint(0, height - h), random.randint(0, width - w)
@@ -243,7 +245,7 @@ class DetRandomPadAug(DetAugmenter):
       aspect_ratio_range: the smallest and largest width / height of the result.
       area_range: the smallest and largest area of the result, as multiples of the picture's.
       max_attempts: draws, before the picture is left as it is.
-      pad_val: the colour around it.
+      pad_val: the colour around it; a number is the first channel's, the others are 0.
     """
 
     def __init__(
@@ -253,7 +255,9 @@ class DetRandomPadAug(DetAugmenter):
         if not isinstance(pad_val, list | tuple):
             if not isinstance(pad_val, Number):
                 raise MXNetAssertionError(f"DetRandomPadAug: pad_val must be a number or three, got {pad_val!r}")
-            pad_val = (pad_val,) * 3
+            self._fill: Any = (pad_val,)  # of the first channel alone, as in MXNet
+        else:
+            self._fill = pad_val
         aspect_ratio_range = _range(aspect_ratio_range, "aspect_ratio_range", "DetRandomPadAug")
         area_range = _range(area_range, "area_range", "DetRandomPadAug")
         super().__init__(
@@ -270,13 +274,14 @@ class DetRandomPadAug(DetAugmenter):
         found = self._random_pad_proposal(label, height, width)
         if found:
             x, y, w, h, label = found
-            src = copyMakeBorder(src, y, h - y - height, x, w - x - width, 16, values=self.pad_val)
+            src = copyMakeBorder(src, y, h - y - height, x, w - x - width, 16, values=self._fill)
         return src, label
 
     def _update_labels(self, label: np.ndarray, box: tuple[int, ...], height: int, width: int) -> np.ndarray:
         x, y, w, h = box
         out = label.copy()
-        out[:, 1:5] = (out[:, 1:5] * [width, height, width, height] + [x, y, x, y]) / [w, h, w, h]
+        size, at, whole = np.array([[width, height, width, height], [x, y, x, y], [w, h, w, h]], out.dtype)
+        out[:, 1:5] = (out[:, 1:5] * size + at) / whole
         return out
 
     def _random_pad_proposal(self, label: np.ndarray, height: int, width: int) -> tuple[Any, ...]:

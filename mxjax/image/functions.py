@@ -6,6 +6,7 @@ iterators take a picture through all its steps and hand only the batch to the de
 
 from __future__ import annotations
 
+import operator
 import os
 import random
 import warnings
@@ -66,6 +67,14 @@ def _given(pixels: np.ndarray, like: Any, out: Any) -> Any:
         return as_array(pixels, like)
     out[:] = pixels if isinstance(out, np.ndarray) else as_array(pixels.astype(out.dtype), out)
     return out
+
+
+def written(src: Any, pixels: np.ndarray) -> Any:
+    """`src` with these numbers in it, of its own dtype; an array of NumPy is left as it is, and a new one given."""
+    if not isinstance(src, NDArray):
+        return pixels
+    src[:] = as_array(pixels, src)
+    return src
 
 
 def imread(filename: str, flag: int = 1, to_rgb: bool = True, out: Any = None) -> Any:
@@ -353,40 +362,47 @@ def random_size_crop(
 
 
 def color_normalize(src: Any, mean: Any, std: Any = None) -> Any:
-    """`(src - mean) / std`; either may be None.
+    """`(src - mean) / std`, written into `src` if it is an array of mxjax; either may be None.
 
     Args:
-      src: the image, (H, W, C), or the text that is read.
+      src: the image, (H, W, C), float32.
       mean: the mean of each channel, which is taken off.
       std: the standard deviation of each channel, by which it is divided.
 
     Returns:
-      array: float32, of the image's shape.
+      array: `src` itself, or a new array of NumPy.
+
+    Raises:
+      TypeError: an array of integers, with a mean or a deviation that is an array: `CastAug` makes it float32.
     """
-    return _normalized(src, mean, std)
+    if not isinstance(src, NDArray):
+        return _changed(np.asarray(src), mean, std)
+    made = _normalized(src, mean, std)
+    if made is not src:
+        src[:] = made
+    return src
 
 
-def _normalized_here(pixels: np.ndarray, mean: Any, std: Any) -> np.ndarray | None:
-    given = [value for value in (mean, std) if value is not None]
-    if pixels.dtype != np.float32 or any(isinstance(v, NDArray) and v.dtype != np.float32 for v in given):
-        return None
+def _changed(pixels: np.ndarray, mean: Any, std: Any) -> np.ndarray:
     for value, change in ((mean, np.subtract), (std, np.divide)):
         if value is not None:
             pixels = change(pixels, on_host(value).astype(np.float32))
     return pixels
 
 
+def _normalized_here(pixels: np.ndarray, mean: Any, std: Any) -> np.ndarray | None:
+    if pixels.dtype != np.float32 or any(isinstance(v, NDArray) and v.dtype != np.float32 for v in (mean, std)):
+        return None
+    return _changed(pixels, mean, std)
+
+
 @pictures(_normalized_here)
 def _normalized(src: Any, mean: Any, std: Any) -> Any:
-    def fitting(value: Any) -> Any:
-        if isinstance(src, NDArray):
-            return value if isinstance(value, NDArray | Number) else as_array(np.array(value, src.dtype), src)
-        return on_host(value).astype(np.float32)
-
-    if mean is not None:
-        src = src - fitting(mean)
-    if std is not None:
-        src = src / fitting(std)
+    dtype = src.dtype if np.dtype(src.dtype).kind == "f" else np.float32  # integers refuse what is an array
+    for value, change in ((mean, operator.isub), (std, operator.itruediv)):
+        if value is not None:
+            fits = isinstance(value, NDArray | Number)
+            src = change(src, value if fits else as_array(np.asarray(value, dtype), src))
     return src
 
 
