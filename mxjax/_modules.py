@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from . import type_texts
+from .type_texts import show
 
 #: Name after `mxjax.` -> the module that it is; what is inside follows.
 NAMES = {
@@ -171,7 +171,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
-        type_texts.show(module)
+        show(module)
         if not module.__name__.startswith(_OWN):
             give_names(module)
 

@@ -255,9 +255,6 @@ class DetRandomPadAug(DetAugmenter):
         if not isinstance(pad_val, list | tuple):
             if not isinstance(pad_val, Number):
                 raise MXNetAssertionError(f"DetRandomPadAug: pad_val must be a number or three, got {pad_val!r}")
-            self._fill: Any = (pad_val,)  # of the first channel alone, as in MXNet
-        else:
-            self._fill = pad_val
         aspect_ratio_range = _range(aspect_ratio_range, "aspect_ratio_range", "DetRandomPadAug")
         area_range = _range(area_range, "area_range", "DetRandomPadAug")
         super().__init__(
@@ -274,7 +271,7 @@ class DetRandomPadAug(DetAugmenter):
         found = self._random_pad_proposal(label, height, width)
         if found:
             x, y, w, h, label = found
-            src = copyMakeBorder(src, y, h - y - height, x, w - x - width, 16, values=self._fill)
+            src = copyMakeBorder(src, y, h - y - height, x, w - x - width, 16, values=self.pad_val)
         return src, label
 
     def _update_labels(self, label: np.ndarray, box: tuple[int, ...], height: int, width: int) -> np.ndarray:
