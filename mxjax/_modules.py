@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from .type_texts import show
+from . import type_texts
 
 #: Name after `mxjax.` -> the module that it is; what is inside follows.
 NAMES = {
@@ -171,7 +171,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
-        show(module)
+        type_texts.show(module)
         if not module.__name__.startswith(_OWN):
             give_names(module)
 

@@ -19,7 +19,8 @@ from typing import Any
 PACKAGES = ("mxjax", "mxjax.gluon")
 LIGHT = (
     "mxjax._left_out", "mxjax._module_names", "mxjax._modules", "mxjax._version", "mxjax.as_mxnet", "mxjax.atomic",
-    "mxjax.codec", "mxjax.errors", "mxjax.recordio", "mxjax.settings", "mxjax.gluon.data",
+    "mxjax.codec", "mxjax.displays", "mxjax.errors", "mxjax.recordio", "mxjax.settings", "mxjax.shown",
+    "mxjax.type_texts", "mxjax.gluon.data",
 )  # fmt: skip
 NOT_LIGHT = ("mxjax.gluon.data.vision.transforms",)
 
@@ -107,6 +108,7 @@ def _main() -> None:
     for name in PACKAGES:
         if name not in sys.modules:
             _close(name)
+    importlib.import_module("mxjax._modules")  # has a finder that stands first: this one goes before it
     sys.meta_path.insert(0, _Opener)  # type: ignore[arg-type]
 
 
