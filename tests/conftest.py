@@ -106,6 +106,14 @@ def engine_without_history() -> None:
 
 
 @pytest.fixture
+def collected() -> None:
+    """The collector's passes in this test look through what it makes alone: after thousands of tests a pass through
+    all that lives takes seconds."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
 def settled() -> Iterator[None]:
     """Nothing that failed in another test is left, nor what fails in this one."""
     import mxjax as mx

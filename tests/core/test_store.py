@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
-def counted(monkeypatch):
+def counted(monkeypatch, collected):
     mx.waitall()
     forget()
     gc.collect()

@@ -501,6 +501,7 @@ def step_of(net, x):
     return loss
 
 
+@pytest.mark.usefixtures("collected")
 def test_programs_end_with_their_network():
     """A process has room for some hundred: each takes many of its 65530 mappings."""
     x = mx.np.array(X)
@@ -513,6 +514,7 @@ def test_programs_end_with_their_network():
     assert found[-1] < found[0] + 7  # operators' own programs stay
 
 
+@pytest.mark.usefixtures("collected")
 def test_programs_end_with_the_way_of_hybridizing():
     x = mx.np.array(X)
     net = net_of(nn.Dense(4, in_units=3), nn.Dense(2, in_units=4))
@@ -524,6 +526,7 @@ def test_programs_end_with_the_way_of_hybridizing():
     assert found[-1] < found[0] + 7
 
 
+@pytest.mark.usefixtures("collected")
 def test_programs_with_weights_inside_end_with_the_weights():
     x = mx.np.array(X)
     net = net_of(nn.Dense(4, in_units=3), nn.Dense(2, in_units=4))

@@ -6,6 +6,7 @@ NumPy function it names, and its gradient with finite differences. tests/ops/tes
 
 import warnings
 import zlib
+from functools import cache
 
 import jax
 import numpy as np
@@ -67,6 +68,7 @@ def same(got, want, what):
         np.testing.assert_allclose(g, w, rtol=2e-5, atol=atol, err_msg=what)
 
 
+@cache
 def alone(op):
     """The results of the row's samples, in a segment of its own."""
     mx.waitall()

@@ -142,7 +142,7 @@ def children():
 
 
 @pytest.fixture
-def folders(monkeypatch):
+def folders(monkeypatch, collected):
     """The folders that this process's loaders make in shared memory."""
     made, make = [], _pools.scratch_folder
 

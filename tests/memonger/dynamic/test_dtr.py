@@ -81,9 +81,8 @@ def one_by_one(run: Callable[[], Any]) -> Any:
 
 
 @pytest.fixture
-def whole() -> tuple[Blocks, list[np.ndarray], int, float]:
+def whole(collected: None) -> tuple[Blocks, list[np.ndarray], int, float]:
     """A network, its gradients, and the peak and the operator time of a step without a limit."""
-    gc.collect()
     net = Blocks()
     one_by_one(net.step)  # its gradients' buffers exist from here on
     mx.dtr.stats(reset=True)
