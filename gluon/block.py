@@ -16,7 +16,7 @@ from mxjax.array.invoke import symbolic
 from mxjax.array.ndarray import NDArray
 from mxjax.core import local
 
-from .foreign import OURS, admitted
+from .foreign import OF_ARRAYS, OURS, admitted, check_array
 from .legacy import Named, ParameterDict, accept_names, has_symbols, matched, run_on_symbols
 from .mirroring import MirroredBlock
 from .naming import _block_scope as _block_scope
@@ -422,6 +422,8 @@ class Block(Named, MirroredBlock):
         for a in args:
             if type(a) not in OURS:
                 args = admitted(self, args)
+                if type(self).__module__.startswith(OF_ARRAYS):
+                    check_array(self, args)
                 break
         if kwargs:
             kwargs = admitted(self, kwargs)

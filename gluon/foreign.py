@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from mxjax import errors
 from mxjax.array.classes import NDArray, ndarray
 from mxjax.array.handle import to_value
 from mxjax.core import Value, default_device, placed, traced
 from mxjax.modes import array_class
+
+from .legacy.symbols import is_symbol
 
 if TYPE_CHECKING:
     from .block import Block
@@ -43,6 +46,29 @@ def admitted(block: Block, given: Any) -> Any:
         return parts if kind is list else tuple(parts)
     of, device = home(block)
     return of._wrap(traced(given, device) if isinstance(given, jax.core.Tracer) else at_home(given, device))
+
+
+#: Where the layers are that compute with their first argument.
+OF_ARRAYS = "mxjax.gluon.nn."
+_PASS_ON = {"Concatenate", "HybridConcatenate", "HybridLambda", "HybridSequential", "Identity", "Lambda", "Sequential"}
+
+
+def check_array(block: Block, args: Any) -> None:
+    """Refuse what is no array where a layer of ours is to compute with it."""
+    given = args[0] if args else None
+    if given is None or isinstance(given, NDArray) or is_symbol(given) or type(block).__name__ in _PASS_ON:
+        return
+    kind = type(given)
+    if isinstance(given, (list, tuple)):
+        what = f"a {kind.__name__} of {len(given)}"
+    elif hasattr(given, "shape"):
+        what = f"an array of another library ({kind.__module__.partition('.')[0]}, shape {tuple(given.shape)})"
+    else:
+        what = f"{given!r} ({kind.__name__})"
+    raise errors.MXNetValueError(
+        f"{type(block).__name__} takes an array of mxjax, got {what}: mx.np.array(...) makes one of "
+        "numbers in lists and of other libraries' arrays (in MXNet's words: there must be one NDArray in the input)"
+    )
 
 
 def at_home(array: Any, device: Any) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,11 @@ class Trainer(CopiedTrainer):
         kvstore: Any = "device", compression_params: dict[str, Any] | None = None,
         update_on_kvstore: bool | None = None,
     ):  # fmt: skip
+        if not isinstance(optimizer_params, Mapping | None):
+            raise MXNetTypeError(
+                f"optimizer_params={optimizer_params!r}: a dictionary of the optimizer's options is expected, as in "
+                "Trainer(params, 'sgd', {'learning_rate': 0.1})"
+            )
         self._params = _unique(params)
         self._sparse_weights = any(p._stype != "default" for p in self._params)
         self._sparse_grads = any(p._grad_stype != "default" for p in self._params)

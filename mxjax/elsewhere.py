@@ -109,6 +109,22 @@ LAYERS = {
 
 #: What names of a module that is not there are elsewhere.
 NAMES = {
+    "mxjax": {
+        "rtc": "it compiles CUDA's source while a program runs; a kernel is written in jax.experimental.pallas here, "
+        "and called in a mx.operator.CustomOp, or joined by jax.ffi (docs/exclusions.md)",
+        "cuda": "it sets marks for NVIDIA's profiler; mx.profiler.scope names what runs, on every device "
+        "(docs/exclusions.md)",
+        "tvmop": "there is no TVM here: XLA compiles operators (docs/exclusions.md)",
+        "tensor": "mx.np.array", "Tensor": "mx.np.ndarray", "no_grad": "mx.autograd.pause()", "jit": "net.hybridize()",
+        "grad": "mx.autograd.grad, or record, backward and x.grad", "manual_seed": "mx.random.seed",
+        "array": "mx.np.array", "zeros": "mx.np.zeros", "ones": "mx.np.ones", "NDArray": "mx.nd.NDArray",
+        "Trainer": "mx.gluon.Trainer", "nn": "mx.gluon.nn", "optim": "mx.optimizer",
+    },
+    "mxjax.gluon": {
+        "Module": "gluon.HybridBlock, whose method is forward; mx.mod.Module trains a symbol",
+        "DataLoader": "gluon.data.DataLoader", "Dataset": "gluon.data.Dataset",
+    },
+    "mxjax.gluon.model_zoo": {"get_model": "gluon.model_zoo.vision.get_model"},
     "mxjax.gluon.nn": LAYERS,
     "mxjax.np": {
         "tensor": "np.array", "cat": "np.concatenate", "FloatTensor": "np.array", "no_grad": "mx.autograd.pause",

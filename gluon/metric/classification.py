@@ -59,6 +59,11 @@ class Accuracy(EvalMetric):
     def update(self, labels: Any, preds: Any) -> None:
         for label, pred in pairs(labels, preds):
             axis = None if pred.shape == label.shape else self.axis
+            if axis is not None and not -pred.ndim <= axis < pred.ndim:
+                raise MXNetValueError(
+                    f"predictions of shape {pred.shape} have no axis {axis} with the classes; labels come first: "
+                    "metric.update(labels, preds)"
+                )
             count = pred.size if axis is None else pred.size // pred.shape[axis]
             if label.size != count:
                 raise MXNetValueError(

@@ -35,6 +35,9 @@ class _Container:
     def add(self, *blocks: Any) -> None:
         """Append blocks to the chain."""
         for block in blocks:
+            if isinstance(block, (type, list, tuple)):
+                how = f"{block.__name__}(...) makes one" if isinstance(block, type) else "add(*blocks) takes several"
+                raise errors.MXNetTypeError(f"add takes blocks, got {block!r}: {how}")
             self.register_child(block)  # type: ignore[attr-defined]
 
     def forward(self, x: Any, *args: Any) -> Any:
@@ -115,6 +118,8 @@ class Dense(Layer):
         in_units: int = 0,
     ):
         super().__init__()
+        if isinstance(units, str | bytes | None | list | tuple):
+            raise errors.MXNetTypeError(f"units={units!r}: the number of outputs is expected, as in nn.Dense(10)")
         self._units = units
         self._in_units = in_units
         self._flatten = flatten

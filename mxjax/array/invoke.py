@@ -487,6 +487,8 @@ def function(op: Op, name: str, cls: type[NDArray], module: str, *, method: bool
         make = {1: _make_unary, 2: _make_binary}.get(len(op.array_params), _make_general)
     if op.nd_order if cls._legacy else op.order:
         make = _make_ordered
+    elif op.variadic and op.array_params[-1] in _SEQUENCES and not cls._legacy:
+        make = _make_of_one_list
     made = make(op, cls)
     if cls._legacy and make is _make_binary and not name.startswith("broadcast_"):
         if any(n.startswith("broadcast_") for n in op.names.get("nd", ())):
@@ -510,6 +512,17 @@ def _make_ordered(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
         return call(op, cls, args, kwargs)
 
     return ordered
+
+
+def _make_of_one_list(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
+    def of_one_list(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > 1 and isinstance(args[1], NDArray) and isinstance(args[0], NDArray):
+            raise errors.MXNetTypeError(
+                f"np.{op.display}(x, y, ...): one list of arrays is expected, np.{op.display}([x, y, ...])"
+            )
+        return call(op, cls, args, kwargs)
+
+    return of_one_list
 
 
 def _make_general(op: Op, cls: type[NDArray]) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ Images are (N, 3, H, W), normalized by means 0.485, 0.456, 0.406 and deviations 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from mxjax import errors
@@ -133,6 +134,23 @@ def check_described(name: Any, options: Any, where: str) -> None:
             )
 
 
+def _meant(name: str) -> str:
+    """The networks of a family that are nearest in number, or what looks like the name."""
+    asked = _NUMBERED.match(name.lower())
+    near = []
+    for other in _MODELS:
+        known = _NUMBERED.match(other)
+        if asked and known and known[1] == asked[1]:
+            near.append((abs(float(known[2]) - float(asked[2])), other))
+    if not near:
+        return errors.did_you_mean(name, _MODELS)
+    return f"; did you mean {' or '.join(repr(other) for _, other in sorted(near)[:3])}?"
+
+
+#: A family, and how large its network is.
+_NUMBERED = re.compile(r"([a-z]+)_?(\d+(?:\.\d+)?)")
+
+
 def get_model(name: str, **kwargs: Any) -> Any:
     """A network by its name, such as "resnet50_v1" or "mobilenetv2_1.0".
 
@@ -154,7 +172,7 @@ def get_model(name: str, **kwargs: Any) -> Any:
     found = _MODELS.get(name.lower())
     if found is None:
         raise errors.MXNetValueError(
-            f"Model {name} is not supported{errors.did_you_mean(name, _MODELS)}. Available options are "
+            f"Model {name} is not supported{_meant(name)}. Available options are "
             f"{', '.join(sorted(_MODELS))}"
         )
     return found(**kwargs)
