@@ -7,7 +7,7 @@ import platform
 import runpy
 import sys
 
-from . import settings
+from . import _jax_private, settings
 from ._version import __version__
 from .settings.explain import describe
 
@@ -96,6 +96,8 @@ def _config(arguments: list[str]) -> int:
         print("\n\n".join(settings.describe(name) for name in names))
     else:
         print(describe(settings._registry, names))
+        if not given.changed:
+            print(f"\n{_jax_private.described()}")
     return 0
 
 

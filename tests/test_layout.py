@@ -20,6 +20,7 @@ WINGS = ("gluon", "memonger", "kvstore", "profiler")
 LAYERS = (
     {
         *("settings", "errors", "elsewhere", "error", "_modules", "_module_names", "_collection", "_left_out"),
+        "_jax_private",
         *("_version", "as_mxnet"),
         *("atomic", "codec", "displays", "hlo", "idx", "recordio", "scopes", "shown", "type_texts", "wording"),
     },
@@ -338,6 +339,11 @@ def test_only_the_settings_read_the_environment():
 def test_no_exec_no_star_import_no_bare_except():
     wrong = [f"{where(path, line)}: {what}" for path in SOURCES for line, what in facts(path).refused]
     assert not wrong, "\n".join(wrong)
+
+
+def test_jaxs_private_names_stand_in_one_file():
+    wrong = [path for path in SOURCES if path.name != "_jax_private.py" and "jax._src" in path.read_text()]
+    assert not wrong
 
 
 def test_no_file_is_too_long():

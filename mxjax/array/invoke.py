@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,6 @@ from .. import errors, settings
 from ..core import (
     changing,
     record,
-    record1,
-    record2,
     record_handed,
     record_on,
     record_paired,
@@ -27,28 +24,23 @@ from ..core.calls.varying import Handed
 from ..core.run import cold
 from ..core.run.failures import Postponed
 from ..device import Device
-from ..ops import help
-from ..ops.table import Op, hashable
-from ..ops.texts import parsed
+from ..ops.table import Op
+from .arguments import PLACES, destination, signature_text, split, were_texts
 from .at_once import at_once
 from .handle import assign, dense, numbers, store
 from .indexing import check_write, refuse_open, shapes_of_1x
 from .ndarray import NDArray, to_value
 from .protocol import default_dtype
-from .ufunc_options import refuse_options
 
 _new = object.__new__
 _version = settings.snapshot("compat.version")
 _NUMBERS = (bool, int, float)
 _OPERANDS = (int, float)
-# Attributes that say where a result goes; they are no part of the operator.
-_PLACES = ("device", "ctx")
 _STORAGE = ("stype", "forward_stype")  # the storage type of a result
-_NOT_ATTRIBUTES = frozenset(("out", "name", *_PLACES))
+_NOT_ATTRIBUTES = frozenset(("out", "name", *PLACES))
 
-#: What NumPy calls a sequence of arrays, which may be one array of one axis more.
-_SEQUENCES = ("arrays", "seq", "tup")
-_ALONE = ([True], [True, False])
+#: Attributes, or constants by position, with their values.
+Pairs = tuple[tuple[Any, Any], ...]
 
 #: What composes a call one of whose arguments is a symbol, and gives None for others; mx.sym puts it here.
 symbolic: list[Callable[[Op, Sequence[Any], dict[str, Any]], Any]] = []
@@ -89,26 +81,15 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         composed = symbolic[0](op, args, kwargs)
         if composed is not None:
             return composed
+    return _call(op, cls, args, kwargs, key)
+
+
+def _call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any], key: Any) -> Any:
+    """A call that is not known by its ``key``: arguments, operands, numbers, the recorded call, and its results."""
+    in_graph = local.st.seg.graph
     before, given = args, dict(kwargs)
-    if len(args) > op.n_arrays and not (op.legacy or op.variadic or op.attr_params or kwargs):
-        if isinstance(args[-1], NDArray):  # np.exp(x, out)
-            args, kwargs = args[: op.n_arrays], {"out": args[-1]}
-    elif cls._legacy and not op.variadic and len(args) > op.n_arrays + len(op.attr_params):
-        args = _without_out(args, op.n_arrays + len(op.attr_params), kwargs)
-    out = kwargs.pop("out", None) if kwargs else None
-    device = None
-    if kwargs:
-        kwargs.pop("name", None)
-        for place in _PLACES:
-            if place in kwargs:
-                device = kwargs.pop(place) or device
-    if not op.array_params and any(isinstance(a, Device) for a in args):
-        # nd.zeros(shape, ctx, dtype): the place may stand among the arguments.
-        device = next(a for a in args if isinstance(a, Device))
-        args = tuple(a for a in args if not isinstance(a, Device))
+    args, kwargs, out, device = destination(op, cls, args, kwargs)
     texts = cls._legacy or _version() == "1.9"
-    if kwargs and cls._legacy and not op.attr_params:  # MXNet looks at no argument of an operator that has none
-        kwargs = {k: v for k, v in kwargs.items() if k in op.array_params}
     arrays, attrs = split(op, args, kwargs, texts)
     if shapes_of_1x and (not op.array_params or op.internal == "tile") and shapes_of_1x[0]():
         refuse_open(op.display, op.name, attrs)
@@ -117,16 +98,50 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
             from .sparse.dispatch import in_storage
 
             return in_storage(op, cls, before, given, value)
-    if op.wide and default_dtype[0].itemsize == 8 and "dtype" not in op.attr_params:
-        arrays = _widened(arrays, op.wide)
-    elif op.wide and default_dtype[0].itemsize == 8 and all(k != "dtype" or v is None for k, v in attrs):
-        attrs = (*[pair for pair in attrs if pair[0] != "dtype"], ("dtype", op.wide))
+    arrays, attrs = _by_modes(op, arrays, attrs)
+    cls, values, inputs, holes = _operands(op, cls, arrays)
+    if not values and op.array_params and not op.keyed and any(a is not None for _, a in holes):
+        return _of_numbers(op, cls, arrays, attrs, out)
+    if op.host and not in_graph and device is None and (v := at_once(op, values, attrs)) is not None:
+        return deliver(cls, (v,), out, single=True)
+    refused = _look(op, arrays, attrs) if op.looks is not None and not in_graph else None
+    holes = _optional(op, arrays, holes)
+    if op.scalars is not None and len(values) == 1 and len(holes) == 1 and holes[0][1] is not None:
+        position, number = holes[0]
+        beside = op.scalars[0] if position == 1 else op.scalars[1]
+        outs = ((record_handed if type(number) is Handed else record_scalar)(beside, values[0], number),)
+    else:
+        bound, attrs, moving, fixed = _bind(op, attrs, holes, values, in_graph)
+        if key is not None and fixed and not (texts and were_texts(before, given, attrs)):  # np's functions take none
+            if len(op.fast) > 10_000:
+                op.fast.clear()
+            op.fast[key] = bound
+        outs = _record(op, bound, values, attrs, [Dynamic(n) for _, n in moving], device, refused)
+    if op.aux and (not op.modal or local.st.training):
+        outs = _write_back(op.aux(dict(attrs)) if callable(op.aux) else op.aux, inputs, outs)
+    made = deliver(cls, outs, out, single=len(outs) == 1 and not op.listed)
+    return tuple(made) if op.tupled and type(made) is list else made
+
+
+def _by_modes(op: Op, arrays: Sequence[Any], attrs: Pairs) -> tuple[Sequence[Any], Pairs]:
+    """Arguments as the thread's modes have them: the default dtype, training."""
+    if op.wide and default_dtype[0].itemsize == 8:
+        if "dtype" not in op.attr_params:
+            arrays = _widened(arrays, op.wide)
+        elif all(k != "dtype" or v is None for k, v in attrs):
+            attrs = (*[pair for pair in attrs if pair[0] != "dtype"], ("dtype", op.wide))
     if op.modal:
-        training = local.st.training
-        attrs = (*attrs, ("is_train", training))
-    values = []
-    holes: list[tuple[int, Any]] = []
+        attrs = (*attrs, ("is_train", local.st.training))
+    return arrays, attrs
+
+
+def _operands(
+    op: Op, cls: type[NDArray], arrays: Sequence[Any]
+) -> tuple[type[NDArray], list[Any], list[Any], list[tuple[int, Any]]]:
+    """The class of the results; the arrays' values, and their handles; and constants by position."""
+    values: list[Any] = []
     inputs: list[Any] = []
+    holes: list[tuple[int, Any]] = []
     like = next((a for a in arrays if isinstance(a, NDArray)), None)
     if like is not None:
         cls = like._front  # the results are of the inputs' kind, whichever front end was asked
@@ -141,74 +156,79 @@ def call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any]
         else:
             values.append(to_value(_listed(dense(a, op.display), like), like))
             inputs.append(None)
-    if not values and op.array_params and not op.keyed and any(a is not None for _, a in holes):
-        return _of_numbers(op, cls, arrays, attrs, out)
-    if op.host and not in_graph and device is None and (v := at_once(op, values, attrs)) is not None:
-        return deliver(cls, (v,), out, single=True)
-    refused = _look(op, arrays, attrs) if op.looks is not None and not in_graph else None
-    if holes and not op.variadic:
-        for at, constant in holes:
-            if constant is None and at < len(op.array_params) and op.array_params[at] not in op.defaults:
-                raise errors.MXNetTypeError(
-                    f"{op.name}: an array is expected for {op.array_params[at]!r}, got None; "
-                    f"it takes {signature_text(op)}"
-                )
-    while holes and holes[-1][0] == len(arrays) - 1 and holes[-1][1] is None and not op.variadic:
-        arrays = arrays[:-1]  # trailing optional inputs are simply not passed
-        holes.pop()
-    if op.scalars is not None and len(values) == 1 and len(holes) == 1 and holes[0][1] is not None:
-        position, number = holes[0]
-        beside = op.scalars[0] if position == 1 else op.scalars[1]
-        outs = ((record_handed if type(number) is Handed else record_scalar)(beside, values[0], number),)
+    return cls, values, inputs, holes
+
+
+def _optional(op: Op, arrays: Sequence[Any], holes: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    """The constants without trailing optional inputs, which are simply not passed; other arrays must be there."""
+    if op.variadic:
+        return holes
+    for at, constant in holes:
+        if constant is None and at < len(op.array_params) and op.array_params[at] not in op.defaults:
+            raise errors.MXNetTypeError(
+                f"{op.name}: an array is expected for {op.array_params[at]!r}, got None; "
+                f"it takes {signature_text(op)}"
+            )
+    last = len(arrays) - 1
+    while holes and holes[-1][0] == last and holes[-1][1] is None:
+        holes, last = holes[:-1], last - 1
+    return holes
+
+
+def _bind(
+    op: Op, attrs: Pairs, holes: Sequence[tuple[int, Any]], values: Sequence[Value], in_graph: bool
+) -> tuple[Any, Pairs, list[tuple[Any, Any]], bool]:
+    """The bound call, its attributes, the numbers that are its operands, and whether it is the same for all numbers."""
+    if holes and op.keyed:  # the key's three operands come first
+        holes = [(at + 3, constant) for at, constant in holes]
+    moving: list[tuple[Any, Any]] = []
+    numeric: list[tuple[Any, Any]] = []
+    if op.varying:
+        moving = [(k, n) for k, n in attrs if k in op.varying and isinstance(n, _NUMBERS)]
+    # While no number of this operator changes anywhere, those that came before need not be looked at.
+    if op.numbers and not op.moved and not in_graph and not moving:
+        bound = op.bound(attrs, tuple(holes))
+        if bound is not None:
+            return bound, attrs, moving, not holes
+    if op.numbers:
+        if in_graph:
+            moving += [(k, n) for k, n in (*attrs, *holes) if type(n) is Handed and k in op.numbers]
+        numeric = [(k, n) for k, n in (*attrs, *holes) if k in op.numbers and type(n) in _OPERANDS]
+        if moving and in_graph and op.check is not None:
+            _check_later(op, numeric, moving)
+        if numeric:
+            moving += _changing(op, numeric, values)
+    if in_graph:  # other numbers that were handed to the block stay numbers
+        attrs, holes = _asked(attrs, moving), _asked(holes, moving)
+    if moving:
+        bound = op.bind_moving(attrs, tuple(holes), tuple([k for k, _ in moving]))
     else:
-        if holes and op.keyed:  # the key's three operands come first
-            holes = [(at + 3, constant) for at, constant in holes]
-        moving: list[tuple[Any, Any]] = []
-        numeric: list[tuple[Any, Any]] = []
-        bound = None
-        if op.varying:
-            moving = [(k, n) for k, n in attrs if k in op.varying and isinstance(n, _NUMBERS)]
-        # While no number of this operator changes anywhere, those that came before need not be looked at.
-        if op.numbers and not op.moved and not in_graph and not moving:
-            bound = op.bound(attrs, tuple(holes))
-        if op.numbers and bound is None:
-            if in_graph:
-                moving += [(k, n) for k, n in (*attrs, *holes) if type(n) is Handed and k in op.numbers]
-            numeric = [(k, n) for k, n in (*attrs, *holes) if k in op.numbers and type(n) in _OPERANDS]
-            if moving and in_graph and op.check is not None:
-                _check_later(op, numeric, moving)
-            if numeric:
-                moving += _changing(op, numeric, values)
-        if in_graph:  # other numbers that were handed to the block stay numbers
-            attrs, holes = _asked(attrs, moving), list(_asked(holes, moving))
-        if moving:
-            bound = op.bind_moving(attrs, tuple(holes), tuple([k for k, _ in moving]))
-        elif bound is None:
-            bound = op.bind(attrs, tuple(holes))
-        if texts and key is not None and _were_texts(before, given, attrs):
-            key = None  # np's functions take none
-        if key is not None and not holes and not moving and not (op.moved and numeric):
-            if len(op.fast) > 10_000:
-                op.fast.clear()
-            op.fast[key] = bound
-        if op.keyed:
-            where = values[0].aval.device if values else _target(device)
-            values[:0] = rng.operands(where, 1, op.draws, attrs)
-        here = bool(values) and device is None
-        values += [Dynamic(n) for _, n in moving]
-        if refused is not None:
-            outs = record_refused(bound, values, refused)
-        elif here:
-            paired = op.paired and local.st.taping and op.count_outputs(dict(attrs)) != 1
-            # NumPy has one trace of a call for all lengths, and none of a half of it.
-            paired = paired and not cold.is_for_numpy(values[0].aval.device)
-            outs = (record_paired if paired else record)(bound, values)
-        else:
-            outs = record_on(_target(device), bound, values)
-    if op.aux and (not op.modal or training):
-        outs = _write_back(op.aux(dict(attrs)) if callable(op.aux) else op.aux, inputs, outs)
-    made = deliver(cls, outs, out, single=len(outs) == 1 and not op.listed)
-    return tuple(made) if op.tupled and type(made) is list else made
+        bound = op.bind(attrs, tuple(holes))
+    return bound, attrs, moving, not holes and not moving and not (op.moved and numeric)
+
+
+def _record(
+    op: Op, bound: Any, values: list[Any], attrs: Pairs, moving: list[Any], device: Any, refused: Postponed | None
+) -> tuple[Value, ...]:
+    """Record the bound call where its arrays are, or on the given device."""
+    if op.keyed:
+        where = values[0].aval.device if values else _target(device)
+        values = [*rng.operands(where, 1, op.draws, attrs), *values]
+    here = bool(values) and device is None
+    values = values + moving
+    if refused is not None:
+        return record_refused(bound, values, refused)
+    if not here:
+        return record_on(_target(device), bound, values)
+    # NumPy has one trace of a call for all lengths, and none of a half of it.
+    if (
+        op.paired
+        and local.st.taping
+        and op.count_outputs(dict(attrs)) != 1
+        and not cold.is_for_numpy(values[0].aval.device)
+    ):
+        return record_paired(bound, values)
+    return record(bound, values)
 
 
 def _widened(arrays: Sequence[Any], dtype: str) -> list[Any]:
@@ -371,212 +391,3 @@ def _target(device: Any) -> Any:
     if device is None:
         return default_device()
     return device.placement if isinstance(device, Device) else Device(device).placement
-
-
-def _were_texts(args: Sequence[Any], kwargs: dict[str, Any], attrs: tuple[tuple[str, Any], ...]) -> bool:
-    """Whether a number or a tuple was given as its text."""
-    words = [v for _, v in attrs if type(v) is str]
-    return any(type(v) is str and v not in words for v in (*args, *kwargs.values()))
-
-
-def split(
-    op: Op, args: Sequence[Any], kwargs: dict[str, Any], texts: bool = False
-) -> tuple[list[Any], tuple[tuple[str, Any], ...]]:
-    """Arrays in order and attributes as a hashable tuple; with ``texts`` numbers may have come as texts."""
-    params = op.array_params
-    if op.variadic:
-        if not op.attr_params and len(args) > 1:  # nothing else can be meant
-            arrays, rest = list(args), []
-        elif args and isinstance(args[0], (list, tuple, Iterator)):
-            arrays, rest = list(args[0]), list(args[1:])
-        elif params[-1] in _SEQUENCES and "np" in op.names and [isinstance(a, NDArray) for a in args[:2]] in _ALONE:
-            arrays, rest = list(args[0]), list(args[1:])  # np.stack(x): of the parts of one array
-        else:
-            count = len(args)
-            while count and not isinstance(args[count - 1], (NDArray, np.ndarray)):
-                count -= 1
-            arrays, rest = list(args[:count]), list(args[count:])
-        if not arrays and params[-1] in kwargs:
-            arrays = list(kwargs.pop(params[-1]))
-    else:
-        arrays, rest = list(args[: len(params)]), list(args[len(params) :])
-        if len(arrays) < len(params):
-            for name in params[len(arrays) :]:
-                if kwargs and name in kwargs:
-                    arrays.append(kwargs.pop(name))
-                elif name in op.defaults:
-                    arrays.append(op.defaults[name])
-                else:
-                    raise errors.MXNetTypeError(
-                        f"{op.name} needs the array {name!r}: it takes {signature_text(op)}"
-                    )
-    given: dict[str, Any] = {}
-    if rest:
-        if len(rest) > len(op.attr_params):
-            raise errors.MXNetTypeError(
-                f"{op.name} got too many arguments: it takes {signature_text(op)}"
-            )
-        given.update(zip(op.attr_params, rest, strict=False))
-    for name, value in kwargs.items():
-        if name not in op.attr_params:
-            if name in params:
-                raise errors.MXNetTypeError(f"{op.name} got the array {name!r} twice")
-            raise errors.MXNetTypeError(
-                f"{op.name}() got an unexpected keyword argument {name!r}"
-                f"{errors.did_you_mean(name, [*params, *op.attr_params])}. "
-                f"Cannot find argument {name!r}, Possible Arguments: {signature_text(op)}"
-            )
-        if name in given:
-            raise errors.MXNetTypeError(f"{op.name} got the argument {name!r} twice")
-        given[name] = value
-    if not given:
-        return arrays, ()
-    if texts:
-        given = {k: parsed(op, k, v) if type(v) is str else v for k, v in given.items()}
-    return arrays, tuple([(k, hashable(_plain(v))) for k, v in sorted(given.items())])
-
-
-def _plain(value: Any) -> Any:
-    """Arrays given where a static attribute is expected become their numbers."""
-    if isinstance(value, NDArray):
-        host = value.asnumpy()
-        return host.item() if host.ndim == 0 else tuple(host.tolist())
-    if isinstance(value, np.ndarray):
-        return value.item() if value.ndim == 0 else tuple(value.tolist())
-    return value
-
-
-def signature_text(op: Op) -> str:
-    return f"({', '.join([*op.array_params, *op.attr_params])})"
-
-
-def _without_out(args: Sequence[Any], count: int, kwargs: dict[str, Any]) -> Sequence[Any]:
-    """The operator's own arguments; MXNet's functions of nd take ``out`` and a name behind them."""
-    if len(args) <= count + 2 and (args[count] is None or isinstance(args[count], (NDArray, list, tuple))):
-        kwargs.setdefault("out", args[count])
-        return args[:count]
-    return args
-
-
-def by_order(op: Op, legacy: bool, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
-    """The first arguments, as the row takes them; those that stand elsewhere in a front end's order become keywords."""
-    order = op.nd_order if legacy else op.order
-    same = 0
-    for ours, theirs in zip((*op.array_params, *op.attr_params), order, strict=False):
-        if ours != theirs:
-            break
-        same += 1
-    if len(args) <= same:
-        return args
-    if legacy and len(args) > len(order):
-        args = _without_out(args, len(order), kwargs)
-    if len(args) > len(order):
-        raise errors.MXNetTypeError(f"{op.name} got too many arguments: it takes ({', '.join(order)})")
-    for name, value in zip(order[same:], args[same:], strict=False):
-        if name in kwargs:
-            raise errors.MXNetTypeError(f"{op.name} got the argument {name!r} twice")
-        kwargs[name] = value
-    return args[:same]
-
-
-def function(op: Op, name: str, cls: type[NDArray], module: str, *, method: bool = False) -> Callable[..., Any]:
-    """The front-end function of a row, or a method that is one."""
-    make = _make_general
-    general = op.looks or op.wide or op.attr_params or op.aux or op.keyed or op.modal or op.variadic or op.host
-    if not general and op.outputs == 1:
-        make = {1: _make_unary, 2: _make_binary}.get(len(op.array_params), _make_general)
-    if op.nd_order if cls._legacy else op.order:
-        make = _make_ordered
-    elif op.variadic and op.array_params[-1] in _SEQUENCES and not cls._legacy:
-        make = _make_of_one_list
-    made = make(op, cls)
-    if cls._legacy and make is _make_binary and not name.startswith("broadcast_"):
-        if any(n.startswith("broadcast_") for n in op.names.get("nd", ())):
-            made = _of_two_alone(made, name)
-    made.__name__ = name
-    made.__qualname__ = name
-    made.__module__ = module
-    front = ("nd" if cls._legacy else "np") if method else module.removeprefix("mxjax.")
-    made.__doc__ = help.text(op, name, front, cls.__name__, method=method)
-    made.__signature__ = help.Signature(functools.partial(help.parameters, op, cls))  # type: ignore[attr-defined]
-    made.__wrapped__ = op.fn  # type: ignore[attr-defined]  # what `np.stack??` shows
-    return made
-
-
-def _make_ordered(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
-    legacy = cls._legacy
-
-    def ordered(*args: Any, **kwargs: Any) -> Any:
-        if len(args) > 1:
-            args = tuple(by_order(op, legacy, args, kwargs))
-        return call(op, cls, args, kwargs)
-
-    return ordered
-
-
-def _make_of_one_list(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
-    def of_one_list(*args: Any, **kwargs: Any) -> Any:
-        if len(args) > 1 and isinstance(args[1], NDArray) and isinstance(args[0], NDArray):
-            raise errors.MXNetTypeError(
-                f"np.{op.display}(x, y, ...): one list of arrays is expected, np.{op.display}([x, y, ...])"
-            )
-        return call(op, cls, args, kwargs)
-
-    return of_one_list
-
-
-def _make_general(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
-    def general(*args: Any, **kwargs: Any) -> Any:
-        if kwargs and op.wide:
-            refuse_options(op, cls, kwargs)
-        return call(op, cls, args, kwargs)
-
-    return general
-
-
-def _make_unary(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
-    bound = op.bind()
-
-    def one_input(*args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and not kwargs:
-            x = args[0]
-            if type(x) is cls:
-                h = _new(cls)
-                h._v = record1(bound, x._v or x._value())
-                h._var = None
-                return h
-        if kwargs:
-            refuse_options(op, cls, kwargs)
-        return call(op, cls, args, kwargs)
-
-    return one_input
-
-
-def _make_binary(op: Op, cls: type[NDArray]) -> Callable[..., Any]:
-    bound = op.bind()
-
-    def two_inputs(*args: Any, **kwargs: Any) -> Any:
-        if len(args) == 2 and not kwargs:
-            a, b = args
-            if type(a) is cls and type(b) is cls:
-                h = _new(cls)
-                h._v = record2(bound, a._v or a._value(), b._v or b._value())
-                h._var = None
-                return h
-        if kwargs:
-            refuse_options(op, cls, kwargs)
-        return call(op, cls, args, kwargs)
-
-    return two_inputs
-
-
-def _of_two_alone(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A function that MXNet wrote in Python, as nd.maximum: it refuses what broadcast_maximum takes no notice of."""
-
-    def two(lhs: Any, rhs: Any, **kwargs: Any) -> Any:
-        if kwargs and kwargs.keys() != {"out"}:
-            unknown = next(k for k in kwargs if k != "out")
-            raise errors.MXNetTypeError(f"{name}() got an unexpected keyword argument {unknown!r}; it takes two arrays")
-        return fn(lhs, rhs, **kwargs)
-
-    return two

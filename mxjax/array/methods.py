@@ -28,7 +28,7 @@ def install_np(cls: type[NDArray]) -> None:
 
 
 def _install(cls: type[NDArray], name: str, op: Op) -> None:
-    from .invoke import function
+    from .frontend import function
 
     own = (NDMethods,) if cls._legacy else (NDMethods, NPMethods)
     if name not in vars(cls) and not any(name in vars(c) for c in own):

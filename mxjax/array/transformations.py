@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from .. import errors
+from .._jax_private import find
 from ..core import aval, default_device
 from ..core.calls.value import Failure
 from ..core.run.failures import failed_value
@@ -70,12 +71,9 @@ def take_gradients_of_arrays() -> None:
     It wants one number of JAX's, not a tree with one in it: it asks for the number's shape, and begins the backward
     pass with a one. Both are answered for our arrays; nothing changes for anything else.
     """
-    try:
-        from jax._src import api
-        from jax._src.lax import lax
-
-        check: Callable[[Any], None] = api._check_scalar
-    except (AttributeError, ImportError):  # another JAX, where f must give f(x).jax
+    api, lax = find("api"), find("lax")
+    check: Callable[[Any], None] | None = getattr(api, "_check_scalar", None)
+    if check is None or lax is None:  # another JAX, where f must give f(x).jax
         return
 
     @functools.wraps(check)

@@ -6,6 +6,9 @@ import random
 import socket
 from typing import Any
 
+from .. import errors
+from .._jax_private import find
+
 __all__ = ["Coordinator", "free_port"]
 
 
@@ -43,12 +46,16 @@ class Coordinator:
     """
 
     def __init__(self, host: str, size: int, patience: float) -> None:
-        from jax._src.lib import _jax  # JAX shows it nowhere else
-
+        serve = find("runtime_service")
+        if serve is None:
+            raise errors.MXNetError(
+                "this JAX has no coordination service in the place where mxjax looks for it, so that a job of several "
+                "processes cannot be started: use a version that docs/support.md names"
+            )
         where = f"[{host}]" if ":" in host else host
         self.address = f"{where}:{free_port(host)}"
         # Members are watched by the keeper; JAX's own heartbeat, which aborts processes, comes long after.
-        self._service: Any = _jax.get_distributed_runtime_service(
+        self._service: Any = serve(
             self.address, size, heartbeat_timeout=10_000, shutdown_timeout=max(1, int(patience))
         )
 

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from .. import settings
+from .._jax_private import find
 from ..errors import MXNetError, MXNetValueError
 from . import member, wire
 from .coordinator import Coordinator, free_port
@@ -64,20 +65,19 @@ def _listen_at(host: str | None) -> None:
     By itself it takes what the machine's name stands for, which may be nothing, another machine's
     loopback or the whole network.
     """
-    from jax._src import config, distributed, xla_bridge  # JAX passes gloo no address
-    from jax._src.lib import _jax
-
     chosen = host is not None and host not in ("", "0.0.0.0", "::")
-    if not chosen or config.cpu_collectives_implementation.value != "gloo":
+    used = ("cpu_collectives", "gloo_collectives", "global_state", "make_cpu_client", "register_backend_factory")
+    found = [find(name) for name in used]  # JAX passes gloo no address
+    if not chosen or any(name is None for name in found):
+        return
+    kind, collectives, state, make_client, register = found
+    if kind.value != "gloo":
         return
 
     def client() -> Any:
-        gloo = _jax.make_gloo_tcp_collectives(
-            distributed_client=distributed.global_state.client, hostname=host
-        )
-        return xla_bridge.make_cpu_client(gloo)
+        return make_client(collectives(distributed_client=state.client, hostname=host))
 
-    xla_bridge.register_backend_factory("cpu", client, priority=0, fail_quietly=False)
+    register("cpu", client, priority=0, fail_quietly=False)
 
 
 def _connect(**where: Any) -> None:
@@ -144,9 +144,7 @@ def _adopt() -> member.Member:
 
 def _own_address() -> str:
     """The address of this machine at which the others reach JAX's coordinator as well."""
-    from jax._src import distributed  # JAX shows it nowhere else
-
-    address = distributed.global_state.coordinator_address or ""
+    address = getattr(find("global_state"), "coordinator_address", None) or ""
     return socket.gethostbyname(address.rsplit(":", 1)[0].strip("[]") or socket.gethostname())
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..array.classes import NDArray
-from ..array.invoke import call, function
+from ..array.frontend import function
+from ..array.invoke import call
 from ..array.sparse import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
 from ..array.sparse.creation import array, csr_matrix, empty, row_sparse_array, zeros
 from ..errors import MXNetError

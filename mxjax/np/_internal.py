@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..array.classes import ndarray
-from ..array.invoke import function
+from ..array.frontend import function
 from ..errors import no_name
 from ..ops.table import by_internal
 

@@ -18,6 +18,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
 
+from .. import _jax_private
 from ..errors import MXNetKeyError, MXNetValueError, did_you_mean
 from .kinds import KindError
 from .option import Legacy, Option
@@ -477,8 +478,7 @@ def backend_is_up() -> bool:
     Returns:
       bool: whether it is too late for settings of the backend.
     """
-    bridge = sys.modules.get("jax._src.xla_bridge")
-    return bool(getattr(bridge, "_backends", None))
+    return bool(_jax_private.backends())
 
 
 def _peeking(environ: Mapping[str, str], watched: Mapping[str, tuple[str, ...]]) -> tuple[

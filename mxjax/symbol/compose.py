@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import attribute, errors, name, settings
-from ..array.invoke import by_order, signature_text
+from ..array.arguments import by_order, signature_text
 from ..ops import help
 from ..ops.table import Op, hashable
 from ..ops.texts import parsed

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mxjax as mx
-from mxjax.array.invoke import split
+from mxjax.array.arguments import split
 from mxjax.ops import TABLE
 from mxjax.ops.samples import Body
 from mxjax.ops.table import FRONT_ENDS

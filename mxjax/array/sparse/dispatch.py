@@ -14,9 +14,10 @@ from ...core.calls.value import Value
 from ...core.graph.graph import again
 from ...ops.table import Op
 from .. import invoke
+from ..arguments import split
 from ..handle import dense, to_value
 from ..indexing import check_write
-from ..invoke import call, split
+from ..invoke import call
 from ..ndarray import NDArray, element_type, place
 from ..storage import report
 from .classes import CLASSES, BaseSparseNDArray, wrap

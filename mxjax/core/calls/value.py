@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
+from ..._jax_private import find
 from ..compile.compiler import wide_types
 from ..hooks import memory_managers
 from .aval import Aval, MeshDevice, NamedDevice, aval, aval_of
@@ -156,9 +157,10 @@ def _shorter_put() -> Callable[[np.ndarray, Any], Any]:
     def plain(array: np.ndarray, device: Any) -> Any:
         return place(array, device)
 
+    ShapedArray, batched_device_put = find("ShapedArray"), find("batched_device_put")
+    if ShapedArray is None or batched_device_put is None:
+        return plain
     try:
-        from jax._src.core import ShapedArray
-        from jax._src.interpreters.pxla import batched_device_put
 
         def short(array: np.ndarray, device: Any) -> Any:
             sharding = shardings.get(device)

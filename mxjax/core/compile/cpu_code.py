@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import jax
@@ -20,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..._jax_private import find
 from . import cpu_exp, cpu_nan
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -158,13 +158,7 @@ def lowering(platform: str = "cpu", quick: bool = False) -> dict[str, Any]:
 def _lowering(platform: str, more: tuple[tuple[Any, Any], ...]) -> dict[str, Any]:
     try:
         # Of `jax.extend`, which has threefry2x32_p and chlo as well, Pallas is a part: 20 ms.
-        from jax._src.interpreters import mlir
-
-        try:
-            drawn = import_module("jax._src.random.threefry2x32")
-        except ImportError:  # before JAX 0.12
-            drawn = import_module("jax._src.prng")
-
+        mlir = find("mlir")
         inverse = mlir.lower_fun(erf_inv, multiple_results=False)
 
         def single(ctx: Any, x: Any, **params: Any) -> Any:
@@ -187,7 +181,7 @@ def _lowering(platform: str, more: tuple[tuple[Any, Any], ...]) -> dict[str, Any
             return rule
 
         rules: Any = (
-            (drawn.threefry2x32_p, mlir.lower_fun(_threefry, multiple_results=True)),
+            (find("threefry2x32_p"), mlir.lower_fun(_threefry, multiple_results=True)),
             (lax.erf_inv_p, single),
             (lax.atan_p, real(arctan, "atan")),
             (lax.atan2_p, real(arctan2, "atan2")),

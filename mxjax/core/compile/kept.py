@@ -36,6 +36,7 @@ import jaxlib
 import numpy as np
 
 from ... import settings
+from ..._jax_private import find
 from ...atomic import write_whole
 from ..graph.jaxprs import bodies
 from ..run import forks
@@ -257,12 +258,10 @@ def _is_loud(platform: str) -> bool:
 def _key(module: Any, devices: Any, options: Any, backend: Any, names: bytes) -> bytes | None:
     """32 bytes that stand for what would be compiled; None where it cannot be told, or belongs to several processes."""
     try:
-        from jax._src import cache_key
-
         found = list(devices)
         if any(d.process_index != backend.process_index() for d in found):
             return None
-        text = cache_key.get(module, np.array(found), options, backend)
+        text = find("cache_key")(module, np.array(found), options, backend)
     except Exception:  # another JAX
         return None
     parts = (text.encode(), names, _processor(), repr(_cores()).encode())

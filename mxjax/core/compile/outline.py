@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..._jax_private import FLAT_TREES, find, modules
 from . import compiler, cpu_code
 
 #: Fewer equations are lowered in the time that an outline takes.
@@ -112,12 +113,9 @@ def let_go(jaxpr: Any) -> None:
     JAX 0.12 remembers what is left of it without unused inputs, as long as it lives; where these are kept that is the
     jaxpr itself, which so would live until 2048 others came, its programs too.
     """
-    try:
-        from jax._src.interpreters.pxla import _dce_jaxpr
-
-        _dce_jaxpr.evict_weakref(jaxpr)
-    except (AttributeError, ImportError):  # another JAX
-        pass
+    evict = getattr(find("dce_jaxpr"), "evict_weakref", None)  # JAX before 0.12 has none, nor needs it
+    if evict is not None:
+        evict(jaxpr)
 
 
 def digest(jaxpr: Any) -> bytes | None:
@@ -242,7 +240,7 @@ class _Words:
             self.closed(value)
         elif kind.__name__ in _SAID and kind.__module__.startswith(("jax.", "jaxlib.")) and " at 0x" not in repr(value):
             say(f"{kind.__name__} {value!r}")
-        elif kind.__module__ == "jax._src.flattree":  # which operands of a loop are what, from JAX 0.12 on
+        elif kind.__module__ == FLAT_TREES:  # which operands of a loop are what, from JAX 0.12 on
             if any(part is not None for part in value.vals):
                 raise _UnknownError
             say(f"{kind.__name__} {value!r}")
@@ -253,20 +251,17 @@ class _Words:
 
     def _generator(self, value: Any) -> None:
         """A random number generator: one of JAX's own."""
-        found = sys.modules.get("jax._src.random.prng") or sys.modules["jax._src.prng"]
-        if value.name != "threefry2x32" or found.prngs.get(value.name) is not value:
+        if value.name != "threefry2x32" or find("prngs").get(value.name) is not value:
             raise _UnknownError
         self.said.append(value.name)
 
 
 @functools.cache
 def _primitives_of(count: int) -> frozenset[Any]:
-    from jax._src.core import Primitive
-
+    kind = find("Primitive")
     found: set[Any] = set()
-    for name, module in list(sys.modules.items()):
-        if name.startswith("jax._src."):
-            found.update(v for k, v in list(vars(module).items()) if k.endswith("_p") and isinstance(v, Primitive))
+    for module in modules():
+        found.update(v for k, v in list(vars(module).items()) if k.endswith("_p") and isinstance(v, kind))
     return frozenset(found)
 
 
@@ -277,13 +272,11 @@ def _primitives() -> frozenset[Any]:
 
 def _context() -> list[Any]:
     """What else JAX and mxjax look at as they lower: JAX's flags, in this thread too, and the platform."""
-    from jax._src import config
-
     def simple(value: Any) -> bool:
         return isinstance(value, bool | int | float | str | enum.Enum | None)
 
     flags = [(k, v) for k, v in sorted(jax.config.values.items()) if simple(v)]
-    return [flags, [v for v in config.trace_context() if simple(v)], compiler.platform_now()]
+    return [flags, [v for v in find("trace_context")() if simple(v)], compiler.platform_now()]
 
 
 @functools.cache

@@ -12,6 +12,7 @@ import numpy as np
 from jax import dtypes
 from jax.lax import convert_element_type_p
 
+from ..._jax_private import find
 from ..interpret.dims import are_same, symbolic_in
 
 # What `jax.checkpoint` is called in a jaxpr, by version of JAX.
@@ -133,12 +134,10 @@ def bound(e: Any, given: Sequence[Any], params: Any) -> list[Any]:
 
 def named(e: Any) -> AbstractContextManager[Any]:
     """While an equation is bound anew: the names that profiles show it under."""
-    try:
-        from jax._src import source_info_util as info
-
-        return info.user_context(None, name_stack=info.current_name_stack() + e.source_info.name_stack)
-    except (AttributeError, ImportError):  # another JAX
+    context, current = find("user_context"), find("current_name_stack")
+    if context is None or current is None:
         return nullcontext()
+    return context(None, name_stack=current() + e.source_info.name_stack)  # type: ignore[no-any-return]
 
 
 def _origin(v: Any, makers: dict[int, Any]) -> Any:
@@ -208,24 +207,17 @@ def bound_traces() -> None:
     It has an entry for each function of jnp and of ours, and each shape that it ever took: of small networks, each of
     another size, half a megabyte apiece. What is compiled stays, and so does what is inferred of our calls.
     """
+    context, traces = find("trace_ctx"), find("trace_to_jaxpr")
     try:
-        from jax._src.core import trace_ctx
-        from jax._src.interpreters.partial_eval import trace_to_jaxpr
-
-        if trace_to_jaxpr.cache_info().currsize > TRACES and trace_ctx.is_top_level():
-            trace_to_jaxpr.cache_clear()
-    except (AttributeError, ImportError):  # another JAX
+        if traces.cache_info().currsize > TRACES and context.is_top_level():
+            traces.cache_clear()
+    except AttributeError:  # another JAX
         pass
 
 
 def is_staged() -> bool:
     """Whether JAX is tracing a function that it will run later, again and again."""
-    try:
-        from jax._src.core import trace_ctx
-
-        return type(trace_ctx.trace).__name__ == "DynamicJaxprTrace"
-    except (AttributeError, ImportError):  # another JAX
-        return False
+    return type(getattr(find("trace_ctx"), "trace", None)).__name__ == "DynamicJaxprTrace"
 
 
 def are_used(fn: Callable[..., Any], avals: Sequence[Any], first: int) -> bool:

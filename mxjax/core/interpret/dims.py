@@ -14,39 +14,38 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib import import_module
 from typing import Any
 
 import jax
 import numpy as np
 
+from ..._jax_private import find
 from ...scopes import scope
 
+_poly: Any = find("shape_poly")
 try:
-    from jax._src.export import shape_poly as _poly
-
     _Expr: Any = _poly._DimExpr
     _EQUAL: Any = _Expr.__eq__
     _AT_LEAST: Any = _poly._geq_decision
     _UNDECIDED: Any = _poly.InconclusiveDimensionOperation
     _ = _Expr._from_var, _poly._SymbolicConstraint, _poly.Comparator, _poly.SymbolicScope._process_explicit_constraint
-except (ImportError, AttributeError):  # another JAX: nothing is traced with symbols
+except AttributeError:  # another JAX: nothing is traced with symbols
     _poly = _Expr = _EQUAL = _AT_LEAST = _UNDECIDED = None  # type: ignore[assignment]
 
 
 
-def _codes(*names: tuple[str, str, str]) -> frozenset[Any]:
+def _codes(*names: tuple[str, str]) -> frozenset[Any]:
     """The code of methods of JAX, those of them that there are."""
-    methods = (getattr(getattr(import_module(m), c, None), f, None) for m, c, f in names)
+    methods = (getattr(find(c), f, None) for c, f in names)
     return frozenset(code for code in (getattr(f, "__code__", None) for f in methods) if code is not None)
 
 
 #: Where JAX's caches compare keys they hold with one that is looked for: which of them, depends on hashes of addresses.
 #: The function that is traced never compares here.
 _OF_CACHES = _codes(
-    ("jax._src.core", "ShapedArray", "__new__"),
-    ("jax._src.tree_util", "Static", "__eq__"),
-    ("jax._src.tree_util", "FlatTree", "__eq__"),
+    ("ShapedArray", "__new__"),
+    ("Static", "__eq__"),
+    ("FlatTree", "__eq__"),
 )
 
 #: Longer axes than this are traced as they are.
@@ -88,45 +87,54 @@ class Noted:
         return found
 
 
-def _install() -> None:
-    """From now on a thread that listens hears what JAX assumes of dimensions, and is asked what JAX cannot decide."""
+def _equal(self: Any, other: Any) -> bool:
+    found: bool = _EQUAL(self, other)
+    noted = getattr(_now, "noted", None)
+    if noted is not None and not found:
+        unequal = noted.unequal
+        key = hash(self), hash(other)
+        # Caches compare dimensions of other traces, too; those are of another scope. Numbers in caches that
+        # are not known here cannot be told from others: such a size gets a trace of its own.
+        alike = other.scope is self.scope if type(other) is _Expr else isinstance(other, (int, np.integer))
+        if key not in unequal and alike and self.scope is getattr(_now, "scope", None):
+            if sys._getframe(1).f_code not in _OF_CACHES:
+                unequal[key] = (self, other)
+    return found
+
+
+def _at_least(a: Any, b: Any, text: Any) -> bool:
+    try:
+        return bool(_AT_LEAST(a, b, text))
+    except _UNDECIDED:
+        noted, scope = getattr(_now, "noted", None), getattr(_now, "scope", None)
+        if noted is None or any(type(n) is _Expr and n.scope is not scope for n in (a, b)):
+            raise
+        return bool(noted.at_least(a, b))
+
+
+def _true(self: Any) -> bool:
+    """Without it an expression that is 0 would be true."""
+    return not _equal(self, 0)
+
+
+_listening: set[int] = set()  # one number for each trace that listens
+
+
+def _listen(trace: int) -> None:
+    """While a trace listens, it hears what JAX assumes of dimensions, and is asked what JAX cannot decide."""
     with _lock:
-        if _Expr.__eq__ is not _EQUAL:
-            return
+        _listening.add(trace)
+        if _Expr.__eq__ is _EQUAL:
+            _Expr.__eq__, _Expr.__bool__, _poly._geq_decision = _equal, _true, _at_least
 
-        def equal(self: Any, other: Any) -> bool:
-            found: bool = _EQUAL(self, other)
-            noted = getattr(_now, "noted", None)
-            if noted is not None and not found:
-                unequal = noted.unequal
-                key = hash(self), hash(other)
-                # Caches compare dimensions of other traces, too; those are of another scope. Numbers in caches that
-                # are not known here cannot be told from others: such a size gets a trace of its own.
-                alike = (
-                    other.scope is self.scope
-                    if type(other) is _Expr
-                    else isinstance(other, (int, np.integer))
-                )
-                if key not in unequal and alike and self.scope is getattr(_now, "scope", None):
-                    if sys._getframe(1).f_code not in _OF_CACHES:
-                        unequal[key] = (self, other)
-            return found
 
-        def at_least(a: Any, b: Any, text: Any) -> bool:
-            try:
-                return bool(_AT_LEAST(a, b, text))
-            except _UNDECIDED:
-                noted, scope = getattr(_now, "noted", None), getattr(_now, "scope", None)
-                if noted is None or any(type(n) is _Expr and n.scope is not scope for n in (a, b)):
-                    raise
-                return bool(noted.at_least(a, b))
-
-        def true(self: Any) -> bool:
-            return not equal(self, 0)
-
-        _Expr.__eq__ = equal
-        _poly._geq_decision = at_least  # type: ignore[assignment]
-        _Expr.__bool__ = true  # without one an expression that is 0 would be true
+def _leave(trace: int) -> None:
+    """When no trace listens, JAX's dimensions are as JAX has them."""
+    with _lock:
+        _listening.discard(trace)
+        if not _listening and _Expr.__eq__ is not _EQUAL:
+            _Expr.__eq__, _poly._geq_decision = _EQUAL, _AT_LEAST
+            del _Expr.__bool__
 
 
 @scope
@@ -136,14 +144,15 @@ def noting(symbols: Sequence[Any], sizes: Sequence[int]) -> Iterator[Noted]:
     if not symbols:
         yield made
         return
-    _install()
     before = dict(_now.__dict__)
 
     def undo() -> None:
         _now.__dict__.clear()
         _now.__dict__.update(before)
+        _leave(id(made))
 
     try:
+        _listen(id(made))
         _now.noted, _now.scope = made, symbols[0].scope
         yield made
         undo()

@@ -8,6 +8,8 @@ from typing import Any
 
 import jax
 
+from ..._jax_private import find
+
 _lock = threading.Lock()
 _raised: list[BaseException] = []
 _here = threading.local()
@@ -47,9 +49,9 @@ def barrier() -> None:
         jax.effects_barrier()
     except Exception as error:
         # JAX keeps what failed, and would raise it for ever.
-        from jax._src.dispatch import runtime_tokens
-
-        runtime_tokens.clear()
+        tokens = find("runtime_tokens")
+        if tokens is not None:
+            tokens.clear()
         found = original(error)
         if found is not None:
             raise found from error

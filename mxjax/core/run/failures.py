@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import errors
+from ..._jax_private import CALLBACKS_LOGGER
 from ..calls.aval import Aval, aval
 from ..calls.call import SCALARS, Call
 from ..calls.segment import Segment, Step
@@ -146,7 +147,7 @@ def _refusing(message: str) -> Callable[[Any], Any]:
             raise error
         return np.asarray(holds)
 
-    logger = logging.getLogger("jax._src.callback")
+    logger = logging.getLogger(CALLBACKS_LOGGER)
     if _told not in logger.filters:
         logger.addFilter(_told)
     return guarded(refuse)
