@@ -114,13 +114,11 @@ def test_of_images_xla_holds_no_more_than_the_model_says() -> None:
     """Convolutions' results and relu's, each once: nothing centred, nothing in a second order, no window's padded
     image. (XLA keeps more wherever it may: it computes a sign, or a window's winner, from whatever is there.)"""
     net = nn.HybridSequential()
-    for _ in range(3):
-        net.add(Around(16))
-    net.add(nn.MaxPool2D(3, 2, 1), Around(16))
+    net.add(Around(16), Around(16), nn.MaxPool2D(3, 2, 1), Around(16))
     net.initialize()
     session = Session(net, (mx.np.ones((8, 16, 32, 32)),), "sgd")
     trial = session.measure(session.plain, MEMORY)
-    assert trial.stages is not None and len(trial.chosen) >= 4
+    assert trial.stages is not None and len(trial.chosen) >= 3
     image = 8 * 16 * 32 * 32 * 4
     held = before = 0
     for option, stage in zip(trial.chosen, trial.stages, strict=True):
@@ -148,19 +146,6 @@ def test_the_model_knows_what_waits_in_gradients_rooms() -> None:
     assert [(model < softmax, xla < softmax) for softmax, model, xla in held] == [(False, False)] + 2 * [(True, True)]
     waiting = {k for k in chain._reusing if isinstance(k, int)}
     assert waiting <= chain.treat(0, len(chain.steps), None).kept  # what is computed again from others would wait there
-
-
-def test_what_loops_write_in_place_is_in_use() -> None:
-    """Small loops are calls with jax 0.12: an array that goes through one is in use before and after."""
-    net = nn.HybridSequential()
-    for _ in range(3):
-        net.add(Around(16))
-    net.initialize()
-    session = Session(net, (mx.np.ones((8, 16, 32, 32)),), "sgd")
-    leanest = [min(here, key=lambda o: (o.stop != here[0].stop, o.held, o.work)) for here in session.options]
-    trial = session.measure(leanest, MEMORY)
-    assert trial.stages is not None
-    assert max(s.most for s in trial.stages) > 0.9 * trial.bytes("temp")
 
 
 class Around(nn.HybridBlock):

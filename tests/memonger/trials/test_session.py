@@ -19,7 +19,7 @@ from mxjax.memonger.trials.session import MEMORY, Scheduled, Session
 
 @pytest.fixture(scope="module")
 def session() -> Session:
-    net, inputs = networks.resnet((2, 2), side=16, batch=4, width=8)
+    net, inputs = networks.resnet((1, 1), side=16, batch=4, width=8)
     return Session(net, inputs, "sgd")
 
 
