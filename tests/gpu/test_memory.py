@@ -15,28 +15,13 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon, memonger
-from mxjax.gluon import nn
-
-WIDTH, LAYERS, BATCH = 64, 8, 512
+from tests.memonger.helpers import BATCH, data, dtr_for_small_arrays, network
 
 
 @pytest.fixture(autouse=True)
 def exact_products(card: Any) -> None:
     """In TF32 sums in another order differ by more than tests can allow."""
     mx.config.set(precision_matmul="highest")
-
-
-def network(layers: int = LAYERS) -> Any:
-    net = nn.HybridSequential()
-    for _ in range(layers):
-        net.add(nn.Dense(WIDTH, activation="tanh", in_units=WIDTH))
-    mx.random.seed(5)
-    net.initialize(mx.init.Xavier())
-    return net
-
-
-def data(batch: int = BATCH) -> Any:
-    return mx.np.array(np.random.RandomState(0).randn(batch, WIDTH).astype("float32"))
 
 
 def step(net: Any, x: Any) -> tuple[float, list[np.ndarray]]:
@@ -102,14 +87,9 @@ def test_states_in_the_host_s_memory(real_card: Any) -> None:
 
 @pytest.fixture
 def dtr() -> Iterator[None]:
-    mx.waitall()
-    mx.config.set({"engine.cold": "compile", "memory.dtr_evictee_minimum_size": "1KB"})
-    mx.dtr.enable()
-    mx.dtr.stats(reset=True)
-    yield
-    for name in ("auto_drop", "drop", "swap", "eviction_threshold", "evictee_minimum_size"):
-        mx.config.reset(f"memory.dtr_{name}")
-    mx.waitall()
+    mx.config.set({"engine.cold": "compile"})
+    with dtr_for_small_arrays():
+        yield
 
 
 def test_dtr_keeps_a_limit(card: Any, dtr: None) -> None:

@@ -17,6 +17,7 @@ import pytest
 import mxjax as mx
 from mxjax import autograd, core, errors, gluon
 from mxjax.gluon import nn
+from tests.memonger.helpers import dtr_for_small_arrays
 
 pytestmark = pytest.mark.programs
 
@@ -26,16 +27,8 @@ BATCH, WIDTH, HIDDEN, BLOCKS = 512, 128, 512, 16
 
 @pytest.fixture(autouse=True)
 def dtr() -> Iterator[None]:
-    """DTR on without a limit, for small arrays too; off afterwards."""
-    mx.waitall()
-    mx.config.set(memory_dtr_evictee_minimum_size="1KB")
-    mx.dtr.enable()
-    mx.dtr.stats(reset=True)
-    yield
-    for name in ("auto_drop", "drop", "swap", "eviction_threshold", "evictee_minimum_size"):
-        mx.config.reset(f"memory.dtr_{name}")
-    mx.waitall()
-    assert not core.hooks.memory_managers
+    with dtr_for_small_arrays():
+        yield
 
 
 class Blocks:

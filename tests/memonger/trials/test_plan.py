@@ -23,24 +23,12 @@ from mxjax.gluon import nn
 from mxjax.memonger.trials.fit import search, to_bytes
 from mxjax.memonger.trials.rehearse import counting
 from mxjax.memonger.trials.session import Session
-
-
-def _mlp(layers: int = 8, width: int = 64) -> nn.HybridSequential:
-    net = nn.HybridSequential()
-    for _ in range(layers):
-        net.add(nn.Dense(width, activation="tanh", in_units=width))
-    mx.random.seed(5)
-    net.initialize(mx.init.Xavier())
-    return net
-
-
-def _data(batch: int = 512, width: int = 64) -> Any:
-    return mx.np.array(np.random.RandomState(0).randn(batch, width).astype("float32"))
+from tests.memonger.helpers import data, network
 
 
 @pytest.fixture(scope="module")
 def plan() -> memonger.Plan:
-    return memonger.plan(_mlp(), _data(), budget=0.8, of="temp")
+    return memonger.plan(network(), data(), budget=0.8, of="temp")
 
 
 class Step:
@@ -78,8 +66,8 @@ def test_the_budget_holds_for_the_step_that_runs(plan: memonger.Plan) -> None:
     assert report.compilations <= 5
     assert 0 < plan.bound <= plan.recompute
     assert report.flops > report.baseline_flops
-    step = Step(_mlp(), (_data(),), plan)
-    _equal(step.first(), Step(_mlp(), (_data(),), False).first())
+    step = Step(network(), (data(),), plan)
+    _equal(step.first(), Step(network(), (data(),), False).first())
     cost = memonger.measure(step)
     assert cost.temp_bytes == report.bytes
     assert cost.flops == report.flops
@@ -105,7 +93,7 @@ def _ladder() -> tuple[Any, tuple[Any, ...]]:
     net = Ladder()
     mx.random.seed(5)
     net.initialize(mx.init.Xavier())
-    return net, (_data(2048),)
+    return net, (data(2048),)
 
 
 NETWORKS: dict[str, Callable[[], Any]] = {
@@ -139,11 +127,11 @@ def test_a_backend_may_tell_no_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_is_changed_by_planning(plan: memonger.Plan) -> None:
-    net = _mlp(3)
+    net = network(3)
     net.hybridize(mirror=True)
     before = [p.data().asnumpy() for p in net.collect_params().values()]
     mx.random.seed(3)
-    memonger.plan(net, _data(32), budget=1.0, optimizer="adam")
+    memonger.plan(net, data(32), budget=1.0, optimizer="adam")
     assert net._mirror is True and net[0]._mirror is True
     for p, b in zip(net.collect_params().values(), before, strict=True):
         np.testing.assert_array_equal(p.data().asnumpy(), b)
@@ -151,7 +139,7 @@ def test_nothing_is_changed_by_planning(plan: memonger.Plan) -> None:
 
 
 def test_a_budget_that_is_enough_recomputes_nothing() -> None:
-    found = memonger.plan(_mlp(3), _data(64), budget="1GiB")
+    found = memonger.plan(network(3), data(64), budget="1GiB")
     assert found.recompute == 0 and found.report.compilations == 1
     assert found.report.flops == found.report.baseline_flops
     assert {p.keep for p in found.parts} == {"all"}
@@ -165,25 +153,25 @@ def test_trials_leave_no_program() -> None:
         gc.collect()
         return len(client.live_executables())
 
-    memonger.plan(_mlp(), _data(), budget=0.6, of="temp")
+    memonger.plan(network(), data(), budget=0.6, of="temp")
     before = programs()
-    found = memonger.plan(_mlp(), _data(), budget=0.6, of="temp")
+    found = memonger.plan(network(), data(), budget=0.6, of="temp")
     assert found.report.compilations >= 2
     assert programs() == before
 
 
 def test_an_infeasible_budget_names_the_least() -> None:
     with pytest.raises(memonger.InfeasibleBudget, match="leanest") as caught:
-        memonger.plan(_mlp(), _data(), budget=1000, of="temp")
+        memonger.plan(network(), data(), budget=1000, of="temp")
     assert isinstance(caught.value, errors.MXNetError) and isinstance(caught.value, MemoryError)
     # What holds it: each tanh of 512 rows of 64 float32.
     assert "while dense" in str(caught.value) and "128.00 KiB" in str(caught.value)
     assert "(512, 64)" in str(caught.value) and "optimizer" not in str(caught.value)
     least = caught.value.least_bytes
     assert 0.8 * least < _told(caught.value) < 1.02 * least
-    assert memonger.plan(_mlp(), _data(), budget=least, of="temp").bytes == least
+    assert memonger.plan(network(), data(), budget=least, of="temp").bytes == least
     with pytest.raises(memonger.InfeasibleBudget, match="no plan changes"):
-        memonger.plan(_mlp(2), _data(), budget=1000)
+        memonger.plan(network(2), data(), budget=1000)
 
 
 @pytest.mark.slow  # compiles for 13 seconds; test_an_infeasible_budget_names_the_least is always run
@@ -201,7 +189,7 @@ def _told(error: Exception) -> int:
 
 
 def test_an_arrangement_is_not_compiled_twice() -> None:
-    session = Session(_mlp(4), (_data(),), "sgd")
+    session = Session(network(4), (data(),), "sgd")
     first = search(session, 0.9, "temp", 5)
     again = search(session, 0.9, "temp", 5)
     assert first.compilations >= 2 and again.compilations == 0
@@ -209,11 +197,11 @@ def test_an_arrangement_is_not_compiled_twice() -> None:
 
 
 def test_loss_labels_and_trainer_are_the_users() -> None:
-    net = _mlp(3)
+    net = network(3)
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"momentum": 0.9})
     loss = gluon.loss.SoftmaxCrossEntropyLoss()
     labels = mx.np.zeros((512,))
-    found = memonger.plan(net, _data(), 1.0, optimizer=trainer, loss=loss, labels=labels)
+    found = memonger.plan(net, data(), 1.0, optimizer=trainer, loss=loss, labels=labels)
     net.hybridize(mirror=found)
 
     def step() -> None:
@@ -223,7 +211,7 @@ def test_loss_labels_and_trainer_are_the_users() -> None:
         value.backward()
         trainer.step(512)
 
-    _data_again = _data()
+    _data_again = data()
     # A number that changes from step to step may become an input of eight bytes.
     assert abs(memonger.measure(step, warmup=2).peak_bytes - found.bytes) <= 16
 
@@ -297,9 +285,9 @@ def test_files_that_are_no_plans_are_refused(plan: memonger.Plan, tmp_path: Path
 
 
 def test_another_network_is_told_and_runs_plain(plan: memonger.Plan) -> None:
-    net = plan.apply(_mlp(5))
-    x = _data(16)
-    other = _mlp(5)
+    net = plan.apply(network(5))
+    x = data(16)
+    other = network(5)
     other.optimize_for(x)  # the same program: call by call, sums would round otherwise
     plain = other(x).asnumpy()
     np.testing.assert_allclose(net(x).asnumpy(), plain, rtol=1e-6)  # nothing is recomputed: no word
@@ -310,7 +298,7 @@ def test_another_network_is_told_and_runs_plain(plan: memonger.Plan) -> None:
 
 
 def test_other_sizes_keep_the_decisions(plan: memonger.Plan) -> None:
-    _equal(Step(_mlp(), (_data(32),), plan).first(), Step(_mlp(), (_data(32),), False).first())
+    _equal(Step(network(), (data(32),), plan).first(), Step(network(), (data(32),), False).first())
 
 
 @pytest.mark.parametrize(
@@ -336,22 +324,22 @@ def test_budgets_of_other_types(budget: Any) -> None:
 
 def test_arguments_are_checked() -> None:
     with pytest.raises(ValueError, match="'peak' or 'temp'"):
-        memonger.plan(_mlp(1), _data(4), 1.0, of="residuals")
+        memonger.plan(network(1), data(4), 1.0, of="residuals")
     with pytest.raises(ValueError, match="two compilations"):
-        memonger.plan(_mlp(1), _data(4), 1.0, compilations=1)
+        memonger.plan(network(1), data(4), 1.0, compilations=1)
     with pytest.raises(TypeError, match="HybridBlock"):
-        memonger.plan(lambda x: x, _data(4), 1.0)
+        memonger.plan(lambda x: x, data(4), 1.0)
     with pytest.raises(TypeError, match="compilations is a number"):
-        memonger.plan(_mlp(1), _data(4), 1.0, compilations="3")  # type: ignore[arg-type]
+        memonger.plan(network(1), data(4), 1.0, compilations="3")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="points is how many"):
-        memonger.pareto(_mlp(1), _data(4), points=1.5)  # type: ignore[arg-type]
+        memonger.pareto(network(1), data(4), points=1.5)  # type: ignore[arg-type]
     for batch in (np.ones((4, 64), "float32"), (), [None]):
         with pytest.raises(TypeError, match=r"mx\.np\.array\(\.\.\.\) makes one"):
-            memonger.plan(_mlp(1), batch, 1.0)
+            memonger.plan(network(1), batch, 1.0)
 
 
 def test_the_curve_falls(monkeypatch: pytest.MonkeyPatch) -> None:
-    curve = memonger.pareto(_mlp(), _data(), points=2, of="temp")
+    curve = memonger.pareto(network(), data(), points=2, of="temp")
     assert curve[0].recompute == 0 and len(curve) >= 2
     bytes_ = [p.bytes for p in curve]
     costs = [p.recompute for p in curve]
@@ -368,8 +356,8 @@ def test_the_curve_falls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_blocks_tell_residuals_and_recomputation() -> None:
-    net = _mlp(4)
-    found = memonger.blocks(net, _data(128))
+    net = network(4)
+    found = memonger.blocks(net, data(128))
     row = 128 * 64 * 4
     assert sum(b.flops for b in found) >= 4 * 2 * 128 * 64 * 64
     # Each layer's input and each tanh's result wait for the backward pass; the data are the caller's.
