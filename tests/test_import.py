@@ -66,6 +66,30 @@ def test_the_garbage_collector_is_as_it_was(before, enabled, frozen):
     assert done.returncode == 0, done.stderr
 
 
+AT_EXIT = """
+import atexit, gc, sys
+atexit.register(lambda: print(gc.get_freeze_count() > 1000, gc.get_stats()[2]["collections"] == passes))
+import mxjax
+class Log:
+    def __init__(self, name):
+        self.file = open(name, "w")
+        self.write = self.file.write
+        self.again = self
+log = Log(sys.argv[1])
+log.write("the last line")
+passes = gc.get_stats()[2]["collections"]
+"""
+
+
+def test_the_end_looks_for_no_cycles_and_files_in_them_are_written(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", AT_EXIT, tmp_path / "log"],
+        env=settings.child_environment(), capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True True\n", "")
+    assert (tmp_path / "log").read_text() == "the last line"
+
+
 def test_older_names_lead_to_the_same_objects():
     """As `mx.numpy is mx.np` and `mx.rnd is mx.random` in MXNet."""
     from mxjax.context import cpu, current_context

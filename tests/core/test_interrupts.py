@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 from collections.abc import Iterator
@@ -68,6 +69,32 @@ def test_an_interrupted_step_is_done(monkeypatch: pytest.MonkeyPatch, at: str) -
         np.testing.assert_array_equal(other[0].weight.data().asnumpy(), twin[0].weight.data().asnumpy())
         step(*twin)
         step(*other)
+
+
+def test_nothing_is_collected_while_jax_traces() -> None:
+    seen = []
+
+    def traced() -> None:
+        seen.append(gc.isenabled())
+
+    def broken() -> None:
+        interrupts.shielded(traced)()  # of two shields the outer one lets the collector go on
+        traced()
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        interrupts.shielded(broken)()
+    traced()
+    gc.disable()
+    try:
+        interrupts.shielded(traced)()
+        traced()
+    finally:
+        gc.enable()
+    other = threading.Thread(target=interrupts.shielded(traced))
+    other.start()
+    other.join()
+    assert seen == [False, False, True, False, False, True]
 
 
 def test_whoever_insists_is_heard_at_once() -> None:

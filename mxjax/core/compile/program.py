@@ -38,10 +38,6 @@ from .kept import compile_or_load, load
 from .outline import ToLower, let_go
 from .store import size_of
 
-# Calls of a quick program whose convolutions are a library's (`cpu_code.quick_rules`). In larger ones XLA may put so
-# much into a convolution that its library refuses it: a ResNet-18 took seconds a step.
-FEW = 2
-
 
 def run_steps(
     steps: Sequence[Step],
@@ -532,7 +528,7 @@ def compile_in_tiers(
         def tell() -> None:
             tiers.say(name, size, prices.quick(*size[:2]) if quick else prices.whole(size), "compiling", site)
 
-        if quick and size.convolutions and len(calls) <= FEW:
+        if quick and size.convolutions:
             lowered = ToLower(traced, structs, device, quick=True, **how)
         compiled, loaded = compile_or_load(lowered, given, traced.jaxpr, tell)
     if loaded:

@@ -1,13 +1,17 @@
 """Exceptions that come from outside: Ctrl-C, and what other handlers of signals raise.
 
 Python raises them wherever the program happens to be. The core is written so that this may be anywhere: what has begun
-is taken back or brought to its end. JAX is not; while it traces and compiles, Ctrl-C waits (`Shield`).
+is taken back or brought to its end. JAX is not; while it traces and compiles, Ctrl-C waits (`Shield`), and so does the
+garbage collector, which would look at all of JAX's half million objects every few hundred equations: 0.4 to 0.7 s of
+the first minute of a job that trains a network.
 """
 
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
+import os
 import signal
 import sys
 import threading
@@ -67,10 +71,15 @@ def _watch() -> None:
 _watch()
 
 
-class Shield:
-    """Inside of it Ctrl-C waits; it is heard at the end, or at once by whoever insists.
+#: The shield that has stopped the garbage collector: the outermost of the main thread.
+_stopped: list[Shield] = []
 
-    Nothing is changed where nobody handles it here: in another thread, or a process that ignores it.
+
+class Shield:
+    """Inside of it Ctrl-C waits; it is heard at the end, or at once by whoever insists. Nothing is collected meanwhile.
+
+    Nothing is changed in another thread. Ctrl-C stays as it is in a process that ignores it, and so does a collector
+    that the user has stopped.
     """
 
     __slots__ = ("_before", "_came")
@@ -83,6 +92,9 @@ class Shield:
         """Let Ctrl-C wait until `end`, which must be called whatever happens, an exception in here included."""
         if threading.current_thread() is not threading.main_thread():
             return
+        if gc.isenabled():
+            _stopped.append(self)
+            gc.disable()
         before = raw.getsignal(_SIGINT)
         if callable(before):
             self._before = before
@@ -95,6 +107,9 @@ class Shield:
 
     def end(self) -> None:
         """Hear the Ctrl-C that came meanwhile: usually KeyboardInterrupt. To call it again does nothing."""
+        if _stopped and _stopped[0] is self:
+            gc.enable()
+            _stopped.clear()
         before = self._before
         if before is None:
             return
@@ -124,3 +139,14 @@ def shielded(fn: Callable[..., T]) -> Callable[..., T]:
         return Shield().around(lambda: fn(*args, **kwargs))  # type: ignore[no-any-return]
 
     return waiting
+
+
+def _collect_again() -> None:
+    """In a process that another thread has forked off meanwhile: nobody would start the collector there."""
+    if _stopped:
+        gc.enable()
+        _stopped.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_collect_again)
