@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from mxjax.errors import no_name
+from mxjax.wording import told
 
 from . import nn
 from .block import Block
@@ -41,6 +42,8 @@ __all__ = [
     "load_checkpoint", "loss", "metric", "model_zoo", "nn", "probability", "rnn", "save_checkpoint", "tensor_types",
     "to_flax_variables", "to_torch_state_dict", "utils",
 ]  # fmt: skip
+
+told(Parameter)
 
 
 def __getattr__(name: str) -> Any:

@@ -67,13 +67,14 @@ class _Entry:
 class KVStore(KVStoreBase):
     """Values by key, summed over the devices of this process; made by `create`.
 
-    Keys are all integers or all strings. Wherever a key is taken, so is a list of keys, with a list of
-    what belongs to each. Sums are gathered: all that were asked for run as one program when somebody
-    needs a result of one of them, however many calls they came in.
+    Keys are all integers or all strings; lists of keys go with lists of what belongs to each. Sums
+    are gathered: all that were asked for run as one program when somebody needs a result of one of them.
 
-    A store of several processes is a subclass that overrides the hooks: `_first` (whose first values
-    count), `_needs_sum`, `_reduce` (the sums of what was gathered), `_shares` and `_updated` (whether the
-    optimizer is shared out, and the weights it gives), `_full` (when what was gathered must begin).
+    A store of several processes overrides the hooks: `_first` (whose first values count), `_needs_sum`, `_reduce` (sums
+    what was gathered), `_shares`, `_updated` (shares the optimizer out; its weights), `_full` (when that must begin).
+
+    Args:
+      name: what kind of store it is, as `create` takes it: "local" or "device".
     """
 
     def __init__(self, name: str = "local"):

@@ -31,6 +31,7 @@ from .errors import (
     MXNetValueError,
 )
 from .shown import Shown
+from .wording import told
 
 __all__ = [
     "IRHeader",
@@ -496,8 +497,7 @@ def make_index(uri: str, idx_path: str | None = None) -> list[int]:
 def list_lines(path: str, key_type: Any = int) -> Iterator[tuple[Any, list[float], str] | FormatError]:
     """The lines of a list of pictures, `key <tab> label <tab> ... file name`: (key, labels, file name).
 
-    Where a line is something else it is the error that says so; empty lines are left out. `key_type` makes a key of its
-    text.
+    Where a line is something else it is the error that says so; empty lines are left out.
     """
     with open(path, encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, 1):
@@ -595,3 +595,6 @@ def pack_img(header: Any, img: Any, quality: int = 95, img_fmt: str = ".jpg") ->
       bytes: the record.
     """
     return pack(header, codec.encode(img, img_fmt, quality))
+
+
+told(IRHeader, list_lines, make_index, offsets, unpack)

@@ -84,6 +84,97 @@ WORDS: dict[str, dict[str, str]] = {
         "batch_axis": "the axis of the samples.",
         "weight": "a factor of the loss; none without.",
     },
+    # By their own names: of what stands in files that have no room for more lines.
+    "cond": {
+        "pred": "an array of one element, or a function of the inputs that gives one.",
+        "then_func": "what is computed where it is not zero: a function of the inputs.",
+        "else_func": "what is computed where it is zero: a function of the inputs.",
+        "inputs": "the arrays that the functions take, or a list of them; none without.",
+        "name": "what the operator is called in a symbol.",
+        "Returns": "an array or a list of arrays: what the function that ran gave.",
+    },
+    "foreach": {
+        "body": "a function of a slice of the data and the states: it gives an output and new states.",
+        "data": "an array (steps, ...), or a list of such; the steps are along its first axis.",
+        "init_states": "the states of the first step: an array or a list of arrays.",
+        "name": "what the operator is called in a symbol.",
+        "Returns": "(outputs, states): the outputs of all steps, stacked along a new first axis, and the last states.",
+    },
+    "while_loop": {
+        "cond": "a function of the loop variables: an array of one element that is zero where the loop ends.",
+        "func": "a function of the loop variables: it gives an output and new variables.",
+        "loop_vars": "the variables of the first step: a list of arrays.",
+        "max_iterations": "the most steps; the length of the outputs' first axis.",
+        "name": "what the operator is called in a symbol.",
+        "Returns": "(outputs, variables): the outputs, (max_iterations, ...), and the last variables.",
+    },
+    "BaseSparseNDArray": {
+        "handle": "what is stored: values and indices.",
+        "writable": "taken for compatibility; every array can be written to.",
+    },
+    "Parameter": {
+        "name": "the parameter's own name.",
+        "grad_req": '"write", "add" or "null": what `backward` does with the gradient.',
+        "shape": "the shape; lengths that are found at the first forward pass are -1 or 0.",
+        "dtype": "the dtype of value and gradient.",
+        "lr_mult": "a factor of the learning rate.",
+        "wd_mult": "a factor of the weight decay.",
+        "init": "the initializer, or its name; that of `initialize` without.",
+        "allow_deferred_init": "whether it may be initialized before its shape is known.",
+        "differentiable": "whether it has gradients at all.",
+        "stype": 'how the value is stored: "default" (dense), "row_sparse" or "csr".',
+        "grad_stype": 'how the gradient is stored: "default" or "row_sparse".',
+        "sharding": "how `Block.shard` cuts it: for each axis the name of a mesh's axis, or None.",
+    },
+    "metric": {
+        "axis": "the axis of the classes.",
+        "name": "what the metric is called in its results.",
+        "output_names": "the names of the outputs that count; all without.",
+        "label_names": "the names of the labels that count; all without.",
+        "threshold": "where the scores of class 1 begin; an array has one for each class.",
+        "top_k": "how many classes may hold the label.",
+    },
+    "one_hot": {
+        "idx": "the classes, (n,).",
+        "num": "how many classes there are.",
+        "Returns": "ndarray: (n, num), int32.",
+    },
+    "predict_with_threshold": {
+        "pred": "the scores; classes are along the last axis.",
+        "threshold": "a number, or an array of one for each class.",
+        "Returns": "ndarray: bool, of the scores' shape.",
+    },
+    "register": {
+        "klass": "the subclass of Optimizer.",
+        "Returns": "type: the class itself, so that it can stand before a class as a decorator.",
+    },
+    "DataDesc": {
+        "name": "the input's name.",
+        "shape": "its shape, that of a batch.",
+        "dtype": "its dtype.",
+        "layout": "a letter for each axis, N for that of the batch; None where it is not known.",
+    },
+    "DataIter": {"batch_size": "samples in a batch."},
+    "DetBorrowAug": {"augmenter": "an augmenter of `mx.image` that changes no places, of colours say."},
+    "DetHorizontalFlipAug": {"p": "the probability that it happens."},
+    "DetRandomSelectAug": {
+        "aug_list": "the augmenters of which one is taken; a single one counts as a list.",
+        "skip_prob": "the probability that none is.",
+    },
+    "HEADER": {
+        "flag": "0, or how many labels there are before the payload.",
+        "label": "the label: a number, or an array of labels.",
+        "id": "the record's number.",
+        "id2": "a second number, which is not used.",
+    },
+    "list_lines": {
+        "path": "the list's path.",
+        "key_type": "makes a key of its text.",
+        "Returns": "an iterator over (key, labels, file name), or a FormatError where a line is something else.",
+    },
+    "make_index": {"Returns": "list of int: where the records begin."},
+    "offsets": {"uri": "the record file.", "Returns": "list of int: the byte at which each record begins."},
+    "unpack": {"s": "a record, as `read` gives it.", "Returns": "(IRHeader, bytes): the header and the payload."},
 }
 
 
@@ -96,6 +187,12 @@ def worded(group: str) -> Callable[[T], T]:
         return thing
 
     return complete
+
+
+def told(*things: Callable[..., object]) -> None:
+    """Complete the docstrings of things by the words under their own names."""
+    for thing in things:
+        worded(thing.__name__)(thing)
 
 
 _SECTION = re.compile(r"^\s*(?:(?:Args|Returns|Yields|Raises|Notes):|>>>)")
@@ -141,4 +238,4 @@ def completed(text: str, names: Iterable[str], words: dict[str, str]) -> str:
     return "\n".join([*before, "", f"{margin}Args:", *made, *section, *after, margin])
 
 
-__all__ = ["completed", "worded"]
+__all__ = ["completed", "told", "worded"]

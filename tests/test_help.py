@@ -10,15 +10,6 @@ import pytest
 import mxjax as mx
 from tools.docs.names import MODULES, public
 
-#: What their docstrings tell in prose: the files are at the limit of their length.
-IN_PROSE = """
-    npx.cond npx.foreach npx.while_loop nd.sparse.BaseSparseNDArray gluon.Parameter gluon.metric.Accuracy
-    gluon.metric.BinaryAccuracy gluon.metric.TopKAccuracy gluon.metric.one_hot gluon.metric.predict_with_threshold
-    optimizer.register io.DataDesc io.DataIter image.DetBorrowAug image.DetHorizontalFlipAug image.DetRandomSelectAug
-    recordio.IRHeader recordio.list_lines recordio.make_index recordio.offsets recordio.unpack kvstore.KVStore
-""".split()
-
-
 NAMES = {id(value): (name, value) for path in reversed(MODULES) for name, value in public(path)}  # by their first name
 
 
@@ -52,8 +43,7 @@ def missing(value):
 @pytest.mark.parametrize("path", MODULES)
 def test_every_parameter_is_described(path):
     undescribed = {n: missing(v) for n, v in NAMES.values() if n.rpartition(".")[0] == path and not of_numpy(v)}
-    undescribed = {name: found for name, found in undescribed.items() if found and name not in IN_PROSE}
-    assert undescribed == {}
+    assert {name: found for name, found in undescribed.items() if found} == {}
 
 
 @pytest.mark.parametrize("path", MODULES)
@@ -64,13 +54,7 @@ def test_every_function_says_what_it_gives(path):
             gives = inspect.signature(value).return_annotation
             if gives not in (None, "None") and not re.search(r"^\s*(Returns|Yields):", words(value), re.M):
                 silent.append(name)
-    assert set(silent) - set(IN_PROSE) == set()
-
-
-def test_what_is_said_in_prose_is_there():
-    there = {name for name, _ in NAMES.values()}
-    assert set(IN_PROSE) <= there
-    assert all(len(words(value)) > 10 for name, value in NAMES.values() if name in IN_PROSE)
+    assert silent == []
 
 
 def test_signatures_show_types_and_no_texts():

@@ -1,6 +1,8 @@
 """Metrics of how well a network does: `mx.gluon.metric` (`mx.metric` in MXNet 1)."""
 
 from mxjax.errors import explain_names as _explain_names
+from mxjax.wording import told as _told
+from mxjax.wording import worded as _worded
 
 from .base import (
     Caffe,
@@ -70,4 +72,7 @@ __all__ = [
     "register",
 ]
 
+for _metric in (Accuracy, BinaryAccuracy, TopKAccuracy):
+    _worded("metric")(_metric)
+_told(one_hot, predict_with_threshold)
 _explain_names(__name__)

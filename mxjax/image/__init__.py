@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import io, nd, recordio
 from ..errors import explain_names as _explain_names
+from ..wording import told as _told
 from . import detection, image
 from . import detection as det
 from .detection import (
@@ -104,4 +105,5 @@ __all__ = [
     "scale_down",
 ]
 
+_told(DetBorrowAug, DetHorizontalFlipAug, DetRandomSelectAug)
 _explain_names(__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..errors import explain_names as _explain_names
+from ..wording import told as _told
 from . import io, utils
 from .files import CSVIter, LibSVMIter, MNISTIter
 from .io import DataBatch, DataDesc, DataIter, NDArrayIter, PrefetchingIter, ResizeIter
@@ -37,4 +38,5 @@ __all__ = [
     "utils",
 ]
 
+_told(DataDesc, DataIter)
 _explain_names(__name__)

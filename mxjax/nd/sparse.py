@@ -15,6 +15,9 @@ from ..array.sparse.creation import array, csr_matrix, empty, row_sparse_array, 
 from ..errors import MXNetError
 from ..errors import explain_names as _explain_names
 from ..ops.table import FRONT_ENDS, TABLE
+from ..wording import told as _told
+
+_told(BaseSparseNDArray)
 
 #: Rows that have their public name here alone.
 _OWN = {"adagrad_update": "_sparse_adagrad_update"}

@@ -33,9 +33,12 @@ from ..util import (
     set_np,
     set_np_default_dtype,
 )
+from ..wording import told as _told
 from . import image, random
 from . import loops_in_python as _loops_in_python  # noqa: F401 -- rows of loops get what runs their Python
 from .control_flow import cond, foreach, while_loop
+
+_told(cond, foreach, while_loop)
 
 
 def nonzero(a: Any) -> Any:
