@@ -239,6 +239,33 @@ class HybridBlock(HybridState, Block):
         finally:
             self._optimizing = False
 
+    def compile(self, *inputs: Any, dtype: Any = "float32", train: bool = False) -> None:
+        """Compile what calls with inputs of these shapes run, so that the first of them compiles nothing.
+
+        The block is hybridized if it was not. Nothing is computed: parameters, statistics and random numbers stay as
+        they are. It holds for calls whose inputs are there (of NumPy, of a loader): operators before the call are a
+        part of its program, which then is another. A whole training step, with its loss and trainer, is compiled by
+        ``memonger.rehearse(step, net, trainer)``.
+
+        Args:
+          inputs: for each the shape, ``(8, 3, 224, 224)``, or anything with a shape and a dtype.
+          dtype: of inputs that are shapes.
+          train: the call under ``autograd.record()``, and ``backward`` of its results, instead.
+
+        Raises:
+          MXNetError: the forward asks for numbers, so that it is no program.
+
+        >>> import mxjax as mx
+        >>> net = mx.gluon.nn.Dense(2)
+        >>> net.initialize()
+        >>> net.compile((8, 3))
+        >>> net(mx.np.ones((8, 3))).shape
+        (8, 2)
+        """
+        from .ahead import compile_ahead
+
+        compile_ahead(self, inputs, dtype, train)
+
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         if self._op_hook is not None and not kwargs:
             from .op_hooks import run_heard

@@ -23,6 +23,8 @@ from mxjax.ops.lowering.linear import bilinear_triple, linear_pair, materialize
 # A weight gradient sums over the batch: patches that it alone needs are made, and gone again, so many
 # bytes at a time.
 PIECE_BYTES = 2 << 20
+# Bands of one image's rows may be so many times smaller, where its rows are not divided better.
+WASTE = 4
 # The same where memory is short. There a gradient that is larger is made of so many channels at least at a time.
 LEAN_BYTES = 512 << 10
 BLOCK = 32
@@ -100,11 +102,13 @@ def _abreast(x, w, shape):
 
 def _mirrored(w, shape):
     """With which weight and shape the convolution of a result's gradient is the image's, where the stride is 1."""
-    pad = [d * (k - 1) - p for d, k, p in zip(shape.dilate, shape.kernel, shape.pad, strict=True)]
     w = lax.rev(w, (2, 3) if shape.first else (1, 2))
-    return jnp.swapaxes(w, 0, 1 if shape.first else 3), shape._replace(
-        size=shape.window.out, pad=tuple(pad)
-    )
+    return jnp.swapaxes(w, 0, shape.axis), _mirrored_shape(shape)
+
+
+def _mirrored_shape(shape):
+    pad = [d * (k - 1) - p for d, k, p in zip(shape.dilate, shape.kernel, shape.pad, strict=True)]
+    return shape._replace(size=shape.window.out, pad=tuple(pad))
 
 
 def _rows(a):
@@ -214,6 +218,11 @@ def _input_gradient(g, w, *, plan, shape):
     return padded[:, ph : ph + h, pw : pw + w_]
 
 
+def _turns(shape):
+    """Whether image and result's gradient may change places."""
+    return not shape.lean and shape.stride == (1, 1) and min(_mirrored_shape(shape).pad) >= 0
+
+
 def _few(images, columns, made, shape):
     """In how many pieces the images are treated: where memory is short in so many, or a few, that the ``columns`` of a
     piece are no larger than what is ``made`` of all."""
@@ -256,6 +265,11 @@ def _weight_gradient(x, g, *, plan, shape):
         w = jax.ShapeDtypeStruct(own, x.dtype)
         out = jax.linear_transpose(lambda w: _lax(x, w, shape), w)(g)[0]
         return materialize(out) if shape.first else out
+    if filters < channels and plan.value != "cols" and _turns(shape):
+        # Of the gradient there are fewer patches: a weight's gradient is one for both, but for its order.
+        return materialize(
+            _mirrored(_weight_gradient(g, x, plan=plan, shape=_mirrored_shape(shape)), shape)[0]
+        )
     by_channel = _by_channel(len(g), filters, shape)
 
     def product(x, g, shape):
@@ -290,13 +304,14 @@ def _piece(x, g, shape):
     total = g.shape[-1] * prod(shape.kernel) * x.shape[-1] * item
     if shape.kernel == (1, 1) or len(x) * one <= max(PIECE_BYTES, 2 * total):
         return len(x)
-    most = max(LEAN_BYTES, total) if shape.lean else max(PIECE_BYTES, total)
-    if one > most and shape.lean:
+    most = max(LEAN_BYTES if shape.lean else PIECE_BYTES, total)
+    if one > most:
         rows = shape.window.out[0]
         parts = next(
             n for n in range(1, rows + 1) if rows % n == 0 and (one <= n * most or n == rows)
         )
-        return 1 / parts if parts > 1 else 1
+        if shape.lean or parts * most <= WASTE * one:
+            return 1 / parts if parts > 1 else 1
     return max(n for n in range(1, len(x) + 1) if len(x) % n == 0 and n <= max(1, most // one))
 
 

@@ -127,7 +127,7 @@ def choose(
             return "cols"
         return "abreast" if abreast and beside else "lax"
 
-    by_patches = lean or size <= WEIGHT_BYTES or (w_shape[0] <= NARROW and cores() == 1)
+    by_patches = lean or few or size <= WEIGHT_BYTES or (w_shape[0] <= NARROW and cores() == 1)
     return Plan(
         "winograd" if serves(out) else form(value, neighbours(out[1], w_shape[0])),
         "winograd"
