@@ -87,6 +87,18 @@ def test_weight_gradients_in_pieces_equal_lax(monkeypatch):
     equals_lax(PLANS[1], (7, 9), 2, (3, 2), (2, 1), (1, 2), (1, 0))
 
 
+@pytest.mark.parametrize("piece", [1, slowly(1 << 20)])
+def test_weight_gradients_of_fewer_filters_than_channels_equal_lax(monkeypatch, piece):
+    """Image and gradient change places, since the patches of the narrower are fewer; row by row where pieces are small."""
+    monkeypatch.setattr("mxjax.ops.lowering.convolution_forms.PIECE_BYTES", piece)
+    monkeypatch.setattr("mxjax.ops.lowering.convolution_forms.WASTE", 1 << 20)
+    equals_lax(PLANS[1], (7, 9), 2, (3, 2), (1, 1), (1, 2), (1, 0))
+    x, w = normal(1, 6, 5, 4), normal(2, 6, 3, 3)  # patches of the gradient: 2 * 9 numbers a pixel, of the image 6 * 9
+    text = jax.jit(jax.grad(lambda w: (convolution(x, w, pad=(1, 1), plan=PLANS[1]) ** 2).sum())).lower(w).as_text()
+    widths = {int(n) for n in re.findall(r"dot_general.*-> tensor<\d+x(\d+)xf64>", text)}
+    assert widths == {18}
+
+
 @pytest.mark.parametrize("images", [slowly(1), 3, slowly(17)])
 @pytest.mark.parametrize("kernel,stride,dilate,pad", some(WINDOWS, {1, 2}))
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -392,6 +404,8 @@ def test_accelerators_and_short_floats_go_to_lax():
     assert choose("cpu", "bfloat16", *shapes) == PLAIN
     assert choose("cpu", "float16", *shapes) == PLAIN
     assert choose("cpu", "float32", *shapes) == Plan("cols", "cols", "cols")
+    first = (8, 224, 224, 3), (64, 7, 7, 3), (2, 2), (1, 1), (3, 3)
+    assert choose("cpu", "float32", *first) == PLANS[1]
     large = (64, 64, 64, 64), (64, 5, 5, 64), (1, 1), (1, 1), (2, 2)
     assert choose("cpu", "float32", *large).weight_gradient == "lax"
     assert choose("cpu", "float32", *large, lean=True).weight_gradient == "cols"  # in pieces: nothing is turned
