@@ -21,7 +21,7 @@ help:
 	@echo "make test-codegen the tests of numbers, compiled as users' programs are, with each option that mxjax sets"
 	@echo "make test-gpu     the tests on a GPU (GPU_JOBS=8 processes share it)"
 	@echo "make test-isa     the tests of numbers as on older and newer processors"
-	@echo "make test-matrix  the tests on the oldest and the newest Python and JAX"
+	@echo "make test-matrix  the tests on each Python with a JAX that is supported"
 	@echo "make bench        the benchmarks, as ratios"
 	@echo "make bench-cold   what code costs that runs before it is compiled"
 	@echo "make bench-data   what reading records and images costs"

@@ -217,7 +217,7 @@ class Block(Named, MirroredBlock):
             p.reset_device(device)
 
     def shard(self, mesh: Any, specs: Any = None) -> Block:
-        """Put all parameters onto a mesh (`mx.mesh`), cut or whole; gives the block.
+        """Place all parameters on a mesh (`mx.mesh`), sharded or replicated; returns the block.
 
         Args:
           mesh: the mesh.

@@ -1,4 +1,4 @@
-"""Hybridized blocks whose forward asks for a number: what stood in the way of one graph, and who runs imperatively.
+"""Hybridized blocks whose forward asks for a number: graph breaks, their causes, and which blocks run imperatively.
 
 A forward that looks at numbers (``if x.sum() > 0``, ``np.nonzero(x)``) cannot be recorded as a graph. Its recording is
 given up and leaves nothing behind, and the blocks between the one that was called and the one that asks run
@@ -91,7 +91,7 @@ class GraphBreak(errors.MXNetError):
             )
             return
         super().__init__(
-            f"{name} cannot be one graph: {where} asks for the number of an array, which a graph that is recorded "
+            f"{name} cannot be one graph: {where} reads an array's value, which a graph that is recorded "
             f"does not have ({cause}). Choose by value and keep shapes, as np.where(mask, x, 0) does, or compute it "
             "outside of the block"
         )
@@ -313,9 +313,9 @@ def give_up(broken: GraphBreak, args: tuple[Any, ...]) -> None:
     strictly = "hybridize(static_shape=True) or " if cause.asks in _TO_PYTHON else ""
     also = f", and so do the blocks around it ({', '.join(around)})" if around else ""
     warnings.warn_explicit(
-        f"{cause.block} ({cause.scope}) asks for the number of an array in its forward ({cause.asks}), so it runs "
-        f"imperatively from now on{also}; other blocks stay compiled by themselves. "
-        f"{strictly}engine.graph_breaks='error' makes this an error, 'quiet' leaves it unsaid",
+        f"{cause.block} ({cause.scope}) reads an array's value in its forward ({cause.asks}), so it runs without a "
+        f"graph, imperatively, from now on{also}; other blocks stay compiled. "
+        f"{strictly}engine.graph_breaks='error' makes this an error, 'quiet' silences this warning",
         UserWarning,
         cause.file,
         cause.line,

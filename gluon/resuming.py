@@ -142,8 +142,8 @@ def _points(folder: Any, keep: int) -> Checkpoints:
     here = member.current()
     if here is not None and here.size > 1:
         raise MXNetNotImplementedError(
-            "save_checkpoint and load_checkpoint are of one process: each process of a job has random numbers and a "
-            "place in the data of its own; mxjax.launch.Checkpoints saves the parameters and states of all"
+            "save_checkpoint and load_checkpoint support a single process: each process of a job has random numbers "
+            "and a place in the data of its own; mxjax.launch.Checkpoints saves the parameters and states of all"
         )
     return Checkpoints(folder, keep)
 
@@ -248,7 +248,7 @@ def read_position(data: bytes) -> dict[str, Any]:
             raise TypeError("its data and trainers are no dictionaries")
         return {name: found[name] for name in ("data", "trainers", "random", "numpy", "python", "extra")}
     except MALFORMED as error:
-        raise FormatError(f"this is no position of a checkpoint, or a damaged one: {error!r}") from None
+        raise FormatError(f"not a checkpoint position file, or a corrupted one: {error!r}") from None
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -264,7 +264,7 @@ class Trainer(CopiedTrainer):
 
     @property
     def updaters(self) -> list[opt.Updater]:
-        """What updates the weights of each device, with their states, where no kvstore does."""
+        """One updater per device, with its states; used when the kvstore does not update."""
         return self._updaters
 
     @property

@@ -1,4 +1,4 @@
-"""Bytes that every process has, for all: how packed gradients travel, and the new parts of weights.
+"""All-gather of bytes between processes: how packed gradients and the new parts of weights travel.
 
 Sums of packed gradients cannot be packed, so each process is sent the packed ones of all others and adds them up by
 itself. Within a machine they lie in the memory that its processes share; between machines the first process of

@@ -51,14 +51,14 @@ def decode(
 
     Args:
       data: the bytes of a JPEG, a PNG or another format that the library reads.
-      flag: 1 for three channels, 0 for one (gray), -1 for what the file holds; 1 and 0 turn the picture as its EXIF
+      flag: 1 for three channels, 0 for one (gray), -1 for what the file holds; 1 and 0 turn the image as its EXIF
         data says, like OpenCV.
       to_rgb: the order of colours: red first, otherwise blue first.
       where: the file, and the place in it, for the message of an error.
       memory: gives an array of so many bytes, which the result may lie in.
 
     Raises:
-      FormatError: it is no picture, or a damaged one.
+      FormatError: it is not an image, or a damaged one.
     """
     if flag not in (1, 0, -1):
         raise MXNetValueError(f"flag must be 1 (colour), 0 (gray) or -1 (as it is), got {flag!r}")
@@ -156,9 +156,9 @@ def _by_opencv(cv2: Any, data: memoryview, flag: int, to_rgb: bool, where: str) 
     try:
         pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB if in_order else flag)
     except cv2.error as error:
-        raise FormatError(f"{where} is no picture that can be read: {error}") from None
+        raise FormatError(f"{where} is not a readable image: {error}") from None
     if pixels is None:
-        raise FormatError(f"{where} is no picture that OpenCV reads, or a damaged one; it has {len(data)} bytes")
+        raise FormatError(f"{where} is not an image that OpenCV reads, or a damaged one; it has {len(data)} bytes")
     if pixels.ndim == 2:
         return pixels[..., None]
     return _swapped(pixels) if to_rgb and not in_order else pixels
@@ -189,11 +189,11 @@ def _by_pillow(data: memoryview, flag: int, to_rgb: bool, where: str) -> np.ndar
         raise
     except pillow.UnidentifiedImageError:
         raise FormatError(
-            f"{where} is no picture that Pillow reads, or a damaged one: it has {len(data)} bytes and begins with "
+            f"{where} is not an image that Pillow reads, or a damaged one: it has {len(data)} bytes and begins with "
             f"{bytes(data[:8])!r}"
         ) from None
     except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
-        raise FormatError(f"{where} is no picture that can be read, or a damaged one: {error}") from None
+        raise FormatError(f"{where} is not a readable image, or a damaged one: {error}") from None
     if pixels.ndim == 2:
         return pixels[..., None]
     return pixels if to_rgb else _swapped(pixels)
@@ -222,7 +222,7 @@ def encode(pixels: Any, img_fmt: str = ".jpg", quality: int = 95) -> bytes:
       quality: of a JPEG 1 to 100, of a PNG the effort 0 to 9 of the compression.
 
     Raises:
-      MXNetValueError: the array is no picture, or the format is not known.
+      MXNetValueError: the array is not an image, or the format is not known.
 
     >>> encode(np.zeros((2, 3, 3), np.uint8), ".png")[1:4]
     b'PNG'

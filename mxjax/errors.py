@@ -190,7 +190,7 @@ def nearest(name: str, names: Iterable[str], count: int = 1) -> list[str]:
 
 @contextlib.contextmanager
 def told(name: str) -> Iterator[None]:
-    """Make an error in a custom operator one of MXNet's, which is of its own kind, too."""
+    """Re-raise a custom operator's exception as an MXNetError that is of its own type, too."""
     try:
         yield
     except MXNetError:

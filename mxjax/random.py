@@ -88,7 +88,7 @@ def set_state(state: dict[str, Any]) -> None:
     try:
         rng.restore(state)
     except MALFORMED as error:
-        raise FormatError(f"this is no state of random numbers as get_state gives it: {error!r}") from None
+        raise FormatError(f"not a state returned by get_state(): {error!r}") from None
 
 
 def __getattr__(name: str) -> Any:

@@ -120,7 +120,7 @@ def _table(raw: bytes | memoryview) -> tuple[dict[str, Any], int]:
     try:
         table = json.loads(bytes(raw[8 : 8 + length]), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise _bad(f"its table is no JSON: {error}") from None
+        raise _bad(f"its header is not valid JSON: {error}") from None
     if not isinstance(table, dict):
         raise _bad("its table is no dictionary")
     return table, length
@@ -149,7 +149,7 @@ def _place(name: str, said: Any, room: int) -> tuple[str, tuple[int, ...], int, 
         raise _bad(f"{name!r} has the shape {str(shape)[:80]}")
     size = math.prod(shape) * _dtype(dtype).itemsize
     if not 0 <= begin <= stop <= room or stop - begin != size:
-        raise _bad(f"{name!r} of shape {shape} has {size} bytes, and lies from {begin} to {stop} of {room}")
+        raise _bad(f"{name!r} of shape {shape} needs {size} bytes, but its range is {begin}..{stop} of {room}")
     return dtype, tuple(shape), begin, stop
 
 

@@ -539,7 +539,7 @@ def load_parameters(filename: Any) -> dict[str, Any]:
         found = {}
     if not isinstance(found, dict):
         raise errors.MXNetValueError(
-            f"{os.fspath(filename)} holds arrays without names, so it is no file of parameters; "
+            f"{os.fspath(filename)} holds arrays without names, so it is not a parameter file; "
             "mx.npx.load and mx.nd.load read it"
         )
     plain = {k.removeprefix("arg:").removeprefix("aux:"): v for k, v in found.items()}

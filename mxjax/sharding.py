@@ -98,7 +98,7 @@ class Mesh(Device):
                 ways *= self.shape[name]
             if length % ways:
                 raise errors.MXNetValueError(
-                    f"{what} of shape {tuple(shape)} cannot be cut by {parts}: {length} is no multiple of {ways}"
+                    f"{what} of shape {tuple(shape)} cannot be sharded by {parts}: {length} is not divisible by {ways}"
                 )
         return PartitionSpec(*parts)
 

@@ -82,7 +82,7 @@ def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
 
 
 def reset_np() -> None:
-    """Neither NumPy's arrays nor its shapes in this thread, and float32 for everything of no given dtype."""
+    """Turn NumPy's arrays and shapes off in this thread, and float32 into the default dtype."""
     set_np(shape=False, array=False)
 
 

@@ -252,7 +252,7 @@ def test_parameters_say_how_they_are_cut() -> None:
     sharding = jax.sharding.NamedSharding(mesh.jax_mesh, jax.sharding.PartitionSpec("data"))
     gluon.Trainer([q, r], "sgd", kvstore=sharding)
     assert q.data().jax.sharding.shard_shape((4, 2)) == (2, 2)
-    assert r.data().jax.sharding.is_fully_replicated  # 3 is no multiple of 2
+    assert r.data().jax.sharding.is_fully_replicated  # 3 is not divisible by 2
 
 
 def test_shapes_that_are_not_known_yet() -> None:
@@ -318,7 +318,7 @@ def test_states_of_whole_weights_can_be_cut() -> None:
         (lambda: mx.mesh(data=-1, model=-1), "at most one is -1"),
         (lambda: mx.mesh("data:2"), "data=2,model=4"),
         (lambda: mx.mesh(data=2).put(np.ones(4), "dta"), "no axis 'dta'.*data"),
-        (lambda: mx.mesh(data=2).put(np.ones(3), "data"), "3 is no multiple of 2"),
+        (lambda: mx.mesh(data=2).put(np.ones(3), "data"), "3 is not divisible by 2"),
         (lambda: mx.mesh(data=2).put(np.ones(4), ("data", None)), "2 entries"),
         (lambda: _net().shard(mx.mesh(data=2), {"9.weight": "data"}), "no parameter is called '9.weight'"),
         (lambda: _net().shard(mx.mesh(data=2), "fdsp"), "'fsdp'"),

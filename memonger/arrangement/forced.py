@@ -51,9 +51,8 @@ def heeding(policy: Any, graph: Graph) -> Any:
         return FORCED if any(s.mirroring is not None and s.mirroring.again for s in graph.steps) else None
     if isinstance(policy, (Chain, Offload, Plan)):
         warnings.warn_explicit(
-            f"force_mirroring, which blocks or an AttrScope of {graph.name!r} have, counts for nothing with "
-            f"{policy!r}: that decides for the whole network. Use hybridize(mirror=True) or hybridize(mirror=False), "
-            "which heed it",
+            f"force_mirroring, which blocks or an AttrScope of {graph.name!r} have, is ignored by {policy!r}, "
+            "which decides for the whole network; hybridize(mirror=True) and hybridize(mirror=False) honour it",
             UserWarning,
             *core.user_site(),
         )

@@ -271,7 +271,7 @@ class Handle:
                 self._base.base._place(where)
                 return
             raise errors.MXNetValueError(
-                "a view lies where the array it shows lies: place that array instead"
+                "a view shares the memory of its base array: place the base instead"
             )
         memory.check(v.aval.device, where)
         if v.aval.memory == where:

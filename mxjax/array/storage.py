@@ -27,8 +27,8 @@ def report(what: str, given: Sequence[str | None], made: Sequence[str], attrs: M
     shown = ", ".join(f"{k}: {v}" for k, v in attrs.items())
     logging.getLogger("mxjax").warning(
         "storage fallback: operator = %s, input storage types = [%s], output storage types = [%s], params = {%s}: it "
-        "has no form for these and works on dense arrays made for the while, which takes memory for every zero and "
-        "changes no number (MXNET_STORAGE_FALLBACK_LOG_VERBOSE=0 ends these lines)",
+        "has no sparse implementation for these, so inputs are converted to dense arrays for this call, which takes "
+        "memory for every zero and changes no number (MXNET_STORAGE_FALLBACK_LOG_VERBOSE=0 ends these lines)",
         what, ", ".join(s for s in given if s), ", ".join(made) or "default", shown,
     )  # fmt: skip
 

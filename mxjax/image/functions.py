@@ -91,7 +91,7 @@ def imread(filename: str, flag: int = 1, to_rgb: bool = True, out: Any = None) -
 
     Raises:
       MXNetFileNotFoundError: there is no such file.
-      FormatError: it is no picture, or a damaged one.
+      FormatError: it is not an image, or a damaged one.
     """
     name = os.fspath(filename)
     try:
@@ -115,7 +115,7 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: Any = None) -> A
 
     Raises:
       ValueError: `buf` is a string.
-      FormatError: it is no picture, or a damaged one.
+      FormatError: it is not an image, or a damaged one.
     """
     if isinstance(buf, NDArray):
         buf = buf.asnumpy()

@@ -13,7 +13,7 @@ __all__ = ["Coordinator", "free_port"]
 
 
 def free_port(host: str) -> int:
-    """A port that nobody listens at, below those that systems give out by themselves.
+    """A free port below the ephemeral range.
 
     So nobody gets it by chance between this question and its use.
     """

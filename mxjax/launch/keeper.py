@@ -124,7 +124,7 @@ class Keeper:
             time.sleep(0.05)
 
     def missing(self, rank: int, why: str) -> None:
-        """A member is missing: everybody hears it, once, and the job is over."""
+        """Declare a rank lost: all ranks are told, once, and the job ends."""
         with self._lock:
             if self.lost is not None or self._closed:
                 return
@@ -288,7 +288,7 @@ class Keeper:
             )
 
     def _left_behind(self) -> None:
-        """Whoever waits for somebody who has left would wait for ever."""
+        """Ranks that wait for a rank that has left get an error."""
         waiting = [s for s in self._seats.values() if s.asked is not None and not s.left]
         gone = [s for s in self._seats.values() if s.left]
         if waiting and gone:

@@ -105,7 +105,7 @@ class Updater(Shown):
             self.unsynced.discard(i)
 
     def _lie(self, state: Any, weight: Any) -> None:
-        """On a mesh, let the states of a weight lie as it does, or cut where it is whole."""
+        """On a mesh, shard states like their weight, or over the mesh where the weight is replicated."""
         like = weight._aval
         if type(like.device) is not MeshDevice:
             return

@@ -271,8 +271,8 @@ def run(node: Node, inputs: list[NDArray]) -> list[NDArray]:
     special = known(node.registry)
     if special is None:
         raise errors.MXNetError(
-            f"the node {node.name!r} is the operator {node.registry!r}, which there is not here: what comes before it "
-            "can be run, from symbol.get_internals()"
+            f"node {node.name!r} uses operator {node.registry!r}, which mxjax does not implement: run the network up "
+            "to it, with a symbol of symbol.get_internals()"
         )
     cls = ndarray if node.is_np else NDArray
     given = [a if type(a) is cls else cls._wrap(a._value()) for a in inputs]

@@ -19,7 +19,7 @@ def _sparse() -> Any:
         return importlib.import_module("mxjax.nd.sparse")
     except ModuleNotFoundError:
         raise MXNetNotImplementedError(
-            "arrays are dense here: there is no mx.nd.sparse to make 'row_sparse' and 'csr' arrays with"
+            "mx.nd.sparse could not be imported, which makes 'row_sparse' and 'csr' arrays"
         ) from None
 
 

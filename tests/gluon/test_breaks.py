@@ -35,7 +35,7 @@ class Of(HybridBlock):
 
 def broken(net, *args):
     """The first call of a network in which a block asks for a number: its result and the only warning."""
-    with pytest.warns(UserWarning, match="asks for the number") as said:
+    with pytest.warns(UserWarning, match="reads an array's value") as said:
         out = net(*args)
     assert len(said) == 1
     return out, str(said[0].message)

@@ -151,7 +151,7 @@ def test_an_unknown_operator_is_named_and_the_rest_can_be_used():
     net = mx.sym.load_json(json.dumps({"nodes": [data, relu, odd, last], "heads": [[3, 0, 0]]}))
     assert net.list_arguments() == ["data"] and net.attr_dict()["odd"] == {"depth": "3"}
     x = mx.nd.array([-1.0, 2.0])
-    with pytest.raises(mx.MXNetError, match="node 'odd' is the operator 'SomethingOfOurs'"):
+    with pytest.raises(mx.MXNetError, match="node 'odd' uses operator 'SomethingOfOurs'"):
         net.eval(data=x)
     assert net.get_internals()["act_output"].eval(data=x)[0].asnumpy().tolist() == [0, 2]
     assert json.loads(net.tojson())["nodes"][2]["op"] == "SomethingOfOurs"

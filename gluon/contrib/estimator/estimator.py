@@ -43,7 +43,7 @@ class Estimator(Shown):
     """Trains a network: batches, gradients, updates, metrics, validation and what handlers add.
 
     Args:
-      net: the network; what is not initialized is.
+      net: the network; parameters without values are initialized.
       loss: a gluon.loss.Loss.
       train_metrics, val_metrics: metrics; the loss, with the accuracy for a cross entropy.
       initializer: for parameters that have none yet.

@@ -81,7 +81,7 @@ class BaseSparseNDArray(NDArray):
 
     def _place(self, where: str | None) -> None:
         if where not in (None, "device"):
-            raise errors.MXNetValueError(f"a sparse array lies in its device's own memory, not in {where!r}")
+            raise errors.MXNetValueError(f"sparse arrays are supported in device memory only, got {where!r}")
 
     def _renew(self, v: Value) -> None:
         """Take a dense value over after an update: an array that keeps all rows goes on doing so, whatever they are."""

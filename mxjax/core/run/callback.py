@@ -16,7 +16,7 @@ _here = threading.local()
 
 
 def inside() -> bool:
-    """Whether a program waits for what runs here: then nobody may be waited for who waits for it."""
+    """Whether this is inside a host callback, where waiting for a device's result would deadlock."""
     return getattr(_here, "inside", False)
 
 

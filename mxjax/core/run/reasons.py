@@ -1,4 +1,4 @@
-"""Why a program had to be compiled: what is new about it, compared with its nearest kin."""
+"""Why a program had to be compiled: what is new about it, compared with the most similar program."""
 
 from __future__ import annotations
 

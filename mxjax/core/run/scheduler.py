@@ -454,8 +454,8 @@ def _unusual(v: Value, arr: Any) -> Any:
         return arr.manager.restore(v)
     if type(arr) is Abstract:
         raise errors.MXNetError(
-            "the number of an array was asked for that a rehearsed step would have computed: in a rehearsal "
-            "nothing runs. Leave asnumpy, float, bool and printing out of the rehearsed function"
+            "an array cannot be read inside a rehearsal, which compiles the step and runs nothing. "
+            "Leave asnumpy, float, bool and printing out of the rehearsed function"
         )
     device = v.aval.device
     if type(device) is NamedDevice:

@@ -160,7 +160,7 @@ OPTIONS: tuple[Option, ...] = (
         Bytes(),
         None,
         doc="How much memory that programs gave back the process keeps for the next ones, on a CPU.",
-        effect="Larger blocks are got from the system and returned at each run. It counts for the whole "
+        effect="Larger blocks are returned to the operating system after each run. It counts for the whole "
         "process: what NumPy and other libraries free is kept as well, and all threads share one heap. "
         "Unset: glibc's malloc is left as it is, unless `python -m mxjax` or `python -m mxjax.launch` "
         "started the process, which ask for 512 MiB. 0: left as it is there, too.",

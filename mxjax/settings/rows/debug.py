@@ -197,8 +197,7 @@ OPTIONS: tuple[Option, ...] = (
         "operands as they came.",
         applies="compile",
         legacy=(Legacy("quant_dumpable", fidelity="approximate",
-                       difference="there are no integer kernels: operators in float16 or bfloat16 count as "
-                       "quantized"),),
+                       difference="operators in float16 or bfloat16 count as quantized, too"),),
         mechanism="see debug.dump",
     ),
     Option(
@@ -206,7 +205,7 @@ OPTIONS: tuple[Option, ...] = (
         Boolean(),
         True,
         doc="Log where a sparse array was asked for or given, and a dense one does the work.",
-        effect="A line for each operator and storage type, once: all arrays are dense here.",
+        effect="Warns once per operator and storage type when sparse arrays are converted to dense ones for it.",
         legacy=(Legacy("MXNET_STORAGE_FALLBACK_LOG_VERBOSE"),),
         mechanism="a warning of the logger 'mxjax'",
     ),

@@ -284,6 +284,6 @@ def test_a_policy_for_the_whole_network_says_that_it_decides(mirror: str) -> Non
     net = _three()
     net[1].force_mirroring = True
     net.hybridize(mirror=mirror)
-    with pytest.warns(UserWarning, match=rf"counts for nothing with memonger.policy\('{mirror}'\)") as seen:
+    with pytest.warns(UserWarning, match=rf"is ignored by memonger.policy\('{mirror}'\)") as seen:
         net(mx.np.ones((2, 4)))
     assert seen[0].filename == __file__
