@@ -92,8 +92,12 @@ class Block(Named, MirroredBlock):
     def __getattr__(self, name: str) -> NoReturn:  # what there is not
         raise errors.no_attribute(self, name, "BLOCKS")
 
+    def _shown(self) -> dict[str, Block]:
+        """The blocks that its text shows: attributes. Those registered otherwise are not among them, as in MXNet."""
+        return {name: block for name, block in vars(self).items() if isinstance(block, Block)}
+
     def __repr__(self) -> str:
-        lines = [f"({key}): {block!r}" for key, block in self._children.items()]
+        lines = [f"({key}): {block!r}" for key, block in self._shown().items()]
         return f"{type(self).__name__}(\n" + textwrap.indent("\n".join(lines), "  ", bool) + "\n)"
 
     def _repr_html_(self) -> str:

@@ -12,7 +12,7 @@ import jax
 from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
 from mxjax.core import flush, local, read
-from mxjax.modes import generation
+from mxjax.modes import is_np_shape
 from mxjax.ops.table import FRONT_ENDS
 
 from .buckets import Buckets
@@ -25,8 +25,8 @@ _log = logging.getLogger("mxjax.gluon")
 
 
 def shown_width(n: int) -> int | None:
-    """A length of a weight as texts of layers have it: MXNet 1 shows None for one that is not known yet, MXNet 2 -1."""
-    return n if n > 0 else None if generation() == 1 else -1
+    """A length of a weight as texts of layers have it: -1 under NumPy's shapes where it is not known yet, else None."""
+    return n if n > 0 else -1 if is_np_shape() else None
 
 
 def infer(block: HybridBlock, operator: str, shape: tuple[int, ...], **attrs: Any) -> None:

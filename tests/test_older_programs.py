@@ -198,3 +198,43 @@ def test_the_store_updates_what_several_devices_train():
         module.init_optimizer(optimizer_params={"learning_rate": 0.5, "momentum": 0.9})
         found[devices] = module._update_on_kvstore
     assert found == {1: False, 2: True}
+
+
+def test_rmsprop_by_its_older_names():
+    w, g, n = mx.nd.ones(2), mx.nd.ones(2), mx.nd.zeros(2)
+    np.testing.assert_allclose(mx.nd.rmsprop_update(w, g, n, lr=0.1, gamma1=0.9).asnumpy(), 0.68377227, rtol=1e-6)
+    states = [mx.nd.zeros(2) for _ in range(3)]
+    new = mx.nd.rmspropalex_update(w, g, *states, lr=0.1, gamma1=0.9, gamma2=0.8)
+    np.testing.assert_allclose(new.asnumpy(), 0.6666667, rtol=1e-6)
+    made = mx.sym.rmsprop_update(mx.sym.var("w"), mx.sym.var("g"), mx.sym.var("n"), lr=0.1, gamma1=0.9, name="r")
+    assert made.attr_dict()["r"]["rho"] == "0.9"
+
+
+def test_one_array_in_a_file_is_a_list(mxnet1, tmp_path):
+    path = str(tmp_path / "x-file")
+    mx.npx.save(path, mx.np.arange(4))
+    (found,) = mx.npx.load(path)
+    assert found.asnumpy().tolist() == [0, 1, 2, 3]
+    assert mx.nd.load(path)[0].asnumpy().tolist() == [0, 1, 2, 3]  # MXNet's container
+
+
+class Branches(nn.Block):
+    def __init__(self):
+        super().__init__()
+        self.register_child(nn.Dense(2), "q")
+        self.a = nn.Dense(3)
+        self._children["z"] = nn.Dense(4)
+
+
+class Longer(nn.Sequential):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Dense(3)
+        self.add(nn.Dense(5))
+
+
+def test_blocks_show_their_attributes(mxnet1):
+    with mx.util.np_shape(False):
+        assert repr(Branches()) == "Branches(\n  (a): Dense(None -> 3, linear)\n)"
+    with mx.util.np_shape(True):
+        assert repr(Longer()) == "Longer(\n  (a): Dense(-1 -> 3, linear)\n  (1): Dense(-1 -> 5, linear)\n)"

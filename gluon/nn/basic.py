@@ -40,6 +40,9 @@ class _Container:
                 raise errors.MXNetTypeError(f"add takes blocks, got {block!r}: {how}")
             self.register_child(block)  # type: ignore[attr-defined]
 
+    def _shown(self) -> Any:
+        return dict(self._children)
+
     def forward(self, x: Any, *args: Any) -> Any:
         for block in self._children.values():
             x = block(x, *args)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from mxjax import errors, nd, npx
-from mxjax.modes import generation
 from mxjax.wording import worded
 
 from ..layer import Layer
 from ..parameter import Parameter
+from ..shapes import shown_width
 from ._windows import Size, _tuple, described
 from .activations import Activation
 
@@ -123,9 +123,7 @@ class DeformableConvolution(Layer):
     def __repr__(self) -> str:
         shape = self.deformable_conv_weight.shape or ()
         channels = shape[1 if self._layout == "NCHW" else -1]
-        if generation() == 1 and channels <= 0:
-            channels = None
-        return described(self, f"{channels} -> {shape[0]}", self.deformable_conv_bias)
+        return described(self, f"{shown_width(channels)} -> {shape[0]}", self.deformable_conv_bias)
 
 
 class ModulatedDeformableConvolution(DeformableConvolution):

@@ -91,6 +91,8 @@ def split(
             )
         given.update(zip(op.attr_params, rest, strict=False))
     for name, value in kwargs.items():
+        if name in op.once:
+            name = op.once[name]
         if name not in op.attr_params:
             if name in params:
                 raise errors.MXNetTypeError(f"{op.name} got the array {name!r} twice")

@@ -22,6 +22,7 @@ from ..device import (
     num_gpus,
     tpu,
 )
+from ..modes import generation as _generation
 from ..np.functions import where_nonzero as _where_nonzero
 from ..ops.table import TABLE as _TABLE
 from ..util import (
@@ -117,14 +118,15 @@ def leaky_relu(
 
 
 def save(file: str, arr: Any) -> None:
-    """Write arrays, a list of them or a dictionary of them to a file.
+    """Write arrays, a list of them or a dictionary of them to a file: as NumPy does, or under 1.9 in MXNet's container.
 
     Args:
       file: the path of the file.
       arr: the input.
     """
-    from ..serialization import save as write
+    from .. import serialization
 
+    write = serialization.nd_save if _generation() == 1 else serialization.save
     write(file, arr)
 
 
@@ -146,11 +148,12 @@ def load(file: str) -> Any:
       file: the path of the file.
 
     Returns:
-      dict or list of arrays (mx.sym: Symbol): what was written.
+      dict or list of arrays (mx.sym: Symbol): what was written; under 1.9 a list where it was one array.
     """
     from ..serialization import load as read
 
-    return read(file)
+    found = read(file)
+    return [found] if _generation() == 1 and not isinstance(found, (list, dict)) else found
 
 
 __all__ = [

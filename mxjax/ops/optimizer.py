@@ -20,7 +20,7 @@ _POS = f(3, 4, low=0.1)
 _VARYING = ("lr", "wd", "rescale_grad", "t")
 
 
-def _row(name: str, states: int, *numbers: str) -> Any:
+def _row(name: str, states: int, *numbers: str, once: dict[str, str] | None = None) -> Any:
     """A row with a weight, a gradient and states, which follow them and are updated."""
     positive = name in ("adam", "rmsprop", "ftrl", "ftml")
     spread = [f(3, 4, low=-0.2, high=0.2), f(3, 4, low=1.0), _W]
@@ -34,6 +34,7 @@ def _row(name: str, states: int, *numbers: str) -> Any:
         numbers=(*numbers, "clip_grad" if name == "ftml" else "clip_gradient"),
         samples=samples,
         smooth=False,
+        once=once,
         doc=f"One step of {name}: the new weight; the states change in place.",
     )
 
@@ -126,7 +127,7 @@ def adam_update(
     return weight - lr * mean / (jnp.sqrt(var) + epsilon), mean, var
 
 
-@_row("rmsprop", 1, "rho", "epsilon", "clip_weights")
+@_row("rmsprop", 1, "rho", "epsilon", "clip_weights", once={"gamma1": "rho"})
 def rmsprop_update(
     weight: Any, grad: Any, n: Any, *, lr: float, rho: float = 0.95, epsilon: float = 1e-8, wd: float = 0.0,
     rescale_grad: float = 1.0, clip_gradient: float = -1.0, clip_weights: float = -1.0,
@@ -137,7 +138,7 @@ def rmsprop_update(
     return within(new, clip_weights), n
 
 
-@_row("rmspropalex", 3, "rho", "momentum", "epsilon", "clip_weights")
+@_row("rmspropalex", 3, "rho", "momentum", "epsilon", "clip_weights", once={"gamma1": "rho", "gamma2": "momentum"})
 def rmspropalex_update(
     weight: Any, grad: Any, n: Any, g: Any, delta: Any, *, lr: float, rho: float = 0.95, momentum: float = 0.9,
     epsilon: float = 1e-8, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0,

@@ -94,6 +94,7 @@ class Op(Row):
         "n_arrays",
         "names",
         "nd_order",
+        "once",
         "order",
         "outputs",
         "paired",
@@ -147,6 +148,7 @@ class Op(Row):
         outputs: Outputs = 1,
         listed: bool = False,
         tupled: bool = False,
+        once: dict[str, str] | None = None,
         shapes: Shapes = None,
         amp: str | None = None,
         amp_full_if: tuple[str, tuple[str, ...]] | None = None,
@@ -184,6 +186,7 @@ class Op(Row):
         self.smooth = smooth  # its gradient is the derivative, which tests check
         self.doc = doc or inspect.getdoc(fn) or ""
         self.legacy = legacy
+        self.once = once or {}  # attributes by the names that they had in MXNet 1
         self.scalars: tuple[Op, Op] | None = None
         self.deviates: dict[str, str] = {}  # where it knowingly differs from MXNet, and why (deviations.py)
         self.sparse: Any = None  # what it computes of sparse arrays, where these need not become dense (array/sparse)

@@ -105,6 +105,7 @@ def compose(op: Op, cls: type[Symbol], hint: str, args: Sequence[Any], kwargs: d
     params: dict[str, Any] = {}
     texts = not cls._is_np or _version() == "1.9"
     for key, value in values.items():
+        key = op.once.get(key, key)
         if key in op.attr_params:
             if texts and type(value) is str:
                 value = parsed(op, key, value)
