@@ -98,14 +98,16 @@ def _call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any
             from .sparse.dispatch import in_storage
 
             return in_storage(op, cls, before, given, value)
-    arrays, attrs = _by_modes(op, arrays, attrs)
+    if op.wide or op.modal:
+        arrays, attrs = _by_modes(op, arrays, attrs)
     cls, values, inputs, holes = _operands(op, cls, arrays)
     if not values and op.array_params and not op.keyed and any(a is not None for _, a in holes):
         return _of_numbers(op, cls, arrays, attrs, out)
     if op.host and not in_graph and device is None and (v := at_once(op, values, attrs)) is not None:
         return deliver(cls, (v,), out, single=True)
     refused = _look(op, arrays, attrs) if op.looks is not None and not in_graph else None
-    holes = _optional(op, arrays, holes)
+    if holes and not op.variadic:
+        holes = _optional(op, arrays, holes)
     if op.scalars is not None and len(values) == 1 and len(holes) == 1 and holes[0][1] is not None:
         position, number = holes[0]
         beside = op.scalars[0] if position == 1 else op.scalars[1]
@@ -116,7 +118,8 @@ def _call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any
             if len(op.fast) > 10_000:
                 op.fast.clear()
             op.fast[key] = bound
-        outs = _record(op, bound, values, attrs, [Dynamic(n) for _, n in moving], device, refused)
+        dynamic = [Dynamic(n) for _, n in moving] if moving else moving
+        outs = _record(op, bound, values, attrs, dynamic, device, refused)
     if op.aux and (not op.modal or local.st.training):
         outs = _write_back(op.aux(dict(attrs)) if callable(op.aux) else op.aux, inputs, outs)
     made = deliver(cls, outs, out, single=len(outs) == 1 and not op.listed)
@@ -161,8 +164,6 @@ def _operands(
 
 def _optional(op: Op, arrays: Sequence[Any], holes: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
     """The constants without trailing optional inputs, which are simply not passed; other arrays must be there."""
-    if op.variadic:
-        return holes
     for at, constant in holes:
         if constant is None and at < len(op.array_params) and op.array_params[at] not in op.defaults:
             raise errors.MXNetTypeError(
@@ -215,7 +216,8 @@ def _record(
         where = values[0].aval.device if values else _target(device)
         values = [*rng.operands(where, 1, op.draws, attrs), *values]
     here = bool(values) and device is None
-    values = values + moving
+    if moving:
+        values = values + moving
     if refused is not None:
         return record_refused(bound, values, refused)
     if not here:

@@ -234,9 +234,9 @@ def test_dense_arrays_in_sparse_ones_places_are_told_once(monkeypatch, caplog):
     from mxjax.array import storage
 
     def told():
-        found = [r.getMessage().split(", so inputs")[0].split(" works")[0] for r in caplog.records if "storage fallback" in r.getMessage()]
+        seen = [r.getMessage() for r in caplog.records if "storage fallback" in r.getMessage()]
         caplog.clear()
-        return found
+        return [text.split(", so inputs")[0].split(" works")[0] for text in seen]
 
     monkeypatch.setattr(storage, "_told", set())
     matrix = sparse.csr_matrix(np.diag([1.0, 2.0]).astype("float32"))
