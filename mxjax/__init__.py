@@ -10,11 +10,11 @@ from ._collection import paused
 
 with paused():
     # The settings first: they tell JAX's libraries what those read when they are loaded.
-    from . import settings as config  # noqa: F401
+    from . import settings as config
 
     # isort: split
     from . import _modules, autograd, device, engine, errors, nd, np, npx, random, type_texts
-    from . import nd as ndarray  # noqa: F401
+    from . import nd as ndarray
 
 from ._version import __version__
 from .device import (

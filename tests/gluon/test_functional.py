@@ -165,6 +165,21 @@ def test_shard_map_and_sharded_parameters():
     onp.testing.assert_allclose(out, X @ onp.asarray(params["0.weight"]).T, rtol=1e-5)
 
 
+@pytest.mark.parametrize("jit", [False, True])
+def test_shard_map_of_a_network_with_dropout(jit):
+    """Outside of jax.jit nothing may be put on a device there, the key of what draws nothing neither."""
+    net, params, state = made(nn.Dense(4), nn.BatchNorm(), nn.Dropout(0.5), hybrid=True)
+    mesh = Mesh(onp.array(jax.devices()[:1]), ("data",))
+    P = PartitionSpec
+    f = jax.shard_map(
+        lambda p, s, x: functional.call(net, p, s, x)[0],
+        mesh=mesh, in_specs=(P(), P(), P("data")), out_specs=P("data"),
+    )  # fmt: skip
+    out = (jax.jit(f) if jit else f)(params, state, X)
+    expected = batch_norm(X @ onp.asarray(params["0.weight"]).T, 1.0, 0.0, 0.0, 1.0, False)[0]
+    onp.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_checkpoint_eval_shape_and_export():
     net, params, state = made(nn.Dense(4, activation="tanh"), nn.Dense(2), hybrid=True)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ... import errors
 from ...scopes import Scope
-from ..graph.jaxprs import is_staged
+from ..graph.jaxprs import is_shared_out, is_staged
 from .value import Dynamic, Value, placed, traced
 
 
@@ -158,8 +158,8 @@ class _OfKey(Stream):
     def __init__(self, of: Keyed, device: Any):
         self.lock = threading.Lock()
         self._of = of
-        tracer = isinstance(of.words, jax.core.Tracer)
-        self.key = traced(of.words, device) if tracer else placed(of.words, device, shared=True)
+        within = isinstance(of.words, jax.core.Tracer) or is_shared_out()
+        self.key = traced(of.words, device) if within else placed(of.words, device, shared=True)
 
     @property
     def count(self) -> int:

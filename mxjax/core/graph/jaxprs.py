@@ -217,7 +217,16 @@ def bound_traces() -> None:
 
 def is_staged() -> bool:
     """Whether JAX is tracing a function that it will run later, again and again."""
-    return type(getattr(find("trace_ctx"), "trace", None)).__name__ == "DynamicJaxprTrace"
+    return _kind_of_trace() == "DynamicJaxprTrace"
+
+
+def is_shared_out() -> bool:
+    """Whether ``jax.shard_map`` runs a function as it is, outside of jax.jit: nothing may be put on a device then."""
+    return _kind_of_trace() == "ShardMapTrace"
+
+
+def _kind_of_trace() -> str:
+    return type(getattr(find("trace_ctx"), "trace", None)).__name__
 
 
 def are_used(fn: Callable[..., Any], avals: Sequence[Any], first: int) -> bool:
