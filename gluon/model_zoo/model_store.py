@@ -139,6 +139,8 @@ def load_pretrained(net: Any, pretrained: bool | str, name: str, root: str | Non
     from .torch_weights import from_torch_state_dict, is_of_torch
 
     arrays = serialization.load_parameters(path)
+    if hasattr(net, "load_torch") and not {found for found, _ in net._walk("")} <= set(arrays):
+        return net.load_torch(arrays, device)
     if is_of_torch(arrays, net):
         return from_torch_state_dict(net, arrays, device=device)
     net.load_parameters(path, device=device)

@@ -13,7 +13,8 @@ from mxjax.ops import help
 MODULES = """
     np np.random np.linalg npx npx.random nd nd.random nd.contrib nd.sparse sym sym.random sym.contrib
     gluon gluon.nn gluon.rnn gluon.loss gluon.data gluon.data.vision gluon.data.vision.transforms gluon.metric
-    gluon.utils gluon.model_zoo.vision gluon.probability gluon.functional optimizer lr_scheduler initializer io image
+    gluon.utils gluon.model_zoo.vision gluon.model_zoo.transformers
+    gluon.probability gluon.functional optimizer lr_scheduler initializer io image
     recordio kvstore profiler memonger mod onnx amp autograd random engine config
 """.split()
 

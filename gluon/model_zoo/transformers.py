@@ -1,0 +1,341 @@
+"""Encoders of pictures (ViT) and of texts (BERT), with the names that PyTorch's libraries have for their weights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as onp
+
+from mxjax import errors, np, npx
+
+from .. import interchange, nn
+from ..hybrid_block import HybridBlock
+from ..layer import Layer
+from ..parameter import Parameter
+from .model_store import load_pretrained
+from .vision._network import takes_ctx
+
+__all__ = ["BERT", "EncoderLayer", "ViT", "bert_base", "bert_large", "vit_b_16", "vit_b_32", "vit_l_16"]
+
+
+class EncoderLayer(HybridBlock):
+    """Attention among the tokens of each sequence and two dense layers, both beside a shortcut.
+
+    Inputs: tokens (N, T, units), and optionally what is added to the scores, broadcast to (N, heads, T, T). Output:
+    tokens of the same shape.
+
+    Args:
+      units: the length of a token.
+      heads: how many attentions there are beside each other; divides `units`.
+      hidden: units of the first dense layer.
+      before: whether normalization comes before attention and dense layers (ViT), or after their shortcuts (BERT).
+      epsilon: of the normalizations.
+      dropout: the share that is dropped of what the shortcuts are added to.
+
+    >>> import mxjax as mx
+    >>> layer = EncoderLayer(8, heads=2, hidden=16)
+    >>> layer.initialize()
+    >>> layer(mx.np.ones((3, 5, 8))).shape
+    (3, 5, 8)
+    """
+
+    def __init__(
+        self, units: int, heads: int, hidden: int, before: bool = True, epsilon: float = 1e-6, dropout: float = 0.0
+    ):
+        super().__init__()
+        if units % heads:
+            raise errors.MXNetValueError(f"units={units} is no multiple of heads={heads}")
+        self._heads, self._before = heads, before
+        self.query, self.key, self.value, self.project = (
+            nn.Dense(units, flatten=False, in_units=units) for _ in range(4)
+        )
+        self.norm1, self.norm2 = (nn.LayerNorm(epsilon=epsilon, in_channels=units) for _ in range(2))
+        self.fc1 = nn.Dense(hidden, flatten=False, in_units=units)
+        self.fc2 = nn.Dense(units, flatten=False, in_units=hidden)
+        self.gelu = nn.GELU()
+        self.drop = nn.Dropout(dropout)
+
+    def _split(self, x: Any) -> Any:
+        return npx.reshape(x, (-2, -2, self._heads, -1)).transpose(0, 2, 1, 3)
+
+    def attention(self, x: Any, mask: Any = None) -> Any:
+        """What the tokens read of each other, (N, T, units)."""
+        query, key, value = self._split(self.query(x)), self._split(self.key(x)), self._split(self.value(x))
+        scores = np.matmul(query, key.transpose(0, 1, 3, 2)) / (self.query._units // self._heads) ** 0.5
+        weights = npx.softmax(scores if mask is None else scores + mask, axis=-1)
+        read = np.matmul(weights, value).transpose(0, 2, 1, 3)
+        return self.project(npx.reshape(read, (-2, -2, -1)))
+
+    def dense(self, x: Any) -> Any:
+        """The two dense layers on each token."""
+        return self.fc2(self.gelu(self.fc1(x)))
+
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        if self._before:
+            x = x + self.drop(self.attention(self.norm1(x), mask))
+            return x + self.drop(self.dense(self.norm2(x)))
+        x = self.norm1(x + self.drop(self.attention(x, mask)))
+        return self.norm2(x + self.drop(self.dense(x)))
+
+
+class _Encoder(HybridBlock):
+    """What both have: layers, and names of other libraries."""
+
+    _rules: Sequence[tuple[str, str]] = ()
+    _left_out = re.compile(r"(?!)")
+
+    def load_torch(self, state: Mapping[str, Any], device: Any = None) -> Any:
+        """Take the weights of a ``state_dict`` of PyTorch: of Hugging Face's transformers, torchvision or timm.
+
+        Args:
+          state: arrays or tensors by name; a checkpoint's prefix (``vit.``, ``bert.``) may stand before them.
+          device: where the parameters go.
+
+        Returns:
+          Block: the network itself.
+
+        Raises:
+          AssertionError: arrays are missing, left over or of another shape; nothing is changed then.
+        """
+        return interchange.from_torch_state_dict(self, self._renamed(state), device=device)
+
+    def _renamed(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """The arrays under this network's names; the products of one array for query, key and value are three."""
+        found: dict[str, Any] = {}
+        for name, a in state.items():
+            if self._left_out.search(name):
+                continue
+            for pattern, ours in self._rules:
+                name = re.sub(pattern, ours, name)
+            if ".qkv." not in name:
+                found[name] = a
+                continue
+            for one, part in zip(("query", "key", "value"), onp.split(interchange._host(a), 3), strict=True):
+                found[name.replace("qkv", one)] = part
+        return found
+
+
+_OF_LAYERS = [
+    (r"^encoder\.layers?\.(?:encoder_layer_)?(\d+)\.", r"layers.\1."),
+    (r"^blocks\.(\d+)\.", r"layers.\1."),
+    (r"\.(?:attention\.attention|attention\.self)\.(query|key|value)\.", r".\1."),
+    (r"\.attention\.q_proj\.", ".query."),
+    (r"\.attention\.k_proj\.", ".key."),
+    (r"\.attention\.v_proj\.", ".value."),
+    (r"\.attention\.output\.LayerNorm\.", ".norm1."),
+    (r"\.(?:attention\.output\.dense|attention\.o_proj|self_attention\.out_proj|attn\.proj)\.", ".project."),
+    (r"\.self_attention\.in_proj_", ".qkv."),
+    (r"\.attn\.qkv\.", ".qkv."),
+    (r"\.(?:layernorm_before|ln_1)\.", ".norm1."),
+    (r"\.(?:layernorm_after|ln_2|output\.LayerNorm)\.", ".norm2."),
+    (r"\.(?:intermediate\.dense|mlp\.fc1|mlp\.0|mlp\.linear_1)\.", ".fc1."),
+    (r"^(layers\.\d+)\.(?:output\.dense|mlp\.fc2|mlp\.3|mlp\.linear_2)\.", r"\1.fc2."),
+]
+
+
+class ViT(_Encoder, Layer):
+    """A network of pictures as sequences of patches (https://arxiv.org/abs/2010.11929): (N, 3, H, W) gives scores.
+
+    Args:
+      image_size, patch_size: sides of the pictures and of the patches; the latter divides the former.
+      units: the length of a token.
+      layers, heads: how many layers there are, and attentions in each.
+      hidden: units of the dense layers inside.
+      classes: the number of classes.
+      epsilon: of the normalizations: 1e-6, as torchvision and timm have it, 1e-12 in Hugging Face's.
+      dropout: the share that is dropped after attention and dense layers.
+
+    Raises:
+      ValueError: the patches do not fill the picture.
+
+    >>> import mxjax as mx
+    >>> net = ViT(image_size=8, patch_size=4, units=8, layers=1, heads=2, hidden=16, classes=3)
+    >>> net.initialize()
+    >>> net(mx.np.ones((2, 3, 8, 8))).shape
+    (2, 3)
+    """
+
+    _rules = (
+        (r"^(?:module|model|vit)\.", ""),
+        (r"^embeddings\.patch_embeddings\.projection\.|^conv_proj\.|^patch_embed\.proj\.", "patches."),
+        (r"^embeddings\.cls_token$|^class_token$", "cls_token"),
+        (r"^embeddings\.position_embeddings$|^encoder\.pos_embedding$|^pos_embed$", "positions"),
+        *_OF_LAYERS,
+        (r"^layernorm\.|^encoder\.ln\.", "norm."),
+        (r"^classifier\.|^heads\.head\.|^head\.", "output."),
+    )
+    _left_out = re.compile(r"\bpooler\.")
+
+    def __init__(
+        self, image_size: int = 224, patch_size: int = 16, units: int = 768, layers: int = 12, heads: int = 12,
+        hidden: int = 3072, classes: int = 1000, epsilon: float = 1e-6, dropout: float = 0.0,
+    ):  # fmt: skip
+        super().__init__()
+        if image_size % patch_size:
+            raise errors.MXNetValueError(f"patches of {patch_size} do not fill pictures of {image_size}")
+        count = (image_size // patch_size) ** 2
+        self.patches = nn.Conv2D(units, patch_size, patch_size, in_channels=3)
+        self.cls_token = Parameter("cls_token", shape=(1, 1, units), init="zeros")
+        self.positions = Parameter("positions", shape=(1, count + 1, units), init="normal")
+        self.layers = nn.HybridSequential()
+        self.layers.add(*(EncoderLayer(units, heads, hidden, True, epsilon, dropout) for _ in range(layers)))
+        self.norm = nn.LayerNorm(epsilon=epsilon, in_channels=units)
+        self.output = nn.Dense(classes, in_units=units)
+
+    def features(self, x: Any) -> Any:
+        """The tokens after the last layer, normalized, (N, 1 + patches, units); the first stands for the picture."""
+        patches = npx.reshape(self.patches(x), (-2, -2, -1)).transpose(0, 2, 1)
+        first = np.broadcast_to(self.cls_token.data(x.device), (x.shape[0], 1, patches.shape[2]))
+        tokens = np.concatenate([first, patches], axis=1) + self.positions.data(x.device)
+        return self.norm(self.layers(tokens))
+
+    def forward(self, x: Any) -> Any:
+        return self.output(self.features(x)[:, 0])
+
+
+class BERT(_Encoder):
+    """A network of texts (https://arxiv.org/abs/1810.04805): numbers of words give tokens, and one for the text.
+
+    Inputs: words (N, T), integers; optionally kinds (N, T), 0 or 1 for the first and the second text, and lengths (N,),
+    how many words count. Outputs: tokens (N, T, units), and (N, units).
+
+    Args:
+      words: how many words there are.
+      units: the length of a token.
+      layers, heads: how many layers there are, and attentions in each.
+      hidden: units of the dense layers inside.
+      length: the most words of a text.
+      kinds: how many kinds of texts there are.
+      epsilon: of the normalizations.
+      dropout: the share that is dropped after embeddings, attention and dense layers.
+
+    >>> import mxjax as mx
+    >>> net = BERT(words=20, units=8, layers=1, heads=2, hidden=16, length=6)
+    >>> net.initialize()
+    >>> [y.shape for y in net(mx.np.array([[1, 2, 3]], dtype="int32"))]
+    [(1, 3, 8), (1, 8)]
+    """
+
+    _rules = (
+        (r"^(?:module|model|bert)\.", ""),
+        (r"LayerNorm\.gamma$", "LayerNorm.weight"),
+        (r"LayerNorm\.beta$", "LayerNorm.bias"),
+        (r"^embeddings\.word_embeddings\.", "words."),
+        (r"^embeddings\.position_embeddings\.", "positions."),
+        (r"^embeddings\.token_type_embeddings\.", "kinds."),
+        (r"^embeddings\.LayerNorm\.", "norm."),
+        *_OF_LAYERS,
+        (r"^pooler\.dense\.", "pooler."),
+    )
+    _left_out = re.compile(r"^cls\.|^classifier\.|position_ids$")
+
+    def __init__(
+        self, words: int = 30522, units: int = 768, layers: int = 12, heads: int = 12, hidden: int = 3072,
+        length: int = 512, kinds: int = 2, epsilon: float = 1e-12, dropout: float = 0.1,
+    ):  # fmt: skip
+        super().__init__()
+        self.words, self.positions, self.kinds = (nn.Embedding(n, units) for n in (words, length, kinds))
+        self.norm = nn.LayerNorm(epsilon=epsilon, in_channels=units)
+        self.drop = nn.Dropout(dropout)
+        self.layers = nn.HybridSequential()
+        self.layers.add(*(EncoderLayer(units, heads, hidden, False, epsilon, dropout) for _ in range(layers)))
+        self.pooler = nn.Dense(units, activation="tanh", in_units=units)
+
+    def forward(self, words: Any, kinds: Any = None, lengths: Any = None) -> Any:
+        places = np.arange(words.shape[1], dtype="int32", device=words.device)
+        x = self.words(words) + self.positions(places) + self.kinds(np.zeros_like(words) if kinds is None else kinds)
+        x = self.drop(self.norm(x))
+        mask = None
+        if lengths is not None:
+            left_out = np.expand_dims(places, 0) >= np.expand_dims(lengths, 1)
+            mask = left_out[:, None, None, :].astype(x.dtype) * -1e9
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x, self.pooler(x[:, 0])
+
+
+@takes_ctx
+def vit_b_16(pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any) -> ViT:
+    """ViT-B/16, for pictures of 224, with trained weights if ``pretrained`` is a file or a repository of Hugging Face.
+
+    Args:
+      pretrained: a path, `owner/name`, or `hf://owner/name/file`; MXNet published none.
+      device: where the result lies; the current device if it is left out.
+      root: the folder where files are kept.
+      kwargs: arguments of `ViT` that differ.
+
+    Returns:
+      ViT: the network.
+    """
+    net = ViT(**{**{"patch_size": 16}, **kwargs})
+    return load_pretrained(net, pretrained, "vit_b_16", root, device)  # type: ignore[no-any-return]
+
+
+@takes_ctx
+def vit_b_32(pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any) -> ViT:
+    """ViT-B/32, for pictures of 224, with trained weights if ``pretrained`` is a file or a repository of Hugging Face.
+
+    Args:
+      pretrained: a path, `owner/name`, or `hf://owner/name/file`; MXNet published none.
+      device: where the result lies; the current device if it is left out.
+      root: the folder where files are kept.
+      kwargs: arguments of `ViT` that differ.
+
+    Returns:
+      ViT: the network.
+    """
+    net = ViT(**{**{"patch_size": 32}, **kwargs})
+    return load_pretrained(net, pretrained, "vit_b_32", root, device)  # type: ignore[no-any-return]
+
+
+@takes_ctx
+def vit_l_16(pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any) -> ViT:
+    """ViT-L/16, for pictures of 224, with trained weights if ``pretrained`` is a file or a repository of Hugging Face.
+
+    Args:
+      pretrained: a path, `owner/name`, or `hf://owner/name/file`; MXNet published none.
+      device: where the result lies; the current device if it is left out.
+      root: the folder where files are kept.
+      kwargs: arguments of `ViT` that differ.
+
+    Returns:
+      ViT: the network.
+    """
+    net = ViT(**{**{"patch_size": 16, "units": 1024, "layers": 24, "heads": 16, "hidden": 4096}, **kwargs})
+    return load_pretrained(net, pretrained, "vit_l_16", root, device)  # type: ignore[no-any-return]
+
+
+@takes_ctx
+def bert_base(pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any) -> BERT:
+    """BERT of 12 layers, with trained weights if ``pretrained`` is a file or a repository of Hugging Face.
+
+    Args:
+      pretrained: a path, `owner/name`, or `hf://owner/name/file`; MXNet published none.
+      device: where the result lies; the current device if it is left out.
+      root: the folder where files are kept.
+      kwargs: arguments of `BERT` that differ.
+
+    Returns:
+      BERT: the network.
+    """
+    net = BERT(**{**kwargs})
+    return load_pretrained(net, pretrained, "bert_base", root, device)  # type: ignore[no-any-return]
+
+
+@takes_ctx
+def bert_large(pretrained: bool | str = False, device: Any = None, root: str | None = None, **kwargs: Any) -> BERT:
+    """BERT of 24 layers, with trained weights if ``pretrained`` is a file or a repository of Hugging Face.
+
+    Args:
+      pretrained: a path, `owner/name`, or `hf://owner/name/file`; MXNet published none.
+      device: where the result lies; the current device if it is left out.
+      root: the folder where files are kept.
+      kwargs: arguments of `BERT` that differ.
+
+    Returns:
+      BERT: the network.
+    """
+    net = BERT(**{**{"units": 1024, "layers": 24, "heads": 16, "hidden": 4096}, **kwargs})
+    return load_pretrained(net, pretrained, "bert_large", root, device)  # type: ignore[no-any-return]
