@@ -143,32 +143,57 @@ def box_nms(
         return data
     flat = data.reshape(-1, *data.shape[-2:])
 
-    def one(rows: Any) -> Any:
+    def by_score(rows: Any) -> Any:
         score = rows[:, score_index]
         valid = score > valid_thresh
         if id_index >= 0:
             valid &= rows[:, id_index] != background_id
         order = in_order(jnp.where(valid, -score, jnp.inf), 0, False)
-        rows, valid = rows[order], valid[order]
-        n = rows.shape[0]
-        m = min(n, topk) if topk > 0 else n  # the others are dropped, and need not be compared
-        best = rows[:m]
-        boxes = best[:, coord_start : coord_start + 4]
-        near = _iou(boxes, boxes, in_format) > overlap_thresh
-        if id_index >= 0 and not force_suppress:
-            near &= best[:, id_index][:, None] == best[:, id_index][None]
+        return rows[order], valid[order]
 
-        def step(k: Any, keep: Any) -> Any:
-            return keep & ~(near[k] & keep[k] & (jnp.arange(m) > k))
+    flat, valid = jax.vmap(by_score)(flat)
+    n = flat.shape[1]
+    m = min(n, topk) if topk > 0 else n  # the others are dropped, and need not be compared
+    best = flat[:, :m]
+    kinds = best[:, :, id_index] if id_index >= 0 and not force_suppress else None
+    keep = unsuppressed(best[:, :, coord_start : coord_start + 4], kinds, valid[:, :m], overlap_thresh, in_format)
+    if in_format != out_format:
+        kept = slice(coord_start, coord_start + 4)
+        flat = flat.at[:, :, kept].set(_convert(flat[:, :, kept], in_format))
 
-        keep = jnp.pad(lax.fori_loop(0, m, step, valid[:m]), (0, n - m))
-        if in_format != out_format:
-            kept = slice(coord_start, coord_start + 4)
-            rows = rows.at[:, kept].set(_convert(rows[:, kept], in_format))
-        rows = jnp.where(keep[:, None], rows, -1)
-        return rows[in_order(~keep, 0, False)]
+    def kept_first(rows: Any, keep: Any) -> Any:
+        return jnp.where(keep[:, None], rows, -1)[in_order(~keep, 0, False)]
 
-    return jax.vmap(one)(flat).reshape(data.shape)
+    return jax.vmap(kept_first)(flat, jnp.pad(keep, ((0, 0), (0, n - m)))).reshape(data.shape)
+
+
+def unsuppressed(boxes: Any, kinds: Any, valid: Any, threshold: Any, form: str, or_equal: bool = False) -> Any:
+    """Which of the valid boxes (B, N, 4), best first, no better one that stays overlaps, of the same kind (B, N) if any.
+
+    A round for each box that stays: as many as there are would compare all pairs.
+    """
+    n = valid.shape[1]
+    if n == 0:
+        return valid
+    boxes, at = lax.stop_gradient(boxes), jnp.arange(n)
+
+    def first(left: Any) -> Any:
+        return jnp.min(jnp.where(left, at, n), 1)
+
+    def one_more(state: Any) -> Any:
+        k, keep = state
+        here = jnp.minimum(k, n - 1)[:, None]
+        overlap = jax.vmap(lambda one, rest: _iou(one, rest, form))(
+            jnp.take_along_axis(boxes, here[:, :, None], 1)[:, 0], boxes
+        )
+        near = overlap >= threshold if or_equal else overlap > threshold
+        if kinds is not None:
+            near &= jnp.take_along_axis(kinds, here, 1) == kinds
+        later = at > k[:, None]
+        keep &= ~(near & later)
+        return first(keep & later), keep
+
+    return lax.while_loop(lambda state: jnp.any(state[0] < n), one_more, (first(valid), valid))[1]
 
 
 def _convert(boxes: Any, form: str) -> Any:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .contrib import _bilinear, _iou, samples_a_cell
+from .contrib import _bilinear, _iou, samples_a_cell, unsuppressed
 from .samples import Given, case, f
 from .table import constant, op
 
@@ -143,6 +143,7 @@ def multibox_detection(
     ax, ay = (boxes[:, 0] + boxes[:, 2]) / 2, (boxes[:, 1] + boxes[:, 3]) / 2
     aw, ah = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
     v = variances
+    suppresses = 0 < nms_threshold <= 1
 
     def one(scores: Any, offsets: Any) -> Any:
         p = offsets.reshape(n, 4)
@@ -153,7 +154,6 @@ def multibox_detection(
             corners = jnp.clip(corners, 0, 1)
         kind, score = jnp.argmax(scores[1:], 0), jnp.max(scores[1:], 0)
         valid = score >= threshold
-        suppresses = 0 < nms_threshold <= 1
         order = jnp.argsort(jnp.where(valid, -score if suppresses else 0, jnp.inf), stable=True)
         if suppresses and nms_topk > 0:  # what is beyond stays in the order of the anchors, as in MXNet
             order = jnp.where(jnp.arange(n) < nms_topk, order, jnp.argsort(~valid, stable=True))
@@ -162,19 +162,17 @@ def multibox_detection(
             kind, score, corners = kind[order], score[order], corners[order]
         else:
             kind, score, corners, valid = kind[order], score[order], corners[order], valid[order]
-        kept = valid
-        if suppresses:
-            at = jnp.arange(n)
-            kept = valid & (at < nms_topk) if nms_topk > 0 else valid
-            near = _iou(corners, corners, "corner") >= nms_threshold
-            if not force_suppress:
-                near &= kind[:, None] == kind[None]
-            kept = lax.fori_loop(0, n, lambda k, keep: keep & ~(near[k] & keep[k] & (at > k)), kept)
-        named = jnp.where(kept, kind, -1).astype(corners.dtype)
-        made = jnp.concatenate([named[:, None], score[:, None], corners], 1)
-        return jnp.where(valid[:, None], made, -1)
+        return kind, score, corners, valid
 
-    return lax.stop_gradient(jax.vmap(one)(cls_prob, loc_pred))
+    kind, score, corners, valid = jax.vmap(one)(lax.stop_gradient(cls_prob), lax.stop_gradient(loc_pred))
+    kept = valid
+    if suppresses:
+        if nms_topk > 0:
+            kept &= jnp.arange(n) < nms_topk
+        kept = unsuppressed(corners, None if force_suppress else kind, kept, nms_threshold, "corner", or_equal=True)
+    named = jnp.where(kept, kind, -1).astype(corners.dtype)
+    made = jnp.concatenate([named[..., None], score[..., None], corners], -1)
+    return lax.stop_gradient(jnp.where(valid[..., None], made, -1))
 
 
 # ------------------------------------------------------------------------------------- proposals

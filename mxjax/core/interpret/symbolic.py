@@ -272,6 +272,7 @@ def _bound(call: Call, avals: Sequence[Aval | str], device: Any) -> Bound:
     raise NotHere("no form of trace holds")
 
 
+@shielded
 def _apart(fn: Callable[..., Trace], *args: Any) -> Trace | None:
     """The function's result in a thread of its own, or None where it raises.
 
