@@ -15,7 +15,7 @@ import mxjax as mx
 from mxjax.contrib import text
 from mxjax.errors import FormatError, MXNetError, MXNetOSError
 
-from ..calls import text_embedding as recorded
+from ..record import text_embedding as recorded
 
 EXPECTED = json.loads((Path(__file__).parents[1] / "data" / "text_embedding.json").read_text())
 

@@ -14,7 +14,7 @@ import pytest
 import mxjax as mx
 from mxjax import autograd, gluon
 
-from ..calls.edges_of import (
+from ..record.edges_of import (
     BINARY,
     CALLS,
     EDGES,

@@ -23,7 +23,7 @@ import mxjax as mx
 from mxjax import errors
 from mxjax.ops import TABLE
 
-from ..calls.draws import arguments, head, unpack
+from ..record.draws import arguments, head, unpack
 
 DATA = Path(__file__).parent.parent / "data"
 TOLERANCE = {"float16": 4e-3, "bfloat16": 2e-2, "float32": 3e-5, "float64": 1e-8}
