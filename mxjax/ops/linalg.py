@@ -76,8 +76,12 @@ def _common(a: Any, b: Any) -> tuple[Any, Any]:
 
 def _inner_lengths(a: Any, b: Any, at: int, axis: int) -> None:
     if a.ndim and b.ndim and a.shape[at] != b.shape[axis]:
+        wanted = [a.shape[at] if d == axis % b.ndim else -1 for d in range(b.ndim)]
+        turned = at == -1 and axis == -2 and a.shape[at] == b.shape[-1]
         raise ValueError(
-            f"Shape inconsistent, Provided = {list(b.shape)}, inferred shape={[a.shape[at] if d == axis % b.ndim else -1 for d in range(b.ndim)]}"
+            f"Shape inconsistent, Provided = {list(b.shape)}, inferred shape={wanted}: axis {at} of the first array, of length "
+            f"{a.shape[at]}, and axis {axis} of the second, of length {b.shape[axis]}, are summed over"
+            + ("; with its last two axes exchanged the second would fit" if turned else "")
         )
 
 
