@@ -19,6 +19,7 @@ PLACES = ("device", "ctx")
 #: What NumPy calls a sequence of arrays, which may be one array of one axis more.
 SEQUENCES = ("arrays", "seq", "tup")
 _ALONE = ([True], [True, False])
+_NUMBERS = (int, float)
 
 
 def destination(
@@ -41,6 +42,10 @@ def destination(
         # nd.zeros(shape, ctx, dtype): the place may stand among the arguments.
         device = next(a for a in args if isinstance(a, Device))
         args = tuple(a for a in args if not isinstance(a, Device))
+    elif cls._legacy and not op.array_params and "dtype" in op.attr_params:
+        at = op.attr_params.index("dtype")
+        if len(args) > at + 1 and args[at] is None:  # nd.zeros(shape, None, dtype)
+            args = (*args[:at], *args[at + 1 :])
     if kwargs and cls._legacy and not op.attr_params:  # MXNet looks at no argument of an operator that has none
         kwargs = {k: v for k, v in kwargs.items() if k in op.array_params}
     return args, kwargs, out, device
@@ -58,8 +63,9 @@ def split(
     """Arrays in order and attributes as a hashable tuple; with ``texts`` numbers may have come as texts."""
     params = op.array_params
     if op.variadic:
-        if not op.attr_params and len(args) > 1:  # nothing else can be meant
-            arrays, rest = list(args), []
+        if not op.attr_params and (len(args) > 1 or type(args[0] if args else None) in _NUMBERS):
+            # What np.array makes of numbers.
+            arrays, rest = [np.float32(a) if type(a) in _NUMBERS else a for a in args], []
         elif args and isinstance(args[0], (list, tuple, Iterator)):
             arrays, rest = list(args[0]), list(args[1:])
         elif params[-1] in SEQUENCES and "np" in op.names and [isinstance(a, NDArray) for a in args[:2]] in _ALONE:

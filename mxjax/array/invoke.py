@@ -330,13 +330,18 @@ def _listed(a: Any, like: NDArray | None) -> Any:
     return made.astype(beside if beside.kind in "fV" else np.float32)
 
 
+#: Functions of NumPy that are none of its ufuncs, and answer numbers with numbers.
+_OF_NUMBERS = frozenset(("around", "fix", "isneginf", "isposinf", "nan_to_num"))
+
+
 def _of_numbers(
     op: Op, cls: type[NDArray], arrays: list[Any], attrs: tuple[tuple[str, Any], ...], out: Any
 ) -> Any:
     """A function of numbers alone: NumPy's answer for its own functions, else that of 0-d arrays."""
-    ufunc = getattr(np, op.name, None)
-    if isinstance(ufunc, np.ufunc) and not attrs and out is None and cls is not NDArray:
-        return ufunc(*arrays)
+    own = getattr(np, op.name, None)
+    if out is None and cls is not NDArray:
+        if op.name in _OF_NUMBERS or (isinstance(own, np.ufunc) and not attrs):
+            return own(*arrays, **dict(attrs))
     dtype = np.float32 if any(isinstance(a, float) for a in arrays) else None
     full = [a if a is None else wrap(cls, to_value(np.asarray(a, dtype))) for a in arrays]
     return call(op, cls, full, {**dict(attrs), "out": out})

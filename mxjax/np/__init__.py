@@ -24,7 +24,6 @@ from .functions import (
     choose,
     count_nonzero,
     einsum,
-    fill_diagonal,
     flatnonzero,
     full,
     linspace,
@@ -46,6 +45,7 @@ from .functions import (
     unravel_index,
     where,
 )
+from .in_place import fill_diagonal, nan_to_num
 
 integer_dtypes = [dtype(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 floating_dtypes = [dtype(f"float{bits}") for bits in (16, 32, 64)]
@@ -82,6 +82,7 @@ __all__ = [
     "empty",
     "euler_gamma",
     "fill_diagonal",
+    "nan_to_num",
     "flatnonzero",
     "float16",
     "float32",

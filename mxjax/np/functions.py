@@ -30,7 +30,6 @@ __all__ = [
     "choose",
     "count_nonzero",
     "einsum",
-    "fill_diagonal",
     "flatnonzero",
     "full",
     "linspace",
@@ -247,17 +246,6 @@ def sometrue(a: Any, axis: Any = None, keepdims: bool = False, out: Any = None) 
       ndarray: bool, without the axis.
     """
     return _row("any", a, axis=axis, keepdims=keepdims, out=out)
-
-
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """Write ``val`` to the diagonal of ``a``, in place.
-
-    Args:
-      a: the input.
-      val: the number, or numbers.
-      wrap: whether the diagonal begins again in tall matrices.
-    """
-    a[...] = _row("fill_diagonal", a, val, wrap=wrap)
 
 
 # ---------------------------------------------------------------- shapes that depend on the numbers

@@ -14,7 +14,7 @@ from ...core.calls.value import Value
 from ...core.graph.graph import again
 from ...ops.table import Op
 from .. import invoke
-from ..arguments import split
+from ..arguments import destination, split
 from ..handle import dense, to_value
 from ..indexing import check_write
 from ..invoke import call
@@ -58,11 +58,9 @@ def in_storage(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str
     """The result of a call that was asked for in a storage type."""
     if op.sparse is not None:
         return _answer(op, cls, args, kwargs)
-    rest = dict(kwargs)
-    out = rest.pop("out", None)
-    device = rest.pop("device", None) or rest.pop("ctx", None)
+    args, rest, out, device = destination(op, cls, args, dict(kwargs))
     name = next(n for n in ("stype", "forward_stype") if n in op.attr_params)
-    _, pairs = split(op, args, {k: v for k, v in rest.items() if k != "name"}, cls._legacy)
+    _, pairs = split(op, args, rest, cls._legacy)
     attrs = {k: v for k, v in pairs if k != name}
     where = default_device() if device is None else place(device)
     if op.display == "zeros" and not op.array_params:
