@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from mxjax import nd
 from mxjax.nd import abs as NDabs  # noqa: N812  # MXNet 1's name of it here
 
 from .optimizer import Optimizer, register
+from .rows import plain
 from .sgd import SGD
 
 __all__ = ["LBSGD", "NDabs", "ccSGD"]
@@ -101,8 +103,16 @@ class LBSGD(Optimizer):
                 grad = grad.clip(-self.clip_gradient, self.clip_gradient)
             change = -lr * (grad + wd * weight)
             if mom is not None:
-                mom[:] = change = self.momentum * mom + change
-            weight[:] = weight + change
+                change = self.momentum * mom + change
+            new = weight + change
+            if total.stype == "row_sparse":
+                touched = nd.zeros(weight.shape[:1], ctx=weight.ctx)
+                touched[total.indices] = 1  # the other rows stay, and so does their momentum
+                new = nd.where(touched, new, plain(weight))
+                change = change if mom is None else nd.where(touched, change, mom)
+            if mom is not None:
+                mom[:] = change
+            weight[:] = new
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "cumgrads": {}}  # a part of a batch is not kept

@@ -43,9 +43,11 @@ def _begin(klass: type[Optimizer], defaults: dict[str, Any]) -> None:
         given = {*options[: len(args)], *kwargs}
         if generation() == 1:
             kwargs |= {name: value for name, value in defaults.items() if name not in given}
+            if kwargs.get("multi_precision") and not issubclass(klass, adam.Adam):
+                kwargs.pop("lazy_update", None)  # its update of float32 copies has no sparse form
         made(self, *args, **kwargs)
-        if generation() == 1 and "lazy_update" in options and "lazy_update" not in given and not self.multi_precision:
-            self.lazy_update = True
+        if generation() == 1 and "lazy_update" in options and "lazy_update" not in given:
+            self.lazy_update = not self.multi_precision or isinstance(self, adam.Adam)
 
     klass.__init__ = __init__  # type: ignore[method-assign]
 
@@ -134,6 +136,12 @@ def _update_impl(
     (Optimizer.update_multi_precision if multi_precision else Optimizer.update)(self, indices, weights, grads, states)
 
 
+def _plain_steps_are_lazy(self: sgd.NAG, index: Any, weight: Any) -> bool:
+    """Without a momentum NAG is `sgd_update`, which leaves rows without a gradient as they are unless told."""
+    return self.lazy_update or (generation() == 1 and not self.momentum and not self.has_master_copy(weight))
+
+
+sgd.NAG.updates_rows = _plain_steps_are_lazy  # type: ignore[method-assign]
 for _heir in (sgd.SGD, sgd.NAG, sgd.Signum, sgd.LARS, adam.LAMB):
     _heir._update_impl = _update_impl  # type: ignore[union-attr]
 for _klass, _defaults in DEFAULTS.items():
