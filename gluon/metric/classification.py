@@ -180,6 +180,21 @@ class BinaryAccuracy(EvalMetric):
             self._add((pred == label).sum(), pred.size)
 
 
+def _meeting_as_in_mxnet1(pred: onp.ndarray, label: onp.ndarray) -> tuple[onp.ndarray, onp.ndarray]:
+    """Decisions and labels as columns of what MXNet 1 counts: its product of a column of labels (N, 1) with decisions
+    (N,) has every pair of the two.
+    """
+    if len(label) != len(pred):
+        raise MXNetValueError(f"there are {len(label)} labels for {len(pred)} predictions")
+    if len(onp.unique(label)) > 2:
+        raise MXNetValueError("F1 and MCC are of binary classification: the labels have more than two values")
+    said = pred.argmax(axis=1) == 1
+    if said.shape[-1] != label.shape[-1] and 1 not in (said.shape[-1], label.shape[-1]):
+        raise MXNetValueError(f"labels are (N,), as many as predictions (N, 2), got {label.shape} and {pred.shape}")
+    said, label = onp.broadcast_arrays(said, label)
+    return said.reshape(-1, 1), label.reshape(-1, 1)
+
+
 class _Counts:
     """True and false positives and negatives of each class, counted on the host."""
 
@@ -210,7 +225,10 @@ class _Counts:
         if isinstance(threshold, NDArray):
             threshold = threshold.asnumpy()
         classes = 1 if self.class_type == "binary" else pred.shape[-1]
-        if self.class_type == "binary":
+        by_mxnet1 = self.class_type == "binary" and generation() == 1 and pred.ndim > 1
+        if by_mxnet1:
+            said, label = _meeting_as_in_mxnet1(pred, label)
+        elif self.class_type == "binary":
             if label.max(initial=0) > 1:
                 raise MXNetValueError("Wrong label for binary classification: it is above 1")
             if pred.shape != label.shape:
@@ -218,9 +236,7 @@ class _Counts:
                     raise MXNetValueError(
                         f"The shape of prediction {pred.shape} is wrong for binary classification"
                     )
-                pred = pred.reshape(-1, pred.shape[-1])
-                two = generation() == 1 and pred.shape[-1] == 2
-                pred = pred[:, 1] > pred[:, 0] if two else pred[:, -1]  # MXNet 1 looks for the larger one
+                pred = pred.reshape(-1, pred.shape[-1])[:, -1]
             said = predict_with_threshold(pred, threshold).reshape(-1, 1)
         elif self.class_type == "multiclass":
             if label.max(initial=0) >= classes:
@@ -236,8 +252,9 @@ class _Counts:
                     f"{pred.shape}"
                 )
             said = predict_with_threshold(pred, threshold).reshape(-1, classes)
-        label = label.reshape(-1, classes)
-        check_label_shapes(label, said)
+        if not by_mxnet1:
+            label = label.reshape(-1, classes)
+            check_label_shapes(label, said)
         true = label == 1
         counted = onp.stack([
             (said & true).sum(0), (said & (label == 0)).sum(0), (~said & true).sum(0),

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .. import errors
 from ..core.run.failures import holding
 from .lowering.product import of_rows, product
 from .numbers import fitted
@@ -53,6 +54,16 @@ def _of_triangle(a: Any, upper: bool) -> Any:
 def _of_triangle_jvp(upper: bool, primals: Any, tangents: Any) -> Any:
     (da,) = tangents
     return _of_triangle(*primals, upper), (da + _t(da, True)) / 2
+
+
+def _is_upper(upper: Any, uplo: Any) -> bool:
+    """Which triangle is meant: MXNet 2 has a bool, MXNet 1 and NumPy "L" or "U" under another name."""
+    said = upper if uplo is None else uplo
+    if isinstance(said, str):
+        if said not in ("L", "U"):
+            raise errors.MXNetValueError(f"UPLO must be 'L' or 'U', the triangle that is read, got {said!r}")
+        return said == "U"
+    return bool(said)
 
 
 def _factored(a: Any, upper: bool, what: str) -> Any:
@@ -391,8 +402,8 @@ _row(
     amp="full",
 )
 _row("pinv", lambda a, rtol=None, *, hermitian=False: jnp.linalg.pinv(a, rtol, hermitian), case(f(4, 3)), case(f(2, 4, 3), Given([1e-3, 1e-4])), doc="Pseudo-inverse.", numbers=("rtol",), aliases=("_npi_pinv_scalar_rcond",), amp="full")
-_row("eigh", lambda a, *, upper=False: _eigh(a, upper), case(_SQUARE), doc="Eigenvalues and vectors of symmetric matrices.", amp="full", outputs=2, tupled=True, **_FLAT)
-_row("eigvalsh", lambda a, *, upper=False: _numbers(jnp.linalg.eigvalsh, "linalg.eigvalsh", finite=True)(_of_triangle(_wholes_wide(a), upper)), case(_SQUARE), ref=np.linalg.eigvalsh, doc="Eigenvalues of symmetric matrices.", amp="full", **_FLAT)
+_row("eigh", lambda a, *, upper=False, UPLO=None: _eigh(a, _is_upper(upper, UPLO)), case(_SQUARE), doc="Eigenvalues and vectors of symmetric matrices.", amp="full", outputs=2, tupled=True, **_FLAT)
+_row("eigvalsh", lambda a, *, upper=False, UPLO=None: _numbers(jnp.linalg.eigvalsh, "linalg.eigvalsh", finite=True)(_of_triangle(_wholes_wide(a), _is_upper(upper, UPLO))), case(_SQUARE), ref=np.linalg.eigvalsh, doc="Eigenvalues of symmetric matrices.", amp="full", **_FLAT)
 _row("matrix_power", lambda a, *, n: _power_of_matrix(a, n), case(f(3, 3), n=3), doc="Powers of matrices.", internal=None)
 _row("cond", lambda x, *, p=None: jnp.linalg.cond(x, p), case(_SQUARE), doc="Condition numbers.", internal=None, **_FLAT)
 _row("multi_dot", lambda *arrays: jnp.linalg.multi_dot(arrays), case(f(2, 3), f(3, 4), f(4, 2)), doc="Product of several matrices in the cheapest order.", internal=None)

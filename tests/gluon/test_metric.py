@@ -224,3 +224,23 @@ def test_small_probabilities(version, kind, options, expected):
             metric.update([mx.nd.array(labels)], [mx.nd.array(probabilities)])
             found.append(metric.get()[1])
     onp.testing.assert_allclose(found, expected, rtol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "predictions", "expected"),
+    [  # of 1.9.1: a column of labels meets each decision, and the larger of one number is the first
+        ("F1", (8,), (8, 2), 0.8333333333333334), ("F1", (8, 1), (8, 2), 0.75), ("F1", (8, 1), (8, 1), 0.0),
+        ("MCC", (8,), (8, 2), 0.3333333333333333), ("MCC", (8, 1), (8, 2), 0.0), ("MCC", (8, 1), (8, 1), 0.0),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("average", ["macro", "micro"])
+def test_shapes_of_binary_labels_in_mxnet_1(kind, labels, predictions, expected, average):
+    rng = onp.random.RandomState(0)
+    given, chances = rng.randint(0, 2, 8), rng.rand(8, 2)
+    chances = (chances / chances.sum(1, keepdims=True))[:, -predictions[1] :]
+    with mx.config.scope(compat_version="1.9"):
+        metric = getattr(mx.gluon.metric, kind)(average=average)
+        metric.update([mx.nd.array(given.reshape(labels))], [mx.nd.array(chances)])
+        assert metric.get()[1] == pytest.approx(expected, abs=1e-12)
+        with pytest.raises(ValueError, match=r"labels are \(N,\)"):
+            metric.update([mx.nd.array(onp.eye(2)[given])], [mx.nd.array(rng.rand(8, 3))])

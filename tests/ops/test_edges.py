@@ -458,7 +458,11 @@ def test_factors_and_eigenvalues_read_one_triangle(tier, recorded):
     if recorded == "2":
         x, factored = mx.np.array(given, dtype="float64"), mx.np.linalg.cholesky
         np.testing.assert_allclose(mx.np.linalg.eigvalsh(x).asnumpy(), low, rtol=1e-8)
-        np.testing.assert_allclose(mx.np.linalg.eigvalsh(x, upper=True).asnumpy(), high, rtol=1e-8)
+        for upper in ({"upper": True}, {"UPLO": "U"}):  # MXNet 1's name, and NumPy's
+            np.testing.assert_allclose(mx.np.linalg.eigvalsh(x, **upper).asnumpy(), high, rtol=1e-8)
+            np.testing.assert_allclose(mx.np.linalg.eigh(x, **upper)[0].asnumpy(), high, rtol=1e-8)
+        with pytest.raises(ValueError, match="'L' or 'U'"):
+            mx.np.linalg.eigvalsh(x, UPLO="u")
         above = mx.np.linalg.cholesky(mx.np.array(given.T, dtype="float64"), upper=True)
         np.testing.assert_allclose(above.asnumpy(), np.transpose(factor), rtol=1e-12)
     else:

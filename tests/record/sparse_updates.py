@@ -19,8 +19,9 @@ OF_ALL = [
     ("sgd", {"clip_gradient": 0.5, "rescale_grad": 0.5, **LAZY}), ("adam", {}), ("adam", LAZY),
     ("adam", {"lazy_update": False}), ("adam", {"wd": 0.1, "clip_gradient": 0.7}), ("adagrad", {"wd": 0}),
     ("ftrl", {}), ("groupadagrad", {"wd": 0}), ("lars", LAZY), ("lars", {**MOMENTUM, **LAZY}), ("nag", {}),
-    ("nag", MOMENTUM), ("nag", {"clip_gradient": 0.5}), ("rmsprop", {}), ("rmsprop", {"centered": True}), ("signum", {}),
-    ("signum", {"momentum": 0}), ("adadelta", {}), ("adamax", {}), ("nadam", {}), ("ftml", {}), ("dcasgd", {}),
+    ("nag", MOMENTUM), ("nag", {"clip_gradient": 0.5}), ("rmsprop", {}), ("rmsprop", {"centered": True}),
+    ("signum", {}), ("signum", {"momentum": 0}), ("adadelta", {}), ("adamax", {}), ("nadam", {}), ("ftml", {}),
+    ("dcasgd", {}),
 ]  # fmt: skip
 #: Of one generation alone. MXNet 2's LAMB counts an update from a sparse gradient twice, which is left out here.
 OF_ONE = {

@@ -14,6 +14,7 @@ from mxjax import atomic, errors, gluon, symbol
 from mxjax.array.creation import array
 from mxjax.symbol.node import states_of, walk
 
+from .inference import inferred
 from .reader import GROWING, Reader
 
 # The files of the table.
@@ -56,7 +57,7 @@ class GraphProto:
         numbers = {t.name: np.asarray(onnx.numpy_helper.to_array(t)) for t in graph.initializer}
         shown = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset_version)])
         try:
-            shown = onnx.shape_inference.infer_shapes(shown, data_prop=_may_propagate(onnx, graph, numbers))
+            shown = inferred(onnx, shown, data_prop=_may_propagate(onnx, graph, numbers))
         except Exception:  # of a graph that ONNX does not understand; what needs no shapes is read all the same
             pass
         reader.learn([*shown.graph.value_info, *graph.input, *graph.output])

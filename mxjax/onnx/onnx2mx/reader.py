@@ -13,6 +13,8 @@ from mxjax import errors
 from mxjax.ops.table import TABLE as ROWS
 from mxjax.symbol.node import Entry, Node
 
+from .inference import inferred
+
 
 class Length(NamedTuple):
     """The length of an axis of a result, which is known where the network runs."""
@@ -357,7 +359,7 @@ class Reader:
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, self.opset)])
         model.graph.initializer.extend([to_tensor(v, n) for n, v in given.items() if v.size <= 64])
         try:
-            infos = self.onnx.shape_inference.infer_shapes(model).graph.output
+            infos = inferred(self.onnx, model).graph.output
         except Exception:  # what ONNX does not understand its reference does not compute
             return False
         for info in infos:
