@@ -17,6 +17,7 @@ from mxjax.errors import MXNetAssertionError, MXNetValueError
 from mxjax.modes import generation
 
 from .base import EvalMetric, alias, average_of, check_label_shapes, in_mxnet1, pairs, register
+from .older import meeting
 
 __all__ = [
     "F1",
@@ -180,21 +181,6 @@ class BinaryAccuracy(EvalMetric):
             self._add((pred == label).sum(), pred.size)
 
 
-def _meeting_as_in_mxnet1(pred: onp.ndarray, label: onp.ndarray) -> tuple[onp.ndarray, onp.ndarray]:
-    """Decisions and labels as columns of what MXNet 1 counts: its product of a column of labels (N, 1) with decisions
-    (N,) has every pair of the two.
-    """
-    if len(label) != len(pred):
-        raise MXNetValueError(f"there are {len(label)} labels for {len(pred)} predictions")
-    if len(onp.unique(label)) > 2:
-        raise MXNetValueError("F1 and MCC are of binary classification: the labels have more than two values")
-    said = pred.argmax(axis=1) == 1
-    if said.shape[-1] != label.shape[-1] and 1 not in (said.shape[-1], label.shape[-1]):
-        raise MXNetValueError(f"labels are (N,), as many as predictions (N, 2), got {label.shape} and {pred.shape}")
-    said, label = onp.broadcast_arrays(said, label)
-    return said.reshape(-1, 1), label.reshape(-1, 1)
-
-
 class _Counts:
     """True and false positives and negatives of each class, counted on the host."""
 
@@ -225,9 +211,8 @@ class _Counts:
         if isinstance(threshold, NDArray):
             threshold = threshold.asnumpy()
         classes = 1 if self.class_type == "binary" else pred.shape[-1]
-        by_mxnet1 = self.class_type == "binary" and generation() == 1 and pred.ndim > 1
-        if by_mxnet1:
-            said, label = _meeting_as_in_mxnet1(pred, label)
+        if self.class_type == "binary" and generation() == 1 and pred.ndim > 1:
+            said, label = (of.reshape(-1, 1) for of in meeting(label, pred))
         elif self.class_type == "binary":
             if label.max(initial=0) > 1:
                 raise MXNetValueError("Wrong label for binary classification: it is above 1")
@@ -252,9 +237,8 @@ class _Counts:
                     f"{pred.shape}"
                 )
             said = predict_with_threshold(pred, threshold).reshape(-1, classes)
-        if not by_mxnet1:
-            label = label.reshape(-1, classes)
-            check_label_shapes(label, said)
+        label = label.reshape(-1, classes)
+        check_label_shapes(label, said)
         true = label == 1
         counted = onp.stack([
             (said & true).sum(0), (said & (label == 0)).sum(0), (~said & true).sum(0),

@@ -16,6 +16,24 @@ __all__: list[str] = []
 _KINDS = ("true_positives", "false_positives", "false_negatives", "true_negatives")
 
 
+def meeting(label: np.ndarray, pred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whether the larger of two numbers is the second, and the label: each decision, or every pair of the two.
+
+    MXNet 1 counts by a product, in which a column of labels (N, 1) meets all decisions (N,).
+
+    Raises:
+      ValueError: labels of more than two kinds, of another shape, or not as many as predictions.
+    """
+    check_label_shapes(label, pred)
+    if len(np.unique(label)) > 2:
+        raise MXNetValueError("F1 and MCC currently only support binary classification: labels are 0 or 1")
+    said = pred.argmax(axis=1) == 1
+    if said.shape[-1] != label.shape[-1] and 1 not in (said.shape[-1], label.shape[-1]):
+        raise MXNetValueError(f"labels are (N,), as many as predictions (N, 2), got {label.shape} and {pred.shape}")
+    said, label = np.broadcast_arrays(said, label)
+    return said, label
+
+
 class _BinaryClassificationMetrics:
     """Right and wrong answers to a question of two answers, since `reset_stats` (`global_...`) and since
     `local_reset_stats`."""
@@ -49,11 +67,7 @@ class _BinaryClassificationMetrics:
         Raises:
           ValueError: labels of more than two kinds, or not as many as predictions.
         """
-        said = np.argmax(pred.asnumpy(), axis=1) == 1
-        numbers = label.asnumpy().astype("int32")
-        check_label_shapes(label, pred)
-        if len(np.unique(numbers)) > 2:
-            raise MXNetValueError(f"{type(self).__name__} currently only supports binary classification.")
+        said, numbers = meeting(label.asnumpy().astype("int32"), pred.asnumpy())
         true = numbers == 1
         for kind, these in zip(_KINDS, (said & true, said & ~true, ~said & true, ~said & ~true), strict=True):
             for name in (kind, f"global_{kind}"):
