@@ -155,6 +155,7 @@ def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     Returns:
       ndarray: shorter on the axis.
 
+    >>> from mxjax import np
     >>> np.delete(np.array([1, 2, 3]), 1)
     array([1., 3.])
     """
@@ -182,6 +183,7 @@ def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     Returns:
       ndarray: longer on the axis.
 
+    >>> from mxjax import np
     >>> np.insert(np.array([1, 2]), 1, 9)
     array([1., 9., 2.])
     """

@@ -80,6 +80,7 @@ def full(
     Returns:
       ndarray or Symbol: of this shape, in `dtype` or that of the number.
 
+    >>> from mxjax import np
     >>> np.full((2,), 7)
     array([7, 7], dtype=int64)
     """
