@@ -10,6 +10,9 @@ from .device import (
     gpu_memory_info,
     num_gpus,
 )
+from .device import (
+    _current as _current,
+)
 from .errors import explain_names as _explain_names
 
 __all__ = [

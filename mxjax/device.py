@@ -18,7 +18,50 @@ from .scopes import Scope
 KEEPERS = ("cpu_pinned", "cpu_shared")
 
 
-class Device(Scope):
+class _Current:
+    """The thread's current device, as MXNet 1 (`Context._default_ctx.value`) and 2 (`device._current.set`) keep it."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> Device:
+        return current_device()
+
+    @value.setter
+    def value(self, device: Device) -> None:
+        device._set()
+
+    def get(self) -> Device:
+        return current_device()
+
+    def set(self, device: Device) -> Device:
+        """Make it the current one; what was is the token that `reset` takes."""
+        before = current_device()
+        device._set()
+        return before
+
+    def reset(self, token: Device) -> None:
+        token._set()
+
+
+_current = _Current()
+
+
+class _Devices(type):
+    """The class of `Device`, which has the current device as MXNet 1 spells it: `Context.default_ctx = mx.gpu(1)`."""
+
+    _default_ctx = _current
+
+    @property
+    def default_ctx(cls) -> Device:
+        return current_device()
+
+    @default_ctx.setter
+    def default_ctx(cls, device: Device) -> None:
+        device._set()
+
+
+class Device(Scope, metaclass=_Devices):
     """A device by type and number; used in ``with`` it becomes the default for new arrays.
 
     ``device_type`` is one of cpu, gpu, tpu, cpu_pinned, cpu_shared (or another Device to copy). Every number of a CPU
@@ -111,12 +154,10 @@ class Device(Scope):
         st, outer = before
         st.device = outer
 
-    class _Default:
-        def __get__(self, device: Any, cls: Any) -> Device:
-            return current_device()
-
-    #: The current device, as MXNet 1 spells it.
-    default_ctx = _Default()
+    @property
+    def default_ctx(self) -> Device:
+        """The current device, as MXNet 1 spells it."""
+        return current_device()
 
     def empty_cache(self) -> None:
         """Return cached memory to the device; XLA's allocators keep theirs, so this only waits."""

@@ -238,3 +238,22 @@ def test_blocks_show_their_attributes(mxnet1):
         assert repr(Branches()) == "Branches(\n  (a): Dense(None -> 3, linear)\n)"
     with mx.util.np_shape(True):
         assert repr(Longer()) == "Longer(\n  (a): Dense(-1 -> 3, linear)\n  (1): Dense(-1 -> 5, linear)\n)"
+
+
+def test_the_default_context_is_set_by_its_older_names():
+    """As in MXNet 1.9.1, and, by `device._current`, in 2.0.0b1; for the thread."""
+    assert mx.Context._default_ctx.value == mx.Context.default_ctx == mx.current_context()
+    before = mx.current_context()
+    with before:  # what is set is given back
+        mx.Context.default_ctx = mx.cpu(1)
+        assert mx.current_context() == mx.nd.ones(1).context == mx.cpu(1)
+        mx.Context._default_ctx.value = mx.cpu(2)
+        assert mx.Context.default_ctx == mx.cpu(2)
+        token = mx.device._current.set(mx.cpu(3))
+        assert mx.context._current.get() == mx.cpu(3)
+        with mx.cpu(1):
+            assert mx.Context._default_ctx.value == mx.cpu(1)
+        assert mx.current_device() == mx.cpu(3)
+        mx.device._current.reset(token)
+        assert mx.current_device() == mx.cpu(2)
+    assert mx.current_context() == before
