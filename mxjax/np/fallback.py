@@ -110,7 +110,15 @@ def on_host(fn: Callable[..., Any], module: str) -> Callable[..., Any]:
         return made
 
     wrapped.__module__ = module
+    wrapped.__doc__ = f"{_OF_NUMPY}\n\n{inspect.cleandoc(fn.__doc__ or '')}"
     return wrapped
+
+
+#: What the help of NumPy's functions begins with.
+_OF_NUMPY = """NumPy's function, computed by NumPy on the host.
+
+It takes and gives arrays of mx.np; floating-point results have the dtype of the first floating-point array. It has no
+gradient, and raises ValueError where autograd would need one. What follows is NumPy's own text, with NumPy's examples."""
 
 
 def _normed(fn: Callable[..., Any]) -> Callable[..., Any]:
