@@ -7,7 +7,6 @@ from html.parser import HTMLParser
 
 import numpy as onp
 import pytest
-from PIL import Image
 
 import mxjax as mx
 from mxjax import displays, nd, np
@@ -45,6 +44,7 @@ class Cells(HTMLParser):
 
 
 def pixels(source):
+    Image = pytest.importorskip("PIL.Image", reason="Pillow reads what is drawn")
     return onp.array(Image.open(io.BytesIO(base64.b64decode(source.removeprefix("data:image/png;base64,")))))
 
 
