@@ -103,6 +103,8 @@ class Estimator(Shown):
             raise errors.MXNetValueError(f"loss must be a Loss, refer to gluon.loss.Loss: got {loss}")
         return loss
 
+    context = property(lambda self: self.device)  # MXNet 1's name
+
     def _check_context(self, context: Any) -> list[Device]:
         warnings.warn(
             "Estimator._check_context has been renamed to Estimator._check_devices", DeprecationWarning, stacklevel=2

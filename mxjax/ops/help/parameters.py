@@ -10,6 +10,7 @@ B array: The second matrices, in the last two axes.
 C array: The matrices that are added.
 M int: The number of columns; as many as rows if it is left out.
 N int: The number of rows.
+UPLO str: The triangle that is read, "L" or "U", in the words of MXNet 1 and NumPy; see ``upper``.
 a array: The input.
 a_max number: The upper bound; none without it.
 a_min number: The lower bound; none without it.
