@@ -32,11 +32,11 @@ from mxjax.errors import MXNetError
 from mxjax.launch import group
 from mxjax.launch.keeper import MARK, TEXT
 
+from ._byte_gather import Words
 from ._compression import Packed, unpacked
 from ._host import Pool, aligned
 from ._machine import LONGEST, Machine
-from ._pieces import Parts, Pieces
-from ._words import Words
+from ._packing import Parts, Pieces
 
 _AXIS = "processes"
 

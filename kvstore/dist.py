@@ -2,7 +2,7 @@
 
 It is the store of one process with four hooks: whose first values count (rank 0's), what is summed
 (everything), how (`_processes`), and when it must begin.  There are no servers: every rank holds the
-sums; where the store has an optimizer every rank runs it for its part of each big array (`_parts`), and for
+sums; where the store has an optimizer every rank runs it for its part of each big array (`_zero_processes`), and for
 all of the small ones with the same result. With `comm.distribute` each key's optimizer runs on one rank alone,
 which sends the others the new value.
 """
@@ -29,11 +29,11 @@ from mxjax.launch.keeper import TEXT
 from mxjax.optimizer import Optax, saving
 from mxjax.optimizer.optimizer import flatten
 
+from ._byte_gather import worthwhile
 from ._compression import Packer, Settings, unpacked
 from ._gather import Request
-from ._parts import PartUpdater, refuse_strange
 from ._processes import Operation, Processes, Update, on_host, processes
-from ._words import worthwhile
+from ._zero_processes import PartUpdater, refuse_strange
 from .store import HYPERPARAMETERS, KVStore
 
 __all__ = ["DistKVStore"]

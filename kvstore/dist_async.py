@@ -27,11 +27,11 @@ from mxjax.optimizer import Updater
 from . import _ray
 from ._compression import Packer, Settings, as_words
 from ._gather import Gathered, Request
+from ._key_placement import Part, Place, Shards, joined, parted
 from ._outbox import Answer, Outbox, Servers
 from ._processes import Operation, on_host, processes
-from ._rows import dense_value, device_of
+from ._row_sparse import dense_value, device_of
 from ._server import NUMBERS, described
-from ._shards import Part, Place, Shards, joined, parted
 from .dist import _value
 from .store import KVStore, hand
 

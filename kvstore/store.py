@@ -16,8 +16,8 @@ from mxjax.optimizer import Optimizer
 from ._collective import ADD, Devices, moved
 from ._compression import Compressor, Settings
 from ._gather import LIMIT, Gathered, Request, alias, is_gathered
-from ._rows import asked, check_target, dense_targets, dense_value, device_of, give, pushed
-from ._zero import ShardedUpdater
+from ._row_sparse import asked, check_target, dense_targets, dense_value, device_of, give, pushed
+from ._zero_devices import ShardedUpdater
 from .base import KVStoreBase
 
 # MXNet's names; where its stores summed (on the CPU, on the devices) made the difference.

@@ -13,8 +13,8 @@ import pytest
 
 import mxjax as mx
 from mxjax import autograd, gluon
+from mxjax.kvstore._key_placement import Part, Shards
 from mxjax.kvstore._outbox import LocalServers
-from mxjax.kvstore._shards import Part, Shards
 from mxjax.kvstore.dist_async import AsyncKVStore
 
 

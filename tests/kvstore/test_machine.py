@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from mxjax.kvstore import _machine
+from mxjax.kvstore._byte_gather import Words
 from mxjax.kvstore._host import ALIGNMENT, Pool
 from mxjax.kvstore._machine import LONGEST, Machine
-from mxjax.kvstore._pieces import Parts, Pieces
+from mxjax.kvstore._packing import Parts, Pieces
 from mxjax.kvstore._processes import padded, part_of
-from mxjax.kvstore._words import Words
 from mxjax.launch import wire
 from mxjax.launch.keeper import Keeper
 from mxjax.launch.member import Member

@@ -10,7 +10,6 @@ import pytest
 
 import mxjax as mx
 from mxjax import optimizer as opt
-from mxjax.kvstore import _zero
 from tests.kvstore.watching import Runs
 
 DEVICES = [mx.cpu(i) for i in range(4)]
@@ -80,7 +79,7 @@ def test_weights_are_those_of_one_device(name: str) -> None:
 
 def test_what_looks_at_whole_arrays() -> None:
     every = {n: k for n, k in opt.Optimizer.opt_registry.items() if k.rule_fn is not None}
-    whole = {n for n, k in every.items() if not _zero.elementwise(k())}
+    whole = {n for n, k in every.items() if not _zero_devices.elementwise(k())}
     assert whole == {"lamb", "lans", "lars", "groupadagrad"}
 
 

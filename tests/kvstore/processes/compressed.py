@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import mxjax as mx
-from mxjax.kvstore._words import Words
+from mxjax.kvstore._byte_gather import Words
 
 DATA = Path(__file__).parents[2] / "data" / "kvstore_compression.json"
 #: Elements of the arrays that are sent, and how often they are pushed.

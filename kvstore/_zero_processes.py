@@ -1,6 +1,6 @@
 """The optimizer shared out between processes (ZeRO, stage 1): each updates a part and keeps its states.
 
-What `_zero` does with the devices of one process, in three steps instead of one program, because sums of CPUs
+What `_zero_devices` does with the devices of one process, in three steps instead of one program, because sums of CPUs
 travel through memory that processes share and not through XLA: a process gets its part of a gradient's sum,
 updates that part of the weight, and all collect the new parts (`_processes`).
 """
@@ -23,7 +23,7 @@ from mxjax.optimizer import Optimizer
 from mxjax.optimizer.optimizer import flatten
 
 from ._processes import Operation, Processes, Update, padded, part_of
-from ._zero import Kept, ShardedUpdater, mapped, wholes
+from ._zero_devices import Kept, ShardedUpdater, mapped, wholes
 
 
 class PartUpdater(ShardedUpdater):
