@@ -10,6 +10,7 @@ import pytest
 
 import mxjax as mx
 from mxjax import optimizer as opt
+from mxjax.kvstore import _zero_devices
 from tests.kvstore.watching import Runs
 
 DEVICES = [mx.cpu(i) for i in range(4)]
