@@ -27,7 +27,6 @@ BLOCKS = {
     "register_buffer": "gluon.Constant(array) as an attribute is a parameter without a gradient",
     "add_module": "net.register_child(block, name), or an attribute",
     "fit": "gluon.contrib.estimator.Estimator(net, loss) has fit; mx.mod.Module, too",
-    "compile": "net.hybridize() compiles it",
     "predict": "call it: net(x)",
     "summary_": "net.summary(x)",
 }
@@ -138,6 +137,15 @@ NAMES = {
         "no_grad": "autograd.pause()", "enable_grad": "autograd.record()", "Variable": "x.attach_grad()",
         "value_and_grad": "record, backward and x.grad; jax.value_and_grad takes mxjax's functions, too",
     },
+}  # fmt: skip
+
+#: Arguments of functions elsewhere.
+KEYWORDS = {
+    "dim": ("axis", "axes"), "dims": ("axes", "axis"), "keepdim": ("keepdims",), "keep_dims": ("keepdims",),
+    "input": ("data", "a", "x"), "other": ("x2", "rhs", "b"), "size": ("shape",), "stride": ("strides",),
+    "padding": ("pad",), "dilation": ("dilate",), "groups": ("num_group",), "kernel_size": ("kernel",),
+    "out_channels": ("num_filter",), "out_features": ("num_hidden",), "p": ("rate",), "ratio": ("p",),
+    "num_classes": ("depth",), "min": ("a_min",), "max": ("a_max",), "eps": ("epsilon",), "n": ("k",),
 }  # fmt: skip
 
 #: Options of optimizers elsewhere.

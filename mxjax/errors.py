@@ -188,6 +188,19 @@ def nearest(name: str, names: Iterable[str], count: int = 1) -> list[str]:
     return [by_lower[key] for key in found]
 
 
+def keyword_meant(name: str, names: Iterable[str]) -> str:
+    """What a keyword argument is called here that others call ``name``, else what looks like it.
+
+    >>> keyword_meant("dim", ["data", "axis"])
+    '; it is called axis'
+    """
+    from .elsewhere import KEYWORDS
+
+    names = list(names)
+    ours = next((k for k in KEYWORDS.get(name, ()) if k in names), None)
+    return did_you_mean(name, names) if ours is None else f"; it is called {ours}"
+
+
 @contextlib.contextmanager
 def told(name: str) -> Iterator[None]:
     """Re-raise a custom operator's exception as an MXNetError that is of its own type, too."""

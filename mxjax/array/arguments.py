@@ -104,7 +104,7 @@ def split(
                 raise errors.MXNetTypeError(f"{op.name} got the array {name!r} twice")
             raise errors.MXNetTypeError(
                 f"{op.name}() got an unexpected keyword argument {name!r}"
-                f"{errors.did_you_mean(name, [*params, *op.attr_params])}. "
+                f"{errors.keyword_meant(name, [*params, *op.attr_params])}. "
                 f"Cannot find argument {name!r}, Possible Arguments: {signature_text(op)}"
             )
         if name in given:

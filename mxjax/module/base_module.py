@@ -13,7 +13,13 @@ import numpy as np
 from .. import nd
 from ..array import NDArray
 from ..base import _as_list
-from ..errors import MXNetAssertionError, MXNetNotImplementedError, MXNetValueError, nearest
+from ..errors import (
+    MXNetAssertionError,
+    MXNetNotImplementedError,
+    MXNetTypeError,
+    MXNetValueError,
+    nearest,
+)
 from ..gluon import metric as metrics
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
@@ -267,6 +273,11 @@ class BaseModule(Shown):
         """
         require(num_epoch is not None, "please specify number of epochs: num_epoch")
         assert num_epoch is not None
+        if not hasattr(train_data, "provide_data"):
+            raise MXNetTypeError(
+                f"fit takes an iterator over batches, got {type(train_data).__name__}: mx.io.NDArrayIter(data, label, "
+                "batch_size) makes one of arrays"
+            )
         self.bind(
             data_shapes=train_data.provide_data, label_shapes=train_data.provide_label, for_training=True,
             force_rebind=force_rebind,

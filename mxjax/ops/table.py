@@ -255,6 +255,8 @@ class Op(Row):
         for name, value in given.items():
             if name in _WHOLES and isinstance(value, str):
                 return f"{name}={value!r}: an integer, or a tuple of integers, is expected"
+            if name == "dtype" and type(value) is int:  # zeros(2, 3)
+                return f"dtype={value} is no dtype; several lengths are one shape, as in zeros((2, {value}))"
         shapes = shapes[3:] if self.keyed else shapes
         if self.shapes is None or not shapes or shapes[0] is None:
             return None
