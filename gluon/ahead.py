@@ -43,7 +43,8 @@ def compile_ahead(block: HybridBlock, inputs: Sequence[Any], dtype: Any, train: 
     known, block._graphs = block._graphs, {}
     block._optimizing = True  # a graph's first call is no trial of NumPy's
     try:
-        with settings.scope({"engine.cold": "compile", "engine.graph_breaks": "quiet"}), autograd.pause(train_mode=False):
+        quietly = settings.scope({"engine.cold": "compile", "engine.graph_breaks": "quiet"})
+        with quietly, autograd.pause(train_mode=False):
             found = memonger.rehearse(run, block, warmup=0)
     finally:
         block._optimizing = False

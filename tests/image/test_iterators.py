@@ -72,11 +72,9 @@ def test_augmenters_say_what_they_are():
         (3, 8, 9), resize=10, rand_crop=True, rand_resize=True, rand_mirror=True, mean=True, std=np.ones(3),
         brightness=0.1, hue=0.2, pca_noise=0.3, rand_gray=0.4,
     )  # fmt: skip
-    names = [type(each).__name__ for each in made]
-    assert names == (
-        "ResizeAug RandomSizedCropAug HorizontalFlipAug CastAug ColorJitterAug HueJitterAug LightingAug RandomGrayAug "
-        "ColorNormalizeAug"
-    ).split()
+    names = [type(each).__name__.removesuffix("Aug") for each in made]
+    expected = "Resize RandomSizedCrop HorizontalFlip Cast ColorJitter HueJitter Lighting RandomGray ColorNormalize"
+    assert names == expected.split()
     assert json.loads(made[0].dumps()) == ["resizeaug", {"size": 10, "interp": 2}]
     assert made[4].dumps() == ["colorjitteraug", ['["brightnessjitteraug", {"brightness": 0.1}]']]
     assert mx.image.DetBorrowAug(made[0]).dumps() == ["detborrowaug", made[0].dumps()]

@@ -123,7 +123,10 @@ def test_loops_of_one_step_stack_one_row(run: Any) -> None:
     out, last = run(lambda d, s: npx.foreach(lambda x, s: (x + s, s * 2), d, s), mx.np.array([[1.0, 1.0]]), s)
     assert lists(out) == [[3.0, 4.0]] and lists(last) == [4.0, 6.0]
     for bound, more in ((1, []), (3, [[0.0, 0.0], [0.0, 0.0]])):
-        loop = lambda s, n=bound: npx.while_loop(lambda s: s.sum() < 6, lambda s: (s, s * 2), s, max_iterations=n)  # noqa: E731
+
+        def loop(s: Any, n: int = bound) -> Any:
+            return npx.while_loop(lambda s: s.sum() < 6, lambda s: (s, s * 2), s, max_iterations=n)
+
         out, last = run(loop, s)
         assert lists(out) == [[2.0, 3.0], *more] and lists(last) == [4.0, 6.0]
 
@@ -138,7 +141,10 @@ def test_one_loop_variable(run: Any, new: Any) -> None:
 
 
 def test_a_while_loop_without_a_step(run: Any) -> None:
-    never = lambda i: npx.while_loop(lambda i: i > 30, lambda i: (i * 1.5, [i + 1]), [i], max_iterations=3)  # noqa: E731
+
+    def never(i: Any) -> Any:
+        return npx.while_loop(lambda i: i > 30, lambda i: (i * 1.5, [i + 1]), [i], max_iterations=3)
+
     out, last = run(never, mx.np.array([1.0]))
     assert out.asnumpy().tolist() == [[0.0]] * 3 and lists(last) == [[1.0]]
     none = lambda i: npx.while_loop(lambda i: i > 0, lambda i: (i, [i + 1]), [i], max_iterations=0)  # noqa: E731

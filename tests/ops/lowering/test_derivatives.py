@@ -89,7 +89,7 @@ def test_weight_gradients_in_pieces_equal_lax(monkeypatch):
 
 @pytest.mark.parametrize("piece", [1, slowly(1 << 20)])
 def test_weight_gradients_of_fewer_filters_than_channels_equal_lax(monkeypatch, piece):
-    """Image and gradient change places, since the patches of the narrower are fewer; row by row where pieces are small."""
+    """Image and gradient change places: the narrower has fewer patches; row by row where pieces are small."""
     monkeypatch.setattr("mxjax.ops.lowering.convolution_forms.PIECE_BYTES", piece)
     monkeypatch.setattr("mxjax.ops.lowering.convolution_forms.WASTE", 1 << 20)
     equals_lax(PLANS[1], (7, 9), 2, (3, 2), (1, 1), (1, 2), (1, 0))
