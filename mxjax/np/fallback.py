@@ -118,7 +118,7 @@ def on_host(fn: Callable[..., Any], module: str) -> Callable[..., Any]:
 _OF_NUMPY = """NumPy's function, computed by NumPy on the host.
 
 It takes and gives arrays of mx.np; floating-point results have the dtype of the first floating-point array. It has
-no gradient, and raises ValueError where autograd would need one. What follows is NumPy's own text, with its examples."""
+no gradient, and raises ValueError where autograd would need one. What follows is NumPy's own help, with examples."""
 
 
 def _normed(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -30,7 +30,7 @@ try:
     _UNDECIDED: Any = _poly.InconclusiveDimensionOperation
     _ = _Expr._from_var, _poly._SymbolicConstraint, _poly.Comparator, _poly.SymbolicScope._process_explicit_constraint
 except AttributeError:  # another JAX: nothing is traced with symbols
-    _poly = _Expr = _EQUAL = _AT_LEAST = _UNDECIDED = None  # type: ignore[assignment]
+    _poly = _Expr = _EQUAL = _AT_LEAST = _UNDECIDED = None
 
 
 
