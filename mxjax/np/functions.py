@@ -142,12 +142,15 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
       y: what is taken elsewhere.
 
     Returns:
-      ndarray: of the shape to which all broadcast; without x and y a tuple of the places.
+      ndarray: of the shape to which all broadcast; without x and y a tuple of the places; x or y itself where the
+      condition is a number, as in MXNet.
     """
     if x is None and y is None:
         return nonzero(condition)
     if x is None or y is None:
         raise errors.MXNetValueError("where takes both x and y, or neither")
+    if isinstance(condition, (bool, int, float, _np.generic)):
+        return x if condition else y
     return _row("where", condition, x, y)
 
 

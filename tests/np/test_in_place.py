@@ -1,4 +1,4 @@
-"""Functions that write into the array they are given, and functions of numbers alone, as in MXNet 1.9.1 and NumPy."""
+"""Functions that write into the array they are given, and functions of numbers, as in both MXNets and NumPy."""
 
 from __future__ import annotations
 
@@ -56,3 +56,13 @@ def test_numbers_become_arrays_of_axes(name, ndim):
     for number in (1.5, 3):
         made = function(number)
         assert made.dtype == "float32" and made.shape == (1,) * ndim and made.item() == number
+
+
+def test_where_of_a_number_is_one_of_the_two():
+    x, y = mx.np.ones(2), mx.np.zeros(2)
+    assert mx.np.where(True, x, y) is x and mx.np.where(0, x, y) is y
+    assert mx.np.where(False, 1.0, 2.0) == 2.0 and mx.np.where(np.bool_(True), 1, y) == 1
+    student = mx.gluon.probability.StudentT
+    assert student(3.0).mean == 0 and student(3.0).variance == 3 and np.isnan(student(1.0).mean)
+    many = student(mx.np.array([0.5, 1.5, 3]))
+    np.testing.assert_array_equal(many.variance.asnumpy(), [np.nan, np.inf, 3])
