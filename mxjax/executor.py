@@ -31,6 +31,12 @@ _REQUESTS = ("write", "add", "null", "inplace")
 Mark = tuple[Any, str, Leaf]
 
 
+_NAMING_THEIR_ONE_INPUT = frozenset(
+    "Dropout L2Normalization LRN LeakyReLU MakeLoss Pad Pooling SliceChannel SwapAxis _npi_cumsum depth_to_space diag "
+    "log_softmax one_hot repeat reverse softmax space_to_depth squeeze tile".split()
+)
+
+
 class Executor(Shown):
     """A symbol with the arrays of its variables: runs forward, and backward into gradient arrays.
 
@@ -219,7 +225,8 @@ class Executor(Shown):
         monitor = self._monitor
         assert monitor is not None
         if self._monitors_all:
-            alone = len(node.inputs) == 1  # MXNet's operators of one array have no name for it
+            # Most of MXNet's operators of one array have no name for it.
+            alone = len(node.inputs) == 1 and node.operator not in _NAMING_THEIR_ONE_INPUT
             for (source, _), name, array in zip(node.inputs, node.names, taken, strict=True):
                 if source.is_variable:
                     monitor(source.name, array)

@@ -257,3 +257,23 @@ def test_the_default_context_is_set_by_its_older_names():
         mx.device._current.reset(token)
         assert mx.current_device() == mx.cpu(2)
     assert mx.current_context() == before
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes", "name"),
+    [
+        ("Dropout", {}, "data"), ("LeakyReLU", {}, "data"), ("Pooling", {"kernel": (2, 2), "pool_type": "max"}, "data"),
+        ("softmax", {}, "data"), ("Pad", {"mode": "edge", "pad_width": (0, 0, 0, 0, 1, 1, 1, 1)}, "data"),
+        ("swapaxes", {"dim1": 0, "dim2": 1}, "data"), ("one_hot", {"depth": 2}, "indices"), ("cumsum", {}, "a"),
+        ("Activation", {"act_type": "relu"}, "input0"), ("Flatten", {}, "input0"), ("sum", {"axis": 1}, "input0"),
+        ("transpose", {}, "input0"), ("negative", {}, "input0"), ("Cast", {"dtype": "float32"}, "input0"),
+    ],
+)  # fmt: skip
+def test_a_monitor_names_inputs_as_there(mxnet1, operator, attributes, name):
+    made = getattr(mx.sym, operator)(mx.sym.var("d"), name="q", **attributes)
+    bound = made.simple_bind(mx.cpu(), d=(1, 2, 4, 4))
+    monitor = mx.mon.Monitor(1, monitor_all=True)
+    monitor.install(bound)
+    monitor.tic()
+    bound.forward(is_train=True)
+    assert [row[1] for row in monitor.toc()][1:2] == [f"q_{name}"]
