@@ -43,6 +43,7 @@ from .calls.value import (
 from .compile import compiler, images
 from .compile.compiler import platform_of
 from .compile.compiler_options import keep_barriers
+from .compile.in_flight import in_flight
 from .compile.program import compile_function, match_donations, needed, pack, unpack
 from .graph import jaxprs
 from .graph.cut import Cut, calls_python, is_traced
@@ -59,7 +60,7 @@ from .hooks import call_listeners, observers
 from .placement import ahead as ahead
 from .placement import holders, memory
 from .placement.devices import default_device
-from .placement.mesh import in_flight, lay, relaid
+from .placement.mesh import lay, relaid
 from .placement.mesh import mesh_device as mesh_device
 from .placement.mesh import spread as spread
 from .run import callback

@@ -95,6 +95,19 @@ class Failure:
 pending_errors: list[BaseException] = []  # raised by programs, seen by nobody
 
 
+class Abstract:
+    """Stands in ``Value.arr`` for an array that a rehearsed program would have made."""
+
+    __slots__ = ("__weakref__", "aval")
+
+    def __init__(self, aval: Aval):
+        self.aval = aval
+
+    def is_deleted(self) -> bool:
+        """True: nobody can wait for it."""
+        return True
+
+
 class Evicted:
     """Stands in ``Value.arr`` for an array that was given up; its memory manager brings it back.
 

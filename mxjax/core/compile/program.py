@@ -34,6 +34,7 @@ from ..stats import stats
 from . import compiler, images, random_blocks, unrolled
 from .compiler import wide_types
 from .compiler_options import keep_barriers, leave_width
+from .in_flight import in_flight
 from .kept import compile_or_load, load
 from .outline import ToLower, let_go
 from .store import size_of
@@ -447,8 +448,6 @@ class Program:
         return self._in_order(arrays[0]) if len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) else None
 
     def _on_mesh(self, arrays: list[Any], platform: str) -> Any:
-        from ..placement.mesh import in_flight
-
         with in_flight.lock:
             in_flight.wait(platform)
             try:

@@ -6,22 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..calls.aval import Aval
 from ..calls.state import Churn, local
+from ..calls.value import Abstract
 from ..hooks import observers
-
-
-class Abstract:
-    """Stands in ``Value.arr`` for an array that a rehearsed program would have made."""
-
-    __slots__ = ("__weakref__", "aval")
-
-    def __init__(self, aval: Aval):
-        self.aval = aval
-
-    def is_deleted(self) -> bool:
-        """True: nobody can wait for it."""
-        return True
+from .scheduler import flush_thread
 
 
 class Rehearsal:
@@ -56,8 +44,6 @@ def rehearsal(compiles: bool = True) -> Iterator[Rehearsal]:
       compiles: with False nothing is compiled either, and there are no programs: for first steps, which
         make the optimizer's states and are of no interest themselves.
     """
-    from .scheduler import flush_thread
-
     flush_thread()
     st = local.st
     before = st.rehearsing, st.churn

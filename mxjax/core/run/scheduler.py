@@ -19,7 +19,16 @@ from ..calls.call import Call
 from ..calls.reading import asked
 from ..calls.segment import Segment, Step, Tree
 from ..calls.state import Churn, ThreadState, local, rules, states, tell_calls
-from ..calls.value import TRACED, Evicted, Failure, Value, pending_errors, place, quick_put
+from ..calls.value import (
+    TRACED,
+    Abstract,
+    Evicted,
+    Failure,
+    Value,
+    pending_errors,
+    place,
+    quick_put,
+)
 from ..compile.compiler import wide_types
 from ..compile.program import Program, in_layouts
 from ..compile.store import store
@@ -31,7 +40,6 @@ from .choice import alone, choose, chosen_of, fell_back, nearest, run_for
 from .failures import fail, failed_beside, lose
 from .halves import known_rest
 from .host_compute import computed_here
-from .rehearsal import Abstract
 from .work import Work
 
 _count = sys.getrefcount
