@@ -338,7 +338,7 @@ def _of_numbers(
     op: Op, cls: type[NDArray], arrays: list[Any], attrs: tuple[tuple[str, Any], ...], out: Any
 ) -> Any:
     """A function of numbers alone: NumPy's answer for its own functions, else that of 0-d arrays."""
-    own = getattr(np, op.name, None)
+    own: Any = getattr(np, op.name, None)
     if out is None and cls is not NDArray:
         if op.name in _OF_NUMBERS or (isinstance(own, np.ufunc) and not attrs):
             return own(*arrays, **dict(attrs))
