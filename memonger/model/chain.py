@@ -55,7 +55,7 @@ class Chain(Priced):
                     continue
                 if k in read:
                     yield LiveRange(k, at, end - read[k], self.size[k])
-                else:  # where it has to wait, since something is computed again from it, it has no such room
+                else:  # where it has to wait, since something is computed again from it, it reuses none so long
                     yield LiveRange(("passing", k), at, last[k], self.size[k])
                 if k in self.wanted:
                     yield LiveRange(("gradient", k), end - last[k], end - at, self.size[k])
@@ -68,11 +68,11 @@ class Chain(Priced):
         later = zip(self.steps[stop:], self.prices[stop:], strict=True)
         return frozenset(s.args[i] for s, p in later for i in p.ins if s.args[i] in own)
 
-    def room(self, results: Iterable[int]) -> int:
+    def waiting(self, results: Iterable[int]) -> int:
         """Bytes that results take while they wait, those aside that reuse a gradient's buffer."""
         return sum(self.size[k] for k in results if k not in self._reusing)
 
-    def has_room(self, key: Any) -> bool:
+    def has_buffer(self, key: Any) -> bool:
         """Whether an array takes bytes of its own."""
         return key not in self._reusing
 
@@ -140,7 +140,7 @@ class Chain(Priced):
         """For each kind of unit by how much :meth:`whole` is more than what must be held.
 
         Of that the share counts which, as of what must be held and of what costly calls keep inside, is not in
-        a gradient's room; the mean of a kind's units.
+        a gradient's buffer; the mean of a kind's units.
         """
         whole: dict[int, int] = {}
         found: dict[int, list[float]] = {}

@@ -26,7 +26,7 @@ class Liveness:
     ``places`` are the positions worth a cut, 0 and the end among them. A stretch is named by two indices of places,
     ``i < j``. The backward pass goes through the stretches from the last to the first; while it differentiates one it
     holds what crossed into it (``kept`` of all stretches before) and what differentiating it asks for (``inside``).
-    Gradients of what crosses take the room of what they belong to.
+    Gradients of what crosses take the bytes of what they belong to.
 
     Gradients of parameters are results of the program, whose buffers XLA uses for temporaries until they are
     written: what crosses into a later stretch and fits there takes no bytes of its own.

@@ -95,7 +95,7 @@ class Options:
         """Bytes that wait at a position of the step that keeps all though the model has a later unit hold them: what
         a derivative yet to come reads of its own result (relu's sign)."""
         chain = self.chain
-        return chain.room(
+        return chain.waiting(
             k
             for k, owner in self._owner.items()
             if 0 <= k
@@ -214,11 +214,11 @@ class Options:
         start, stop = self._span(s.first, s.end)
         words, t, part = way
         inside = range(s.first, s.end)
-        taken = chain.room(k for k in t.takes if owner.get(k, s.first) in inside)
+        taken = chain.waiting(k for k in t.takes if owner.get(k, s.first) in inside)
         # What a later stretch reads as well is held by the first reader, who may do without it here: because it is
         # computed again, or because what is kept is enough.
-        own = chain.room(k for k in t.kept if owner.get(k, s.first) in inside)
-        own += chain.room(
+        own = chain.waiting(k for k in t.kept if owner.get(k, s.first) in inside)
+        own += chain.waiting(
             k
             for k, at in owner.items()
             if at in inside

@@ -106,7 +106,7 @@ class _Backward:
         for until, since, nbytes in self.inside:
             yield 2 * until, 2 * since + 1, nbytes
         for k, since in {**dict.fromkeys(kept, self.stop - 1), **self.again}.items():
-            yield 2 * max(self.needed.get(k, 0), self.start), 2 * since + 1, self.chain.room((k,))
+            yield 2 * max(self.needed.get(k, 0), self.start), 2 * since + 1, self.chain.waiting((k,))
         yield from gradients(self.chain, self.start, self.stop)
 
 
@@ -131,7 +131,7 @@ def _most(
     for turn, nbytes in making:
         made[turn] = max(made.get(turn, 0), nbytes)
     for at, p in enumerate(chain.prices[start:stop], start):
-        use(2 * at, 2 * at, p.space[1] + (p.inner if p.costly and chain.has_room(("inner", at)) else 0))
+        use(2 * at, 2 * at, p.space[1] + (p.inner if p.costly and chain.has_buffer(("inner", at)) else 0))
         use(2 * at + 1, 2 * at + 1, max(made.get(at, 0), p.space[2]))
     most = now = 0
     for x in change:

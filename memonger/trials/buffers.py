@@ -51,8 +51,8 @@ def stages(compiled: Any, parts: int) -> list[Stage] | None:
     if not program.order:
         return None
     order = _Order(program)
-    rooms = order.rooms(buffers)
-    held = order.held(rooms)
+    places = order.places(buffers)
+    held = order.held(places)
     of, forward, backward = order.parts()
     work = np.flatnonzero(forward | backward)
     if not len(held) or not len(work):
@@ -67,7 +67,7 @@ def stages(compiled: Any, parts: int) -> list[Stage] | None:
     ends = [_end(turns, of[turns] >= k) for k in range(parts)]
     # Parts may be at work in turns, as those of decoders that read one encoder's result.
     ends = np.maximum.accumulate(ends[::-1])[::-1].tolist()
-    left = _left(rooms, of, turn, parts)
+    left = _left(places, of, turn, parts)
     found = []
     for k, end in enumerate(ends):
         start = min(end, ends[k + 1] + 1) if k + 1 < parts else turns[0]
@@ -77,15 +77,15 @@ def stages(compiled: Any, parts: int) -> list[Stage] | None:
     return found
 
 
-def _left(rooms: Sequence[Sequence[LiveRange]], of: np.ndarray, turn: int, parts: int) -> np.ndarray:
+def _left(places: Sequence[Sequence[LiveRange]], of: np.ndarray, turn: int, parts: int) -> np.ndarray:
     """Bytes that the forward pass, which is over after the moment ``turn``, left for the backward pass of each part:
     of all that read an array the one that does so last."""
     found = np.zeros(parts, np.int64)
-    for stays in rooms:
-        over = [s for s in stays if s.start <= turn < s.end]
+    for ranges in places:
+        over = [s for s in ranges if s.start <= turn < s.end]
         if over:  # of several that begin at one place the others lie within the largest
-            stay = max(over, key=lambda s: s.nbytes)
-            found[max(0, of[stay.end])] += stay.nbytes
+            live = max(over, key=lambda s: s.nbytes)
+            found[max(0, of[live.end])] += live.nbytes
     return found
 
 
@@ -131,12 +131,12 @@ class _Order:
             of[moment] = last
         return of, forward, backward
 
-    def rooms(self, buffers: bytes) -> list[list[LiveRange]]:
+    def places(self, buffers: bytes) -> list[list[LiveRange]]:
         """The temporaries, those that begin at one place together."""
         assignment = read(buffers, _BUFFERS)
         maker = {b.get("id", 0): b["made"].get("instruction", 0) for b in assignment["logical"]}
         until = self._last_uses()
-        rooms: dict[tuple[int, int], list[LiveRange]] = {}
+        places: dict[tuple[int, int], list[LiveRange]] = {}
         for k, allocation in enumerate(assignment["allocations"]):
             if any(allocation.get(f) for f in ("of_thread", "argument", "result", "constant")):
                 continue
@@ -144,16 +144,16 @@ class _Order:
                 made = maker[placed.get("id", 0)]
                 if made in self.at:
                     moment = self.at[made]
-                    stay = LiveRange(made, moment, max(moment, until.get(made, moment)), placed.get("size", 0))
-                    rooms.setdefault((k, placed.get("offset", 0)), []).append(stay)
-        return list(rooms.values())
+                    live = LiveRange(made, moment, max(moment, until.get(made, moment)), placed.get("size", 0))
+                    places.setdefault((k, placed.get("offset", 0)), []).append(live)
+        return list(places.values())
 
-    def held(self, rooms: Sequence[Sequence[LiveRange]]) -> np.ndarray:
+    def held(self, places: Sequence[Sequence[LiveRange]]) -> np.ndarray:
         """Bytes of temporaries in use at each instruction."""
         held = np.zeros(len(self.order), np.int64)
-        for stays in rooms:  # one after another has the same place
+        for ranges in places:  # one after another has the same place
             here = np.zeros_like(held)
-            for _, start, end, nbytes in stays:
+            for _, start, end, nbytes in ranges:
                 np.maximum(here[start : end + 1], nbytes, out=here[start : end + 1])
             held += here
         return held

@@ -299,11 +299,11 @@ def test_what_waits_in_a_gradients_room_takes_none(wide: int, held: int) -> None
     batch = (mx.np.ones((4, wide)),)
     chain = training_chain(net, batch)
     tanh = next(s.first for s in chain.steps if s.call.name == "Activation")
-    assert chain.room([tanh]) == held and chain.bytes([tanh]) == 4 * 16 * 4
+    assert chain.waiting([tanh]) == held and chain.bytes([tanh]) == 4 * 16 * 4
     # The last matrix' gradient is written while tanh's result is read for it.
     for parameter in list(net.collect_params().values())[:-2]:
         parameter.grad_req = "add"
-    assert training_chain(net, batch).room([tanh]) == 4 * 16 * 4
+    assert training_chain(net, batch).waiting([tanh]) == 4 * 16 * 4
 
 
 class Residual(nn.HybridSequential):

@@ -128,7 +128,7 @@ def test_of_images_xla_holds_no_more_than_the_model_says() -> None:
     assert held - 2 * image < before < held + image / 2
 
 
-def test_the_model_knows_what_waits_in_gradients_rooms() -> None:
+def test_the_model_knows_what_waits_in_gradients_buffers() -> None:
     """A softmax's result has the bytes of a weight's gradient, and waits in one that is not written yet. The scores
     that it is made of have as many, but no derivative reads them: they need no room until then."""
     net, inputs = networks.transformer(3)
