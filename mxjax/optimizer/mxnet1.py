@@ -141,7 +141,7 @@ def _plain_steps_are_lazy(self: sgd.NAG, index: Any, weight: Any) -> bool:
     return self.lazy_update or (generation() == 1 and not self.momentum and not self.has_master_copy(weight))
 
 
-sgd.NAG.updates_rows = _plain_steps_are_lazy  # type: ignore[method-assign]
+sgd.NAG.updates_rows = _plain_steps_are_lazy  # type: ignore[assignment, method-assign]
 for _heir in (sgd.SGD, sgd.NAG, sgd.Signum, sgd.LARS, adam.LAMB):
     _heir._update_impl = _update_impl  # type: ignore[union-attr]
 for _klass, _defaults in DEFAULTS.items():
