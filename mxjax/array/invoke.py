@@ -90,6 +90,8 @@ def _call(op: Op, cls: type[NDArray], args: Sequence[Any], kwargs: dict[str, Any
     before, given = args, dict(kwargs)
     args, kwargs, out, device = destination(op, cls, args, kwargs)
     texts = cls._legacy or _version() == "1.9"
+    arrays: Sequence[Any]
+    outs: Sequence[Value]
     arrays, attrs = split(op, args, kwargs, texts)
     if shapes_of_1x and (not op.array_params or op.internal == "tile") and shapes_of_1x[0]():
         refuse_open(op.display, op.name, attrs)
@@ -335,7 +337,7 @@ _OF_NUMBERS = frozenset(("around", "fix", "isneginf", "isposinf", "nan_to_num"))
 
 
 def _of_numbers(
-    op: Op, cls: type[NDArray], arrays: list[Any], attrs: tuple[tuple[str, Any], ...], out: Any
+    op: Op, cls: type[NDArray], arrays: Sequence[Any], attrs: tuple[tuple[str, Any], ...], out: Any
 ) -> Any:
     """A function of numbers alone: NumPy's answer for its own functions, else that of 0-d arrays."""
     own: Any = getattr(np, op.name, None)
@@ -374,8 +376,8 @@ def deliver(cls: type[NDArray], outs: Sequence[Value], out: Any, *, single: bool
 
 
 def _write_back(
-    aux: tuple[int, ...], inputs: Sequence[Any], outs: tuple[Value, ...]
-) -> tuple[Value, ...]:
+    aux: tuple[int, ...], inputs: Sequence[Any], outs: Sequence[Value]
+) -> Sequence[Value]:
     """Give the operator's new values to the inputs it updates (moving statistics)."""
     n = len(aux)
     written = []

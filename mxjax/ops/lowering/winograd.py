@@ -167,7 +167,7 @@ def _of_filters(w: jax.Array, shape: Any, matrix: np.ndarray) -> jax.Array:
     w = w.transpose(
         (3, 2, 0, 1) if shape.first else (2, 1, 0, 3)
     )  # across, down, filters, channels
-    return (np.kron(matrix, matrix).astype(w.dtype) @ w.reshape(9, -1)).reshape(16, *w.shape[2:])
+    return (jnp.asarray(np.kron(matrix, matrix), w.dtype) @ w.reshape(9, -1)).reshape(16, *w.shape[2:])
 
 
 def _two_of_four(sums: jax.Array) -> jax.Array:
