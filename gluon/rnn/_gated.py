@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mxjax import npx
+from mxjax.errors import MXNetValueError
 
 from ..parameter import Parameter
 from ._base import HybridRecurrentCell
@@ -36,6 +37,12 @@ class WeightedCell(HybridRecurrentCell):
 
     def forward(self, inputs: Any, states: list[Any]) -> tuple[Any, list[Any]]:
         """One step: (output, new states)."""
+        expected = len(self.state_info())
+        if isinstance(states, (list, tuple)) and len(states) != expected:
+            raise MXNetValueError(
+                f"{type(self).__name__} takes a list of {expected} {'state' if expected == 1 else 'states'}, got "
+                f"{len(states)}: cell.begin_state(batch_size) makes those of the first step"
+            )
         return self._recur(self._project(inputs), states)
 
     def _hoisted(self, sequence: Any) -> Any:

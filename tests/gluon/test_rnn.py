@@ -255,6 +255,14 @@ def test_dynamic_unroll_is_unroll(layout, lengths):
         np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), **CLOSE)
 
 
+@pytest.mark.parametrize(("cell", "count", "said"), [(rnn.GRUCell, 0, "1 state,"), (rnn.LSTMCell, 1, "2 states,")])
+def test_a_cell_says_how_many_states_it_takes(cell, count, said):
+    made = cell(4)
+    made.initialize()
+    with pytest.raises(ValueError, match=f"{cell.__name__} takes a list of {said} got {count}: .*begin_state"):
+        made(mx.np.ones((2, 3)), [mx.np.ones((2, 4))] * count)
+
+
 def test_errors():
     base = rnn.RNNCell(3)
     rnn.ResidualCell(base)
