@@ -134,9 +134,9 @@ def weight_gradient(x: jax.Array, g: jax.Array, shape: Any) -> jax.Array:
     sums = some(0)
     if pieces.turns > 1:
         sums = lax.fori_loop(1, pieces.turns, lambda k, sums: sums + some(k), sums)
-    back = np.kron(_FILTER, _FILTER).T.astype(x.dtype)
-    found = (back @ sums.reshape(16, -1)).reshape(3, 3, *sums.shape[1:])
-    return materialize(found.transpose((2, 3, 1, 0) if shape.first else (2, 1, 0, 3)))
+    found = _matrix(_FILTER, x.dtype).T @ sums.reshape(16, -1)
+    found = found.reshape(3, 3, *sums.shape[1:])
+    return materialize(found.transpose((2, 3, 0, 1) if shape.first else (2, 0, 1, 3)))
 
 
 def _of_tiles(x: jax.Array, pieces: _Pieces) -> jax.Array:
@@ -162,12 +162,18 @@ def _of_results(g: jax.Array) -> jax.Array:
     return materialize(spread(spread(g, 1), 3).reshape(16, -1, g.shape[-1]))
 
 
-def _of_filters(w: jax.Array, shape: Any, matrix: np.ndarray) -> jax.Array:
+def _matrix(of_filter: np.ndarray, dtype: Any) -> jax.Array:
+    """(16, 9): what makes the sums of a filter, in the order of :func:`_of_tiles`, of its rows one after the other."""
+    return jnp.asarray(np.einsum("aj,di->adij", of_filter, of_filter).reshape(16, 9), dtype)
+
+
+def _of_filters(w: jax.Array, shape: Any, of_filter: np.ndarray) -> jax.Array:
     """(16, filters, channels), in the order of :func:`_of_tiles`."""
-    w = w.transpose(
-        (3, 2, 0, 1) if shape.first else (2, 1, 0, 3)
-    )  # across, down, filters, channels
-    return (jnp.asarray(np.kron(matrix, matrix), w.dtype) @ w.reshape(9, -1)).reshape(16, *w.shape[2:])
+    matrix = _matrix(of_filter, w.dtype)
+    if shape.first:
+        rows = w.reshape(-1, 9)
+        return lax.dot_general(matrix, rows, (((1,), (1,)), ((), ()))).reshape(16, *w.shape[:2])
+    return lax.dot_general(matrix, w.reshape(len(w), 9, -1), (((1,), (1,)), ((), ())))
 
 
 def _two_of_four(sums: jax.Array) -> jax.Array:
