@@ -13,7 +13,7 @@ import pytest
 import mxjax as mx
 from mxjax.core import ahead
 from mxjax.core.compile import program
-from mxjax.core.placement.ahead import PROVEN, STEPS, Ahead
+from mxjax.core.placement.ahead import PROVEN, STEPS, Again, Ahead
 
 HERE = jax.local_devices(backend="cpu")[0]
 
@@ -52,6 +52,16 @@ def test_numbers_that_can_be_told_are_sent_once_in_many_steps(dtype: str) -> Non
         got = sender.array(row, lambda many, n=n: [np.array([n + k + 0.25, 7], dtype) for k in range(1, many + 1)])
         assert np.asarray(got).tobytes() == row.tobytes()
     assert _sent() - before == PROVEN + 1 + 3
+
+
+def test_beside_the_host_numbers_that_come_again_are_kept_on_the_device() -> None:
+    numbers = Again(HERE)
+    first, second, third = (numbers.array(np.float64([0.0, np.nan])) for _ in range(3))
+    assert type(first) is np.ndarray and isinstance(second, jax.Array) and third is second
+    other = numbers.array(np.float64([-0.0, np.nan]))  # equal, and not the same
+    assert type(other) is np.ndarray and np.signbit(other[0])
+    for n in (1.0, 1.0, 2.0, 1.0, 1.0):
+        np.testing.assert_array_equal(np.asarray(numbers.array(np.float64([n]))), [n])
 
 
 def test_numbers_that_stay_are_sent_once() -> None:

@@ -284,6 +284,7 @@ class Program:
 
     __slots__ = (
         "__weakref__",
+        "again",
         "ahead",
         "at",
         "before",
@@ -382,6 +383,7 @@ class Program:
         self.names: list[Any] = []
         self.bytes = size_of(self.compiled)
         self.ahead = ahead.to(device) if fmt else None
+        self.again = ahead.Again(device) if fmt and self.ahead is None and isinstance(device, jax.Device) else None
         self.before: Sequence[float | int] = ()  # the scalars of the run before, where they are sent ahead
 
     def run(self, arrays: list[Any], scalars: Sequence[float | int]) -> Sequence[Any]:
@@ -394,7 +396,10 @@ class Program:
         if self.donate:
             stats.donated += len(self.donate)
         if self.fmt:
-            arrays.append(pack(self.fmt, scalars) if self.ahead is None else self._sent(scalars))
+            if self.again is not None:
+                arrays.append(self.again.array(pack(self.fmt, scalars)))
+            else:
+                arrays.append(pack(self.fmt, scalars) if self.ahead is None else self._sent(scalars))
         start = time.time_ns() if observers else 0
         if self.mesh is not None:
             out = self._on_mesh(arrays, self.mesh.platform)

@@ -37,6 +37,32 @@ def to(device: Any) -> Ahead | None:
     return Ahead(device) if is_far(device) else None
 
 
+class Again:
+    """The numbers of one kind of step where the host's arrays are at hand: an array that comes again is kept as one of
+    the device, which a program takes in a quarter of the time of NumPy's.
+
+    Several threads may use it: what it remembers is a pair of the numbers' bits and their array.
+    """
+
+    __slots__ = ("_device", "_held")
+
+    def __init__(self, device: Any):
+        self._device = device
+        self._held: tuple[bytes, Any] = b"", None
+
+    def array(self, now: np.ndarray) -> Any:
+        """An array with these numbers: NumPy's where they were others before."""
+        bits = now.tobytes()
+        held, array = self._held
+        if held != bits:
+            self._held = bits, None
+            return now
+        if array is None:
+            array = quick_put(now, self._device)
+            self._held = bits, array
+        return array
+
+
 class Ahead:
     """The numbers of one kind of step on a device: those of now, and perhaps of the next ones.
 
