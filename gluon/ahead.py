@@ -45,11 +45,14 @@ def compile_ahead(block: HybridBlock, inputs: Sequence[Any], dtype: Any, train: 
     try:
         quietly = settings.scope({"engine.cold": "compile", "engine.graph_breaks": "quiet"})
         with quietly, autograd.pause(train_mode=False):
-            found = memonger.rehearse(run, block, warmup=0)
+            memonger.rehearse(run, block, warmup=0)
+    except errors.MXNetError:
+        if block._opened is None:
+            raise
     finally:
         block._optimizing = False
         block._graphs = {**known, **block._graphs}
-    if block._opened is not None or not found:
+    if block._opened is not None:
         raise errors.MXNetError(
             f"{type(block).__name__} runs imperatively, since its forward asks for numbers: there is nothing to compile"
         )

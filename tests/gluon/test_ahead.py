@@ -98,5 +98,5 @@ def test_a_forward_that_asks_for_numbers_is_refused():
         def forward(self, x):
             return x * 2 if float(x.sum()) > 0 else x
 
-    with pytest.raises(mx.MXNetError, match="cannot be read inside a rehearsal"):
+    with pytest.raises(mx.MXNetError, match="asks for numbers"):
         Asks().compile((2, 2))
