@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from mxjax import errors, settings
 from mxjax.array.ndarray import NDArray
@@ -28,6 +28,7 @@ from .hybrid import (
 )
 from .legacy import (
     first_array,
+    follow_assigned,
     follow_hybrid_forward,
     hybrid_forward_of_layer,
     infer_shapes,
@@ -172,6 +173,10 @@ class HybridBlock(HybridState, Block):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         follow_hybrid_forward(cls)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        follow_assigned(cls)
+        return super().__new__(cls, *args, **kwargs)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803  (MXNet's name)
         """The computation as MXNet 1 defines it: with the operators `F` (mx.nd, or mx.sym for symbols), and the block's

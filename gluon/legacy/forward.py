@@ -59,12 +59,36 @@ def run_hybrid_forward(block: Any, args: tuple[Any, ...]) -> Any:
 
 def follow_hybrid_forward(cls: Any) -> None:
     """Let a new class that defines `hybrid_forward` alone be computed by it, though its base has a forward."""
+    cls._followed = vars(cls).get("hybrid_forward", _hybrid_block().hybrid_forward)
     if "hybrid_forward" in vars(cls) and "forward" not in vars(cls):
         for base in cls.__mro__[1:]:
             forward = vars(base).get("forward")
             if getattr(forward, "calls_hybrid_forward", False):
                 cls.forward = forward
                 return
+
+
+def follow_assigned(cls: Any) -> None:
+    """Let the layers among a class's bases be computed by a `hybrid_forward` that was assigned to them since.
+
+    As in ``nn.Dense.hybrid_forward = mine``; the layer's own forward comes back with the `hybrid_forward` it had.
+    """
+    base = _hybrid_block()
+    for layer in cls.__mro__[: cls.__mro__.index(base)]:
+        held = vars(layer)
+        now = held.get("hybrid_forward", base.hybrid_forward)
+        if now is held.get("_followed", base.hybrid_forward):
+            continue
+        if "_forward_before" not in held:
+            layer._forward_before = held.get("forward")
+        before = held["_forward_before"]
+        if now is not base.hybrid_forward:
+            layer.forward = base.forward
+        elif before is not None:
+            layer.forward = before
+        elif "forward" in held:
+            del layer.forward
+        layer._followed = now
 
 
 def hybrid_forward_of_layer(block: Any, operators: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -77,7 +101,8 @@ def hybrid_forward_of_layer(block: Any, operators: Any, args: tuple[Any, ...], p
     mro = type(block).__mro__
     layers = mro[: mro.index(_hybrid_block())]
     written = [k for k, cls in enumerate(layers) if vars(cls).get("hybrid_forward", _base(block)) is not _base(block)]
-    found = (vars(cls).get("forward") for cls in layers[written[-1] + 1 if written else 0 :])
+    assigned = vars(layers[written[-1]]).get("_forward_before") if written else None
+    found = (assigned, *(vars(cls).get("forward") for cls in layers[written[-1] + 1 if written else 0 :]))
     forward = next((f for f in found if f is not None and not getattr(f, "calls_hybrid_forward", False)), None)
     if forward is None:
         raise errors.MXNetNotImplementedError(f"{type(block).__name__} does not define hybrid_forward()")

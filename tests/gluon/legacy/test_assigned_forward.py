@@ -1,0 +1,44 @@
+"""`nn.Dense.hybrid_forward = f`: a layer's class that is given another computation, as MXNet 1 allows."""
+
+from __future__ import annotations
+
+import pytest
+
+import mxjax as mx
+from mxjax.gluon import nn
+
+X = [[1.0, 2.0, 3.0]]
+
+
+def computed(layer: type = nn.Dense, hybridize: bool = False) -> list[list[float]]:
+    net = layer(2, in_units=3, weight_initializer="ones")
+    net.initialize()
+    if hybridize:
+        net.hybridize()
+    return net(mx.nd.array(X)).asnumpy().tolist()
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_an_assigned_hybrid_forward_computes_the_layer_and_its_heirs(monkeypatch, hybridize):
+    class Heir(nn.Dense):
+        pass
+
+    def sevens(self, F, x, weight, bias=None):  # noqa: N803
+        return F.FullyConnected(x, weight, bias, num_hidden=self._units) * 0 + 7
+
+    with monkeypatch.context() as patch:
+        patch.setattr(nn.Dense, "hybrid_forward", sevens, raising=False)
+        assert computed(hybridize=hybridize) == computed(Heir, hybridize) == [[7.0, 7.0]]
+    assert computed(hybridize=hybridize) == computed(Heir, hybridize) == [[6.0, 6.0]]
+
+
+def test_an_assigned_hybrid_forward_may_call_the_one_before(monkeypatch):
+    before = nn.Dense.hybrid_forward
+
+    def more(self, F, x, weight, bias=None):  # noqa: N803
+        return before(self, F, x, weight, bias) + 100
+
+    with monkeypatch.context() as patch:
+        patch.setattr(nn.Dense, "hybrid_forward", more)
+        assert computed() == computed(hybridize=True) == [[106.0, 106.0]]
+    assert computed() == [[6.0, 6.0]]
